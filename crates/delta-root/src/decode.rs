@@ -1,0 +1,318 @@
+//! Reading an encoded node.
+//!
+//! ```text
+//! node   = null | header partial [bitmap] [value] [children]
+//! null   = 00
+//! header = 01nnnnnn  leaf                        n: count of partial nibbles; all ones: n - 1 so
+//!          10nnnnnn  branch                         far, and bytes that add up follow, of which
+//!          11nnnnnn  branch with a value            the first below 255 is the last and adds one
+//!          001nnnnn  leaf, value by hash            more
+//!          0001nnnn  branch, value by hash
+//! partial  = nibbles, right aligned; of an odd count the first byte holds one
+//! bitmap   = u16 little endian, bit i: there is a child at nibble i       (branches)
+//! value    = SCALE bytes, or a hash of 32 bytes
+//! children = SCALE bytes each: 32 are a hash, fewer are the node itself   (branches)
+//! ```
+
+use crate::{scale, HASH_LENGTH};
+use core::ops::Range;
+
+/// The header byte that says, in a compact proof, that the value of the next node follows it as an
+/// item of its own.
+pub(crate) const ESCAPE_HEADER: u8 = 0b0000_0001;
+/// The encoded null node: the root of a trie without entries.
+pub(crate) const NULL_NODE: &[u8] = &[0];
+/// A node's count of partial nibbles is bounded, so that a hostile header can't make a reader loop.
+pub(crate) const MAX_PARTIAL_NIBBLES: usize = 1 << 20;
+
+/// What kept bytes from being a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The node ends before what its header announces.
+    #[error("node of {found} bytes ends early: expected {expected} bytes at least")]
+    Truncated {
+        /// Bytes needed so far.
+        expected: usize,
+        /// Bytes there are.
+        found: usize,
+    },
+    /// A first byte that no kind of node begins with.
+    #[error("expected a node header, found byte {found:#04x}")]
+    Header {
+        /// The first byte.
+        found: u8,
+    },
+    /// More partial nibbles than any key has.
+    #[error("partial key of more than {MAX_PARTIAL_NIBBLES} nibbles")]
+    PartialTooLong,
+    /// A partial key with an odd count of nibbles must begin with a zero half byte.
+    #[error("expected zero padding before an odd partial key, found byte {found:#04x}")]
+    Padding {
+        /// The first byte of the partial key.
+        found: u8,
+    },
+    /// A branch without any child.
+    #[error("branch without a child")]
+    NoChildren,
+    /// A length that is not a canonical SCALE compact integer.
+    #[error("expected a SCALE compact length at byte {at}")]
+    Length {
+        /// Where in the node.
+        at: usize,
+    },
+    /// A child longer than a hash; such a node would have been stored by hash.
+    #[error("child of {found} bytes: expected {HASH_LENGTH} at most")]
+    ChildTooLong {
+        /// Bytes of the child.
+        found: usize,
+    },
+    /// A node that is given inside its parent does not fill its place.
+    #[error("node of {expected} bytes is followed by {} more", found - expected)]
+    Trailing {
+        /// Bytes of the node.
+        expected: usize,
+        /// Bytes of its place.
+        found: usize,
+    },
+    /// A null node where a trie node must be.
+    #[error("null node below the root")]
+    NullBelowRoot,
+}
+
+/// Where a node's value lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DecodedValue {
+    Inline(Range<usize>),
+    Hash(Range<usize>),
+}
+
+/// The places of a node's parts in its encoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DecodedNode {
+    Null,
+    Node {
+        partial: Range<usize>,
+        partial_nibbles: usize,
+        value: Option<DecodedValue>,
+        /// Where each child's bytes begin; zero where there is none. Its length byte is just before.
+        children: Option<[u32; 16]>,
+        end: usize,
+    },
+}
+
+/// Finds the parts of the node in `data`. Bytes after the node are left alone.
+///
+/// # Errors
+/// What is wrong with the bytes. Costs at most a few steps per child and none per byte of value.
+pub(crate) fn decode(data: &[u8]) -> Result<DecodedNode, DecodeError> {
+    let mut input = Input { data, at: 0 };
+    let first = input.byte()?;
+    if first == NULL_NODE[0] {
+        return Ok(DecodedNode::Null);
+    }
+    let (is_branch, has_value, by_hash, size_bits) = match first >> 4 {
+        0b0100..=0b0111 => (false, true, false, 6),
+        0b1000..=0b1011 => (true, false, false, 6),
+        0b1100..=0b1111 => (true, true, false, 6),
+        0b0010 | 0b0011 => (false, true, true, 5),
+        0b0001 => (true, true, true, 4),
+        _ => return Err(DecodeError::Header { found: first }),
+    };
+    let partial_nibbles = input.partial_size(first, size_bits)?;
+    let partial = input.take(partial_nibbles.div_ceil(2))?;
+    if partial_nibbles % 2 == 1 && data[partial.start] > 0x0f {
+        return Err(DecodeError::Padding {
+            found: data[partial.start],
+        });
+    }
+    let bitmap = if is_branch { input.bitmap()? } else { 0 };
+    let value = match (has_value, by_hash) {
+        (false, _) => None,
+        (true, true) => Some(DecodedValue::Hash(input.take(HASH_LENGTH)?)),
+        (true, false) => {
+            let length = input.compact()?;
+            Some(DecodedValue::Inline(input.take(length)?))
+        }
+    };
+    let children = if is_branch {
+        Some(input.children(bitmap)?)
+    } else {
+        None
+    };
+    Ok(DecodedNode::Node {
+        partial,
+        partial_nibbles,
+        value,
+        children,
+        end: input.at,
+    })
+}
+
+/// Length in bytes of the child whose bytes begin at `offset`, as [`decode`] found it.
+pub(crate) fn child_length(data: &[u8], offset: usize) -> usize {
+    usize::from(data[offset - 1] >> 2)
+}
+
+struct Input<'a> {
+    data: &'a [u8],
+    at: usize,
+}
+
+impl Input<'_> {
+    fn take(&mut self, count: usize) -> Result<Range<usize>, DecodeError> {
+        let end = self.at.saturating_add(count);
+        if end > self.data.len() {
+            return Err(DecodeError::Truncated {
+                expected: end,
+                found: self.data.len(),
+            });
+        }
+        let range = self.at..end;
+        self.at = end;
+        Ok(range)
+    }
+
+    fn byte(&mut self) -> Result<u8, DecodeError> {
+        Ok(self.data[self.take(1)?.start])
+    }
+
+    fn partial_size(&mut self, first: u8, bits: u32) -> Result<usize, DecodeError> {
+        let most = (1usize << bits) - 1;
+        let mut size = usize::from(first) & most;
+        if size < most {
+            return Ok(size);
+        }
+        size -= 1;
+        loop {
+            let more = usize::from(self.byte()?);
+            if more < 255 {
+                return Ok(size + more + 1);
+            }
+            size += 255;
+            if size > MAX_PARTIAL_NIBBLES {
+                return Err(DecodeError::PartialTooLong);
+            }
+        }
+    }
+
+    fn bitmap(&mut self) -> Result<u16, DecodeError> {
+        let range = self.take(2)?;
+        let bitmap = u16::from_le_bytes([self.data[range.start], self.data[range.start + 1]]);
+        if bitmap == 0 {
+            return Err(DecodeError::NoChildren);
+        }
+        Ok(bitmap)
+    }
+
+    fn children(&mut self, bitmap: u16) -> Result<[u32; 16], DecodeError> {
+        let mut children = [0; 16];
+        for (index, child) in children.iter_mut().enumerate() {
+            if bitmap & (1 << index) == 0 {
+                continue;
+            }
+            let length = self.compact()?;
+            if length > HASH_LENGTH {
+                return Err(DecodeError::ChildTooLong { found: length });
+            }
+            let range = self.take(length)?;
+            // A node of 4 GiB can't be a state node; its offsets would not fit.
+            *child = u32::try_from(range.start).map_err(|_| DecodeError::Truncated {
+                expected: range.start,
+                found: 0,
+            })?;
+        }
+        Ok(children)
+    }
+
+    fn compact(&mut self) -> Result<usize, DecodeError> {
+        // Never empty-handed about why: a node that ends here is truncated, else the form is wrong.
+        let rest = &self.data[self.at..];
+        match scale::read_compact(rest) {
+            Some((value, used)) => {
+                self.at += used;
+                Ok(value)
+            }
+            None if rest.len() < 5 && may_go_on(rest) => Err(DecodeError::Truncated {
+                expected: self.data.len() + 1,
+                found: self.data.len(),
+            }),
+            None => Err(DecodeError::Length { at: self.at }),
+        }
+    }
+}
+
+/// Whether `rest` is the beginning of a compact integer that ends after it.
+fn may_go_on(rest: &[u8]) -> bool {
+    let used = match rest.first().map(|first| first & 0b11) {
+        None => return true,
+        Some(0b00) => 1,
+        Some(0b01) => 2,
+        Some(0b10) => 4,
+        Some(_) => 5,
+    };
+    rest.len() < used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaf_and_branch_parts() {
+        // Leaf, three nibbles 1 2 3, value "ab".
+        let leaf = [0b0100_0011, 0x01, 0x23, 2 << 2, b'a', b'b'];
+        let DecodedNode::Node {
+            partial,
+            partial_nibbles,
+            value,
+            children,
+            end,
+        } = decode(&leaf).expect("a leaf")
+        else {
+            panic!("not a node")
+        };
+        assert_eq!((partial, partial_nibbles, end), (1..3, 3, 6));
+        assert_eq!(value, Some(DecodedValue::Inline(4..6)));
+        assert!(children.is_none());
+    }
+
+    #[test]
+    fn every_truncation_is_an_error() {
+        let mut branch = [0u8; 3 + 32 + 33 + 3].to_vec();
+        branch[0] = 0b0001_0000;
+        branch[1] = 0b11;
+        branch[35] = 32 << 2;
+        branch[68] = 2 << 2;
+        assert!(decode(&branch).is_ok());
+        for length in 0..branch.len() {
+            assert!(
+                matches!(
+                    decode(&branch[..length]),
+                    Err(DecodeError::Truncated { .. })
+                ),
+                "{length} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn malformed_nodes_say_what_is_wrong() {
+        assert_eq!(decode(&[0x02]), Err(DecodeError::Header { found: 2 }));
+        assert_eq!(
+            decode(&[0x41, 0x10, 0]),
+            Err(DecodeError::Padding { found: 0x10 })
+        );
+        assert_eq!(decode(&[0x80, 0, 0]), Err(DecodeError::NoChildren));
+        assert_eq!(
+            decode(&[0x80, 1, 0, 33 << 2]),
+            Err(DecodeError::ChildTooLong { found: 33 })
+        );
+        // 1 in two-byte mode.
+        assert_eq!(
+            decode(&[0x40, 0b101, 0]),
+            Err(DecodeError::Length { at: 1 })
+        );
+        assert_eq!(decode(&[0xff; 5000]), Err(DecodeError::PartialTooLong));
+    }
+}

@@ -1,0 +1,132 @@
+//! Hashes: what names a node, what commits a state.
+
+use core::fmt;
+
+/// Bytes in a Blake2b-256 hash.
+pub const HASH_LENGTH: usize = 32;
+
+macro_rules! hash_newtype {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; HASH_LENGTH]);
+
+        impl $name {
+            /// The 32 bytes of the hash.
+            pub const fn as_bytes(&self) -> &[u8; HASH_LENGTH] {
+                &self.0
+            }
+        }
+
+        impl From<[u8; HASH_LENGTH]> for $name {
+            fn from(bytes: [u8; HASH_LENGTH]) -> Self {
+                Self(bytes)
+            }
+        }
+
+        impl From<$name> for [u8; HASH_LENGTH] {
+            fn from(hash: $name) -> Self {
+                hash.0
+            }
+        }
+
+        impl AsRef<[u8]> for $name {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+
+        impl AsMut<[u8]> for $name {
+            fn as_mut(&mut self) -> &mut [u8] {
+                &mut self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("0x")?;
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+    };
+}
+
+hash_newtype! {
+    /// Blake2b-256 of an encoded trie node, or of a value that is stored as a node of its own.
+    NodeHash
+}
+
+hash_newtype! {
+    /// Commitment to a whole trie: the hash of its root node.
+    Root
+}
+
+impl Root {
+    /// The root of a trie without entries: the hash of the null node.
+    pub const EMPTY: Self = Self([
+        0x03, 0x17, 0x0a, 0x2e, 0x75, 0x97, 0xb7, 0xb7, 0xe3, 0xd8, 0x4c, 0x05, 0x39, 0x1d, 0x13,
+        0x9a, 0x62, 0xb1, 0x57, 0xe7, 0x87, 0x86, 0xd8, 0xc0, 0x82, 0xf2, 0x9d, 0xcf, 0x4c, 0x11,
+        0x13, 0x14,
+    ]);
+
+    /// The hash under which the root node is stored.
+    pub const fn node_hash(self) -> NodeHash {
+        NodeHash(self.0)
+    }
+}
+
+/// Blake2b with 32 bytes of output, unkeyed: the hash function of every state trie handled here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Blake2b256;
+
+impl Blake2b256 {
+    /// Hash of `data`.
+    pub fn hash(data: &[u8]) -> NodeHash {
+        let hash = blake2b_simd::Params::new()
+            .hash_length(HASH_LENGTH)
+            .hash(data);
+        let mut out = [0; HASH_LENGTH];
+        out.copy_from_slice(hash.as_bytes());
+        NodeHash(out)
+    }
+}
+
+impl hash_db::Hasher for Blake2b256 {
+    type Out = NodeHash;
+    type StdHasher = hash256_std_hasher::Hash256StdHasher;
+    const LENGTH: usize = HASH_LENGTH;
+
+    fn hash(data: &[u8]) -> NodeHash {
+        Blake2b256::hash(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blake2::digest::{consts::U32, Digest};
+
+    #[test]
+    fn agrees_with_an_independent_implementation() {
+        for length in [0, 1, 31, 32, 33, 64, 127, 128, 129, 255, 256, 257, 1000] {
+            let data: alloc::vec::Vec<u8> = (0..length).map(|i| (i * 7 % 251) as u8).collect();
+            let expected: [u8; 32] = blake2::Blake2b::<U32>::digest(&data).into();
+            assert_eq!(
+                Blake2b256::hash(&data),
+                NodeHash::from(expected),
+                "{length} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn empty_root_is_the_hash_of_the_null_node() {
+        assert_eq!(Root::EMPTY.node_hash(), Blake2b256::hash(&[0]));
+    }
+}

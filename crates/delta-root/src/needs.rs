@@ -1,0 +1,76 @@
+//! Which nodes of the parent state a root computation reads.
+//!
+//! ```text
+//! needs(changes):
+//!     for each changed key: the whole way to it in the parent trie
+//!     for each branch with exactly one live child left and no live value: that child
+//!     for each trie that had entries and has none left: the null node
+//! ```
+//! An entry is live unless the changes delete it; what they insert does not matter. The result
+//! depends on the set of changes alone, not on their order, since every change is marked before the
+//! second line is looked at. It contains all that a sequential computation reads that applies the
+//! net changes one after the other, in any order: a branch that such a computation merges on its way
+//! has at most one child left in the end, and if it has none, that child was on the way to a
+//! changed key.
+
+use crate::{LoadError, NodeSource, Observer, ShadowNode, ShadowState, TrieHandle};
+use alloc::vec::Vec;
+
+/// What the changes do to an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// The key has a value.
+    Written,
+    /// The key has none.
+    Deleted,
+    /// The changes do not mention the key; they did before a rollback.
+    Untouched,
+}
+
+/// Marks changes on a [`ShadowState`] and finds what they need.
+#[derive(Debug, Default)]
+pub struct RootNeeds {
+    /// Nodes around which something may have to be merged. Kept over an error, so that a caller
+    /// that tries again misses nothing.
+    unsettled: Vec<(TrieHandle, ShadowNode)>,
+    changed: Vec<ShadowNode>,
+}
+
+impl RootNeeds {
+    /// Marks what happens to the parent's entry `at`, which [`ShadowState::find`] gave. `again` asks
+    /// for the merge around it to be looked at even if the entry was in that state before.
+    pub fn mark<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        handle: TrieHandle,
+        at: ShadowNode,
+        fate: Fate,
+        again: bool,
+    ) {
+        let live = fate != Fate::Deleted;
+        if state.value_live(handle, at) != live {
+            self.changed.clear();
+            state.set_value_live(handle, at, live, &mut self.changed);
+            self.unsettled
+                .extend(self.changed.iter().map(|&node| (handle, node)));
+        } else if again && !live {
+            self.unsettled.push((handle, at));
+        }
+    }
+
+    /// Loads and observes what the changes marked so far need besides the ways to their keys.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node can't be had; a later call goes on where this one stopped.
+    pub fn settle<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        while let Some(&(handle, node)) = self.unsettled.last() {
+            state.settle(handle, node, observer)?;
+            self.unsettled.pop();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,419 @@
+//! The shadow tries of a block: the top trie and the child tries touched.
+
+use crate::{
+    decode::NULL_NODE,
+    shadow::{Bound, Loader, Observer, ShadowNode, ShadowTrie, ValuePlace},
+    LoadError, NodeHash, NodeId, NodeSource, NodeTable, Root,
+};
+use alloc::{collections::BTreeMap, vec::Vec};
+
+/// What the top trie's keys for roots of child tries begin with; the child's storage key follows.
+pub const CHILD_ROOT_PREFIX: &[u8] = b":child_storage:default:";
+
+/// Names a trie of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TrieId<'a> {
+    /// The trie whose root is the state root.
+    Top,
+    /// The child trie of this storage key, without [`CHILD_ROOT_PREFIX`].
+    Child(&'a [u8]),
+}
+
+/// A trie of one [`ShadowState`], opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrieHandle(u32);
+
+impl TrieHandle {
+    /// The top trie.
+    pub const TOP: Self = Self(0);
+
+    /// The handle as an index, for tables beside the state: dense from zero.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug)]
+struct Child {
+    /// Key of the child's root in the top trie.
+    root_key: Vec<u8>,
+    /// Whether the parent state has the child.
+    exists: bool,
+    trie: ShadowTrie,
+}
+
+/// The parent state of a block as far as the block has loaded it.
+///
+/// Reads walk shadow tries and load what is missing from the source; nothing is loaded twice, and
+/// every node with a hash of its own that a call passes is reported to the observer, each time,
+/// whether it was loaded before or not. So what is observed depends on the state and the calls
+/// alone, never on what was loaded earlier.
+#[derive(Debug)]
+pub struct ShadowState<S> {
+    source: S,
+    table: NodeTable,
+    top: ShadowTrie,
+    children: Vec<Child>,
+    child_handles: BTreeMap<Vec<u8>, TrieHandle>,
+}
+
+/// The key of the top trie under which the root of child trie `storage_key` lies.
+pub fn child_root_key(storage_key: &[u8]) -> Vec<u8> {
+    [CHILD_ROOT_PREFIX, storage_key].concat()
+}
+
+impl<S> ShadowState<S> {
+    /// The state committed by `root`, nothing loaded yet.
+    pub fn new(source: S, root: Root) -> Self {
+        Self {
+            source,
+            table: NodeTable::default(),
+            top: ShadowTrie::new(root, Vec::new()),
+            children: Vec::new(),
+            child_handles: BTreeMap::new(),
+        }
+    }
+
+    /// Starts anew on the state of `root`, nothing loaded, with `change` made to the source.
+    pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
+        change(&mut self.source);
+        self.table = NodeTable::default();
+        self.top = ShadowTrie::new(root, Vec::new());
+        self.children.clear();
+        self.child_handles.clear();
+    }
+
+    /// The root of the parent state.
+    pub fn root(&self) -> Root {
+        self.top.root()
+    }
+
+    /// The nodes loaded so far.
+    pub fn table(&self) -> &NodeTable {
+        &self.table
+    }
+
+    /// The source that nodes are loaded from.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// Number of trie nodes in the arenas, those inside their parents included.
+    pub fn loaded_nodes(&self) -> usize {
+        self.top.len()
+            + self
+                .children
+                .iter()
+                .map(|child| child.trie.len())
+                .sum::<usize>()
+    }
+
+    /// Bytes of memory the arenas hold, without the encoded nodes themselves.
+    pub fn arena_bytes(&self) -> usize {
+        self.top.memory()
+            + self
+                .children
+                .iter()
+                .map(|child| child.trie.memory())
+                .sum::<usize>()
+    }
+
+    fn trie(&self, handle: TrieHandle) -> &ShadowTrie {
+        match handle.index().checked_sub(1) {
+            None => &self.top,
+            Some(index) => &self.children[index].trie,
+        }
+    }
+
+    /// The trie of `handle` and what it loads from, borrowed side by side.
+    fn parts(&mut self, handle: TrieHandle) -> (&mut ShadowTrie, Loader<'_, S>) {
+        let trie = match handle.index().checked_sub(1) {
+            None => &mut self.top,
+            Some(index) => &mut self.children[index].trie,
+        };
+        (
+            trie,
+            Loader {
+                table: &mut self.table,
+                source: &self.source,
+            },
+        )
+    }
+}
+
+impl<S: NodeSource> ShadowState<S> {
+    /// The value at `key`; a value that is a node of its own is loaded and observed.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn value(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<ValuePlace>, LoadError> {
+        let Some(handle) = self.open_existing(trie, observer)? else {
+            return Ok(None);
+        };
+        self.value_in(handle, key, observer)
+    }
+
+    fn value_in(
+        &mut self,
+        handle: TrieHandle,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<ValuePlace>, LoadError> {
+        let (trie, mut loader) = self.parts(handle);
+        match trie.find(key, &mut loader, observer)? {
+            Some(at) => trie.value(at, key, &mut loader, observer),
+            None => Ok(None),
+        }
+    }
+
+    /// Blake2b-256 of the value at `key`; a value that is a node of its own is not loaded.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn value_hash(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<NodeHash>, LoadError> {
+        let Some(handle) = self.open_existing(trie, observer)? else {
+            return Ok(None);
+        };
+        let found = self.find(handle, key, observer)?;
+        Ok(found.and_then(|at| self.trie(handle).value_hash(at, &self.table)))
+    }
+
+    /// Whether there is an entry at `key`. Loads no value.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn exists(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<bool, LoadError> {
+        let Some(handle) = self.open_existing(trie, observer)? else {
+            return Ok(false);
+        };
+        Ok(self.find(handle, key, observer)?.is_some())
+    }
+
+    /// The first key after `key`.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn next_key(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        self.successor(trie, &[], key, Bound::Exclusive, observer)
+    }
+
+    /// The first key that begins with `prefix` and is not before `from`. Nothing beyond the prefix
+    /// is loaded.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn first_key_from(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        from: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        self.bounded_successor(trie, prefix, from, Bound::Inclusive, observer)
+    }
+
+    /// The first key after `after` that begins with `prefix`. Nothing beyond the prefix is loaded.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn next_key_in(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        after: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        self.bounded_successor(trie, prefix, after, Bound::Exclusive, observer)
+    }
+
+    /// As [`Self::successor`], for a `from` that may lie outside of `prefix`.
+    fn bounded_successor(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        from: &[u8],
+        bound: Bound,
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        if from.starts_with(prefix) {
+            self.successor(trie, prefix, from, bound, observer)
+        } else if from < prefix {
+            self.successor(trie, prefix, prefix, Bound::Inclusive, observer)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn successor(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        from: &[u8],
+        bound: Bound,
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        let Some(handle) = self.open_existing(trie, observer)? else {
+            return Ok(None);
+        };
+        let (trie, mut loader) = self.parts(handle);
+        trie.successor(from, bound, prefix, &mut loader, observer)
+    }
+
+    /// The root of child trie `storage_key`, `None` if the parent state has no such child.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had or what lies there is no root.
+    pub fn child_root(
+        &mut self,
+        storage_key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<Root>, LoadError> {
+        let existing = self.open_existing(TrieId::Child(storage_key), observer)?;
+        Ok(existing.map(|handle| self.trie(handle).root()))
+    }
+
+    /// The handle of `trie`, a child's also where the parent state does not have it: such a child
+    /// is a trie without entries.
+    ///
+    /// # Errors
+    /// [`LoadError`] if the child's root can't be had.
+    pub fn open(
+        &mut self,
+        trie: TrieId<'_>,
+        observer: &mut impl Observer,
+    ) -> Result<TrieHandle, LoadError> {
+        let TrieId::Child(storage_key) = trie else {
+            return Ok(TrieHandle::TOP);
+        };
+        if let Some(&handle) = self.child_handles.get(storage_key) {
+            // The way to the child's root is a part of every use of the child: a rollback may have
+            // taken back the use that loaded it.
+            let root_key = core::mem::take(&mut self.children[handle.index() - 1].root_key);
+            let walked = self.value_in(TrieHandle::TOP, &root_key, observer);
+            self.children[handle.index() - 1].root_key = root_key;
+            return walked.map(|_| handle);
+        }
+        let root_key = child_root_key(storage_key);
+        let place = self.value_in(TrieHandle::TOP, &root_key, observer)?;
+        let root = match place.map(|place| place.bytes(&self.table)) {
+            None => None,
+            Some(bytes) => match <[u8; 32]>::try_from(bytes) {
+                Ok(root) => Some(Root::from(root)),
+                Err(_) => {
+                    return Err(LoadError::ChildRoot {
+                        key: storage_key.to_vec(),
+                        found: bytes.len(),
+                    })
+                }
+            },
+        };
+        self.children.push(Child {
+            root_key,
+            exists: root.is_some(),
+            trie: ShadowTrie::new(root.unwrap_or(Root::EMPTY), storage_key.to_vec()),
+        });
+        // Far fewer child tries than nodes fit into memory.
+        let handle = TrieHandle(u32::try_from(self.children.len()).unwrap_or(u32::MAX));
+        self.child_handles.insert(storage_key.to_vec(), handle);
+        Ok(handle)
+    }
+
+    fn open_existing(
+        &mut self,
+        trie: TrieId<'_>,
+        observer: &mut impl Observer,
+    ) -> Result<Option<TrieHandle>, LoadError> {
+        let handle = self.open(trie, observer)?;
+        let exists = handle
+            .index()
+            .checked_sub(1)
+            .is_none_or(|index| self.children[index].exists);
+        Ok(exists.then_some(handle))
+    }
+
+    /// The node that holds the parent's entry at `key`, with the whole way to it observed.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn find(
+        &mut self,
+        handle: TrieHandle,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<ShadowNode>, LoadError> {
+        let (trie, mut loader) = self.parts(handle);
+        trie.find(key, &mut loader, observer)
+    }
+
+    pub(crate) fn set_value_live(
+        &mut self,
+        handle: TrieHandle,
+        at: ShadowNode,
+        live: bool,
+        changed: &mut Vec<ShadowNode>,
+    ) {
+        self.parts(handle).0.set_value_live(at, live, changed);
+    }
+
+    pub(crate) fn value_live(&self, handle: TrieHandle, at: ShadowNode) -> bool {
+        self.trie(handle).value_live(at)
+    }
+
+    /// Whether the changes marked so far deleted every entry that the trie had.
+    pub fn is_emptied(&self, handle: TrieHandle) -> bool {
+        self.trie(handle).is_emptied()
+    }
+
+    /// Whether the trie had no entry to begin with, or the changes marked so far deleted them all.
+    pub fn is_bare(&self, handle: TrieHandle) -> bool {
+        let trie = self.trie(handle);
+        trie.root() == Root::EMPTY || trie.is_emptied()
+    }
+
+    /// Loads what a root computation would merge around `at`, after all changes are marked.
+    pub(crate) fn settle(
+        &mut self,
+        handle: TrieHandle,
+        at: ShadowNode,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        let (trie, mut loader) = self.parts(handle);
+        match trie.live_at_or_above(at) {
+            Some(branch) => trie.load_lone_child(branch, &mut loader, observer),
+            None => {
+                observer.touched(self.null_node(), NULL_NODE.len());
+                Ok(())
+            }
+        }
+    }
+
+    fn null_node(&mut self) -> NodeId {
+        let hash = Root::EMPTY.node_hash();
+        match self.table.find(&hash) {
+            Some(id) => id,
+            None => self
+                .table
+                .insert(hash, bytes::Bytes::from_static(NULL_NODE)),
+        }
+    }
+}

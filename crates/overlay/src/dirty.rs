@@ -1,0 +1,138 @@
+//! Which keys a reader of the overlay has not seen since they changed.
+//!
+//! The reader keeps, for every key it was told of, what it saw last, and on a rollback forgets what
+//! it learned in the transaction that is rolled back. The log is made so that it is told enough, at
+//! a cost that follows what changes:
+//!
+//! ```text
+//! log:  [ seen ....... | not seen yet ]        dirty keys = the part not seen yet, each key once
+//! change of an entry:  append it, unless it is in the part not seen yet
+//! snapshot:            seen = kept = length
+//! start:               remember (length, seen, how many snapshots)
+//! commit:              nothing
+//! roll back,
+//!   no snapshot since: cut to the remembered length
+//!   a snapshot since:  cut to `kept`, what no snapshot told of goes; go back to the remembered `seen`; drop the
+//!                      second mention of a key; kept = length
+//! ```
+//!
+//! `kept` is the part of the log that snapshots told of, so that a second rollback, of an enclosing
+//! frame, keeps it too. Dropping the *second* mention leaves the log up to the start of any open
+//! frame as it was: there, the part not seen had no key twice when the frame started.
+
+use crate::store::{Entry, EntryId, Store, StoreId};
+use alloc::vec::Vec;
+
+/// What became of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// It has a value in the overlay.
+    Written,
+    /// It is deleted by the overlay.
+    Deleted,
+    /// The overlay holds nothing for it any more: all its changes were rolled back.
+    Untouched,
+}
+
+/// A key that changed since the last snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dirty<'a> {
+    /// The store of the key.
+    pub store: StoreId<'a>,
+    /// The key.
+    pub key: &'a [u8],
+    /// What became of it by now.
+    pub fate: Fate,
+}
+
+/// See the top of the file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChangeLog {
+    ids: Vec<EntryId>,
+    seen: usize,
+    kept: usize,
+    snapshots: u64,
+}
+
+/// Where the log stood when a frame started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogMark {
+    len: usize,
+    seen: usize,
+    snapshots: u64,
+}
+
+impl ChangeLog {
+    /// Notes that `entry` changed.
+    #[inline]
+    pub(crate) fn note(&mut self, id: EntryId, entry: &mut Entry) {
+        if !self.names(id, entry) {
+            entry.logged_at = self.ids.len();
+            self.ids.push(id);
+        }
+    }
+
+    /// The entries not seen yet, each once, by first change.
+    pub(crate) fn unseen(&self) -> &[EntryId] {
+        &self.ids[self.seen..]
+    }
+
+    pub(crate) fn mark(&self) -> LogMark {
+        LogMark {
+            len: self.ids.len(),
+            seen: self.seen,
+            snapshots: self.snapshots,
+        }
+    }
+
+    /// Declares everything seen.
+    pub(crate) fn snapshot(&mut self) {
+        self.seen = self.ids.len();
+        self.kept = self.ids.len();
+        self.snapshots += 1;
+    }
+
+    pub(crate) fn roll_back(&mut self, mark: LogMark, stores: &mut [Store]) {
+        if self.snapshots == mark.snapshots {
+            self.ids.truncate(mark.len);
+            return;
+        }
+        self.ids.truncate(self.kept);
+        self.seen = mark.seen;
+        let mut end = self.seen;
+        for at in self.seen..self.ids.len() {
+            let id = self.ids[at];
+            let entry = stores[id.store].entry_mut(id.entry);
+            // Only what is in its final place counts as a mention: before `end`.
+            if entry.logged_at < end && self.names(id, entry) {
+                continue;
+            }
+            entry.logged_at = end;
+            self.ids[end] = id;
+            end += 1;
+        }
+        self.ids.truncate(end);
+        self.kept = end;
+    }
+
+    /// Drops what was seen; only while no frame is open, which might go back to it.
+    ///
+    /// Leaves it for later while it is the smaller part, so that moving the rest is paid for by
+    /// what goes.
+    pub(crate) fn drop_seen(&mut self, stores: &mut [Store]) {
+        if self.seen < self.ids.len() - self.seen {
+            return;
+        }
+        self.ids.drain(..self.seen);
+        for (at, id) in self.ids.iter().enumerate() {
+            stores[id.store].entry_mut(id.entry).logged_at = at;
+        }
+        self.seen = 0;
+        self.kept = 0;
+    }
+
+    /// Whether the part not seen yet names `entry`, at the place that the entry remembers.
+    fn names(&self, id: EntryId, entry: &Entry) -> bool {
+        entry.logged_at >= self.seen && self.ids.get(entry.logged_at) == Some(&id)
+    }
+}

@@ -1,0 +1,194 @@
+//! What calls cost: allocations, counted, and (ignored by default) time.
+
+#![allow(clippy::unwrap_used)]
+#![allow(unsafe_code)] // A global allocator that counts cannot do without.
+
+use povmeter_overlay::{Lookup, Overlay, StoreId::Top};
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    hint::black_box,
+    time::Instant,
+};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system allocator unchanged; the counter allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn allocations(work: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.with(Cell::get);
+    work();
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+/// Keys as long and as alike as those of a runtime's maps.
+fn keys(count: u32) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|i| {
+            [
+                &[b'p'; 32][..],
+                &i.wrapping_mul(0x9e37_79b9).to_be_bytes(),
+                &[b's'; 28],
+            ]
+            .concat()
+        })
+        .collect()
+}
+
+fn filled(keys: &[Vec<u8>]) -> Overlay {
+    let mut overlay = Overlay::new();
+    keys.iter().for_each(|key| overlay.set(Top, key, &[1; 80]));
+    overlay
+}
+
+/// About what a transfer does to the overlay, in a transaction of the host and one of the runtime.
+fn extrinsic(overlay: &mut Overlay, keys: &[Vec<u8>], events: &[u8]) {
+    overlay.start_transaction();
+    overlay.enter_runtime().unwrap();
+    overlay.start_transaction();
+    for key in keys {
+        assert!(matches!(overlay.get(Top, key), Lookup::Value(_)));
+        overlay.set(Top, key, &[2; 80]);
+        overlay.set(Top, key, &[3; 16]);
+    }
+    overlay
+        .append(Top, events, &[4; 40], || Ok::<Option<&[u8]>, ()>(None))
+        .unwrap();
+    overlay.remove(Top, &keys[0]);
+    overlay.commit_transaction().unwrap();
+    overlay.exit_runtime().unwrap();
+    assert_eq!(overlay.dirty().len(), keys.len() + 1);
+    overlay.snapshot();
+    overlay.commit_transaction().unwrap();
+    overlay.set(Top, &keys[0], &[1; 80]);
+    overlay.snapshot();
+}
+
+#[test]
+fn an_extrinsic_over_known_keys_allocates_only_for_growing_lists() {
+    let keys = keys(14);
+    let mut overlay = filled(&keys);
+    overlay.snapshot();
+    overlay.set(Top, b"events", &[0; 1]);
+    let mut run = || extrinsic(&mut overlay, &keys, b"events");
+    run();
+    run();
+    // 40,000 bytes of events are ten doublings of their buffer.
+    let total = allocations(|| (0..1_000).for_each(|_| run()));
+    assert!(total <= 10, "{total}");
+}
+
+#[test]
+fn reads_and_empty_transactions_allocate_nothing() {
+    let keys = keys(100);
+    let mut overlay = filled(&keys);
+    overlay.start_transaction();
+    overlay.start_transaction();
+    overlay.commit_transaction().unwrap();
+    let counted = allocations(|| {
+        for key in &keys {
+            black_box(overlay.get(Top, key));
+            black_box(overlay.get(Top, &key[1..]));
+            overlay.start_transaction();
+            overlay.rollback_transaction().unwrap();
+        }
+    });
+    assert_eq!(counted, 0);
+}
+
+fn report(name: &str, times: u32, mut work: impl FnMut()) {
+    let start = Instant::now();
+    (0..times).for_each(|_| work());
+    println!(
+        "{name}: {:.1} ns",
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(times)
+    );
+}
+
+#[test]
+#[ignore = "prints times: run it with --release --nocapture"]
+fn times() {
+    let keys = keys(1_653);
+    let mut overlay = filled(&keys);
+    let mut at = 0;
+    let mut next = || {
+        at = (at + 1) % keys.len();
+        &keys[at]
+    };
+    report("get hit", 10_000_000, || {
+        black_box(overlay.get(Top, next()));
+    });
+    report("get miss", 10_000_000, || {
+        black_box(overlay.get(Top, &next()[1..]));
+    });
+    report("set at depth 0", 10_000_000, || {
+        overlay.set(Top, next(), &[1; 80])
+    });
+    report("start + commit", 10_000_000, || {
+        overlay.start_transaction();
+        overlay.commit_transaction().unwrap();
+    });
+    overlay.start_transaction();
+    report("start + set + set + commit, at depth 1", 5_000_000, || {
+        overlay.start_transaction();
+        let key = next();
+        overlay.set(Top, key, &[1; 80]);
+        overlay.set(Top, key, &[2; 80]);
+        overlay.commit_transaction().unwrap();
+    });
+    report("start + set + roll back, at depth 1", 5_000_000, || {
+        overlay.start_transaction();
+        overlay.set(Top, next(), &[1; 80]);
+        overlay.rollback_transaction().unwrap();
+    });
+    report("append", 5_000_000, || {
+        overlay
+            .append(Top, b"events", &[4; 8], || Ok::<Option<&[u8]>, ()>(None))
+            .unwrap();
+    });
+    (0..998).for_each(|_| overlay.start_transaction());
+    report("get hit at depth 1,000", 10_000_000, || {
+        black_box(overlay.get(Top, next()));
+    });
+    report("extrinsic: 14 gets, 30 writes", 100_000, {
+        let keys = &keys[..14];
+        let mut overlay = filled(keys);
+        overlay.snapshot();
+        move || extrinsic(&mut overlay, keys, b"events")
+    });
+    report("1,653 changes, sorted", 1_000, || {
+        black_box(filled_changes(&overlay));
+    });
+    report("1,653 new keys and freeze", 1_000, || {
+        black_box(filled(&keys).freeze().unwrap());
+    });
+}
+
+fn filled_changes(overlay: &Overlay) -> usize {
+    overlay.changes(Top).len()
+}

@@ -1,0 +1,155 @@
+//! Dirty keys and snapshots.
+
+use povmeter_overlay::{Dirty, Fate, Overlay, StoreId::Child, StoreId::Top};
+
+fn dirty(overlay: &Overlay) -> Vec<(&[u8], Fate)> {
+    overlay
+        .dirty()
+        .map(|dirty| (dirty.key, dirty.fate))
+        .collect()
+}
+
+fn write(overlay: &mut Overlay, key: &[u8]) {
+    overlay.set(Top, key, b"value");
+}
+
+const A: &[u8] = b"a";
+const B: &[u8] = b"b";
+const C: &[u8] = b"c";
+
+#[test]
+fn each_key_once_until_it_is_seen() {
+    let mut overlay = Overlay::new();
+    write(&mut overlay, A);
+    overlay.remove(Child(b"child"), B);
+    write(&mut overlay, A);
+    let child = Dirty {
+        store: Child(b"child"),
+        key: B,
+        fate: Fate::Deleted,
+    };
+    let top = Dirty {
+        store: Top,
+        key: A,
+        fate: Fate::Written,
+    };
+    assert!(overlay.dirty().eq([top, child]));
+    overlay.snapshot();
+    assert_eq!(dirty(&overlay), []);
+    overlay.remove(Top, A);
+    assert_eq!(dirty(&overlay), [(A, Fate::Deleted)]);
+}
+
+#[test]
+fn without_a_snapshot_a_rollback_leaves_no_trace() {
+    let mut overlay = Overlay::new();
+    write(&mut overlay, A);
+    overlay.snapshot();
+    write(&mut overlay, B);
+    overlay.start_transaction();
+    overlay.remove(Top, A);
+    overlay.remove(Top, B);
+    write(&mut overlay, C);
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(dirty(&overlay), [(B, Fate::Written)]);
+}
+
+#[test]
+fn after_a_snapshot_a_rollback_tells_again_what_was_told() {
+    let mut overlay = Overlay::new();
+    write(&mut overlay, A);
+    overlay.start_transaction();
+    write(&mut overlay, B);
+    overlay.snapshot();
+    write(&mut overlay, C); // never told of
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(dirty(&overlay), [(A, Fate::Written), (B, Fate::Untouched)]);
+}
+
+#[test]
+fn a_key_told_of_twice_is_dirty_once() {
+    let mut overlay = Overlay::new();
+    overlay.start_transaction();
+    write(&mut overlay, A);
+    overlay.snapshot();
+    write(&mut overlay, B);
+    overlay.remove(Top, A);
+    overlay.snapshot();
+    write(&mut overlay, A);
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(
+        dirty(&overlay),
+        [(A, Fate::Untouched), (B, Fate::Untouched)]
+    );
+    write(&mut overlay, B);
+    assert_eq!(dirty(&overlay), [(A, Fate::Untouched), (B, Fate::Written)]);
+}
+
+/// The log is as long, and as much of it seen, as when the outer frame started; only the count of snapshots tells.
+#[test]
+fn a_snapshot_of_nothing_is_a_snapshot() {
+    let mut overlay = Overlay::new();
+    overlay.start_transaction();
+    write(&mut overlay, A);
+    overlay.start_transaction();
+    overlay.snapshot();
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(dirty(&overlay), [(A, Fate::Written)]);
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(dirty(&overlay), [(A, Fate::Untouched)]);
+}
+
+#[test]
+fn commit_of_the_inner_then_rollback_of_the_outer() {
+    let mut overlay = Overlay::new();
+    write(&mut overlay, A);
+    overlay.snapshot();
+    overlay.start_transaction();
+    overlay.start_transaction();
+    overlay.remove(Top, A);
+    overlay.snapshot();
+    overlay.commit_transaction().unwrap();
+    assert_eq!(dirty(&overlay), []);
+    write(&mut overlay, B);
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(dirty(&overlay), [(A, Fate::Written)]);
+}
+
+#[test]
+fn rollback_of_the_inner_then_of_the_outer() {
+    let mut overlay = Overlay::new();
+    write(&mut overlay, A);
+    overlay.start_transaction();
+    write(&mut overlay, B);
+    overlay.start_transaction();
+    write(&mut overlay, C);
+    overlay.snapshot();
+    overlay.rollback_transaction().unwrap();
+    let all = [(A, Fate::Written), (B, Fate::Written), (C, Fate::Untouched)];
+    assert_eq!(dirty(&overlay), all);
+    overlay.rollback_transaction().unwrap();
+    let all = [
+        (A, Fate::Written),
+        (B, Fate::Untouched),
+        (C, Fate::Untouched),
+    ];
+    assert_eq!(dirty(&overlay), all);
+    overlay.snapshot();
+    assert_eq!(dirty(&overlay), []);
+}
+
+/// What was seen goes at depth 0, and the keys left move up in the log: they must still be found there.
+#[test]
+fn keys_are_told_once_after_the_log_was_shortened() {
+    let mut overlay = Overlay::new();
+    overlay.start_transaction();
+    write(&mut overlay, A);
+    write(&mut overlay, B);
+    overlay.snapshot();
+    write(&mut overlay, C);
+    overlay.commit_transaction().unwrap();
+    overlay.remove(Top, C);
+    assert_eq!(dirty(&overlay), [(C, Fate::Deleted)]);
+    write(&mut overlay, A);
+    assert_eq!(dirty(&overlay), [(C, Fate::Deleted), (A, Fate::Written)]);
+}

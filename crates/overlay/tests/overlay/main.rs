@@ -1,0 +1,32 @@
+//! The overlay from outside, by topic, and against a naive model.
+
+#![allow(clippy::unwrap_used)]
+
+mod appends;
+mod dirty;
+mod frozen;
+mod naive;
+mod ordered;
+mod random;
+mod stores;
+mod transactions;
+
+use povmeter_overlay::{Overlay, StoreId};
+
+/// Appends to a key of which the parent state knows nothing.
+fn append(overlay: &mut Overlay, store: StoreId<'_>, key: &[u8], element: &[u8]) {
+    append_over(overlay, store, key, element, None);
+}
+
+/// Appends to a key of which the parent state has `parent`.
+fn append_over(
+    overlay: &mut Overlay,
+    store: StoreId<'_>,
+    key: &[u8],
+    element: &[u8],
+    parent: Option<&[u8]>,
+) {
+    overlay
+        .append(store, key, element, || Ok::<_, ()>(parent))
+        .unwrap();
+}

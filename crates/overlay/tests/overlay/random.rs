@@ -1,0 +1,317 @@
+//! Random calls, on the overlay and on the naive model.
+
+use crate::naive::{full, FullKey, Naive};
+use povmeter_overlay::{Fate, Lookup, Overlay, StoreId};
+use rand::{rngs::SmallRng, seq::IndexedRandom, Rng, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
+
+const STORES: [StoreId<'static>; 4] = [
+    StoreId::Top,
+    StoreId::Child(b"c"),
+    StoreId::Child(b""),
+    StoreId::Child(b"cc"),
+];
+
+/// Few, so that they meet; prefixes of each other, so that they sort and clear together.
+const KEYS: [&[u8]; 12] = [
+    b"",
+    b"a",
+    b"ab",
+    b"abc",
+    b"abd",
+    b"ab\0",
+    b"ab\xff",
+    b"b",
+    b"ba",
+    b"\xff",
+    b"\xff\xff",
+    b"\xff\xffa",
+];
+
+/// Lists about to outgrow their prefix, and values that are none.
+const VALUES: [&[u8]; 16] = [
+    b"",
+    b"\0",
+    b"\x04x",
+    b"\xf8elements",           // 62
+    b"\xfc",                   // 63, the most in one byte
+    b"\xf9\xff",               // 16,382
+    b"\xfd\xffelements",       // 16,383, the most in two
+    b"\xfe\xff\xff\xff",       // 2^30 - 1, the most in four
+    b"\x03\0\0\0\x40elements", // 2^30
+    b"\x03\xff\xff\xff\xff",   // 2^32 - 1, the most
+    b"\x01\0",                 // 0 in two bytes
+    b"\x02\0\0\0",             // 0 in four
+    b"\x03\0\0\0\0",           // 0 in five
+    b"\x03\xff",               // cut off
+    b"\x13\0\0\0\0\0\0\0\x01", // too large
+    b"a value of thirty-two bytes.....",
+];
+
+#[derive(Clone, Debug)]
+enum Call {
+    Set(StoreId<'static>, &'static [u8], &'static [u8]),
+    Remove(StoreId<'static>, &'static [u8]),
+    Append(
+        StoreId<'static>,
+        &'static [u8],
+        &'static [u8],
+        Option<&'static [u8]>,
+    ),
+    AppendToFailing(StoreId<'static>, &'static [u8]),
+    ClearPrefix(StoreId<'static>, &'static [u8]),
+    NextAfter(StoreId<'static>, &'static [u8]),
+    Start,
+    Commit,
+    RollBack,
+    Enter,
+    Exit,
+    Snapshot,
+}
+
+/// `weights` differ per sequence: some nest deeply, some hardly, some take snapshots all the time.
+fn call(rng: &mut SmallRng, weights: &[u32; 5]) -> Call {
+    let total: u32 = weights.iter().sum();
+    let mut pick = rng.random_range(0..total);
+    let class = weights.iter().position(|&weight| {
+        let here = pick < weight;
+        pick = pick.wrapping_sub(weight);
+        here
+    });
+    let store = *STORES[..].choose(rng).unwrap();
+    let store = if rng.random_ratio(1, 2) {
+        StoreId::Top
+    } else {
+        store
+    };
+    let key = *KEYS.choose(rng).unwrap();
+    let value = *VALUES.choose(rng).unwrap();
+    match class.unwrap() {
+        0 => match rng.random_range(0..10) {
+            0..=2 => Call::Set(store, key, value),
+            3..=4 => Call::Remove(store, key),
+            5..=8 => Call::Append(
+                store,
+                key,
+                value,
+                [None, VALUES.choose(rng).copied()][rng.random_range(0..2)],
+            ),
+            _ => Call::AppendToFailing(store, key),
+        },
+        1 => match rng.random_range(0..2) {
+            0 => Call::ClearPrefix(store, &key[..rng.random_range(0..=key.len())]),
+            _ => Call::NextAfter(store, key),
+        },
+        2 => Call::Start,
+        3 => match rng.random_range(0..12) {
+            0..=4 => Call::Commit,
+            5..=9 => Call::RollBack,
+            10 => Call::Enter,
+            _ => Call::Exit,
+        },
+        _ => Call::Snapshot,
+    }
+}
+
+/// The reader that dirty keys are made for.
+#[derive(Default)]
+struct Reader {
+    knows: BTreeMap<FullKey, Fate>,
+    knew: Vec<BTreeMap<FullKey, Fate>>,
+}
+
+impl Reader {
+    fn follow(&mut self, depth: usize, rolled_back: bool) {
+        if depth > self.knew.len() {
+            self.knew.push(self.knows.clone());
+        }
+        while depth < self.knew.len() {
+            let knew = self.knew.pop().unwrap();
+            if rolled_back {
+                self.knows = knew;
+            }
+        }
+    }
+}
+
+struct Pair {
+    overlay: Overlay,
+    naive: Naive,
+    reader: Reader,
+}
+
+impl Pair {
+    fn run(&mut self, call: &Call) {
+        let Self { overlay, naive, .. } = self;
+        match *call {
+            Call::Set(store, key, value) => {
+                overlay.set(store, key, value);
+                naive.set(full(store, key), Some(value.to_vec()));
+            }
+            Call::Remove(store, key) => {
+                let was_deleted = naive.fate(&full(store, key)) == Fate::Deleted;
+                assert_eq!(overlay.remove(store, key), !was_deleted);
+                naive.set(full(store, key), None);
+            }
+            Call::Append(store, key, element, parent) => {
+                let unknown = naive.fate(&full(store, key)) == Fate::Untouched;
+                let mut asked = false;
+                let parent_value = || {
+                    asked = true;
+                    Ok::<_, ()>(parent)
+                };
+                overlay.append(store, key, element, parent_value).unwrap();
+                assert_eq!(asked, unknown);
+                naive.append(full(store, key), element, parent.map(Into::into));
+            }
+            Call::AppendToFailing(store, key) => {
+                let unknown = naive.fate(&full(store, key)) == Fate::Untouched;
+                let result = overlay.append(store, key, b"e", || Err::<Option<&[u8]>, _>("failed"));
+                if unknown {
+                    assert_eq!(result, Err("failed"));
+                } else {
+                    assert_eq!(result, Ok(()));
+                    naive.append(full(store, key), b"e", None);
+                }
+            }
+            Call::ClearPrefix(store, prefix) => {
+                assert_eq!(
+                    overlay.clear_prefix(store, prefix),
+                    naive.clear_prefix(store, prefix)
+                );
+            }
+            Call::NextAfter(store, key) => {
+                assert_eq!(overlay.next_after(store, key), naive.next_after(store, key));
+            }
+            Call::Start => {
+                overlay.start_transaction();
+                naive.start();
+            }
+            Call::Commit => assert_eq!(overlay.commit_transaction().is_ok(), naive.close(true)),
+            Call::RollBack => {
+                assert_eq!(overlay.rollback_transaction().is_ok(), naive.close(false))
+            }
+            Call::Enter => assert_eq!(overlay.enter_runtime().is_ok(), naive.enter()),
+            Call::Exit => assert_eq!(overlay.exit_runtime().ok(), naive.exit()),
+            Call::Snapshot => {
+                let told: Vec<_> = overlay
+                    .dirty()
+                    .map(|d| (full(d.store, d.key), d.fate))
+                    .collect();
+                self.reader.knows.extend(told);
+                overlay.snapshot();
+                naive.snapshot();
+            }
+        }
+    }
+
+    fn compare(&self) {
+        let Self { overlay, naive, .. } = self;
+        assert_eq!(overlay.depth(), naive.depth());
+        assert_eq!(overlay.is_empty(), naive.changes.is_empty());
+        let told: Vec<_> = overlay
+            .dirty()
+            .map(|d| (full(d.store, d.key), d.fate))
+            .collect();
+        let keys: BTreeSet<_> = told.iter().map(|(key, _)| key.clone()).collect();
+        assert_eq!(told.len(), keys.len(), "a key is told twice");
+        assert_eq!(keys, naive.dirty);
+        assert!(told.iter().all(|(key, fate)| *fate == naive.fate(key)));
+        let mut children: Vec<_> = naive
+            .changes
+            .keys()
+            .filter_map(|(s, _)| s.clone())
+            .collect();
+        children.dedup();
+        assert!(overlay
+            .children()
+            .eq(children.iter().map(|child| &child[..])));
+        for store in STORES {
+            let (in_store, _) = full(store, &[]);
+            let held = naive.changes.iter().filter(|((s, _), _)| *s == in_store);
+            let held: Vec<_> = held.map(|((_, k), v)| (&k[..], v.as_deref())).collect();
+            for key in KEYS {
+                let expected = match held.iter().find(|(held, _)| *held == key) {
+                    None => Lookup::Untouched,
+                    Some((_, None)) => Lookup::Deleted,
+                    Some((_, Some(value))) => Lookup::Value(value),
+                };
+                assert_eq!(overlay.get(store, key), expected, "{store:?} {key:?}");
+            }
+            assert_eq!(overlay.changes(store), held, "{store:?}");
+            assert_eq!(
+                overlay.has_values(store),
+                held.iter().any(|(_, v)| v.is_some()),
+                "{store:?}"
+            );
+        }
+    }
+
+    fn run_sequence(&mut self, seed: u64, calls: &mut Vec<Call>) {
+        let rng = &mut SmallRng::seed_from_u64(seed);
+        let weights = [
+            8,
+            rng.random_range(0..3),
+            rng.random_range(0..5),
+            rng.random_range(0..5),
+            rng.random_range(0..6),
+        ];
+        for _ in 0..200 {
+            let call = call(rng, &weights);
+            calls.push(call.clone());
+            let (content, revision) = (self.naive.changes.clone(), self.overlay.revision());
+            self.run(&call);
+            self.compare();
+            if content != self.naive.changes {
+                assert!(self.overlay.revision() > revision);
+            }
+            let rolled_back = matches!(call, Call::RollBack | Call::Exit);
+            self.reader.follow(self.naive.depth(), rolled_back);
+            if matches!(call, Call::Snapshot) {
+                for (key, fate) in &self.reader.knows {
+                    assert_eq!(
+                        *fate,
+                        self.naive.fate(key),
+                        "the reader is wrong about {key:?}"
+                    );
+                }
+                assert!(self
+                    .naive
+                    .changes
+                    .keys()
+                    .all(|key| self.reader.knows.contains_key(key)));
+            }
+        }
+    }
+}
+
+#[test]
+fn agrees_with_the_naive_model() {
+    for seed in 0..2_000 {
+        let mut pair = Pair {
+            overlay: Overlay::new(),
+            naive: Naive::default(),
+            reader: Reader::default(),
+        };
+        let mut calls = Vec::new();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            pair.run_sequence(seed, &mut calls);
+        }));
+        assert!(
+            outcome.is_ok(),
+            "seed {seed} fails at the last of {calls:#?}"
+        );
+
+        let _ = pair.overlay.exit_runtime();
+        let _ = pair.naive.exit();
+        while pair.naive.depth() > 0 {
+            pair.run(&Call::Commit);
+        }
+        pair.compare();
+        let frozen = pair.overlay.clone().freeze().unwrap();
+        assert!(frozen.children().eq(pair.overlay.children()));
+        for store in STORES {
+            assert!(frozen.changes(store).eq(pair.overlay.changes(store)));
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Storage proofs: as a set of nodes, and compact as they travel.
+
+use crate::size::scale_bytes;
+use alloc::{boxed::Box, vec::Vec};
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use hash_db::{AsHashDB, HashDB, HashDBRef};
+use hashbrown::HashMap;
+use povmeter_delta_root::{
+    compact_bytes, push_compact, read_compact, Blake2b256, DecodeError, LayoutV1, NodeHash,
+    NodePrefix, NodeSource, Root, SourceError, CHILD_ROOT_PREFIX,
+};
+use trie_db::{SeenHashes, Trie, TrieDBBuilder, TrieError};
+
+/// What is wrong with a proof.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProofError {
+    /// The bytes are not a SCALE list of byte strings.
+    #[error("expected {expected} at byte {at} of the proof, found {found} bytes left")]
+    Encoding {
+        /// What should be there.
+        expected: &'static str,
+        /// Where.
+        at: usize,
+        /// Bytes left there.
+        found: usize,
+    },
+    /// The proof commits to another state.
+    #[error("expected a proof of state root {expected}, found one of {found}")]
+    WrongRoot {
+        /// Root that the caller asked for.
+        expected: Root,
+        /// Root that the proof's nodes hash to.
+        found: Root,
+    },
+    /// Nodes that another node of the proof refers to are not in it.
+    #[error("expected more nodes in the proof: node {missing} is referred to, found the end")]
+    Truncated {
+        /// The hash referred to, zero where the compact form does not say it.
+        missing: NodeHash,
+    },
+    /// Items after the last node.
+    #[error("expected the end of the proof after {used} items, found {found}")]
+    Trailing {
+        /// Items that make up the tries.
+        used: usize,
+        /// Items in the proof.
+        found: usize,
+    },
+    /// A node of the proof is no trie node.
+    #[error("a node of the proof is no trie node: {0}")]
+    Node(DecodeError),
+    /// The value under a child trie's key is no root.
+    #[error("expected a child root of 32 bytes in the proof, found {found} bytes")]
+    ChildRoot {
+        /// Bytes found.
+        found: usize,
+    },
+    /// The tries in the proof contradict themselves.
+    #[error("the tries of the proof are inconsistent")]
+    Inconsistent,
+}
+
+impl From<Box<TrieError<NodeHash, DecodeError>>> for ProofError {
+    fn from(error: Box<TrieError<NodeHash, DecodeError>>) -> Self {
+        match *error {
+            TrieError::IncompleteDatabase(missing) | TrieError::InvalidStateRoot(missing) => {
+                Self::Truncated { missing }
+            }
+            TrieError::DecoderError(_, error) => Self::Node(error),
+            TrieError::ValueAtIncompleteKey(..) | TrieError::InvalidHash(..) => Self::Inconsistent,
+        }
+    }
+}
+
+/// A storage proof: the nodes, each once, in lexicographic order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StorageProof {
+    nodes: Vec<Bytes>,
+}
+
+impl StorageProof {
+    /// The proof of these nodes.
+    pub fn new(nodes: impl IntoIterator<Item = Bytes>) -> Self {
+        let mut nodes: Vec<Bytes> = nodes.into_iter().collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        Self { nodes }
+    }
+
+    /// The nodes in lexicographic order.
+    pub fn nodes(&self) -> &[Bytes] {
+        &self.nodes
+    }
+
+    /// Bytes in the unit of sp-trie's recorder: of each node its length and the prefix of that.
+    pub fn recorded_bytes(&self) -> u64 {
+        self.nodes.iter().map(|node| scale_bytes(node.len())).sum()
+    }
+
+    /// Length of [`Self::encode`].
+    pub fn encoded_bytes(&self) -> u64 {
+        compact_bytes(self.nodes.len() as u64) + self.recorded_bytes()
+    }
+
+    /// The proof in SCALE, as sp-trie encodes it.
+    pub fn encode(&self) -> Vec<u8> {
+        encode_list(&self.nodes)
+    }
+
+    /// The proof that [`Self::encode`] wrote. Nodes in another order, or twice, are put right.
+    ///
+    /// # Errors
+    /// [`ProofError::Encoding`].
+    pub fn decode(encoded: &[u8]) -> Result<Self, ProofError> {
+        Ok(Self::new(decode_list(encoded)?))
+    }
+
+    /// The proof without the hashes that its own nodes say: what travels in a block. The same bytes
+    /// that sp-trie makes of the same nodes.
+    ///
+    /// # Errors
+    /// [`ProofError`] if the root node is missing or a node is none.
+    pub fn to_compact(&self, root: Root) -> Result<CompactProof, ProofError> {
+        if self.nodes.is_empty() {
+            // A block that needed nothing of its parent state.
+            return Ok(CompactProof::default());
+        }
+        let nodes = self.to_source();
+        let mut seen = SeenHashes::<LayoutV1>::default();
+        let mut items = pack_trie(&nodes, root, &mut seen)?;
+        for child_root in child_roots(&nodes, root)? {
+            // A child's root may be there as part of a top trie node without the child being read.
+            if nodes.has(&child_root.node_hash()) {
+                items.extend(pack_trie(&nodes, child_root, &mut seen)?);
+            }
+        }
+        Ok(CompactProof { items })
+    }
+
+    /// The nodes as a source to run a block from.
+    pub fn to_source(&self) -> ProofNodes {
+        let mut nodes = ProofNodes::default();
+        for node in &self.nodes {
+            nodes.nodes.insert(Blake2b256::hash(node), node.clone());
+        }
+        nodes
+    }
+}
+
+fn pack_trie(
+    nodes: &ProofNodes,
+    root: Root,
+    seen: &mut SeenHashes<LayoutV1>,
+) -> Result<Vec<Bytes>, ProofError> {
+    // Reading is the same in both state versions.
+    let root = root.node_hash();
+    let trie = TrieDBBuilder::<LayoutV1>::new(nodes, &root).build();
+    let items = trie_db::encode_compact_skip_duplicates::<LayoutV1>(&trie, seen)?;
+    Ok(items.into_iter().map(Bytes::from).collect())
+}
+
+/// The roots of child tries that the proof's top trie shows, in the order of their keys.
+fn child_roots(nodes: &ProofNodes, root: Root) -> Result<Vec<Root>, ProofError> {
+    let root = root.node_hash();
+    let trie = TrieDBBuilder::<LayoutV1>::new(nodes, &root).build();
+    let mut roots = Vec::new();
+    let mut entries = trie.iter()?;
+    if entries.seek(CHILD_ROOT_PREFIX).is_err() {
+        // The proof does not reach there.
+        return Ok(roots);
+    }
+    for entry in entries {
+        match entry {
+            Ok((key, _)) if !key.starts_with(CHILD_ROOT_PREFIX) => break,
+            Ok((_, value)) => match <[u8; 32]>::try_from(value.as_slice()) {
+                Ok(root) => roots.push(Root::from(root)),
+                Err(_) => return Err(ProofError::ChildRoot { found: value.len() }),
+            },
+            // Entries outside of the proof.
+            Err(error) if matches!(*error, TrieError::IncompleteDatabase(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(roots)
+}
+
+/// A storage proof as it travels: nodes in pre-order, children's hashes left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactProof {
+    items: Vec<Bytes>,
+}
+
+impl CompactProof {
+    /// The items: nodes without the hashes that follow from others, and values split from them.
+    pub fn items(&self) -> &[Bytes] {
+        &self.items
+    }
+
+    /// Length of [`Self::encode`].
+    pub fn encoded_bytes(&self) -> u64 {
+        compact_bytes(self.items.len() as u64)
+            + self
+                .items
+                .iter()
+                .map(|item| scale_bytes(item.len()))
+                .sum::<u64>()
+    }
+
+    /// The proof in SCALE, as sp-trie encodes it.
+    pub fn encode(&self) -> Vec<u8> {
+        encode_list(&self.items)
+    }
+
+    /// The proof that [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`ProofError::Encoding`].
+    pub fn decode(encoded: &[u8]) -> Result<Self, ProofError> {
+        Ok(Self {
+            items: decode_list(encoded)?,
+        })
+    }
+
+    /// The nodes, with every hash computed anew, as a source to run a block from.
+    ///
+    /// # Errors
+    /// [`ProofError`]: a proof of another state than `root`'s, one that ends early or goes on after
+    /// its end, or one with items that are no nodes.
+    pub fn to_source(&self, root: Root) -> Result<ProofNodes, ProofError> {
+        let mut nodes = ProofNodes::default();
+        if self.items.is_empty() {
+            return Ok(nodes);
+        }
+        let (found, mut used) = unpack_trie(&mut nodes, &self.items)?;
+        if found != root {
+            return Err(ProofError::WrongRoot {
+                expected: root,
+                found,
+            });
+        }
+        let mut child_roots = child_roots(&nodes, root)?.into_iter();
+        while used < self.items.len() {
+            let (child, count) = unpack_trie(&mut nodes, &self.items[used..])?;
+            // Children that the block did not read have a root in the top trie, and no items.
+            if !child_roots.any(|root| root == child) {
+                return Err(ProofError::Trailing {
+                    used,
+                    found: self.items.len(),
+                });
+            }
+            used += count;
+        }
+        Ok(nodes)
+    }
+}
+
+/// The root of the trie that `items` begin with, and the number of items it takes.
+fn unpack_trie(nodes: &mut ProofNodes, items: &[Bytes]) -> Result<(Root, usize), ProofError> {
+    let items = items.iter().map(Bytes::as_ref);
+    let (root, used) = trie_db::decode_compact_from_iter::<LayoutV1, _, _>(nodes, items)?;
+    Ok((Root::from(<[u8; 32]>::from(root)), used))
+}
+
+/// The nodes of a proof, by hash: all that a validator has of the parent state.
+#[derive(Clone, Debug, Default)]
+pub struct ProofNodes {
+    nodes: HashMap<NodeHash, Bytes, RandomState>,
+}
+
+impl ProofNodes {
+    /// Number of distinct nodes.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is no node.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    fn has(&self, hash: &NodeHash) -> bool {
+        self.nodes.contains_key(hash)
+    }
+}
+
+impl NodeSource for ProofNodes {
+    fn node(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        Ok(self.nodes.get(hash).cloned())
+    }
+}
+
+// What trie-db's packing and unpacking read from and write to. Nothing is ever removed.
+
+impl HashDBRef<Blake2b256, Vec<u8>> for ProofNodes {
+    fn get(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Option<Vec<u8>> {
+        self.nodes.get(hash).map(|node| node.to_vec())
+    }
+
+    fn contains(&self, hash: &NodeHash, _: NodePrefix<'_>) -> bool {
+        self.has(hash)
+    }
+}
+
+impl HashDB<Blake2b256, Vec<u8>> for ProofNodes {
+    fn get(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Option<Vec<u8>> {
+        HashDBRef::get(self, hash, prefix)
+    }
+
+    fn contains(&self, hash: &NodeHash, _: NodePrefix<'_>) -> bool {
+        self.has(hash)
+    }
+
+    fn insert(&mut self, _: NodePrefix<'_>, value: &[u8]) -> NodeHash {
+        let hash = Blake2b256::hash(value);
+        self.nodes
+            .entry(hash)
+            .or_insert_with(|| Bytes::copy_from_slice(value));
+        hash
+    }
+
+    fn emplace(&mut self, hash: NodeHash, _: NodePrefix<'_>, value: Vec<u8>) {
+        self.nodes.insert(hash, Bytes::from(value));
+    }
+
+    fn remove(&mut self, hash: &NodeHash, _: NodePrefix<'_>) {
+        self.nodes.remove(hash);
+    }
+}
+
+impl AsHashDB<Blake2b256, Vec<u8>> for ProofNodes {
+    fn as_hash_db(&self) -> &dyn HashDB<Blake2b256, Vec<u8>> {
+        self
+    }
+
+    fn as_hash_db_mut<'a>(&'a mut self) -> &'a mut (dyn HashDB<Blake2b256, Vec<u8>> + 'a) {
+        self
+    }
+}
+
+fn encode_list(items: &[Bytes]) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_compact(&mut out, items.len());
+    for item in items {
+        push_compact(&mut out, item.len());
+        out.extend_from_slice(item);
+    }
+    out
+}
+
+fn decode_list(encoded: &[u8]) -> Result<Vec<Bytes>, ProofError> {
+    let mut input = Input { encoded, at: 0 };
+    let count = input.compact("the number of items")?;
+    // An item takes a byte at least: a count that is too large can't make us reserve memory.
+    let mut items = Vec::with_capacity(count.min(encoded.len()));
+    for _ in 0..count {
+        let length = input.compact("the length of an item")?;
+        items.push(Bytes::copy_from_slice(input.take(length, "an item")?));
+    }
+    match encoded.len() - input.at {
+        0 => Ok(items),
+        found => Err(ProofError::Encoding {
+            expected: "the end",
+            at: input.at,
+            found,
+        }),
+    }
+}
+
+struct Input<'a> {
+    encoded: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Input<'a> {
+    fn take(&mut self, length: usize, expected: &'static str) -> Result<&'a [u8], ProofError> {
+        let rest = &self.encoded[self.at..];
+        let error = ProofError::Encoding {
+            expected,
+            at: self.at,
+            found: rest.len(),
+        };
+        let taken = rest.get(..length).ok_or(error)?;
+        self.at += length;
+        Ok(taken)
+    }
+
+    fn compact(&mut self, expected: &'static str) -> Result<usize, ProofError> {
+        let rest = &self.encoded[self.at..];
+        let error = ProofError::Encoding {
+            expected,
+            at: self.at,
+            found: rest.len(),
+        };
+        let (value, used) = read_compact(rest).ok_or(error)?;
+        self.at += used;
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_survive_and_damage_is_found() {
+        let items = [Bytes::from_static(b"a"), Bytes::from(alloc::vec![7; 100])];
+        let encoded = encode_list(&items);
+        assert_eq!(decode_list(&encoded).expect("as written"), items);
+        for length in 0..encoded.len() {
+            assert!(decode_list(&encoded[..length]).is_err(), "{length} bytes");
+        }
+        let longer = [encoded.as_slice(), &[0]].concat();
+        assert!(matches!(
+            decode_list(&longer),
+            Err(ProofError::Encoding {
+                expected: "the end",
+                found: 1,
+                ..
+            })
+        ));
+        // A list that says it has 2^30 - 1 items.
+        assert!(decode_list(&[0xfe, 0xff, 0xff, 0xff]).is_err());
+    }
+
+    #[test]
+    fn sizes_are_lengths() {
+        let proof = StorageProof::new([Bytes::from_static(&[0]), Bytes::from(alloc::vec![1; 64])]);
+        assert_eq!(proof.encoded_bytes(), proof.encode().len() as u64);
+        assert_eq!(proof.recorded_bytes(), 1 + 1 + 2 + 64);
+    }
+}

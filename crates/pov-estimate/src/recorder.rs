@@ -1,0 +1,140 @@
+//! The recorder: which nodes the proof holds, and how many bytes they are.
+
+use crate::size::{scale_bytes, ProofSize};
+use alloc::vec::Vec;
+use povmeter_delta_root::{NodeId, NodeTable, Observer};
+
+const READ: u8 = 1;
+const ROOT: u8 = 2;
+
+/// Counts nodes for a proof: those that reads touched, and those that the root computation would
+/// need besides. A node counts once, however often and by whomever it is touched.
+///
+/// Counts can be taken back to an earlier [`RecorderMark`], for the two kinds apart.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    /// By node id, whether reads or the root need the node.
+    flags: Vec<u8>,
+    reads: Vec<NodeId>,
+    roots: Vec<NodeId>,
+    size: ProofSize,
+}
+
+/// A point in a recorder's history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecorderMark {
+    reads: usize,
+    roots: usize,
+}
+
+impl Recorder {
+    /// The size of all that is counted.
+    pub fn size(&self) -> ProofSize {
+        self.size
+    }
+
+    /// An observer that counts what it sees as read.
+    pub fn reading(&mut self) -> Reading<'_> {
+        Reading(self)
+    }
+
+    /// An observer that counts what it sees as needed by the root.
+    pub fn estimating(&mut self) -> Estimating<'_> {
+        Estimating(self)
+    }
+
+    /// This point of history.
+    pub fn mark(&self) -> RecorderMark {
+        RecorderMark {
+            reads: self.reads.len(),
+            roots: self.roots.len(),
+        }
+    }
+
+    /// Takes back the reads counted since `mark`. A node that the root needs too, by an earlier
+    /// count, goes on to count for the root.
+    ///
+    /// # Panics
+    /// If `table` is not the one that the counted nodes are from.
+    pub fn roll_back_reads(&mut self, mark: RecorderMark, table: &NodeTable) {
+        for node in self.reads.drain(mark.reads.min(self.reads.len())..) {
+            let bytes = scale_bytes(table.bytes(node).len());
+            self.size.read_bytes -= bytes;
+            let flags = &mut self.flags[node.index()];
+            *flags &= !READ;
+            if *flags & ROOT != 0 {
+                self.size.root_bytes += bytes;
+            }
+        }
+    }
+
+    /// Takes back what was counted for the root since `mark`.
+    ///
+    /// # Panics
+    /// If `table` is not the one that the counted nodes are from.
+    pub fn roll_back_roots(&mut self, mark: RecorderMark, table: &NodeTable) {
+        for node in self.roots.drain(mark.roots.min(self.roots.len())..) {
+            let flags = &mut self.flags[node.index()];
+            *flags &= !ROOT;
+            if *flags & READ == 0 {
+                self.size.root_bytes -= scale_bytes(table.bytes(node).len());
+            }
+        }
+    }
+
+    /// The nodes counted, each once, in the order of their ids.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        // Each node is in one list or both; the flags say it once.
+        let mut listed: Vec<NodeId> = self.reads.iter().chain(&self.roots).copied().collect();
+        listed.sort_unstable();
+        listed.dedup();
+        listed.into_iter()
+    }
+
+    fn flags(&mut self, node: NodeId) -> &mut u8 {
+        let index = node.index();
+        if index >= self.flags.len() {
+            self.flags.resize(index + 1, 0);
+        }
+        &mut self.flags[index]
+    }
+}
+
+/// Counts what it sees as read; see [`Recorder::reading`].
+#[derive(Debug)]
+pub struct Reading<'a>(&'a mut Recorder);
+
+impl Observer for Reading<'_> {
+    fn touched(&mut self, node: NodeId, length: usize) {
+        let flags = self.0.flags(node);
+        if *flags & READ != 0 {
+            return;
+        }
+        let counted_for_root = *flags & ROOT != 0;
+        *flags |= READ;
+        let bytes = scale_bytes(length);
+        self.0.size.read_bytes += bytes;
+        if counted_for_root {
+            self.0.size.root_bytes -= bytes;
+        }
+        self.0.reads.push(node);
+    }
+}
+
+/// Counts what it sees as needed by the root; see [`Recorder::estimating`].
+#[derive(Debug)]
+pub struct Estimating<'a>(&'a mut Recorder);
+
+impl Observer for Estimating<'_> {
+    fn touched(&mut self, node: NodeId, length: usize) {
+        let flags = self.0.flags(node);
+        // A node that was read stays counted at least as long as this estimate does: the read came
+        // first, and whatever takes the read back takes back what followed.
+        if *flags != 0 {
+            return;
+        }
+        *flags = ROOT;
+        self.0.size.root_bytes += scale_bytes(length);
+        self.0.roots.push(node);
+    }
+}

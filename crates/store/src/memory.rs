@@ -1,0 +1,192 @@
+//! The store in memory.
+
+use crate::net::{net_changes, net_references, NetChange};
+use crate::{NodeStore, StoreError};
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use hash_db::{HashDB, EMPTY_PREFIX};
+use memory_db::{HashKey, MemoryDB};
+use povmeter_delta_root::{
+    Blake2b256, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
+};
+use std::fmt;
+
+/// An encoded node as memory-db keeps it; cloning it copies no bytes.
+#[derive(Clone, Default, PartialEq)]
+struct StoredNode(Bytes);
+
+impl From<&[u8]> for StoredNode {
+    fn from(encoded: &[u8]) -> Self {
+        Self(Bytes::copy_from_slice(encoded))
+    }
+}
+
+impl AsRef<[u8]> for StoredNode {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+type Nodes = MemoryDB<Blake2b256, HashKey<Blake2b256>, StoredNode, RandomState>;
+
+/// Nodes in memory, keyed by hash, with exact reference counts.
+///
+/// A clone is a store of its own, at the same state; it shares the encoded nodes, and costs one
+/// pass over the table.
+#[derive(Clone)]
+pub struct MemoryStore {
+    nodes: Nodes,
+    root: Root,
+    node_count: usize,
+    byte_count: usize,
+}
+
+/// References that memory-db can count for one node.
+const REFERENCE_LIMIT: u64 = i32::MAX as u64;
+
+impl MemoryStore {
+    /// A store that holds the state without entries.
+    pub fn new() -> Self {
+        Self {
+            nodes: Nodes::with_hasher(RandomState::default()),
+            root: Root::EMPTY,
+            node_count: 0,
+            byte_count: 0,
+        }
+    }
+
+    /// Distinct nodes in the store, the null node aside.
+    pub fn node_count(&self) -> usize {
+        self.node_count
+    }
+
+    /// Bytes of all distinct encoded nodes in the store, the null node aside.
+    pub fn byte_count(&self) -> usize {
+        self.byte_count
+    }
+
+    /// Places that refer to the node `hash`.
+    fn references(&self, hash: &NodeHash) -> u64 {
+        // Counts never fall below zero here: `check` sees to that.
+        self.nodes
+            .raw(hash, EMPTY_PREFIX)
+            .map_or(0, |(_, references)| u64::from(references.unsigned_abs()))
+    }
+
+    fn check(&self, change: &NetChange) -> Result<(), StoreError> {
+        match change {
+            NetChange::Gain {
+                hash,
+                references: gained,
+                ..
+            } => {
+                let held = self.references(hash);
+                if *gained > REFERENCE_LIMIT - held {
+                    let (hash, gained, limit) = (*hash, *gained, REFERENCE_LIMIT);
+                    return Err(StoreError::TooManyReferences {
+                        hash,
+                        gained,
+                        held,
+                        limit,
+                    });
+                }
+            }
+            NetChange::Loss {
+                hash,
+                references: lost,
+            } => {
+                let held = self.references(hash);
+                if *lost > held {
+                    return Err(StoreError::MissingReferences {
+                        hash: *hash,
+                        lost: *lost,
+                        held,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, change: NetChange) {
+        match change {
+            NetChange::Gain {
+                hash,
+                references,
+                encoded,
+            } => {
+                if self.references(&hash) == 0 {
+                    self.node_count += 1;
+                    self.byte_count += encoded.len();
+                }
+                for _ in 0..references {
+                    self.nodes
+                        .emplace(hash, EMPTY_PREFIX, StoredNode(encoded.clone()));
+                }
+            }
+            NetChange::Loss { hash, references } => {
+                for _ in 0..references {
+                    if let Some(purged) = self.nodes.remove_and_purge(&hash, EMPTY_PREFIX) {
+                        self.node_count -= 1;
+                        self.byte_count -= purged.0.len();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("root", &self.root)
+            .field("node_count", &self.node_count)
+            .field("byte_count", &self.byte_count)
+            .finish()
+    }
+}
+
+impl NodeSource for MemoryStore {
+    fn node(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        Ok(HashDB::get(&self.nodes, hash, EMPTY_PREFIX).map(|node| node.0))
+    }
+}
+
+impl NodeStore for MemoryStore {
+    fn root(&self) -> Root {
+        self.root
+    }
+
+    fn commit(&mut self, update: &RootUpdate) -> Result<(), StoreError> {
+        let changes = net_changes(update, self.root)?;
+        changes.iter().try_for_each(|change| self.check(change))?;
+        let root_node = update.root.node_hash();
+        let held = i128::from(self.references(&root_node));
+        if update.root != Root::EMPTY && held + net_references(&changes, &root_node) <= 0 {
+            return Err(StoreError::MissingRoot { root: update.root });
+        }
+        changes.into_iter().for_each(|change| self.apply(change));
+        self.root = update.root;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::net::NULL_NODE;
+
+    #[test]
+    fn null_node_is_the_one_of_memory_db() {
+        let store = MemoryStore::new();
+        let node = store.node(&Root::EMPTY.node_hash(), EMPTY_PREFIX).unwrap();
+        assert_eq!(node.unwrap(), NULL_NODE);
+    }
+}

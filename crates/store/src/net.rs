@@ -1,0 +1,195 @@
+//! What an update amounts to for a store that keys nodes by hash alone.
+
+use crate::StoreError;
+use bytes::Bytes;
+use povmeter_delta_root::{NodeChange, NodeHash, Root, RootUpdate};
+
+/// The node of a trie without entries.
+pub(crate) const NULL_NODE: &[u8] = &[0];
+
+/// What becomes of one node, all its places taken together.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NetChange {
+    /// The node is referred to from `references` more places; never zero.
+    Gain {
+        hash: NodeHash,
+        references: u64,
+        encoded: Bytes,
+    },
+    /// The node is referred to from `references` fewer places; never zero.
+    Loss { hash: NodeHash, references: u64 },
+}
+
+/// The changes of `update` added up by hash, in the order of the hashes. Nodes that only move from
+/// one place to another do not appear, and neither does the null node: every store has it.
+///
+/// # Errors
+/// The update does not start from `root`, or lacks the encoding of a node that it adds.
+pub(crate) fn net_changes(update: &RootUpdate, root: Root) -> Result<Vec<NetChange>, StoreError> {
+    if update.parent != root {
+        return Err(StoreError::ParentRoot {
+            expected: root,
+            found: update.parent,
+        });
+    }
+    let null_node = Root::EMPTY.node_hash();
+    let mut changes: Vec<_> = update
+        .nodes
+        .iter()
+        .filter(|node| node.hash != null_node)
+        .collect();
+    changes.sort_by_key(|node| node.hash);
+    changes
+        .chunk_by(|a, b| a.hash == b.hash)
+        .filter_map(|places| net_change(places).transpose())
+        .collect()
+}
+
+/// Adds up the changes of one node; `None` if they cancel out.
+fn net_change(places: &[&NodeChange]) -> Result<Option<NetChange>, StoreError> {
+    let hash = places[0].hash;
+    // No overflow: it would take 2^32 changes of i32::MIN.
+    let references: i64 = places.iter().map(|node| i64::from(node.references)).sum();
+    let magnitude = references.unsigned_abs();
+    match references.signum() {
+        0 => Ok(None),
+        -1 => Ok(Some(NetChange::Loss {
+            hash,
+            references: magnitude,
+        })),
+        _ => {
+            let gained = places
+                .iter()
+                .find(|node| node.references > 0 && is_encoding(&node.encoded));
+            let encoded = gained
+                .ok_or(StoreError::MissingEncoding { hash })?
+                .encoded
+                .clone();
+            Ok(Some(NetChange::Gain {
+                hash,
+                references: magnitude,
+                encoded,
+            }))
+        }
+    }
+}
+
+/// Whether `encoded` can be a node: no node is empty, and only the null node, which is no change, is
+/// its one byte.
+fn is_encoding(encoded: &[u8]) -> bool {
+    !encoded.is_empty() && encoded != NULL_NODE
+}
+
+/// References that `changes`, in the order of the hashes, add to (above zero) or take from (below
+/// zero) the node `hash`.
+pub(crate) fn net_references(changes: &[NetChange], hash: &NodeHash) -> i128 {
+    match changes
+        .binary_search_by_key(hash, |change| *change.hash())
+        .map(|at| &changes[at])
+    {
+        Ok(NetChange::Gain { references, .. }) => i128::from(*references),
+        Ok(NetChange::Loss { references, .. }) => -i128::from(*references),
+        Err(_) => 0,
+    }
+}
+
+impl NetChange {
+    fn hash(&self) -> &NodeHash {
+        match self {
+            Self::Gain { hash, .. } | Self::Loss { hash, .. } => hash,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use povmeter_delta_root::Blake2b256;
+
+    fn change(path: &[u8], node: &'static [u8], references: i32) -> NodeChange {
+        let encoded = if references > 0 {
+            Bytes::from_static(node)
+        } else {
+            Bytes::new()
+        };
+        NodeChange {
+            path: path.to_vec(),
+            odd_nibble: None,
+            hash: Blake2b256::hash(node),
+            references,
+            encoded,
+        }
+    }
+
+    fn net(nodes: Vec<NodeChange>) -> Result<Vec<NetChange>, StoreError> {
+        net_changes(
+            &RootUpdate {
+                parent: Root::EMPTY,
+                root: Root::EMPTY,
+                children: vec![],
+                nodes,
+            },
+            Root::EMPTY,
+        )
+    }
+
+    #[test]
+    fn a_node_that_moves_does_not_appear() {
+        let moved = vec![change(&[1], b"node", -1), change(&[2], b"node", 1)];
+        assert_eq!(net(moved).unwrap(), []);
+    }
+
+    #[test]
+    fn places_of_one_node_add_up() {
+        let nodes = vec![
+            change(&[1], b"gained", -1),
+            change(&[1], b"lost", -3),
+            change(&[2], b"gained", 2),
+            change(&[3], b"gained", 3),
+            change(&[3], b"lost", 1),
+        ];
+        let gained = Blake2b256::hash(b"gained");
+        let lost = Blake2b256::hash(b"lost");
+        let changes = net(nodes).unwrap();
+        let gain = NetChange::Gain {
+            hash: gained,
+            references: 4,
+            encoded: Bytes::from_static(b"gained"),
+        };
+        assert_eq!(changes.len(), 2);
+        assert!(changes.contains(&gain));
+        assert!(changes.contains(&NetChange::Loss {
+            hash: lost,
+            references: 2
+        }));
+        assert_eq!(net_references(&changes, &gained), 4);
+        assert_eq!(net_references(&changes, &lost), -2);
+        assert_eq!(net_references(&changes, &Blake2b256::hash(b"other")), 0);
+    }
+
+    #[test]
+    fn sums_do_not_overflow() {
+        let nodes = vec![
+            change(&[1], b"node", i32::MAX),
+            change(&[2], b"node", i32::MAX),
+        ];
+        let expected = 2 * u64::from(u32::MAX / 2);
+        assert!(
+            matches!(net(nodes).unwrap()[..], [NetChange::Gain { references, .. }] if references == expected)
+        );
+        let nodes = vec![
+            change(&[1], b"node", i32::MIN),
+            change(&[2], b"node", i32::MIN),
+        ];
+        assert!(
+            matches!(net(nodes).unwrap()[..], [NetChange::Loss { references, .. }] if references == 1 << 32)
+        );
+    }
+
+    #[test]
+    fn the_null_node_is_no_change() {
+        assert_eq!(net(vec![change(&[], NULL_NODE, 1)]).unwrap(), []);
+        assert_eq!(net(vec![change(&[], NULL_NODE, -1)]).unwrap(), []);
+    }
+}

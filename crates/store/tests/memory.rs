@@ -1,0 +1,136 @@
+//! What only the store in memory does: exact counts.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use bytes::Bytes;
+use common::{change, encoded, hash, read, root, step};
+use povmeter_delta_root::NodeSource;
+use povmeter_store::{MemoryStore, NodeStore, StoreError, Verified};
+
+#[test]
+fn counts_distinct_nodes_and_their_bytes() {
+    let mut store = MemoryStore::new();
+    assert_eq!((store.node_count(), store.byte_count()), (0, 0));
+    store
+        .commit(&step(
+            &store,
+            "r1",
+            vec![change("a", &[1], 2), change("b", &[2], 1)],
+        ))
+        .unwrap();
+    store
+        .commit(&step(
+            &store,
+            "r2",
+            vec![change("a", &[3], 1), change("b", &[2], -1)],
+        ))
+        .unwrap();
+    let bytes = encoded("r1").len() + encoded("r2").len() + encoded("a").len();
+    assert_eq!((store.node_count(), store.byte_count()), (3, bytes));
+    let gone = vec![
+        change("a", &[1], -2),
+        change("a", &[3], -1),
+        change("r1", &[], -1),
+    ];
+    store.commit(&step(&store, "r3", gone)).unwrap();
+    let bytes = encoded("r2").len() + encoded("r3").len();
+    assert_eq!((store.node_count(), store.byte_count()), (2, bytes));
+}
+
+#[test]
+fn losing_more_references_than_held_is_refused() {
+    let mut store = MemoryStore::new();
+    store
+        .commit(&step(&store, "r1", vec![change("a", &[1], 2)]))
+        .unwrap();
+    let too_many = vec![
+        change("a", &[1], -2),
+        change("a", &[2], -1),
+        change("b", &[3], 1),
+    ];
+    let error = store.commit(&step(&store, "r2", too_many)).unwrap_err();
+    assert!(
+        matches!(error, StoreError::MissingReferences { hash: h, lost: 3, held: 2 } if h == hash("a")),
+        "{error:?}"
+    );
+    assert_eq!(store.root(), root("r1"));
+    assert_eq!(read(&store, "a"), Some(encoded("a")));
+    assert_eq!(read(&store, "b"), None);
+    assert_eq!(store.node_count(), 2);
+}
+
+#[test]
+fn counting_ends_with_an_error() {
+    let mut store = MemoryStore::new();
+    store
+        .commit(&step(&store, "r1", vec![change("a", &[1], 1)]))
+        .unwrap();
+    let error = store
+        .commit(&step(&store, "r2", vec![change("a", &[1], i32::MAX)]))
+        .unwrap_err();
+    let held = 1;
+    let gained = 2_147_483_647;
+    assert!(
+        matches!(error, StoreError::TooManyReferences { held: h, gained: g, .. } if (h, g) == (held, gained)),
+        "{error:?}"
+    );
+    assert_eq!(store.root(), root("r1"));
+}
+
+#[test]
+fn a_root_that_is_removed_is_refused() {
+    let mut store = MemoryStore::new();
+    store.commit(&step(&store, "r1", vec![])).unwrap();
+    let mut update = step(&store, "r2", vec![change("r1", &[], -1)]);
+    update.root = root("r1");
+    let error = store.commit(&update).unwrap_err();
+    assert!(
+        matches!(error, StoreError::MissingRoot { root: r } if r == root("r1")),
+        "{error:?}"
+    );
+    assert_eq!(read(&store, "r2"), None);
+}
+
+#[test]
+fn a_clone_goes_its_own_way() {
+    let mut store = MemoryStore::new();
+    store.commit(&step(&store, "r1", vec![])).unwrap();
+    let before = store.clone();
+    store
+        .commit(&step(&store, "r2", vec![change("r1", &[], -1)]))
+        .unwrap();
+    assert_eq!(before.root(), root("r1"));
+    assert_eq!(read(&before, "r1"), Some(encoded("r1")));
+    assert_eq!(read(&before, "r2"), None);
+    assert_eq!(read(&store, "r1"), None);
+}
+
+#[test]
+fn reading_copies_nothing() {
+    let mut store = MemoryStore::new();
+    let update = step(&store, "r1", vec![]);
+    store.commit(&update).unwrap();
+    assert_eq!(
+        read(&store, "r1").unwrap().as_ptr(),
+        update.nodes[0].encoded.as_ptr()
+    );
+}
+
+#[test]
+fn a_node_of_another_hash_is_found_out_when_verified() {
+    let mut store = MemoryStore::new();
+    let mut wrong = change("a", &[1], 1);
+    wrong.encoded = Bytes::from_static(b"not a");
+    store.commit(&step(&store, "r1", vec![wrong])).unwrap();
+    assert_eq!(read(&store, "a").unwrap(), &b"not a"[..]);
+    let store = Verified::new(store);
+    let error = store.node(&hash("a"), (&[], None)).unwrap_err();
+    let found = povmeter_delta_root::Blake2b256::hash(b"not a");
+    let text = error.to_string();
+    assert!(
+        text.contains(&hash("a").to_string()) && text.contains(&found.to_string()),
+        "{text}"
+    );
+    assert_eq!(read(&store, "r1"), Some(encoded("r1")));
+}

@@ -1,0 +1,374 @@
+//! What only the store on disk does: folders, reopening, damage.
+#![cfg(feature = "parity-db")]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{change, encoded, hash, read, root, step};
+use parity_db::{Db, Options};
+use povmeter_delta_root::{NodeSource, Root};
+use povmeter_store::{FolderContent, NodeStore, OpenError, ParityDbStore, StoreError, Verified};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every file below `path` with its content, and every folder.
+fn snapshot(path: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(snapshot(&path));
+            found.insert(path, None);
+        } else {
+            let content = fs::read(&path).unwrap();
+            found.insert(path, Some(content));
+        }
+    }
+    found
+}
+
+/// Neither opening nor making a store touches the folder; what the two answer.
+fn refused(path: &Path) -> (OpenError, OpenError) {
+    let before = snapshot(path);
+    let opened = ParityDbStore::open(path).unwrap_err();
+    let either = ParityDbStore::open_or_create(path).unwrap_err();
+    assert_eq!(opened.to_string(), either.to_string());
+    let created = ParityDbStore::create(path).unwrap_err();
+    assert_eq!(snapshot(path), before, "the folder was written to");
+    (opened, created)
+}
+
+fn not_a_store(error: OpenError) -> FolderContent {
+    match error {
+        OpenError::NotAStore { found, .. } => found,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn occupied(error: OpenError) -> FolderContent {
+    match error {
+        OpenError::Occupied { found, .. } => found,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A folder with a store in it that holds the root "first" and the node "a".
+fn stored() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let mut store = ParityDbStore::create(home.path()).unwrap();
+    store
+        .commit(&step(&store, "first", vec![change("a", &[1], 1)]))
+        .unwrap();
+    home
+}
+
+#[test]
+fn reopening_finds_the_state_again() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("made").join("on the way");
+    let mut store = ParityDbStore::open_or_create(&path).unwrap();
+    assert_eq!(store.path(), path);
+    for round in 0..20 {
+        assert_eq!(
+            store.root(),
+            if round == 0 {
+                Root::EMPTY
+            } else {
+                root(&format!("r{}", round - 1))
+            }
+        );
+        let before = change(&format!("r{}", round - 1), &[], -1);
+        let lost = if round == 0 { vec![] } else { vec![before] };
+        store
+            .commit(&step(&store, &format!("r{round}"), lost))
+            .unwrap();
+        drop(store);
+        store = ParityDbStore::open_or_create(&path).unwrap();
+    }
+    assert_eq!(store.root(), root("r19"));
+    assert_eq!(read(&store, "r19"), Some(encoded("r19")));
+    assert_eq!(read(&store, "r18"), None);
+}
+
+#[test]
+fn an_open_store_cannot_be_opened_again() {
+    let home = stored();
+    let store = ParityDbStore::open(home.path()).unwrap();
+    let error = ParityDbStore::open(home.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Database { .. }), "{error:?}");
+    assert!(
+        error
+            .to_string()
+            .contains(&home.path().display().to_string()),
+        "{error}"
+    );
+    assert_eq!(read(&store, "a"), Some(encoded("a")));
+}
+
+#[test]
+fn opening_makes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let error = ParityDbStore::open(home.path()).unwrap_err();
+    assert_eq!(not_a_store(error), FolderContent::Empty);
+    assert!(snapshot(home.path()).is_empty());
+    let absent = home.path().join("absent");
+    let error = ParityDbStore::open(&absent).unwrap_err();
+    assert_eq!(not_a_store(error), FolderContent::Absent);
+    assert!(!absent.exists());
+}
+
+#[test]
+fn a_store_is_not_made_over_another() {
+    let home = stored();
+    let before = snapshot(home.path());
+    let error = ParityDbStore::create(home.path()).unwrap_err();
+    assert_eq!(occupied(error), FolderContent::Store);
+    assert_eq!(snapshot(home.path()), before);
+}
+
+#[test]
+fn a_file_is_not_a_store() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    fs::write(&file, "text").unwrap();
+    for error in [
+        ParityDbStore::open(&file),
+        ParityDbStore::open_or_create(&file),
+    ] {
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains("not a folder"), "{error}");
+        assert_eq!(not_a_store(error), FolderContent::NotAFolder);
+    }
+    assert_eq!(
+        occupied(ParityDbStore::create(&file).unwrap_err()),
+        FolderContent::NotAFolder
+    );
+    assert_eq!(fs::read(&file).unwrap(), b"text");
+}
+
+#[test]
+fn a_folder_of_other_files_is_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("letter.txt"), "Dear").unwrap();
+    let (opened, created) = refused(home.path());
+    assert!(
+        opened
+            .to_string()
+            .contains("expected a povmeter node store"),
+        "{opened}"
+    );
+    assert!(opened.to_string().contains("letter.txt"), "{opened}");
+    let other = FolderContent::Other {
+        entry: "letter.txt".into(),
+    };
+    assert_eq!(
+        (not_a_store(opened), occupied(created)),
+        (other.clone(), other)
+    );
+}
+
+#[test]
+fn files_that_go_by_our_names_are_left_alone() {
+    let cases: [(&str, &[u8]); 6] = [
+        ("metadata", b"\xff\xfe\0"),
+        ("metadata", b"version=9"),
+        ("povmeter-store", b""),
+        ("povmeter-store", b"povmeter node store, format "),
+        ("povmeter-store", b"\xff"),
+        ("povmeter-store", &[b'0'; 100_000]),
+    ];
+    for (name, content) in cases {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(name), content).unwrap();
+        assert_eq!(
+            not_a_store(refused(home.path()).0),
+            FolderContent::Other { entry: name.into() }
+        );
+    }
+    for name in ["metadata", "povmeter-store"] {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join(name)).unwrap();
+        assert_eq!(
+            not_a_store(refused(home.path()).0),
+            FolderContent::Other { entry: name.into() }
+        );
+    }
+}
+
+#[test]
+fn another_parity_db_is_left_alone() {
+    // Two columns are what a store has, too.
+    for columns in [1, 2, 5] {
+        let home = tempfile::tempdir().unwrap();
+        let database = Db::open_or_create(&Options::with_columns(home.path(), columns)).unwrap();
+        database
+            .commit([(0, b"key", Some(b"value".to_vec()))])
+            .unwrap();
+        drop(database);
+        let (opened, created) = refused(home.path());
+        let found = FolderContent::ParityDb {
+            columns: columns.into(),
+        };
+        assert!(
+            opened
+                .to_string()
+                .contains(&format!("a parity-db with {columns} columns")),
+            "{opened}"
+        );
+        assert_eq!(
+            (not_a_store(opened), occupied(created)),
+            (found.clone(), found)
+        );
+    }
+}
+
+#[test]
+fn another_format_is_left_alone() {
+    let home = stored();
+    fs::write(
+        home.path().join("povmeter-store"),
+        "povmeter node store, format 2\n",
+    )
+    .unwrap();
+    let (opened, _) = refused(home.path());
+    assert!(
+        opened
+            .to_string()
+            .contains("format 1, found a povmeter node store of format 2"),
+        "{opened}"
+    );
+    assert_eq!(not_a_store(opened), FolderContent::Format(2));
+}
+
+#[test]
+fn damaged_metadata_is_named_and_left_alone() {
+    let salt = "00".repeat(32);
+    let with_columns = |salt: &str, columns: [&str; 2]| {
+        format!(
+            "version=9\nsalt={salt}\ncol0={}\ncol1={}",
+            columns[0], columns[1]
+        )
+    };
+    let nodes = "preimage: true, uniform: true, refc: true, compression: 0";
+    let state = "preimage: false, uniform: false, refc: false, compression: 0";
+    let good = with_columns(&salt, [nodes, state]);
+    let cases = [
+        String::new(),
+        good.replace("version=9", "version=1"),
+        good.replace("version=9", "version=nine"),
+        with_columns("", [nodes, state]),
+        with_columns("00", [nodes, state]),
+        with_columns(&"x".repeat(64), [nodes, state]),
+        with_columns(&salt, [state, nodes]),
+        with_columns(
+            &salt,
+            [nodes, &state.replace("compression: 0", "compression: 9")],
+        ),
+        with_columns(&salt, [nodes, "preimage: maybe"]),
+        good.clone() + "\ncol2=" + state,
+        good.clone() + "\nword",
+    ];
+    for damaged in cases {
+        let home = stored();
+        fs::write(home.path().join("metadata"), &damaged).unwrap();
+        let (opened, _) = refused(home.path());
+        assert!(
+            matches!(
+                opened,
+                OpenError::Damaged { .. } | OpenError::Database { .. }
+            ),
+            "{opened:?}"
+        );
+    }
+    let home = stored();
+    fs::remove_file(home.path().join("metadata")).unwrap();
+    let (opened, _) = refused(home.path());
+    assert!(
+        opened.to_string().contains("found no such file"),
+        "{opened}"
+    );
+}
+
+#[test]
+fn a_store_without_its_root_is_damaged() {
+    let home = stored();
+    // The tables of the state column; without them the database starts it empty.
+    for path in snapshot(home.path()).into_keys() {
+        let name = path.file_name().unwrap().to_string_lossy();
+        if name.starts_with("table_01") || name.starts_with("index_01") {
+            fs::remove_file(&path).unwrap();
+        }
+    }
+    let error = ParityDbStore::open(home.path()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("expected a root of 32 bytes, found none"),
+        "{error}"
+    );
+}
+
+/// Has `damage` done to the one file of the closed store in `home` that holds the node "a", at the
+/// place where it does.
+fn damage_node(home: &Path, damage: impl Fn(&mut [u8], usize)) {
+    let node = encoded("a");
+    let mut found = 0;
+    for (path, content) in snapshot(home) {
+        let mut content = content.unwrap();
+        let at = content
+            .windows(node.len())
+            .position(|window| window == node);
+        if let Some(at) = at {
+            damage(&mut content, at);
+            fs::write(path, content).unwrap();
+            found += 1;
+        }
+    }
+    assert_eq!(found, 1, "the node should lie in one table, as it is");
+}
+
+#[test]
+fn a_damaged_node_is_found_out_when_verified() {
+    let home = stored();
+    damage_node(home.path(), |content, at| content[at + 3] ^= 0x10);
+    let mut damaged = encoded("a").to_vec();
+    damaged[3] ^= 0x10;
+
+    let store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(
+        read(&store, "a").unwrap(),
+        damaged,
+        "the store itself does not look"
+    );
+    let store = Verified::new(store);
+    let text = store.node(&hash("a"), (&[], None)).unwrap_err().to_string();
+    let found = povmeter_delta_root::Blake2b256::hash(&damaged);
+    assert!(text.contains(&hash("a").to_string()), "{text}");
+    assert!(text.contains(&found.to_string()), "{text}");
+    assert_eq!(read(&store, "first"), Some(encoded("first")));
+}
+
+#[test]
+fn a_failing_database_is_an_error_and_changes_nothing() {
+    let home = stored();
+    // An entry is its length in 2 bytes, the count in 4, the key in 26, then the value. A length
+    // that leaves no room for the count is what parity-db takes for damage.
+    damage_node(home.path(), |content, at| {
+        content[at - 32..at - 30].copy_from_slice(&[1, 0]);
+    });
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    let error = store.node(&hash("a"), (&[], None)).unwrap_err();
+    assert!(error.to_string().contains("Corrupt"), "{error}");
+
+    let error = store
+        .commit(&step(&store, "second", vec![change("a", &[1], -1)]))
+        .unwrap_err();
+    assert!(matches!(error, StoreError::Database { .. }), "{error:?}");
+    assert!(error.to_string().contains("look up a node"), "{error}");
+    assert_eq!(store.root(), root("first"));
+    drop(store);
+    let store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(store.root(), root("first"));
+    assert_eq!(read(&store, "second"), None);
+}

@@ -1,0 +1,328 @@
+//! The state machine: a block, and what a runtime does besides changing its state.
+
+use crate::{
+    accesses::Accesses,
+    externalities::Ext,
+    layered::Layered,
+    sizes::{ReplayError, SizeSource, Sizes},
+};
+use povmeter::{
+    Accounting, Block, BlockError, Consensus, NodeSource, ProofSize, Root, SealedBlock, TrieId,
+};
+use povmeter_overlay::{Overlay, StoreId, TransactionError};
+use sp_core::{
+    offchain::{OffchainOverlayedChange, STORAGE_PREFIX},
+    storage::StateVersion,
+};
+use sp_externalities::{Extension, Extensions, TransactionType};
+use sp_trie::proof_size_extension::ProofSizeExt;
+
+/// Why a runtime could not be executed or its block not be sealed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// A call on the block failed.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    /// A record of sizes that does not fit the block.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+}
+
+impl From<TransactionError> for MachineError {
+    fn from(error: TransactionError) -> Self {
+        Self::Block(error.into())
+    }
+}
+
+/// An instruction of the runtime to the database's index of transactions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexOperation {
+    /// Store the end of an extrinsic under a hash.
+    Insert {
+        /// Index of the extrinsic in the block.
+        extrinsic: u32,
+        /// Hash of the data.
+        hash: Vec<u8>,
+        /// Bytes of data.
+        size: u32,
+    },
+    /// Keep data that an earlier block stored.
+    Renew {
+        /// Index of the extrinsic in the block.
+        extrinsic: u32,
+        /// Hash of the data.
+        hash: Vec<u8>,
+    },
+}
+
+/// A change of the offchain database: its key as prefix and key, and what becomes of it.
+pub type OffchainChange = ((Vec<u8>, Vec<u8>), OffchainOverlayedChange);
+
+/// A sealed block with what its runtime did besides changing the state.
+#[derive(Debug)]
+pub struct SealedMachine {
+    /// The block: root, changes, proof.
+    pub block: SealedBlock,
+    /// Offchain changes, ordered by key.
+    pub offchain: Vec<OffchainChange>,
+    /// Transaction index operations in the order they were made.
+    pub transaction_index: Vec<IndexOperation>,
+    /// The proof sizes that the runtime was told, in order.
+    pub sizes: Vec<u64>,
+}
+
+/// A block under a runtime.
+///
+/// The host opens and closes transactions here; [`Self::execute`] runs a call into the runtime with
+/// this machine as its externalities. The proof-size extension is registered from the start: a
+/// runtime that asks through it is told the size with the root computation included.
+#[derive(Debug)]
+pub struct StateMachine<S, A = Consensus> {
+    pub(crate) block: Block<Layered<S>, A>,
+    pub(crate) offchain: Overlay,
+    pub(crate) transaction_index: Vec<IndexOperation>,
+    pub(crate) sizes: Sizes,
+    pub(crate) accesses: Accesses,
+    pub(crate) extensions: ExtensionBox,
+    pub(crate) parent: Root,
+    /// The first error under the runtime, which has no way to be told.
+    pub(crate) failure: Option<MachineError>,
+}
+
+/// Extensions, which do not implement `Debug` usefully.
+pub(crate) struct ExtensionBox(pub(crate) Extensions);
+
+impl core::fmt::Debug for ExtensionBox {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Extensions")
+    }
+}
+
+impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
+    /// A machine for a block on top of the state that `parent` commits and `source` holds, answering
+    /// the runtime's questions for the proof size from `sizes`.
+    pub fn new(source: S, parent: Root, sizes: SizeSource) -> Self {
+        let sizes = Sizes::new(sizes);
+        let mut extensions = Extensions::new();
+        extensions.register(ProofSizeExt::new(sizes.provider()));
+        Self {
+            block: Block::new(Layered::new(source), parent),
+            offchain: Overlay::new(),
+            transaction_index: Vec::new(),
+            sizes,
+            accesses: Accesses::default(),
+            extensions: ExtensionBox(extensions),
+            parent,
+            failure: None,
+        }
+    }
+
+    /// Registers an extension for the runtime to find. An own [`ProofSizeExt`] takes the place of
+    /// the machine's and is not told of estimates.
+    pub fn register_extension<E: Extension>(&mut self, extension: E) {
+        self.extensions.0.register(extension);
+    }
+
+    /// Counts reads and writes from now on, as benchmarks ask for them.
+    pub fn track_accesses(&mut self) {
+        self.accesses.enable();
+    }
+
+    /// Runs `call` with this machine as the externalities of the thread, in the runtime's rights:
+    /// transactions that it opens and leaves open are rolled back.
+    ///
+    /// # Errors
+    /// [`MachineError`] if the runtime executes already.
+    ///
+    /// # Panics
+    /// When `call` does, and when the parent state can't be read or a replay does not fit: the
+    /// interface between runtime and host has no errors, and a made-up value would be worse. The
+    /// machine stays failed: [`Self::failure`] says why, and nothing can be sealed.
+    pub fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, MachineError>
+    where
+        S: 'static,
+        A: 'static,
+    {
+        self.enter_runtime()?;
+        let result = {
+            let mut ext = Ext::new(self);
+            sp_externalities::set_and_run_with_externalities(&mut ext, call)
+        };
+        self.exit_runtime()?;
+        Ok(result)
+    }
+
+    fn enter_runtime(&mut self) -> Result<(), MachineError> {
+        self.block.enter_runtime()?;
+        Ok(self.offchain.enter_runtime()?)
+    }
+
+    fn exit_runtime(&mut self) -> Result<(), MachineError> {
+        let open = self.block.exit_runtime()?;
+        self.offchain.exit_runtime()?;
+        for _ in 0..open {
+            self.extensions
+                .0
+                .rollback_transaction(TransactionType::Runtime);
+        }
+        Ok(())
+    }
+
+    /// Opens a transaction of the host.
+    pub fn start_transaction(&mut self) {
+        self.block.start_transaction();
+        self.offchain.start_transaction();
+        self.sizes.start_host_transaction();
+        self.extensions.0.start_transaction(TransactionType::Host);
+    }
+
+    /// Keeps what happened in the innermost transaction of the host.
+    ///
+    /// # Errors
+    /// [`MachineError::Block`] if none is open.
+    pub fn commit_transaction(&mut self) -> Result<(), MachineError> {
+        self.block.commit_transaction()?;
+        self.offchain.commit_transaction()?;
+        self.sizes.commit_host_transaction();
+        self.extensions.0.commit_transaction(TransactionType::Host);
+        Ok(())
+    }
+
+    /// Undoes what happened in the innermost transaction of the host, as if it had never been.
+    ///
+    /// # Errors
+    /// [`MachineError::Block`] if none is open.
+    pub fn rollback_transaction(&mut self) -> Result<(), MachineError> {
+        self.block.rollback_transaction()?;
+        self.offchain.rollback_transaction()?;
+        self.sizes.roll_back_host_transaction();
+        self.extensions
+            .0
+            .rollback_transaction(TransactionType::Host);
+        Ok(())
+    }
+
+    /// The size of the proof if the block ended now. A question of the host's: no size is recorded.
+    ///
+    /// # Errors
+    /// [`MachineError::Block`] if a node can't be had.
+    pub fn proof_size(&mut self) -> Result<ProofSize, MachineError> {
+        Ok(self.block.proof_size()?)
+    }
+
+    /// The size of what was recorded so far; counts nothing new.
+    pub fn recorded_size(&self) -> ProofSize {
+        self.block.recorded_size()
+    }
+
+    /// Nodes of the parent state loaded so far, and the bytes of memory their arena holds.
+    pub fn loaded(&self) -> (usize, usize) {
+        (
+            self.block.parent().loaded_nodes(),
+            self.block.parent().arena_bytes(),
+        )
+    }
+
+    /// The sizes told to the runtime so far.
+    pub fn sizes(&self) -> &[u64] {
+        self.sizes.handed_out()
+    }
+
+    /// Why a call into the runtime panicked, if it was for the state.
+    pub fn failure(&self) -> Option<&MachineError> {
+        self.failure.as_ref()
+    }
+
+    /// Computes the root, if the runtime did not ask for it, and hands out all that follows.
+    ///
+    /// # Errors
+    /// What failed under the runtime, if something did; a replay with sizes left over; an open
+    /// transaction; a node that can't be had.
+    pub fn seal(self, version: StateVersion) -> Result<SealedMachine, MachineError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        self.sizes.finish()?;
+        let block = self.block.seal(state_version(version))?;
+        let (offchain, _) = self.offchain.freeze()?.into_parts();
+        let offchain = offchain.into_iter().map(|(key, value)| {
+            let change = value.map_or(
+                OffchainOverlayedChange::Remove,
+                OffchainOverlayedChange::SetValue,
+            );
+            ((STORAGE_PREFIX.to_vec(), key), change)
+        });
+        Ok(SealedMachine {
+            block,
+            offchain: offchain.collect(),
+            transaction_index: self.transaction_index,
+            sizes: self.sizes.handed_out().to_vec(),
+        })
+    }
+
+    /// Commits all changes in memory and goes on from there: what benchmarks do under a runtime.
+    pub(crate) fn commit_in_memory(&mut self) -> Result<(), MachineError> {
+        while self.block.transaction_depth() > 0 {
+            self.block.commit_transaction()?;
+            self.offchain.commit_transaction()?;
+        }
+        let version = state_version(StateVersion::default());
+        let update = self.block.root(version)?.clone();
+        let root = update.root;
+        self.rebase(root, |source| source.commit(&update))
+    }
+
+    /// Drops all changes, committed ones too.
+    pub(crate) fn wipe(&mut self) -> Result<(), MachineError> {
+        self.rebase(self.parent, Layered::wipe)
+    }
+
+    /// A fresh block on `root` under the same runtime call.
+    fn rebase(
+        &mut self,
+        root: Root,
+        change: impl FnOnce(&mut Layered<S>),
+    ) -> Result<(), MachineError> {
+        self.block.rebase(root, change);
+        self.offchain = Overlay::new();
+        self.enter_runtime()
+    }
+}
+
+impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
+    pub(crate) fn set_offchain(&mut self, key: &[u8], value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.offchain.set(StoreId::Top, key, value),
+            None => {
+                self.offchain.remove(StoreId::Top, key);
+            }
+        }
+    }
+
+    /// The root of child trie `storage_key` after the changes so far.
+    pub(crate) fn child_root(
+        &mut self,
+        storage_key: &[u8],
+        version: StateVersion,
+    ) -> Result<Root, MachineError> {
+        let update = self.block.root(state_version(version))?;
+        let changed = update.children.iter().find(|(key, _)| key == storage_key);
+        if let Some((_, root)) = changed {
+            return Ok(*root);
+        }
+        let key = povmeter::child_root_key(storage_key);
+        let root = self.block.get(TrieId::Top, &key)?;
+        Ok(root
+            .and_then(|root| <[u8; 32]>::try_from(root).ok())
+            .map_or(Root::EMPTY, Root::from))
+    }
+}
+
+/// The same version in povmeter's terms.
+pub fn state_version(version: StateVersion) -> povmeter::StateVersion {
+    match version {
+        StateVersion::V0 => povmeter::StateVersion::V0,
+        StateVersion::V1 => povmeter::StateVersion::V1,
+    }
+}

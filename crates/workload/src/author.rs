@@ -1,0 +1,251 @@
+//! What a block author does with a plan.
+
+use crate::{
+    host::{BoundarySize, Built, Host, HostError, ProofSizes, TransactionStep},
+    plan::Plan,
+    runtime::{with_state_version, Executive, Extrinsic, Header},
+    stopwatch::Spent,
+};
+use sp_core::H256;
+use sp_runtime::{
+    traits::Header as _, transaction_validity::TransactionValidityError, ApplyExtrinsicResult,
+    DispatchError,
+};
+use sp_trie::CompactProof;
+
+/// The outcome of building the block of `plan` under `host`.
+///
+/// Initializes the block, applies the inherent and every signed extrinsic, each in a transaction of
+/// the host which is rolled back if the extrinsic is refused, asks the host for the size after each,
+/// and finalizes the block. `progress` is called after every signed extrinsic, between the clocks.
+///
+/// # Errors
+/// An [`AuthorError`] if the host fails, the inherent is refused, or the host's root is not the one
+/// that the runtime put into the header.
+///
+/// # Panics
+/// If the host panics inside the runtime, as the peer does when a node is missing: a runtime has no
+/// way to be told of errors.
+pub fn build_block<H: Host>(
+    host: H,
+    plan: &Plan,
+    progress: impl FnMut(Progress),
+) -> Result<BlockOutcome, AuthorError> {
+    with_state_version(plan.options().state_version, || {
+        Author::new(host).build(plan, progress)
+    })
+}
+
+/// How far the author is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Signed extrinsics applied or refused so far.
+    pub done: usize,
+    /// All signed extrinsics.
+    pub total: usize,
+    /// What the host said after the last of them.
+    pub size: Option<BoundarySize>,
+}
+
+/// All that is known about a block when it is built.
+#[derive(Debug)]
+pub struct BlockOutcome {
+    /// The header, with the state root that the runtime got from its host.
+    pub header: Header,
+    /// How many signed extrinsics are in the block.
+    pub applied: usize,
+    /// Those of them whose call failed. They are in the block and paid their fee.
+    pub failed: Vec<(usize, DispatchError)>,
+    /// Signed extrinsics that are not in the block.
+    pub refused: Vec<Rejected>,
+    /// The sizes after the inherent and after every signed extrinsic; empty if the host does not
+    /// estimate.
+    pub boundaries: Vec<BoundarySize>,
+    /// What was recorded before the block was finalized, in bytes.
+    pub recorded_before_finalize: u64,
+    /// The sizes of the whole proof.
+    pub sizes: ProofSizes,
+    /// The whole proof in compact form.
+    pub compact: CompactProof,
+    /// Where the time went.
+    pub phases: Phases,
+    /// Root, nodes, proof and changes.
+    pub built: Built,
+}
+
+/// A signed extrinsic that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its place in the plan.
+    pub index: usize,
+    /// The runtime's reason.
+    pub reason: TransactionValidityError,
+}
+
+/// Where the time of a block went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// `initialize_block`.
+    pub initialize: Spent,
+    /// The extrinsics, the inherent among them, with the transactions around them.
+    pub extrinsics: Spent,
+    /// The estimates after them.
+    pub boundaries: Spent,
+    /// `finalize_block`, in which the runtime asks for the root.
+    pub finalize: Spent,
+    /// Taking root, nodes, proof and changes from the host; their sizes are not part of it.
+    pub finish: Spent,
+}
+
+impl Phases {
+    /// All phases together.
+    #[must_use]
+    pub fn total(&self) -> Spent {
+        let Self {
+            initialize,
+            extrinsics,
+            boundaries,
+            finalize,
+            finish,
+        } = *self;
+        let mut total = initialize;
+        for phase in [extrinsics, boundaries, finalize, finish] {
+            total += phase;
+        }
+        total
+    }
+}
+
+/// Why there is no block.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthorError {
+    /// The host failed.
+    #[error("the host failed")]
+    Host(#[from] HostError),
+    /// The timestamp was refused.
+    #[error("the runtime refused the inherent: {0:?}")]
+    Inherent(ApplyExtrinsicResult),
+    /// Host and runtime do not agree about the root.
+    #[error("expected the root {expected:?} of the header, found the host at {found:?}")]
+    Root {
+        /// The root in the header.
+        expected: H256,
+        /// The root that the host finished with.
+        found: H256,
+    },
+}
+
+/// A block in the making.
+struct Author<H> {
+    host: H,
+    phases: Phases,
+    boundaries: Vec<BoundarySize>,
+    failed: Vec<(usize, DispatchError)>,
+    refused: Vec<Rejected>,
+}
+
+impl<H: Host> Author<H> {
+    fn new(host: H) -> Self {
+        let (boundaries, failed, refused) = Default::default();
+        Self {
+            host,
+            phases: Phases::default(),
+            boundaries,
+            failed,
+            refused,
+        }
+    }
+
+    fn build(
+        mut self,
+        plan: &Plan,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<BlockOutcome, AuthorError> {
+        let Self { host, phases, .. } = &mut self;
+        phases
+            .initialize
+            .during(|| host.execute(|| Executive::initialize_block(plan.header())))?;
+        let inherent = self.apply(plan.inherent())?;
+        if !matches!(inherent, Ok(Ok(()))) {
+            return Err(AuthorError::Inherent(inherent));
+        }
+        self.boundary()?;
+        let total = plan.extrinsics().len();
+        for (index, extrinsic) in plan.extrinsics().iter().enumerate() {
+            match self.apply(extrinsic)? {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => self.failed.push((index, error)),
+                Err(reason) => self.refused.push(Rejected { index, reason }),
+            }
+            let size = self.boundary()?;
+            progress(Progress {
+                done: index + 1,
+                total,
+                size,
+            });
+        }
+        self.finish(plan)
+    }
+
+    /// One extrinsic in its transaction.
+    fn apply(&mut self, extrinsic: &Extrinsic) -> Result<ApplyExtrinsicResult, HostError> {
+        let extrinsic = extrinsic.clone();
+        let Self { host, phases, .. } = self;
+        phases.extrinsics.during(|| {
+            host.transaction(TransactionStep::Start)?;
+            let result = host.execute(|| Executive::apply_extrinsic(extrinsic))?;
+            // An extrinsic whose call failed is part of the block nevertheless.
+            let step = match result {
+                Ok(_) => TransactionStep::Commit,
+                Err(_) => TransactionStep::Rollback,
+            };
+            host.transaction(step)?;
+            Ok(result)
+        })
+    }
+
+    fn boundary(&mut self) -> Result<Option<BoundarySize>, HostError> {
+        let Self { host, phases, .. } = self;
+        let size = phases.boundaries.during(|| host.boundary())?;
+        self.boundaries.extend(size);
+        Ok(size)
+    }
+
+    fn finish(self, plan: &Plan) -> Result<BlockOutcome, AuthorError> {
+        let Self {
+            mut host,
+            mut phases,
+            boundaries,
+            failed,
+            refused,
+        } = self;
+        let recorded_before_finalize = host.recorded();
+        let header = phases
+            .finalize
+            .during(|| host.execute(Executive::finalize_block))?;
+        let recorded = host.recorded();
+        let finished = phases.finish.during(|| host.finish())?;
+        let built: Built = finished.into();
+        if built.root != *header.state_root() {
+            return Err(AuthorError::Root {
+                expected: *header.state_root(),
+                found: built.root,
+            });
+        }
+        let parent = *plan.parent().state_root();
+        let (sizes, compact) = ProofSizes::measure(&built.proof, recorded, parent)?;
+        Ok(BlockOutcome {
+            applied: plan.extrinsics().len() - refused.len(),
+            header,
+            failed,
+            refused,
+            boundaries,
+            recorded_before_finalize,
+            sizes,
+            compact,
+            phases,
+            built,
+        })
+    }
+}

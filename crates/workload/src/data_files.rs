@@ -1,0 +1,173 @@
+//! Files of real chain data: where they lie, and how one is read.
+
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Environment variable that names the folder of the real data.
+const DATA_VARIABLE: &str = "POVMETER_DATA";
+/// Where the folder lies otherwise, seen from this package.
+const DATA_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+/// What a gzip file begins with.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Most bytes that a file may have, after it was unpacked.
+pub const FILE_LIMIT: u64 = 512 << 20;
+
+/// The folder of the real chain data: what `POVMETER_DATA` names, or a folder beside the workspace;
+/// `None` if it does not exist. Tests that get `None` print `skipped: no data`.
+pub fn data_dir() -> Option<PathBuf> {
+    let named = std::env::var_os(DATA_VARIABLE).map(PathBuf::from);
+    Some(named.unwrap_or_else(|| DATA_FOLDER.into())).filter(|folder| folder.is_dir())
+}
+
+/// A file could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The file system did not hand the file out.
+    #[error("{}: expected a readable file, found: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the file system said.
+        source: io::Error,
+    },
+    /// The file begins like gzip, but does not unpack.
+    #[error("{}: expected gzip data, found: {source}", path.display())]
+    Gzip {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// The file is larger than [`FILE_LIMIT`], or unpacks to more.
+    #[error("{}: expected at most {limit} bytes unpacked, found more", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+}
+
+/// Content of the file at `path`, unpacked if it begins like gzip, whatever its name.
+///
+/// # Errors
+/// The file cannot be read, does not unpack, or is larger than [`FILE_LIMIT`] once unpacked; never
+/// more than that is held in memory.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, FileError> {
+    read_up_to(path, FILE_LIMIT)
+}
+
+fn read_up_to(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let failed = |source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = File::open(path).map_err(failed)?;
+    let mut start = Vec::new();
+    file.by_ref()
+        .take(GZIP_MAGIC.len() as u64)
+        .read_to_end(&mut start)
+        .map_err(failed)?;
+    let whole = start.as_slice().chain(file);
+    let mut content = Vec::new();
+    if start == GZIP_MAGIC {
+        // One byte more than allowed tells a file at the limit from one above it.
+        MultiGzDecoder::new(whole)
+            .take(limit.saturating_add(1))
+            .read_to_end(&mut content)
+            .map_err(|source| FileError::Gzip {
+                path: path.to_owned(),
+                source,
+            })?;
+    } else {
+        whole
+            .take(limit.saturating_add(1))
+            .read_to_end(&mut content)
+            .map_err(failed)?;
+    }
+    if content.len() as u64 > limit {
+        return Err(FileError::TooLarge {
+            path: path.to_owned(),
+            limit,
+        });
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use flate2::{write::GzEncoder, Compression};
+    use std::io::Write;
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn read(content: &[u8], limit: u64) -> Result<Vec<u8>, FileError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content).unwrap();
+        read_up_to(file.path(), limit)
+    }
+
+    #[test]
+    fn gzip_is_known_by_its_content() {
+        assert_eq!(read(b"plain", 10).unwrap(), b"plain");
+        assert_eq!(read(b"", 10).unwrap(), b"");
+        assert_eq!(read(&[0x1f], 10).unwrap(), [0x1f]);
+        assert_eq!(read(&gzip(b"packed"), 10).unwrap(), b"packed");
+        let two_members = [gzip(b"one"), gzip(b"two")].concat();
+        assert_eq!(read(&two_members, 10).unwrap(), b"onetwo");
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_unpacked() {
+        let bomb = gzip(&vec![0; 10_000_000]);
+        assert!(bomb.len() < 20_000);
+        let error = read(&bomb, 1000).unwrap_err();
+        assert!(
+            matches!(error, FileError::TooLarge { limit: 1000, .. }),
+            "{error:?}"
+        );
+        assert!(matches!(
+            read(&[0; 11], 10).unwrap_err(),
+            FileError::TooLarge { limit: 10, .. }
+        ));
+        assert_eq!(read(&[0; 10], 10).unwrap(), [0; 10]);
+        assert_eq!(read(&gzip(&[0; 10]), 10).unwrap(), [0; 10]);
+    }
+
+    #[test]
+    fn damaged_gzip_is_an_error() {
+        let mut packed = gzip(&[7; 1000]);
+        let cut = &packed[..packed.len() - 6];
+        assert!(matches!(
+            read(cut, 10_000).unwrap_err(),
+            FileError::Gzip { .. }
+        ));
+        assert!(matches!(
+            read(&GZIP_MAGIC, 10_000).unwrap_err(),
+            FileError::Gzip { .. }
+        ));
+        let checksum = packed.len() - 7;
+        packed[checksum] ^= 1;
+        assert!(matches!(
+            read(&packed, 10_000).unwrap_err(),
+            FileError::Gzip { .. }
+        ));
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = read_file(Path::new("/nowhere/spec.json")).unwrap_err();
+        assert!(matches!(error, FileError::Read { .. }));
+        assert!(error.to_string().contains("/nowhere/spec.json"), "{error}");
+    }
+}

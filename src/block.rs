@@ -1,0 +1,371 @@
+//! A block under construction: transactions, reads, writes.
+
+use crate::{
+    accounting::{Accounting, Consensus},
+    boundary,
+    error::BlockError,
+};
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use povmeter_delta_root::{
+    NodeHash, NodeSource, Root, RootUpdate, ShadowState, StateVersion, TrieId, CHILD_ROOT_PREFIX,
+};
+use povmeter_overlay::{Lookup, Overlay, StoreId};
+use povmeter_pov_estimate::{Estimator, EstimatorMark, ProofSize, Recorder, RecorderMark};
+
+/// A block being built or executed on top of a parent state.
+///
+/// See the [crate page](crate) for what it is for and an example. All calls that may have to load a
+/// node of the parent state are fallible, and an error leaves the block as it was but for nodes
+/// loaded: the call can be repeated.
+#[derive(Debug)]
+pub struct Block<S, A = Consensus> {
+    pub(crate) overlay: Overlay,
+    pub(crate) state: ShadowState<S>,
+    pub(crate) recorder: Recorder,
+    pub(crate) estimator: Estimator,
+    frames: Vec<Frame>,
+    in_runtime: bool,
+    /// The last root computed, with the content and the version it was computed for.
+    pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
+    accounting: PhantomData<A>,
+}
+
+/// Counts at the start of an open transaction.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    by_host: bool,
+    recorder: RecorderMark,
+    estimator: EstimatorMark,
+}
+
+/// What a removal of many keys did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// First key of the parent state that is still to be removed; `None` when all are.
+    pub cursor: Option<Vec<u8>>,
+    /// Keys of the parent state that this call deleted.
+    pub from_parent: u32,
+    /// Keys deleted, of the parent state and of those that only the block had written.
+    pub unique: u32,
+    /// Keys of the parent state that this call looked at.
+    pub looked_at: u32,
+}
+
+/// The same store in the overlay's terms.
+pub(crate) fn store(trie: TrieId<'_>) -> StoreId<'_> {
+    match trie {
+        TrieId::Top => StoreId::Top,
+        TrieId::Child(key) => StoreId::Child(key),
+    }
+}
+
+/// The same trie in the parent state's terms.
+pub(crate) fn trie(store: StoreId<'_>) -> TrieId<'_> {
+    match store {
+        StoreId::Top => TrieId::Top,
+        StoreId::Child(key) => TrieId::Child(key),
+    }
+}
+
+impl<S: NodeSource, A: Accounting> Block<S, A> {
+    /// A block on top of the state that `parent` commits and `source` holds. Reads nothing yet.
+    pub fn new(source: S, parent: Root) -> Self {
+        Self {
+            overlay: Overlay::new(),
+            state: ShadowState::new(source, parent),
+            recorder: Recorder::default(),
+            estimator: Estimator::default(),
+            frames: Vec::new(),
+            in_runtime: false,
+            root: None,
+            accounting: PhantomData,
+        }
+    }
+
+    /// The root of the parent state.
+    pub fn parent_root(&self) -> Root {
+        self.state.root()
+    }
+
+    /// The parent state as far as it is loaded.
+    pub fn parent(&self) -> &ShadowState<S> {
+        &self.state
+    }
+
+    /// The value at `key`, borrowed from the overlay or from the parent's node.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, BlockError> {
+        match self.overlay.get(store(trie), key) {
+            Lookup::Value(value) => Ok(Some(value)),
+            Lookup::Deleted => Ok(None),
+            Lookup::Untouched => {
+                let place = self.state.value(trie, key, &mut self.recorder.reading())?;
+                Ok(place.map(|place| place.bytes(self.state.table())))
+            }
+        }
+    }
+
+    /// Whether there is a value at `key`. The proof then holds the way to it, but not a value that
+    /// is a node of its own.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, BlockError> {
+        match self.overlay.get(store(trie), key) {
+            Lookup::Value(_) => Ok(true),
+            Lookup::Deleted => Ok(false),
+            Lookup::Untouched => Ok(self.state.exists(trie, key, &mut self.recorder.reading())?),
+        }
+    }
+
+    /// Blake2b-256 of the value at `key`; the proof as for [`Self::exists`].
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn value_hash(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Result<Option<NodeHash>, BlockError> {
+        match self.overlay.get(store(trie), key) {
+            Lookup::Value(value) => Ok(Some(povmeter_delta_root::Blake2b256::hash(value))),
+            Lookup::Deleted => Ok(None),
+            Lookup::Untouched => {
+                Ok(self
+                    .state
+                    .value_hash(trie, key, &mut self.recorder.reading())?)
+            }
+        }
+    }
+
+    /// The first key after `key` that has a value.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn next_key(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, BlockError> {
+        let mut reading = self.recorder.reading();
+        let mut in_parent = self.state.next_key(trie, key, &mut reading)?;
+        let mut after = key.to_vec();
+        while let Some((changed, value)) = self.overlay.next_after(store(trie), &after) {
+            match &in_parent {
+                Some(parent) if parent.as_slice() < changed => return Ok(in_parent),
+                _ if value.is_some() => return Ok(Some(changed.to_vec())),
+                // The parent's candidate is deleted: look for the one after it.
+                Some(parent) if parent.as_slice() == changed => {
+                    after = changed.to_vec();
+                    in_parent = self.state.next_key(trie, &after, &mut reading)?;
+                }
+                _ => after = changed.to_vec(),
+            }
+        }
+        Ok(in_parent)
+    }
+
+    /// Sets the value at `key`.
+    ///
+    /// # Errors
+    /// [`BlockError::ChildRootKey`] for a key of the top trie under which a child's root lies.
+    pub fn set(&mut self, trie: TrieId<'_>, key: &[u8], value: &[u8]) -> Result<(), BlockError> {
+        refuse_child_root(trie, key)?;
+        self.overlay.set(store(trie), key, value);
+        Ok(())
+    }
+
+    /// Deletes the value at `key`, if there is one.
+    ///
+    /// # Errors
+    /// [`BlockError::ChildRootKey`] for a key of the top trie under which a child's root lies.
+    pub fn remove(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<(), BlockError> {
+        refuse_child_root(trie, key)?;
+        self.overlay.remove(store(trie), key);
+        Ok(())
+    }
+
+    /// Appends `element`, encoded, to the SCALE list at `key`. A value that is no list is replaced
+    /// by the list of this element.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`] if the list is the parent's and can't be had;
+    /// [`BlockError::ChildRootKey`] for a key under which a child's root lies.
+    pub fn append(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        element: &[u8],
+    ) -> Result<(), BlockError> {
+        refuse_child_root(trie, key)?;
+        let (state, recorder) = (&mut self.state, &mut self.recorder);
+        self.overlay.append(store(trie), key, element, || {
+            let place = state.value(trie, key, &mut recorder.reading())?;
+            Ok::<_, BlockError>(place.map(|place| place.share(state.table())))
+        })
+    }
+
+    /// Deletes the keys that begin with `prefix`: all that the block wrote, and of the parent
+    /// state's at most `limit` (all, if `None`), from `cursor` on where one is given.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`]; keys may have been deleted by then. [`BlockError::ChildRootKey`] for a
+    /// prefix that includes roots of child tries.
+    pub fn clear_prefix(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        limit: Option<u32>,
+        cursor: Option<&[u8]>,
+    ) -> Result<Removal, BlockError> {
+        let holds_child_roots =
+            prefix.starts_with(CHILD_ROOT_PREFIX) || CHILD_ROOT_PREFIX.starts_with(prefix);
+        if trie == TrieId::Top && holds_child_roots {
+            return Err(BlockError::ChildRootKey {
+                key: prefix.to_vec(),
+            });
+        }
+        let mut removal = Removal {
+            unique: self.overlay.clear_prefix(store(trie), prefix),
+            ..Removal::default()
+        };
+        let mut reading = self.recorder.reading();
+        let from = cursor.unwrap_or(prefix);
+        let mut next = self
+            .state
+            .first_key_from(trie, prefix, from, &mut reading)?;
+        while let Some(key) = next {
+            if limit == Some(removal.looked_at) {
+                removal.cursor = Some(key);
+                break;
+            }
+            if self.overlay.remove(store(trie), &key) {
+                removal.from_parent = removal.from_parent.saturating_add(1);
+            }
+            removal.looked_at = removal.looked_at.saturating_add(1);
+            next = self.state.next_key_in(trie, prefix, &key, &mut reading)?;
+        }
+        removal.unique = removal.unique.saturating_add(removal.from_parent);
+        Ok(removal)
+    }
+
+    /// Opens a transaction inside those that are open: the runtime's if the runtime is executing,
+    /// else the host's.
+    pub fn start_transaction(&mut self) {
+        self.overlay.start_transaction();
+        self.frames.push(Frame {
+            by_host: !self.in_runtime,
+            recorder: self.recorder.mark(),
+            estimator: self.estimator.mark(),
+        });
+    }
+
+    /// Keeps what the innermost transaction changed.
+    ///
+    /// # Errors
+    /// [`BlockError::Transaction`] if none is open or it is the host's and the runtime executes.
+    pub fn commit_transaction(&mut self) -> Result<(), BlockError> {
+        self.overlay.commit_transaction()?;
+        self.frames.pop();
+        Ok(())
+    }
+
+    /// Undoes what the innermost transaction changed. What it read stays in the proof if the
+    /// transaction was the runtime's, and is forgotten with the host's.
+    ///
+    /// # Errors
+    /// [`BlockError::Transaction`] if none is open or it is the host's and the runtime executes.
+    pub fn rollback_transaction(&mut self) -> Result<(), BlockError> {
+        self.overlay.rollback_transaction()?;
+        self.roll_back_counts();
+        Ok(())
+    }
+
+    fn roll_back_counts(&mut self) {
+        let Some(frame) = self.frames.pop() else {
+            return;
+        };
+        let table = self.state.table();
+        if frame.by_host {
+            self.recorder.roll_back_reads(frame.recorder, table);
+        }
+        if frame.by_host || !A::PROVEN {
+            self.recorder.roll_back_roots(frame.recorder, table);
+            self.estimator.roll_back(frame.estimator);
+        }
+    }
+
+    /// Hands control to the runtime: until [`Self::exit_runtime`], transactions are its own, and
+    /// those of the host can't be closed.
+    ///
+    /// # Errors
+    /// [`BlockError::Transaction`] if the runtime executes already.
+    pub fn enter_runtime(&mut self) -> Result<(), BlockError> {
+        self.overlay.enter_runtime()?;
+        self.in_runtime = true;
+        Ok(())
+    }
+
+    /// Takes control back, rolling back what the runtime left open; says how many transactions that
+    /// were.
+    ///
+    /// # Errors
+    /// [`BlockError::Transaction`] if the runtime does not execute.
+    pub fn exit_runtime(&mut self) -> Result<usize, BlockError> {
+        let open = self.overlay.exit_runtime()?;
+        (0..open).for_each(|_| self.roll_back_counts());
+        self.in_runtime = false;
+        Ok(open)
+    }
+
+    /// Starts anew on the state of `root`, dropping all changes, counts and open transactions, with
+    /// `change` made to the source.
+    pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
+        self.state.rebase(root, change);
+        self.overlay = Overlay::new();
+        self.recorder = Recorder::default();
+        self.estimator = Estimator::default();
+        self.frames.clear();
+        self.in_runtime = false;
+        self.root = None;
+    }
+
+    /// Number of open transactions.
+    pub fn transaction_depth(&self) -> usize {
+        self.overlay.depth()
+    }
+
+    /// How large the storage proof would be if the block ended now, the root computation included.
+    /// Never less than that, at any place: between transactions, inside one, as often as wanted.
+    ///
+    /// Costs a walk through loaded nodes for each key changed since the last call, a look-up for
+    /// each that was counted before.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`]; the next call counts what this one did not.
+    pub fn proof_size(&mut self) -> Result<ProofSize, BlockError> {
+        boundary::count_dirty(
+            &mut self.overlay,
+            &mut self.state,
+            &mut self.estimator,
+            &mut self.recorder.estimating(),
+        )?;
+        Ok(self.recorder.size())
+    }
+
+    /// The size of what was recorded so far: reads, and estimates made earlier. Counts nothing new.
+    pub fn recorded_size(&self) -> ProofSize {
+        self.recorder.size()
+    }
+}
+
+/// Roots of child tries are no keys to write.
+fn refuse_child_root(trie: TrieId<'_>, key: &[u8]) -> Result<(), BlockError> {
+    if trie == TrieId::Top && key.starts_with(CHILD_ROOT_PREFIX) {
+        return Err(BlockError::ChildRootKey { key: key.to_vec() });
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! What can go wrong in a block.
+
+use alloc::vec::Vec;
+use povmeter_delta_root::{LoadError, RootError};
+use povmeter_overlay::TransactionError;
+
+/// Why a call on a [`Block`](crate::Block) has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockError {
+    /// A node of the parent state can't be had.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The root can't be computed.
+    #[error(transparent)]
+    Root(RootError),
+    /// A transaction that is not open, or not the caller's, or still open.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
+    /// Roots of child tries follow from the child tries.
+    #[error("expected a key of the block's own, found child root key 0x{}", hex(.key))]
+    ChildRootKey {
+        /// The key, or the prefix of keys.
+        key: Vec<u8>,
+    },
+}
+
+impl From<RootError> for BlockError {
+    fn from(error: RootError) -> Self {
+        match error {
+            RootError::Load(error) => Self::Load(error),
+            error => Self::Root(error),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> alloc::string::String {
+    use core::fmt::Write;
+    bytes
+        .iter()
+        .fold(alloc::string::String::new(), |mut text, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}

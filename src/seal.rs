@@ -1,0 +1,126 @@
+//! The end of a block: the root, and the block sealed.
+
+use crate::{accounting::Accounting, block::store, boundary, Block, BlockError};
+use alloc::vec::Vec;
+use povmeter_delta_root::{
+    state_update, state_update_of_loaded, Changes, NodeSource, RootUpdate, StateVersion, TrieId,
+};
+use povmeter_overlay::Overlay;
+use povmeter_pov_estimate::{ProofSize, StorageProof};
+
+/// A change of one key: `None` deletes it.
+pub type OwnedChange = (Vec<u8>, Option<Vec<u8>>);
+
+/// Everything that follows from a block, once no more can be changed.
+#[derive(Clone, Debug)]
+pub struct SealedBlock {
+    update: RootUpdate,
+    top_changes: Vec<OwnedChange>,
+    child_changes: Vec<(Vec<u8>, Vec<OwnedChange>)>,
+    proof: StorageProof,
+    size: ProofSize,
+}
+
+impl SealedBlock {
+    /// The new root, and what it does to the node store.
+    pub fn update(&self) -> &RootUpdate {
+        &self.update
+    }
+
+    /// The changed keys of the top trie, ordered by key.
+    pub fn top_changes(&self) -> &[OwnedChange] {
+        &self.top_changes
+    }
+
+    /// The changed keys of child tries by storage key, ordered.
+    pub fn child_changes(&self) -> &[(Vec<u8>, Vec<OwnedChange>)] {
+        &self.child_changes
+    }
+
+    /// The storage proof of the block: from it alone, the block can be executed again.
+    pub fn proof(&self) -> &StorageProof {
+        &self.proof
+    }
+
+    /// The size of the proof, and how much of it the root needed.
+    pub fn size(&self) -> ProofSize {
+        self.size
+    }
+}
+
+/// The overlay's content as the root computation takes it.
+fn net_changes(overlay: &Overlay) -> Changes<'_> {
+    let child = |key| (key, overlay.changes(store(TrieId::Child(key))));
+    Changes {
+        top: overlay.changes(store(TrieId::Top)),
+        children: overlay.children().map(child).collect(),
+    }
+}
+
+impl<S: NodeSource, A: Accounting> Block<S, A> {
+    /// The update that the changes so far make to the parent state. Computed once for the same
+    /// content and version.
+    ///
+    /// The runtime sees the root, so the nodes it needs are in the proof from now on, in either
+    /// accounting.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`], [`BlockError::Root`]; there is no root then.
+    pub fn root(&mut self, version: StateVersion) -> Result<&RootUpdate, BlockError> {
+        let revision = self.overlay.revision();
+        let current =
+            matches!(&self.root, Some((of, with, _)) if *of == revision && *with == version);
+        if !current {
+            self.root = None;
+        }
+        let update = match self.root.take() {
+            Some((_, _, update)) => update,
+            None => self.compute_root(version)?,
+        };
+        let (_, _, update) = self.root.insert((revision, version, update));
+        Ok(update)
+    }
+
+    fn compute_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
+        if !A::PROVEN {
+            // Estimates are no part of this proof: count anew, as read.
+            let changes = net_changes(&self.overlay);
+            let reading = &mut self.recorder.reading();
+            return Ok(state_update(&mut self.state, &changes, version, reading)?);
+        }
+        boundary::count_dirty(
+            &mut self.overlay,
+            &mut self.state,
+            &mut self.estimator,
+            &mut self.recorder.estimating(),
+        )?;
+        Ok(state_update_of_loaded(
+            &mut self.state,
+            &net_changes(&self.overlay),
+            version,
+        )?)
+    }
+
+    /// Ends the block: computes the root, if that was not done, and hands out all that follows.
+    ///
+    /// # Errors
+    /// [`BlockError::Transaction`] if a transaction is open or the runtime executes;
+    /// [`BlockError::Load`] and [`BlockError::Root`] as for [`Self::root`].
+    pub fn seal(mut self, version: StateVersion) -> Result<SealedBlock, BlockError> {
+        let update = self.root(version)?.clone();
+        if !A::PROVEN {
+            self.recorder
+                .roll_back_roots(Default::default(), self.state.table());
+        }
+        let (top_changes, child_changes) = self.overlay.freeze()?.into_parts();
+        let table = self.state.table();
+        let proof = StorageProof::new(self.recorder.nodes().map(|id| table.bytes(id).clone()));
+        Ok(SealedBlock {
+            update,
+            top_changes,
+            child_changes,
+            proof,
+            size: self.recorder.size(),
+        })
+    }
+}
