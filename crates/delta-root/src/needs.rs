@@ -33,29 +33,35 @@ pub struct RootNeeds {
     /// Nodes around which something may have to be merged. Kept over an error, so that a caller
     /// that tries again misses nothing.
     unsettled: Vec<(TrieHandle, ShadowNode)>,
-    changed: Vec<ShadowNode>,
+    touched: Vec<ShadowNode>,
 }
 
 impl RootNeeds {
-    /// Marks what happens to the parent's entry `at`, which [`ShadowState::find`] gave. `again` asks
-    /// for the merge around it to be looked at even if the entry was in that state before.
+    /// Marks what happens to the parent's entry `at`, which [`ShadowState::find`] gave.
+    ///
+    /// Marking an entry again, in whatever state it was, has the merges around it looked at again:
+    /// the observer may have forgotten what it was told since.
     pub fn mark<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
         handle: TrieHandle,
         at: ShadowNode,
         fate: Fate,
-        again: bool,
     ) {
         let live = fate != Fate::Deleted;
+        self.touched.clear();
         if state.value_live(handle, at) != live {
-            self.changed.clear();
-            state.set_value_live(handle, at, live, &mut self.changed);
-            self.unsettled
-                .extend(self.changed.iter().map(|&node| (handle, node)));
-        } else if again && !live {
-            self.unsettled.push((handle, at));
+            state.set_value_live(handle, at, live, &mut self.touched);
+        } else {
+            match fate {
+                // What a written entry may be merged with lies on the way to it.
+                Fate::Written => {}
+                Fate::Deleted => self.touched.push(at),
+                Fate::Untouched => state.line_above(handle, at, &mut self.touched),
+            }
         }
+        self.unsettled
+            .extend(self.touched.iter().map(|&node| (handle, node)));
     }
 
     /// Loads and observes what the changes marked so far need besides the ways to their keys.

@@ -116,7 +116,7 @@ fn mark_one<S: NodeSource>(
     observer: &mut impl Observer,
 ) -> Result<(), LoadError> {
     if let Some(at) = state.find(handle, key, observer)? {
-        needs.mark(state, handle, at, fate, true);
+        needs.mark(state, handle, at, fate);
     }
     Ok(())
 }

@@ -379,6 +379,16 @@ impl<S: NodeSource> ShadowState<S> {
         self.trie(handle).value_live(at)
     }
 
+    /// Adds `at` and every node above it to `line`.
+    pub(crate) fn line_above(
+        &self,
+        handle: TrieHandle,
+        at: ShadowNode,
+        line: &mut Vec<ShadowNode>,
+    ) {
+        self.trie(handle).line_above(at, line);
+    }
+
     /// Whether the changes marked so far deleted every entry that the trie had.
     pub fn is_emptied(&self, handle: TrieHandle) -> bool {
         self.trie(handle).is_emptied()

@@ -95,8 +95,7 @@ impl Estimator {
         let keys = &mut self.tries[handle.index()];
         let slot = keys.slot(key, &self.hasher);
         let known = &mut keys.keys[slot];
-        let count = fate != Fate::Untouched && !known.counted;
-        if count {
+        if fate != Fate::Untouched && !known.counted {
             known.entry = match state.find(handle, key, observer)? {
                 Some(at) => Entry::At(at),
                 None => Entry::Absent,
@@ -106,7 +105,7 @@ impl Estimator {
         }
         // A key that never had another fate than untouched has nothing to undo.
         if let Entry::At(at) = known.entry {
-            self.needs.mark(state, handle, at, fate, count);
+            self.needs.mark(state, handle, at, fate);
         }
         Ok(())
     }

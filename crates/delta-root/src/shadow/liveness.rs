@@ -107,14 +107,19 @@ impl ShadowTrie {
         Ok(())
     }
 
-    /// The nibbles from the root to the end of the partial key of `at`.
-    fn path_to<S>(&self, at: ShadowNode, loader: &Loader<'_, S>) -> Path {
-        let mut line = Vec::new();
+    /// Adds `at` and every node above it to `line`, the root last.
+    pub(crate) fn line_above(&self, at: ShadowNode, line: &mut Vec<ShadowNode>) {
         let mut node = Some(at);
         while let Some(at) = node {
             line.push(at);
             node = self.nodes[at.0 as usize].parent;
         }
+    }
+
+    /// The nibbles from the root to the end of the partial key of `at`.
+    fn path_to<S>(&self, at: ShadowNode, loader: &Loader<'_, S>) -> Path {
+        let mut line = Vec::new();
+        self.line_above(at, &mut line);
         let mut path = Path::default();
         for at in line.into_iter().rev() {
             let node = &self.nodes[at.0 as usize];
