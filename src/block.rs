@@ -11,7 +11,9 @@ use povmeter_delta_root::{
     NodeHash, NodeSource, Root, RootUpdate, ShadowState, StateVersion, TrieId, CHILD_ROOT_PREFIX,
 };
 use povmeter_overlay::{Lookup, Overlay, StoreId};
-use povmeter_pov_estimate::{Estimator, EstimatorMark, ProofSize, Recorder, RecorderMark};
+use povmeter_pov_estimate::{
+    CompactSize, Estimator, EstimatorMark, ProofSize, Recorder, RecorderMark, StorageProof,
+};
 
 /// A block being built or executed on top of a parent state.
 ///
@@ -24,6 +26,7 @@ pub struct Block<S, A = Consensus> {
     pub(crate) state: ShadowState<S>,
     pub(crate) recorder: Recorder,
     pub(crate) estimator: Estimator,
+    compact: CompactSize,
     frames: Vec<Frame>,
     in_runtime: bool,
     /// The last root computed, with the content and the version it was computed for.
@@ -76,6 +79,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             state: ShadowState::new(source, parent),
             recorder: Recorder::default(),
             estimator: Estimator::default(),
+            compact: CompactSize::default(),
             frames: Vec::new(),
             in_runtime: false,
             root: None,
@@ -328,6 +332,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         self.overlay = Overlay::new();
         self.recorder = Recorder::default();
         self.estimator = Estimator::default();
+        self.compact = CompactSize::default();
         self.frames.clear();
         self.in_runtime = false;
         self.root = None;
@@ -354,6 +359,25 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             &mut self.recorder.estimating(),
         )?;
         Ok(self.recorder.size())
+    }
+
+    /// Length in bytes that the compact proof, as it travels in a block, would have if the block
+    /// ended now. Counts as [`Self::proof_size`] does, first.
+    ///
+    /// The first call costs a pass over all nodes counted, a later one what came or went since.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`]; [`BlockError::Proof`] if the parent state contradicts itself.
+    pub fn compact_proof_bytes(&mut self) -> Result<u64, BlockError> {
+        self.proof_size()?;
+        Ok(self.compact.of(&mut self.recorder, &self.state)?)
+    }
+
+    /// The nodes recorded so far: the whole proof, right after [`Self::proof_size`] or
+    /// [`Self::root`].
+    pub fn recorded_proof(&self) -> StorageProof {
+        let table = self.state.table();
+        StorageProof::new(self.recorder.nodes().map(|id| table.bytes(id).clone()))
     }
 
     /// The size of what was recorded so far: reads, and estimates made earlier. Counts nothing new.

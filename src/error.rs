@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use povmeter_delta_root::{LoadError, RootError};
 use povmeter_overlay::TransactionError;
+use povmeter_pov_estimate::ProofError;
 
 /// Why a call on a [`Block`](crate::Block) has no result.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum BlockError {
     /// A transaction that is not open, or not the caller's, or still open.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
+    /// The counted nodes can't be packed into a proof.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
     /// Roots of child tries follow from the child tries.
     #[error("expected a key of the block's own, found child root key 0x{}", hex(.key))]
     ChildRootKey {

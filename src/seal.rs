@@ -112,9 +112,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             self.recorder
                 .roll_back_roots(Default::default(), self.state.table());
         }
+        let proof = self.recorded_proof();
         let (top_changes, child_changes) = self.overlay.freeze()?.into_parts();
-        let table = self.state.table();
-        let proof = StorageProof::new(self.recorder.nodes().map(|id| table.bytes(id).clone()));
         Ok(SealedBlock {
             update,
             top_changes,

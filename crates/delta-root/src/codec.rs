@@ -214,3 +214,30 @@ impl trie_db::NodeCodec for StateCodec {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::header_bytes;
+
+    #[test]
+    fn headers_are_as_long_as_said() {
+        for kind in [
+            Kind::Leaf,
+            Kind::BranchWithValue,
+            Kind::HashedLeaf,
+            Kind::HashedBranch,
+        ] {
+            for nibbles in (0..80).chain(310..330).chain(560..580) {
+                let mut header = Vec::new();
+                push_header(&mut header, kind, nibbles);
+                let bits = kind.header().1;
+                assert_eq!(
+                    header.len(),
+                    header_bytes(nibbles, bits),
+                    "{nibbles} in {bits} bits"
+                );
+            }
+        }
+    }
+}

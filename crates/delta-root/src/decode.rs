@@ -14,7 +14,8 @@
 //! children = SCALE bytes each: 32 are a hash, fewer are the node itself   (branches)
 //! ```
 
-use crate::{scale, HASH_LENGTH};
+use crate::{scale, NodeHash, HASH_LENGTH};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 /// The header byte that says, in a compact proof, that the value of the next node follows it as an
@@ -147,6 +148,68 @@ pub(crate) fn decode(data: &[u8]) -> Result<DecodedNode, DecodeError> {
         children,
         end: input.at,
     })
+}
+
+/// The hashes that a node refers to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeReferences {
+    /// Of its children, in order. Children inside the node have none, and refer to nothing.
+    pub children: Vec<NodeHash>,
+    /// Of its value, if that is a node of its own.
+    pub value: Option<NodeHash>,
+    /// Bytes by which the node is shorter in a compact proof that has its value as an item of its
+    /// own: there it is of the kind with an inline value, and that is empty, behind an escape byte.
+    pub detached_saving: usize,
+}
+
+impl NodeReferences {
+    /// The references of the encoded node `data`.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is no node.
+    pub fn of(data: &[u8]) -> Result<Self, DecodeError> {
+        let DecodedNode::Node {
+            value,
+            children,
+            partial_nibbles,
+            ..
+        } = decode(data)?
+        else {
+            return Ok(Self::default());
+        };
+        let hash = |start: usize| {
+            let mut hash = [0; HASH_LENGTH];
+            hash.copy_from_slice(&data[start..start + HASH_LENGTH]);
+            NodeHash::from(hash)
+        };
+        // Both kinds by hash have fewer bits for the size than those with an inline value.
+        let by_hash_bits = if children.is_some() { 4 } else { 5 };
+        let detached_saving = header_bytes(partial_nibbles, by_hash_bits) + HASH_LENGTH
+            - header_bytes(partial_nibbles, 6)
+            - 2;
+        let children = children.unwrap_or_default().into_iter();
+        let children = children
+            .map(|offset| offset as usize)
+            .filter(|offset| *offset != 0 && child_length(data, *offset) == HASH_LENGTH);
+        Ok(Self {
+            children: children.map(hash).collect(),
+            value: match value {
+                Some(DecodedValue::Hash(range)) => Some(hash(range.start)),
+                _ => None,
+            },
+            detached_saving,
+        })
+    }
+}
+
+/// Bytes of the header of a node with `nibbles` of partial key, where its first byte has `bits` bits
+/// for that.
+pub(crate) fn header_bytes(nibbles: usize, bits: u32) -> usize {
+    let most = (1 << bits) - 1;
+    match nibbles.checked_sub(most) {
+        None => 1,
+        Some(rest) => 2 + rest / 255,
+    }
 }
 
 /// Length in bytes of the child whose bytes begin at `offset`, as [`decode`] found it.

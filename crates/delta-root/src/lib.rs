@@ -18,7 +18,7 @@ mod update;
 mod version;
 
 pub use codec::{LayoutV0, LayoutV1, StateCodec};
-pub use decode::DecodeError;
+pub use decode::{DecodeError, NodeReferences};
 pub use hash::{Blake2b256, NodeHash, Root, HASH_LENGTH};
 pub use needs::{Fate, RootNeeds};
 pub use root::{state_update, state_update_of_loaded, Changes, KeyChanges, RootError};

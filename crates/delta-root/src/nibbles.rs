@@ -97,6 +97,11 @@ impl Path {
         self.nibbles.truncate(length);
     }
 
+    /// One byte for each nibble: compares as the paths do in a walk through the trie.
+    pub(crate) fn into_nibbles(self) -> alloc::vec::Vec<u8> {
+        self.nibbles
+    }
+
     /// The path as a key: whole bytes, and a last nibble in a high half if one is left over.
     pub(crate) fn to_key(&self) -> (alloc::vec::Vec<u8>, Option<u8>) {
         let pairs = self.nibbles.chunks_exact(2);

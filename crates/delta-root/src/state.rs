@@ -118,6 +118,46 @@ impl<S> ShadowState<S> {
                 .sum::<usize>()
     }
 
+    /// The tries opened so far, the top trie first.
+    pub fn handles(&self) -> impl Iterator<Item = TrieHandle> {
+        // As many as were given out.
+        (0..=u32::try_from(self.children.len()).unwrap_or(u32::MAX)).map(TrieHandle)
+    }
+
+    /// The trie that `handle` was given out for.
+    ///
+    /// # Panics
+    /// If the handle is another state's.
+    pub fn trie_id(&self, handle: TrieHandle) -> TrieId<'_> {
+        match handle.index().checked_sub(1) {
+            None => TrieId::Top,
+            Some(index) => TrieId::Child(&self.children[index].root_key[CHILD_ROOT_PREFIX.len()..]),
+        }
+    }
+
+    /// The nodes with a hash of their own that trie `handle` loaded after its first `from` nodes,
+    /// and how many it has by now, those inside their parents included.
+    ///
+    /// # Panics
+    /// If the handle is another state's.
+    pub fn loaded_since(
+        &self,
+        handle: TrieHandle,
+        from: usize,
+    ) -> (impl Iterator<Item = (ShadowNode, NodeId)> + '_, usize) {
+        let trie = self.trie(handle);
+        (trie.loaded_since(from), trie.len())
+    }
+
+    /// The nibbles, one a byte, from the root of trie `handle` to the end of the partial key of its
+    /// node `at`: the key of the node's value.
+    ///
+    /// # Panics
+    /// If the handle or the node is another state's.
+    pub fn path_of(&self, handle: TrieHandle, at: ShadowNode) -> Vec<u8> {
+        self.trie(handle).path_to(at, &self.table).into_nibbles()
+    }
+
     fn trie(&self, handle: TrieHandle) -> &ShadowTrie {
         match handle.index().checked_sub(1) {
             None => &self.top,

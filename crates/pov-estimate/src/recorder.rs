@@ -18,6 +18,8 @@ pub struct Recorder {
     reads: Vec<NodeId>,
     roots: Vec<NodeId>,
     size: ProofSize,
+    /// Nodes that may have come in or gone since the last look, if anybody looks.
+    news: Option<Vec<NodeId>>,
 }
 
 /// A point in a recorder's history.
@@ -58,6 +60,7 @@ impl Recorder {
     /// If `table` is not the one that the counted nodes are from.
     pub fn roll_back_reads(&mut self, mark: RecorderMark, table: &NodeTable) {
         for node in self.reads.drain(mark.reads.min(self.reads.len())..) {
+            self.news.iter_mut().for_each(|news| news.push(node));
             let bytes = scale_bytes(table.bytes(node).len());
             self.size.read_bytes -= bytes;
             let flags = &mut self.flags[node.index()];
@@ -74,6 +77,7 @@ impl Recorder {
     /// If `table` is not the one that the counted nodes are from.
     pub fn roll_back_roots(&mut self, mark: RecorderMark, table: &NodeTable) {
         for node in self.roots.drain(mark.roots.min(self.roots.len())..) {
+            self.news.iter_mut().for_each(|news| news.push(node));
             let flags = &mut self.flags[node.index()];
             *flags &= !ROOT;
             if *flags & READ == 0 {
@@ -89,6 +93,21 @@ impl Recorder {
         listed.sort_unstable();
         listed.dedup();
         listed.into_iter()
+    }
+
+    /// Whether `node` is counted.
+    pub(crate) fn has(&self, node: NodeId) -> bool {
+        self.flags
+            .get(node.index())
+            .is_some_and(|flags| *flags != 0)
+    }
+
+    /// Nodes that may have come in or gone since the last call; all that are counted, at the first.
+    pub(crate) fn take_news(&mut self) -> Vec<NodeId> {
+        match self.news.replace(Vec::new()) {
+            Some(news) => news,
+            None => self.nodes().collect(),
+        }
     }
 
     fn flags(&mut self, node: NodeId) -> &mut u8 {
@@ -118,6 +137,7 @@ impl Observer for Reading<'_> {
             self.0.size.root_bytes -= bytes;
         }
         self.0.reads.push(node);
+        self.0.news.iter_mut().for_each(|news| news.push(node));
     }
 }
 
@@ -136,5 +156,6 @@ impl Observer for Estimating<'_> {
         *flags = ROOT;
         self.0.size.root_bytes += scale_bytes(length);
         self.0.roots.push(node);
+        self.0.news.iter_mut().for_each(|news| news.push(node));
     }
 }

@@ -6,7 +6,7 @@
 //! own state changes by it, one as a rule.
 
 use super::{Loader, Observer, ShadowNode, ShadowTrie, Slot};
-use crate::{nibbles::Path, LoadError, NodeSource};
+use crate::{nibbles::Path, LoadError, NodeSource, NodeTable};
 use alloc::vec::Vec;
 
 impl ShadowTrie {
@@ -98,7 +98,7 @@ impl ShadowTrie {
         let Some(nibble) = lone.and_then(|index| u8::try_from(index).ok()) else {
             return Ok(());
         };
-        let mut path = self.path_to(branch, loader);
+        let mut path = self.path_to(branch, loader.table);
         path.push(nibble);
         let (bytes, odd) = path.to_key();
         if let Some(child) = self.child(branch, nibble, (&bytes, odd), loader)? {
@@ -117,7 +117,7 @@ impl ShadowTrie {
     }
 
     /// The nibbles from the root to the end of the partial key of `at`.
-    fn path_to<S>(&self, at: ShadowNode, loader: &Loader<'_, S>) -> Path {
+    pub(crate) fn path_to(&self, at: ShadowNode, table: &NodeTable) -> Path {
         let mut line = Vec::new();
         self.line_above(at, &mut line);
         let mut path = Path::default();
@@ -126,7 +126,7 @@ impl ShadowTrie {
             if node.parent.is_some() {
                 path.push(node.nibble);
             }
-            path.push_partial(node.partial(loader.table.bytes(node.data)));
+            path.push_partial(node.partial(table.bytes(node.data)));
         }
         path
     }

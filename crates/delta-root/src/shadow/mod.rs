@@ -163,6 +163,18 @@ impl ShadowTrie {
         self.nodes.len()
     }
 
+    /// The nodes loaded since there were `from`, with their number in the arena, without those
+    /// inside their parents.
+    pub(crate) fn loaded_since(
+        &self,
+        from: usize,
+    ) -> impl Iterator<Item = (ShadowNode, NodeId)> + '_ {
+        let added = self.nodes.iter().enumerate().skip(from);
+        added
+            .filter(|(_, node)| !node.inlined)
+            .map(|(index, node)| (ShadowNode(u32_offset(index)), node.data))
+    }
+
     /// Bytes of memory that the arena holds, without the encoded nodes.
     pub(crate) fn memory(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>()
