@@ -1,0 +1,76 @@
+//! The bound that `EstimatePolicy::NearLimit` answers with is never below the size itself.
+
+use povmeter::{
+    state_update, Advisory, Block, Changes, EstimatePolicy, Root, ShadowState, SizeBound,
+    StateVersion, TrieId,
+};
+use povmeter_store::{MemoryStore, NodeStore};
+
+/// Keys that share prefixes of every length.
+fn key(index: u32) -> Vec<u8> {
+    let mixed = index.wrapping_mul(0x9e37_79b9).to_be_bytes();
+    [&[0x11; 4][..], &mixed[..1 + index as usize % 4]].concat()
+}
+
+fn store() -> MemoryStore {
+    let entries: std::collections::BTreeMap<_, _> = (0..500)
+        .map(|index| (key(index), vec![index as u8; index as usize % 40]))
+        .collect();
+    let top = entries
+        .iter()
+        .map(|(key, value)| (&key[..], Some(&value[..])))
+        .collect();
+    let changes = Changes {
+        top,
+        children: Vec::new(),
+    };
+    let mut store = MemoryStore::new();
+    let mut empty = ShadowState::new(&store, Root::EMPTY);
+    let update = state_update(&mut empty, &changes, StateVersion::V1, &mut ()).unwrap();
+    store.commit(&update).unwrap();
+    store
+}
+
+#[test]
+fn the_bound_holds_and_gives_way_to_the_size_near_the_limit() {
+    let store = store();
+    let policy = EstimatePolicy::NearLimit {
+        limit_bytes: 200_000,
+        largest_node_bytes: 600,
+    };
+    let mut bounded = Block::<_, Advisory>::new(&store, store.root());
+    let mut exact = Block::<_, Advisory>::new(&store, store.root());
+    let (mut bounds, mut sizes) = (0, 0);
+    for index in 0..300u32 {
+        for block in [&mut bounded, &mut exact] {
+            let key = key(index * 7 % 520);
+            match index % 3 {
+                0 => block.remove(TrieId::Top, &key).unwrap(),
+                1 => block.set(TrieId::Top, &key, &[7; 33]).unwrap(),
+                _ => block.set(TrieId::Child(b"child"), &key, &[7]).unwrap(),
+            }
+        }
+        let size = exact.proof_size().unwrap().total_bytes();
+        match bounded.proof_size_within(policy).unwrap() {
+            SizeBound::AtMost { bytes } => {
+                assert!(
+                    bytes >= size && bytes < 200_000,
+                    "{size} bytes, bound {bytes}"
+                );
+                bounds += 1;
+            }
+            SizeBound::Exact(estimated) => {
+                assert!(
+                    estimated.total_bytes() <= size,
+                    "fewer boundaries count no more"
+                );
+                sizes += 1;
+            }
+        }
+    }
+    assert!(bounds > 0 && sizes > 0, "{bounds} bounds, {sizes} sizes");
+    let always = bounded
+        .proof_size_within(EstimatePolicy::EveryBoundary)
+        .unwrap();
+    assert_eq!(always, SizeBound::Exact(bounded.recorded_size()));
+}
