@@ -67,18 +67,21 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// # Errors
     /// [`BlockError::Load`], [`BlockError::Root`]; there is no root then.
     pub fn root(&mut self, version: StateVersion) -> Result<&RootUpdate, BlockError> {
-        let revision = self.overlay.revision();
-        let current =
-            matches!(&self.root, Some((of, with, _)) if *of == revision && *with == version);
-        if !current {
-            self.root = None;
-        }
-        let update = match self.root.take() {
-            Some((_, _, update)) => update,
-            None => self.compute_root(version)?,
-        };
-        let (_, _, update) = self.root.insert((revision, version, update));
+        let update = self.take_root(version)?;
+        let (_, _, update) = self.root.insert((self.overlay.revision(), version, update));
         Ok(update)
+    }
+
+    /// The update of [`Self::root`], which is then no longer kept.
+    fn take_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
+        match self.root.take() {
+            Some((revision, of, update))
+                if (revision, of) == (self.overlay.revision(), version) =>
+            {
+                Ok(update)
+            }
+            _ => self.compute_root(version),
+        }
     }
 
     fn compute_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
@@ -107,7 +110,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::Transaction`] if a transaction is open or the runtime executes;
     /// [`BlockError::Load`] and [`BlockError::Root`] as for [`Self::root`].
     pub fn seal(mut self, version: StateVersion) -> Result<SealedBlock, BlockError> {
-        let update = self.root(version)?.clone();
+        let update = self.take_root(version)?;
         if !A::PROVEN {
             self.recorder
                 .roll_back_roots(Default::default(), self.state.table());

@@ -1,4 +1,75 @@
-//! Substrate state tries.
+//! Substrate state tries: the node format, the part of a parent state that a block has loaded, which
+//! of its nodes a root computation needs, and the root update itself.
+//!
+//! A [`ShadowState`] serves reads from a [`NodeSource`] and keeps what it loads. [`state_update`]
+//! turns net changes into a [`RootUpdate`]: the new root, and the nodes that a store gains and loses.
+//! An [`Observer`] is told of every node that a call needs, so that a proof can hold it.
+//!
+//! ```
+//! use povmeter_delta_root::{state_update, Changes, Root, ShadowState, StateVersion};
+//! # use povmeter_delta_root::{NodeHash, NodePrefix, NodeSource, SourceError};
+//! # struct Nothing;
+//! # impl NodeSource for Nothing {
+//! #     fn node(&self, _: &NodeHash, _: NodePrefix<'_>) -> Result<Option<bytes::Bytes>, SourceError> {
+//! #         Ok(None)
+//! #     }
+//! # }
+//!
+//! // The state without entries needs nothing of its source.
+//! let mut state = ShadowState::new(Nothing, Root::EMPTY);
+//! let changes = Changes {
+//!     top: vec![(b"alice", Some(b"10")), (b"bob", None)],
+//!     children: vec![(b"pool", vec![(b"carol", Some(b"3"))])],
+//! };
+//! let update = state_update(&mut state, &changes, StateVersion::V1, &mut ())?;
+//! assert_eq!(update.parent, Root::EMPTY);
+//! // The top trie's root node, alice inside it; the leaf with the child's root; the child's one node.
+//! assert_eq!(update.inserted().count(), 3);
+//! assert_eq!(update.children[0].0, b"pool");
+//! # Ok::<(), povmeter_delta_root::RootError>(())
+//! ```
+//!
+//! # Types
+//! | type | what it is |
+//! |---|---|
+//! | [`NodeSource`], [`SourceError`] | where encoded nodes come from; one method |
+//! | [`ShadowState`] | the parent state as far as it is loaded: the top trie and the child tries |
+//! | [`TrieId`], [`TrieHandle`] | a trie by name, and a trie opened |
+//! | [`ShadowNode`], [`ValuePlace`] | a node in a shadow trie, and where a value lies |
+//! | [`NodeTable`], [`NodeId`] | the bytes loaded, each distinct hash once |
+//! | [`Observer`] | is told of each node that a call needs, loaded before or not |
+//! | [`RootNeeds`], [`Fate`] | finds what a root computation will need, for keys marked one by one |
+//! | [`Changes`] | net changes of a state, sorted |
+//! | [`RootUpdate`], [`NodeChange`] | the new root, and what it does to a node store |
+//! | [`Root`], [`NodeHash`], [`Blake2b256`] | what commits a trie, what names a node, and the hash |
+//! | [`StateVersion`] | how values are laid out |
+//! | [`StateCodec`], [`LayoutV0`], [`LayoutV1`] | the node format for trie-db |
+//! | [`NodeReferences`] | the hashes that an encoded node refers to |
+//! | [`LoadError`], [`DecodeError`], [`RootError`] | a node that can't be had, bytes that are none, no root |
+//!
+//! # Guarantees
+//! - What an observer is told depends on the state and the calls alone, never on what was loaded
+//!   before them.
+//! - [`RootNeeds`] covers what `sp-state-machine` 0.54 reads when it applies the same net changes, in
+//!   whatever order the keys were marked.
+//! - A root is computed from loaded and marked nodes alone. If a node is missing there is no root.
+//! - Decoding never panics and never reserves memory beyond the size of its input. Nodes that no
+//!   encoder writes (a branch without children, padding that is not zero, a length in a longer form
+//!   than needed) are refused.
+//! - Nodes are not hashed as they are read: a source that may be damaged belongs into an adapter
+//!   that does, such as `povmeter_store::Verified`.
+//!
+//! # Costs
+//! - A node is loaded and decoded once. Afterwards a walk costs one step per node on the way, and
+//!   copies nothing.
+//! - Marking a key costs its walk. Deleting an entry costs one step more for each node above it that
+//!   has nothing else left.
+//! - The root is computed with trie-db: each changed path is decoded, encoded and hashed again.
+//! - A loaded node stays until the state is dropped; see [`ShadowState::arena_bytes`].
+//!
+//! # Features
+//! - `std` (default): lets Blake2b find out at run time what the processor can do. Without it the
+//!   crate is `no_std` and needs `alloc`.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;

@@ -1,4 +1,69 @@
-//! What a storage proof holds.
+//! What a storage proof holds, and how large it would be if the block ended now.
+//!
+//! A [`Recorder`] counts nodes, each once, and takes counts back with the transaction they were made
+//! in. An [`Estimator`] is handed the keys that a block changed and has the recorder count what the
+//! root computation will need for them. [`StorageProof`] and [`CompactProof`] are the result.
+//!
+//! ```
+//! use povmeter_delta_root::{Fate, ShadowState, TrieHandle, TrieId};
+//! # use povmeter_delta_root::{state_update, Changes, Root, StateVersion};
+//! use povmeter_pov_estimate::{Estimator, ProofNodes, Recorder, StorageProof};
+//! # let entries = [b"alice", b"bobby"].map(|key| (&key[..], Some(&[7; 32][..])));
+//! # let changes = Changes { top: entries.to_vec(), children: vec![] };
+//! # let mut empty = ShadowState::new(ProofNodes::default(), Root::EMPTY);
+//! # let parent = state_update(&mut empty, &changes, StateVersion::V1, &mut ())?;
+//! # let root = parent.root;
+//! # let source = StorageProof::new(parent.inserted().map(|node| node.encoded.clone())).to_source();
+//!
+//! // A parent state in which alice and bobby have 32 bytes each.
+//! let mut state = ShadowState::new(source, root);
+//! let (mut recorder, mut estimator) = (Recorder::default(), Estimator::default());
+//! state.value(TrieId::Top, b"alice", &mut recorder.reading())?;
+//! let read = recorder.size();
+//!
+//! // Alice is deleted: the root computation will merge bobby with the branch above, and so reads it.
+//! let observer = &mut recorder.estimating();
+//! estimator.mark_key(&mut state, TrieHandle::TOP, b"alice", Fate::Deleted, observer)?;
+//! estimator.settle(&mut state, observer)?;
+//! assert_eq!(recorder.size().read_bytes, read.read_bytes);
+//! assert!(recorder.size().root_bytes > 32);
+//!
+//! let nodes = recorder.nodes().map(|node| state.table().bytes(node).clone());
+//! let proof = StorageProof::new(nodes);
+//! assert_eq!(proof.recorded_bytes(), recorder.size().total_bytes());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Types
+//! | type | what it is |
+//! |---|---|
+//! | [`Recorder`], [`RecorderMark`] | the nodes counted, and a point to take counts back to |
+//! | [`Reading`], [`Estimating`] | observers that count: for reads, and for the root |
+//! | [`Estimator`], [`EstimatorMark`] | changed keys in, needed nodes out; and a point to go back to |
+//! | [`ProofSize`] | bytes of what reads need, and of what only the root needs |
+//! | [`CompactSize`] | the length of the compact proof, kept up to date |
+//! | [`StorageProof`] | a set of nodes, in lexicographic order |
+//! | [`CompactProof`] | the same as it travels: no hash that follows from another node |
+//! | [`ProofNodes`] | the nodes of a proof as a source to run a block from |
+//! | [`ProofError`] | what is wrong with a proof |
+//!
+//! # Guarantees
+//! - A size is never below what the root computation of the keys handed in will need.
+//! - A node is counted once, by its hash, however many places of however many tries it has.
+//! - Taking counts back leaves nothing behind but loaded nodes.
+//! - Proofs are encoded, and packed, as `sp-trie` 47 does it, byte for byte.
+//! - Reading a proof never panics and never reserves memory beyond the size of its input.
+//!   [`CompactProof::to_source`] computes every hash anew: what it accepts is a proof of that root.
+//!
+//! # Costs
+//! - Counting a node that is counted: one look-up in a table by number.
+//! - A key handed in for the first time in a block: a walk through the shadow trie. A key that was
+//!   counted before: one hash table look-up.
+//! - Taking counts back: what was counted since.
+//! - A size: nothing. The compact length: what came and went since it was asked for last.
+//!
+//! # Features
+//! - `std` (default): `std` in povmeter-delta-root. Without it the crate is `no_std` and needs `alloc`.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;

@@ -317,8 +317,9 @@ impl<S: NodeSource, A: Accounting> ExtensionStore for Ext<'_, S, A> {
         if type_id == TypeId::of::<ProofSizeExt>() {
             // Whoever looks this extension up is about to ask for the size.
             let StateMachine { block, sizes, .. } = &mut *self.machine;
+            let reads = block.recorded_size().read_bytes;
             let answered: Result<(), MachineError> =
-                sizes.answer(|| Ok(block.proof_size()?.total_bytes()));
+                sizes.answer(reads, || Ok(block.proof_size()?.total_bytes()));
             self.must(answered);
         }
         self.machine.extensions.0.get_mut(type_id)

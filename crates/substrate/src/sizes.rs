@@ -11,6 +11,9 @@ pub enum SizeSource {
     /// Estimated at each question. What authors do, and validators, who get the same from the proof.
     #[default]
     Estimate,
+    /// The size of what was read so far, without what the root computation will add: the number that
+    /// sp-state-machine's recorder tells. For chains whose validators tell that one.
+    Reads,
     /// Taken from a record in order, without estimating. What an importer may do that has the
     /// author's record and makes no proof.
     Replay(Vec<u64>),
@@ -74,13 +77,16 @@ impl Sizes {
         &self.handed_out
     }
 
-    /// Answers a question: with the next size of the record, or with what `estimate` says.
+    /// Answers a question: with the next size of the record, with `reads`, or with what `estimate`
+    /// says.
     pub(crate) fn answer<E: From<ReplayError>>(
         &mut self,
+        reads: u64,
         estimate: impl FnOnce() -> Result<u64, E>,
     ) -> Result<(), E> {
         let size = match &self.source {
             SizeSource::Estimate => estimate()?,
+            SizeSource::Reads => reads,
             SizeSource::Replay(sizes) => {
                 *sizes
                     .get(self.handed_out.len())

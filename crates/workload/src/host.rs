@@ -86,6 +86,9 @@ pub struct Built {
     pub main_changes: StorageCollection,
     /// The same for each child trie, by its storage key without the well-known prefix.
     pub child_changes: ChildStorageCollection,
+    /// The proof sizes that the runtime was told, in order, in bytes; `None` if the host keeps no
+    /// record of them.
+    pub told: Option<Vec<u64>>,
 }
 
 /// What a block does to the nodes of the parent state; sorted, and nothing in it that cancels out.

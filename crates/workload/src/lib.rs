@@ -28,6 +28,7 @@ mod host;
 mod ladder;
 mod peer;
 mod plan;
+mod povmeter_host;
 mod real_blocks;
 mod recorder;
 pub mod runtime;
@@ -49,6 +50,10 @@ pub use host::{
 pub use ladder::LadderBlock;
 pub use peer::{Finished, MemoryNodes, NodeStore, Parent, Peer, PeerBlock, ValidateError};
 pub use plan::{CallKind, Plan, PlanError, PlanOptions, Signatures};
+pub use povmeter_host::{
+    commit_parent, commit_state, Estimates, PovmeterBlock, PovmeterFinished, SharedNodes,
+    StateError,
+};
 pub use real_blocks::{block_files, RealBlock, RealBlocks, RealBlocksError, RealHeader};
 pub use recorder::{BlockRecorder, SplitRecorder};
 pub use stopwatch::Spent;

@@ -17,7 +17,9 @@ use sp_state_machine::{
 };
 use sp_trie::{
     cache::{CacheSize, LocalTrieCache, SharedTrieCache},
-    proof_size_extension::ProofSizeExt,
+    proof_size_extension::{
+        ProofSizeExt, RecordedProofSizeEstimations, ReplayProofSizeProvider,
+    },
     recorder::Recorder,
     CompactProof, GenericMemoryDB, KeyFunction,
 };
@@ -133,6 +135,19 @@ impl Peer {
         PeerBlock::new(self)
     }
 
+    /// A new block on the parent state, whose runtime is told `sizes` in order, as a node that
+    /// imports a block with the author's record of sizes does. Zero once they are used up.
+    pub fn block_told(&self, sizes: &[u64]) -> PeerBlock {
+        let mut block = self.block();
+        let recorded = sizes
+            .iter()
+            .map(|size| usize::try_from(*size).unwrap_or(usize::MAX));
+        let recorded = RecordedProofSizeEstimations(recorded.collect());
+        let provider = ReplayProofSizeProvider::from_recorded(recorded);
+        block.extensions.register(ProofSizeExt::new(provider));
+        block
+    }
+
     /// The state version that estimates are made for.
     pub(crate) fn version(&self) -> StateVersion {
         self.version
@@ -166,7 +181,20 @@ impl Peer {
         plan: &Plan,
         proof: &CompactProof,
     ) -> Result<H256, ValidateError> {
-        validate(plan, proof, self.parent.root)
+        validate(plan, proof, None, self.parent.root)
+    }
+
+    /// As [`Self::validate_from_compact`], with a runtime that is told `sizes` in order.
+    ///
+    /// # Errors
+    /// As [`Self::validate_from_compact`].
+    pub fn validate_told(
+        &self,
+        plan: &Plan,
+        proof: &CompactProof,
+        sizes: &[u64],
+    ) -> Result<H256, ValidateError> {
+        validate(plan, proof, Some(sizes), self.parent.root)
     }
 }
 
@@ -191,7 +219,12 @@ pub enum ValidateError {
 }
 
 /// Executes the block of `plan` on the nodes in `proof`.
-fn validate(plan: &Plan, proof: &CompactProof, parent: H256) -> Result<H256, ValidateError> {
+fn validate(
+    plan: &Plan,
+    proof: &CompactProof,
+    told: Option<&[u64]>,
+    parent: H256,
+) -> Result<H256, ValidateError> {
     let (nodes, root) =
         proof
             .to_memory_db::<Hashing>(&parent)
@@ -205,7 +238,8 @@ fn validate(plan: &Plan, proof: &CompactProof, parent: H256) -> Result<H256, Val
     };
     let peer = Peer::new(parent, plan.options().state_version);
     // The peer answers a missing node with a panic. Nothing survives it but this message.
-    catch_unwind(AssertUnwindSafe(|| build_block(peer.block(), plan, |_| {})))
+    let block = told.map_or_else(|| peer.block(), |sizes| peer.block_told(sizes));
+    catch_unwind(AssertUnwindSafe(|| build_block(block, plan, |_| {})))
         .map_err(|panic| ValidateError::Panicked(message(&*panic)))?
         .map(|outcome| outcome.built.root)
         .map_err(ValidateError::from)
@@ -348,6 +382,7 @@ impl From<Finished> for Built {
             proof,
             main_changes,
             child_changes,
+            told: None,
         }
     }
 }
