@@ -39,8 +39,9 @@ macro_rules! layout {
 layout!(LayoutV0, None);
 layout!(LayoutV1, Some(StateVersion::V1_NODE_VALUE));
 
+/// The kinds of nodes that have a header.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Leaf,
     Branch,
     BranchWithValue,
@@ -61,7 +62,8 @@ impl Kind {
     }
 }
 
-fn push_header(out: &mut Vec<u8>, kind: Kind, nibbles: usize) {
+/// Appends the header of a node with `nibbles` of partial key.
+pub(crate) fn push_header(out: &mut Vec<u8>, kind: Kind, nibbles: usize) {
     let (bits, size_bits) = kind.header();
     let most = (1u8 << size_bits) - 1;
     match u8::try_from(nibbles) {

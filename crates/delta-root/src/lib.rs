@@ -74,6 +74,7 @@
 
 extern crate alloc;
 
+mod batch;
 mod codec;
 mod decode;
 mod hash;

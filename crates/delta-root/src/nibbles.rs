@@ -58,6 +58,15 @@ impl<'a> Partial<'a> {
         (odd == 0 || self.bytes[0] == at(key, depth)) && &self.bytes[odd..] == whole
     }
 
+    /// How many nibbles, from nibble `skip` on, are what `key` holds from nibble `depth` on.
+    pub(crate) fn shared_at(&self, skip: usize, key: &[u8], depth: usize) -> usize {
+        let rest = count(key).saturating_sub(depth);
+        let most = rest.min(self.count - skip);
+        (0..most)
+            .take_while(|index| self.at(skip + index) == at(key, depth + index))
+            .count()
+    }
+
     /// How this partial key compares with what `key` holds from nibble `depth` on: `Equal` also
     /// where the partial key is a prefix of it or it of the partial key; the second result is the
     /// number of nibbles in common.

@@ -158,7 +158,7 @@ impl<S> ShadowState<S> {
         self.trie(handle).path_to(at, &self.table).into_nibbles()
     }
 
-    fn trie(&self, handle: TrieHandle) -> &ShadowTrie {
+    pub(crate) fn trie(&self, handle: TrieHandle) -> &ShadowTrie {
         match handle.index().checked_sub(1) {
             None => &self.top,
             Some(index) => &self.children[index].trie,
@@ -403,6 +403,11 @@ impl<S: NodeSource> ShadowState<S> {
     ) -> Result<Option<ShadowNode>, LoadError> {
         let (trie, mut loader) = self.parts(handle);
         trie.find(key, &mut loader, observer)
+    }
+
+    pub(crate) fn load_root(&mut self, handle: TrieHandle) -> Result<(), LoadError> {
+        let (trie, mut loader) = self.parts(handle);
+        trie.load_root(&mut loader).map(drop)
     }
 
     pub(crate) fn set_value_live(

@@ -18,8 +18,10 @@
 
 mod liveness;
 mod successor;
+mod view;
 
 pub(crate) use successor::Bound;
+pub(crate) use view::{referred_hash, OldSlot, OldValue};
 
 use crate::{
     decode::{self, DecodedNode, DecodedValue, NULL_NODE},
@@ -95,6 +97,9 @@ enum Value {
 struct Node {
     /// The loaded bytes that hold this node.
     data: NodeId,
+    /// Where in them.
+    start: u32,
+    length: u32,
     /// Whether the node is a part of its parent's bytes, and so has no hash.
     inlined: bool,
     value_live: bool,
@@ -376,6 +381,8 @@ impl ShadowTrie {
         let decoded = decode::decode(&table.bytes(data)[range])?;
         let mut node = Node {
             data,
+            start: u32_offset(base),
+            length: u32_offset(length),
             inlined,
             value_live: false,
             live_children: 0,

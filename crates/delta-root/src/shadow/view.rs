@@ -1,0 +1,101 @@
+//! A loaded node as the root computation looks at it.
+
+use super::{hash_at, ShadowNode, ShadowTrie, Slot, Value};
+use crate::{decode, nibbles::Partial, NodeHash, NodeTable, HASH_LENGTH};
+
+/// A value as the parent state has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OldValue<'t> {
+    None,
+    Inline(&'t [u8]),
+    /// The value is a node of its own, of this hash.
+    Hash(&'t [u8]),
+}
+
+/// A loaded node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OldNode<'t> {
+    pub(crate) partial: Partial<'t>,
+    pub(crate) value: OldValue<'t>,
+    /// `None` for a node inside its parent.
+    pub(crate) hash: Option<NodeHash>,
+}
+
+/// A place for a child in a loaded branch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OldSlot<'t> {
+    Empty,
+    /// What the branch holds for the child: its hash, or itself.
+    Unloaded(&'t [u8]),
+    Loaded(ShadowNode),
+}
+
+impl ShadowTrie {
+    /// The root node, if anything is loaded.
+    pub(crate) fn loaded_root(&self) -> Option<ShadowNode> {
+        (!self.nodes.is_empty()).then_some(ShadowNode(0))
+    }
+
+    pub(crate) fn keyspace(&self) -> &[u8] {
+        &self.keyspace
+    }
+
+    pub(crate) fn old<'t>(&self, at: ShadowNode, table: &'t NodeTable) -> OldNode<'t> {
+        let node = &self.nodes[at.0 as usize];
+        let data = table.bytes(node.data);
+        OldNode {
+            partial: node.partial(data),
+            value: match node.value {
+                Value::None => OldValue::None,
+                Value::Inline { start, length } => {
+                    OldValue::Inline(&data[start as usize..start as usize + length as usize])
+                }
+                Value::Hashed { start, .. } => {
+                    OldValue::Hash(&data[start as usize..start as usize + HASH_LENGTH])
+                }
+            },
+            hash: (!node.inlined).then(|| *table.hash(node.data)),
+        }
+    }
+
+    /// The place for the child of `at` at `nibble`.
+    pub(crate) fn old_slot<'t>(
+        &self,
+        at: ShadowNode,
+        nibble: u8,
+        table: &'t NodeTable,
+    ) -> OldSlot<'t> {
+        let node = &self.nodes[at.0 as usize];
+        let Some(branch) = node.branch else {
+            return OldSlot::Empty;
+        };
+        match self.branches[branch as usize][usize::from(nibble)] {
+            Slot::Empty => OldSlot::Empty,
+            Slot::Loaded(child) => OldSlot::Loaded(child),
+            Slot::At(offset) => {
+                let data = table.bytes(node.data);
+                let start = offset as usize;
+                OldSlot::Unloaded(&data[start..start + decode::child_length(data, start)])
+            }
+        }
+    }
+
+    /// What the parent of `at` holds for it: its hash, or itself.
+    pub(crate) fn reference<'t>(&self, at: ShadowNode, table: &'t NodeTable) -> &'t [u8] {
+        let node = &self.nodes[at.0 as usize];
+        if node.inlined {
+            &table.bytes(node.data)[node.start as usize..node.start as usize + node.length as usize]
+        } else {
+            table.hash(node.data).as_ref()
+        }
+    }
+}
+
+/// The hash that `reference` is, if it is one.
+pub(crate) fn referred_hash(reference: &[u8]) -> NodeHash {
+    if reference.len() == HASH_LENGTH {
+        hash_at(reference, 0)
+    } else {
+        NodeHash::default()
+    }
+}
