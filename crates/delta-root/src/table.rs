@@ -137,6 +137,12 @@ impl NodeTable {
         self.nodes.is_empty()
     }
 
+    /// The ids given out, in the order of loading.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> {
+        // As many as were given out.
+        (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeId)
+    }
+
     /// The encoded node, or the value.
     ///
     /// # Panics

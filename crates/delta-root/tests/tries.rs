@@ -1,0 +1,300 @@
+//! Shadow tries and root updates against plain maps and trie-db.
+
+#![allow(clippy::unwrap_used)]
+
+use bytes::Bytes;
+use memory_db::{HashKey, MemoryDB};
+use povmeter_delta_root::{
+    state_update, Blake2b256, Changes, KeyChanges, LayoutV0, LayoutV1, LoadError, NodeHash, NodeId,
+    NodePrefix, NodeSource, Observer, Root, RootError, RootUpdate, ShadowState, SourceError,
+    StateVersion, TrieId,
+};
+use rand::{rngs::SmallRng, Rng, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
+use trie_db::{TrieDBMutBuilder, TrieMut};
+
+type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Nodes by hash with reference counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Nodes(BTreeMap<NodeHash, (Bytes, i32)>);
+
+impl NodeSource for Nodes {
+    fn node(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        Ok(self.0.get(hash).map(|(node, _)| node.clone()))
+    }
+}
+
+impl Nodes {
+    fn commit(&mut self, update: &RootUpdate) {
+        for change in &update.nodes {
+            let entry = self.0.entry(change.hash).or_default();
+            entry.1 += change.references;
+            assert!(
+                entry.1 >= 0,
+                "{change:?} takes more references than there are"
+            );
+            if change.references > 0 {
+                assert_eq!(Blake2b256::hash(&change.encoded), change.hash);
+                entry.0 = change.encoded.clone();
+            }
+        }
+        self.0.retain(|_, (_, references)| *references > 0);
+    }
+}
+
+/// Keys over few nibbles, many of them prefixes of others, and long ones.
+fn key(rng: &mut SmallRng) -> Vec<u8> {
+    let bytes = [0x00, 0x01, 0x10, 0x11, 0xf0];
+    let length = [0, 1, 2, 3, 4, 16, 32, 33][rng.random_range(0..8)];
+    (0..length)
+        .map(|_| bytes[rng.random_range(0..bytes.len())])
+        .collect()
+}
+
+fn value(rng: &mut SmallRng) -> Vec<u8> {
+    vec![rng.random_range(0..3); [0, 1, 31, 32, 33, 100][rng.random_range(0..6)]]
+}
+
+fn update(
+    nodes: &Nodes,
+    root: Root,
+    changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    version: StateVersion,
+) -> RootUpdate {
+    let top: KeyChanges<'_> = changes
+        .iter()
+        .map(|(key, value)| (key.as_slice(), value.as_deref()))
+        .collect();
+    let changes = Changes {
+        top,
+        children: Vec::new(),
+    };
+    state_update(
+        &mut ShadowState::new(nodes, root),
+        &changes,
+        version,
+        &mut (),
+    )
+    .unwrap()
+}
+
+fn all(entries: &Entries) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+    entries
+        .iter()
+        .map(|(key, value)| (key.clone(), Some(value.clone())))
+        .collect()
+}
+
+/// trie-db's root of `entries`.
+fn reference_root(entries: &Entries, version: StateVersion) -> Root {
+    let mut db = MemoryDB::<Blake2b256, HashKey<_>, Vec<u8>>::default();
+    let mut root = NodeHash::default();
+    macro_rules! insert_all {
+        ($layout:ty) => {{
+            let mut trie = TrieDBMutBuilder::<$layout>::new(&mut db, &mut root).build();
+            for (key, value) in entries {
+                trie.insert(key, value).unwrap();
+            }
+        }};
+    }
+    match version {
+        StateVersion::V0 => insert_all!(LayoutV0),
+        StateVersion::V1 => insert_all!(LayoutV1),
+    }
+    Root::from(<[u8; 32]>::from(root))
+}
+
+/// One step of random changes to `entries`: overwrites, insertions, deletions of keys that are
+/// there and of keys that are not.
+fn step(rng: &mut SmallRng, entries: &mut Entries) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+    let deletes = [0.1, 0.5, 0.9][rng.random_range(0..3)];
+    let known: Vec<_> = entries.keys().cloned().collect();
+    let mut changes = BTreeMap::new();
+    for _ in 0..rng.random_range(0..12) {
+        let key = match known.len() {
+            0 => key(rng),
+            _ if rng.random_bool(0.4) => key(rng),
+            count => known[rng.random_range(0..count)].clone(),
+        };
+        let value = (!rng.random_bool(deletes)).then(|| value(rng));
+        match &value {
+            Some(value) => entries.insert(key.clone(), value.clone()),
+            None => entries.remove(&key),
+        };
+        changes.insert(key, value);
+    }
+    changes
+}
+
+#[test]
+fn updates_lead_from_state_to_state_as_if_made_anew() {
+    for seed in 0..400 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let version = [StateVersion::V0, StateVersion::V1][seed as usize % 2];
+        let (mut entries, mut nodes, mut root) = (Entries::new(), Nodes::default(), Root::EMPTY);
+        for _ in 0..12 {
+            let changes = step(&mut rng, &mut entries);
+            let update = update(&nodes, root, &changes, version);
+            assert_eq!(
+                update.root,
+                reference_root(&entries, version),
+                "seed {seed}"
+            );
+            nodes.commit(&update);
+            root = update.root;
+            // The same state made at once has the same nodes, each referred to as often.
+            let mut anew = Nodes::default();
+            anew.commit(&self::update(
+                &Nodes::default(),
+                Root::EMPTY,
+                &all(&entries),
+                version,
+            ));
+            assert_eq!(nodes, anew, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn reads_answer_as_a_map_does() {
+    for seed in 0..100 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let entries: Entries = (0..rng.random_range(0..40))
+            .map(|_| (key(&mut rng), value(&mut rng)))
+            .collect();
+        let mut nodes = Nodes::default();
+        let version = [StateVersion::V0, StateVersion::V1][seed as usize % 2];
+        let update = update(&nodes, Root::EMPTY, &all(&entries), version);
+        nodes.commit(&update);
+        let mut state = ShadowState::new(&nodes, update.root);
+        for _ in 0..200 {
+            let key = key(&mut rng);
+            let top = TrieId::Top;
+            let found = state.value(top, &key, &mut ()).unwrap();
+            let found = found.map(|place| place.bytes(state.table()).to_vec());
+            assert_eq!(found.as_ref(), entries.get(&key));
+            let hash = state.value_hash(top, &key, &mut ()).unwrap();
+            assert_eq!(hash, entries.get(&key).map(|value| Blake2b256::hash(value)));
+            assert_eq!(state.exists(top, &key, &mut ()).unwrap(), found.is_some());
+            let mut after = entries
+                .range(key.clone()..)
+                .filter(|(next, _)| **next != key);
+            let next = state.next_key(top, &key, &mut ()).unwrap();
+            assert_eq!(next.as_ref(), after.next().map(|(next, _)| next));
+            let prefix = &key[..rng.random_range(0..=key.len().min(3))];
+            let mut within = entries
+                .range(key.clone()..)
+                .filter(|(next, _)| next.starts_with(prefix));
+            let first = state.first_key_from(top, prefix, &key, &mut ()).unwrap();
+            assert_eq!(
+                first.as_ref(),
+                within.next().map(|(next, _)| next),
+                "{key:?} {prefix:?}"
+            );
+        }
+    }
+}
+
+#[derive(Default)]
+struct Touched(BTreeSet<usize>);
+
+impl Observer for Touched {
+    fn touched(&mut self, node: NodeId, _: usize) {
+        self.0.insert(node.index());
+    }
+}
+
+/// A state of `count` entries with hashed keys, as runtimes have them.
+fn hashed_state(count: u32) -> (Entries, Nodes, Root) {
+    let entry = |index: u32| {
+        (
+            Blake2b256::hash(&index.to_le_bytes()).as_bytes().to_vec(),
+            index.to_le_bytes().to_vec(),
+        )
+    };
+    let entries: Entries = (0..count).map(entry).collect();
+    let mut nodes = Nodes::default();
+    let update = update(&nodes, Root::EMPTY, &all(&entries), StateVersion::V1);
+    nodes.commit(&update);
+    (entries, nodes, update.root)
+}
+
+#[test]
+fn what_is_observed_does_not_depend_on_what_was_loaded() {
+    let (entries, nodes, root) = hashed_state(500);
+    let mut warm = ShadowState::new(&nodes, root);
+    for key in entries.keys() {
+        warm.value(TrieId::Top, key, &mut ()).unwrap();
+    }
+    for key in entries.keys().take(50) {
+        let mut cold = ShadowState::new(&nodes, root);
+        let (mut by_cold, mut by_warm) = (Touched::default(), Touched::default());
+        cold.next_key(TrieId::Top, key, &mut by_cold).unwrap();
+        warm.next_key(TrieId::Top, key, &mut by_warm).unwrap();
+        let hashes = |touched: &Touched, table: &povmeter_delta_root::NodeTable| -> BTreeSet<_> {
+            // Ids are given out as nodes are loaded: compare by hash.
+            (0..table.len())
+                .filter(|index| touched.0.contains(index))
+                .map(|index| *table.hash(table.ids().nth(index).unwrap()))
+                .collect()
+        };
+        assert_eq!(
+            hashes(&by_cold, cold.table()),
+            hashes(&by_warm, warm.table())
+        );
+    }
+}
+
+#[test]
+fn a_missing_node_is_named_and_there_is_no_root() {
+    let (entries, nodes, root) = hashed_state(300);
+    let (key, _) = entries.first_key_value().unwrap();
+    // The leaf of the first key: the last node on the way to it.
+    let mut state = ShadowState::new(&nodes, root);
+    state.value(TrieId::Top, key, &mut ()).unwrap();
+    let leaf = *state.table().hash(state.table().ids().last().unwrap());
+    let mut damaged = nodes.clone();
+    damaged.0.remove(&leaf);
+    let mut state = ShadowState::new(&damaged, root);
+    let error = state.value(TrieId::Top, key, &mut ()).unwrap_err();
+    assert!(
+        matches!(&error, LoadError::Missing { hash, .. } if *hash == leaf),
+        "{error}"
+    );
+    assert!(error.to_string().contains(&leaf.to_string()), "{error}");
+    let changes = Changes {
+        top: vec![(key, Some(b"new"))],
+        children: Vec::new(),
+    };
+    let error = state_update(&mut state, &changes, StateVersion::V1, &mut ()).unwrap_err();
+    assert!(
+        matches!(error, RootError::Load(LoadError::Missing { .. })),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_corrupt_node_is_named_with_what_is_wrong() {
+    let (entries, mut nodes, root) = hashed_state(300);
+    let (key, _) = entries.first_key_value().unwrap();
+    for damage in [&[][..], &[0x02], &[0x80, 0, 0], &[0xff; 40]] {
+        nodes
+            .0
+            .insert(root.node_hash(), (Bytes::from_static(damage), 1));
+        let mut state = ShadowState::new(&nodes, root);
+        let error = state.value(TrieId::Top, key, &mut ()).unwrap_err();
+        assert!(
+            matches!(&error, LoadError::Corrupt { hash, .. } if *hash == root.node_hash()),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn states_can_be_shared_between_threads() {
+    fn check<T: Send + Sync>() {}
+    check::<ShadowState<Nodes>>();
+    check::<RootUpdate>();
+    check::<RootError>();
+}
