@@ -292,6 +292,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let Some(frame) = self.frames.pop() else {
             return;
         };
+        // The nodes that a root needed may go with the counts.
+        self.root = None;
         let table = self.state.table();
         if frame.by_host {
             self.recorder.roll_back_reads(frame.recorder, table);

@@ -52,6 +52,7 @@
 //! | [`Block`] | the block while it is built or executed; `A` is [`Consensus`] or [`Advisory`] |
 //! | [`TrieId`] | the top trie, or a child trie by its storage key |
 //! | [`ProofSize`] | bytes that reads need, and bytes that only the root needs |
+//! | [`EstimatePolicy`], [`SizeBound`] | for authors: when to estimate, and a bound until then |
 //! | [`SealedBlock`] | all that follows from a block; nothing can be written to it |
 //! | [`RootUpdate`] | the step from the parent's root to the new one, for a node store |
 //! | [`StorageProof`], [`CompactProof`] | the proof as a set of nodes, and as it travels |

@@ -85,23 +85,21 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 
     fn compute_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
-        if !A::PROVEN {
-            // Estimates are no part of this proof: count anew, as read.
-            let changes = net_changes(&self.overlay);
-            let reading = &mut self.recorder.reading();
-            return Ok(state_update(&mut self.state, &changes, version, reading)?);
-        }
+        // In either accounting: the trie must know what became of every key, and the overlay that
+        // it was told.
         boundary::count_dirty(
             &mut self.overlay,
             &mut self.state,
             &mut self.estimator,
             &mut self.recorder.estimating(),
         )?;
-        Ok(state_update_of_loaded(
-            &mut self.state,
-            &net_changes(&self.overlay),
-            version,
-        )?)
+        let changes = net_changes(&self.overlay);
+        if A::PROVEN {
+            return Ok(state_update_of_loaded(&mut self.state, &changes, version)?);
+        }
+        // Estimates are no part of this proof: count anew, as read.
+        let reading = &mut self.recorder.reading();
+        Ok(state_update(&mut self.state, &changes, version, reading)?)
     }
 
     /// Ends the block: computes the root, if that was not done, and hands out all that follows.

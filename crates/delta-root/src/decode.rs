@@ -157,6 +157,8 @@ pub struct NodeReferences {
     pub children: Vec<NodeHash>,
     /// Of its value, if that is a node of its own.
     pub value: Option<NodeHash>,
+    /// Where the value lies in the node, if it is in it.
+    pub inline_value: Option<Range<usize>>,
     /// Bytes by which the node is shorter in a compact proof that has its value as an item of its
     /// own: there it is of the kind with an inline value, and that is empty, behind an escape byte.
     pub detached_saving: usize,
@@ -193,8 +195,12 @@ impl NodeReferences {
             .filter(|offset| *offset != 0 && child_length(data, *offset) == HASH_LENGTH);
         Ok(Self {
             children: children.map(hash).collect(),
-            value: match value {
+            value: match &value {
                 Some(DecodedValue::Hash(range)) => Some(hash(range.start)),
+                _ => None,
+            },
+            inline_value: match value {
+                Some(DecodedValue::Inline(range)) => Some(range),
                 _ => None,
             },
             detached_saving,

@@ -64,7 +64,8 @@
 //!   copies nothing.
 //! - Marking a key costs its walk. Deleting an entry costs one step more for each node above it that
 //!   has nothing else left.
-//! - The root is computed with trie-db: each changed path is decoded, encoded and hashed again.
+//! - The root is one pass over the changed paths: each node on them is encoded and hashed once, and
+//!   nodes of the same depth are hashed together.
 //! - A loaded node stays until the state is dropped; see [`ShadowState::arena_bytes`].
 //!
 //! # Features

@@ -155,6 +155,9 @@ fn trie_update<S: NodeSource>(
             present.push((key, value));
         }
     }
+    if present.is_empty() {
+        return Ok(state.trie(handle).root());
+    }
     state.load_root(handle)?;
     let trie = state.trie(handle);
     let root = batch::trie_root(trie, state.table(), &present, version, writes);

@@ -23,7 +23,7 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use povmeter_delta_root::{
     compact_bytes, NodeHash, NodeId, NodeReferences, NodeTable, Root, ShadowNode, ShadowState,
-    TrieHandle, TrieId,
+    TrieHandle, TrieId, CHILD_ROOT_PREFIX,
 };
 
 /// Bytes that a child's hash takes more than its absence.
@@ -37,10 +37,27 @@ type WalkPlace = (Option<Vec<u8>>, Vec<u8>);
 #[derive(Debug, Default)]
 struct Item {
     references: NodeReferences,
+    /// The child root that is the node's value, in the top trie.
+    child_root: Option<NodeHash>,
     /// Where the node's value is, if that is a node of its own.
     place: WalkPlace,
     children_met: usize,
     value_met: bool,
+}
+
+/// The child trie's root that a counted node of the top trie holds.
+fn child_root(references: &NodeReferences, place: &WalkPlace, data: &[u8]) -> Option<NodeHash> {
+    let prefix = CHILD_ROOT_PREFIX
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 0x0f]);
+    let (None, path) = place else { return None };
+    if path.len() < 2 * CHILD_ROOT_PREFIX.len()
+        || !prefix.eq(path.iter().copied().take(2 * CHILD_ROOT_PREFIX.len()))
+    {
+        return None;
+    }
+    let value = data.get(references.inline_value.clone()?)?;
+    <[u8; 32]>::try_from(value).ok().map(NodeHash::from)
 }
 
 impl Item {
@@ -71,6 +88,8 @@ pub struct CompactSize {
     parents: HashMap<NodeHash, Vec<NodeId>, RandomState>,
     /// Counted nodes that refer to a value, by its hash, in the order of the walk.
     users: HashMap<NodeHash, BTreeMap<WalkPlace, NodeId>, RandomState>,
+    /// How many counted nodes of the top trie hold a child trie's root, by that root.
+    child_roots: HashMap<NodeHash, usize, RandomState>,
     /// Counted nodes whose place in the walk is not unique.
     ambiguous: BTreeSet<NodeId>,
     bytes: u64,
@@ -119,10 +138,8 @@ impl CompactSize {
                 if known {
                     self.doubled.insert(node);
                 }
-                // Counted before, at another place or as a value.
-                if (known && self.items.contains_key(&node)) || self.values.contains(&node) {
-                    self.ambiguous.insert(node);
-                }
+                // It may be counted, at another place or as a value.
+                self.look_for_doubles(node, state.table());
             }
             self.seen[handle.index()] = count;
         }
@@ -156,8 +173,13 @@ impl CompactSize {
                     .insert(place.clone(), node);
             });
         }
+        let child_root = child_root(&references, &place, data);
+        if let Some(root) = child_root {
+            *self.child_roots.entry(root).or_default() += 1;
+        }
         let mut item = Item {
             references,
+            child_root,
             place,
             ..Item::default()
         };
@@ -169,13 +191,12 @@ impl CompactSize {
         item.children_met = item.references.children.iter().filter(met).count();
         item.value_met = self.value_met_by(&item, node, table);
         self.bytes += item.bytes(data.len());
-        for child in &item.references.children {
-            self.note_parents(child, table);
-        }
+        let referred = item.references.children.iter().chain(&item.child_root);
+        let referred: Vec<NodeId> = referred.filter_map(|hash| table.find(hash)).collect();
         self.items.insert(node, item);
         self.meet_child(node, table, true);
-        if self.doubled.contains(&node) || self.users.contains_key(hash) {
-            self.ambiguous.insert(node);
+        for id in referred.into_iter().chain([node]) {
+            self.look_for_doubles(id, table);
         }
         Ok(())
     }
@@ -202,7 +223,17 @@ impl CompactSize {
             if let Some(parents) = self.parents.get_mut(child) {
                 parents.retain(|parent| *parent != node);
             }
-            self.note_parents(child, table);
+        }
+        if let Some(count) = item
+            .child_root
+            .and_then(|root| self.child_roots.get_mut(&root))
+        {
+            *count -= 1;
+        }
+        for hash in item.references.children.iter().chain(&item.child_root) {
+            if let Some(id) = table.find(hash) {
+                self.look_for_doubles(id, table);
+            }
         }
         if let Some(value) = item.references.value {
             self.with_value_met(value, table, |this| {
@@ -222,17 +253,26 @@ impl CompactSize {
         Ok(())
     }
 
-    /// A node that several counted nodes refer to is met first at one of them only.
-    fn note_parents(&mut self, child: &NodeHash, table: &NodeTable) {
-        let Some(id) = table.find(child) else { return };
-        let several = self
-            .parents
-            .get(child)
-            .is_some_and(|parents| parents.len() > 1);
-        if several && self.items.contains_key(&id) {
-            self.ambiguous.insert(id);
-        } else if !self.doubled.contains(&id) {
-            self.ambiguous.remove(&id);
+    /// Notes whether the walk may come by `node` at several places.
+    fn look_for_doubles(&mut self, node: NodeId, table: &NodeTable) {
+        let hash = table.hash(node);
+        let several = self.doubled.contains(&node)
+            || self
+                .parents
+                .get(hash)
+                .is_some_and(|parents| parents.len() > 1)
+            || self.child_roots.get(hash).is_some_and(|count| *count > 1)
+            || self.users.get(hash).is_some_and(|users| !users.is_empty());
+        let ambiguous = if self.items.contains_key(&node) {
+            several
+        } else {
+            // A value that is a trie node somewhere.
+            self.values.contains(&node) && self.places.contains_key(&node)
+        };
+        if ambiguous {
+            self.ambiguous.insert(node);
+        } else {
+            self.ambiguous.remove(&node);
         }
     }
 
@@ -242,9 +282,6 @@ impl CompactSize {
         let Some(parents) = self.parents.get(hash) else {
             return;
         };
-        if met && parents.len() > 1 {
-            self.ambiguous.insert(child);
-        }
         for parent in parents {
             let Some(item) = self.items.get_mut(parent) else {
                 continue;

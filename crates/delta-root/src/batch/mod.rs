@@ -108,7 +108,7 @@ struct Batch<'a> {
 }
 
 /// The root of `trie` after `changes`, sorted, none of which deletes a key that the trie does not
-/// have. Nodes gained and lost go into `writes`.
+/// have, and at least one. Nodes gained and lost go into `writes`.
 pub(crate) fn trie_root<'a>(
     trie: &'a ShadowTrie,
     table: &'a NodeTable,
@@ -116,9 +116,6 @@ pub(crate) fn trie_root<'a>(
     version: StateVersion,
     writes: &'a mut Writes,
 ) -> Result<Root, NotLoaded> {
-    if changes.is_empty() {
-        return Ok(trie.root());
-    }
     let mut batch = Batch {
         trie,
         table,

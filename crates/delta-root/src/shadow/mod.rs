@@ -309,6 +309,17 @@ impl ShadowTrie {
             })
     }
 
+    /// Loads the root node, if it is not loaded, and observes it.
+    pub(crate) fn observe_root<S: NodeSource>(
+        &mut self,
+        loader: &mut Loader<'_, S>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        let root = self.load_root(loader)?;
+        self.observed(root, loader.table, observer);
+        Ok(())
+    }
+
     /// The child of `parent` at `nibble`, loaded if it is not. `prefix` is the child's place.
     fn child<S: NodeSource>(
         &mut self,
