@@ -162,7 +162,7 @@ impl Host for LadderBlock {
 
 /// Hands the `changed` keys to `trial`: those of child tries first, then those of the top trie with
 /// the roots of the child tries among them.
-fn estimate(
+pub(crate) fn estimate(
     changed: &Changed,
     block: &mut PeerBlock<SplitRecorder>,
     trial: &mut dyn Trial,

@@ -26,6 +26,7 @@ mod data_files;
 mod fake_hasher;
 mod host;
 mod ladder;
+pub mod oracle;
 mod peer;
 mod plan;
 mod povmeter_host;

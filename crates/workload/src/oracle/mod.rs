@@ -1,0 +1,39 @@
+//! The oracle: the same block on povmeter and on the peer, every result compared.
+//!
+//! A [`Case`] is a parent state and a list of [`Op`]s, made by chance or of a fuzzer's bytes.
+//! [`run_case`] runs it on both sides:
+//! ```text
+//! for each op:      the same answer, and the same number of bytes read
+//! at each boundary: truth = what is recorded + what the peer's root of the net changes records
+//!                   the truth's nodes are in our proof, its bytes are no more than our estimate
+//!                   the compact size told = the length of the packed proof
+//! at the end:       the same root, nodes inserted and removed, changes; the same compact proof of
+//!                   the same nodes; importers and a validator who get the author's sizes
+//! ```
+//! A case ends at its first [`Mismatch`]; [`run_cases`] counts them over many.
+
+mod answer;
+mod case;
+mod dice;
+mod generator;
+mod lockstep;
+mod mismatch;
+mod net;
+mod op;
+mod peer_side;
+mod report;
+mod roles;
+mod shrink;
+mod tally;
+mod vectors;
+
+pub use answer::Answer;
+pub use case::{Case, Flavour, ParentNodes, ParentState, TrieEntries};
+pub use dice::ByteDice;
+pub use lockstep::run_case;
+pub use mismatch::{Mismatch, MismatchKind, Role, RoleDifference};
+pub use op::{Op, TrieName};
+pub use report::CaseReport;
+pub use shrink::shrink;
+pub use tally::{run_cases, CaseName, Failure, Tally};
+pub use vectors::{Vector, VectorError, VectorFile};
