@@ -1,0 +1,66 @@
+//! `povmeter block`: one block, built and checked.
+
+use crate::{
+    block_report::BlockReport,
+    checks::{check_block, failed},
+    error::CliError,
+    options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
+    parent_state::{ParentState, Trust},
+    progress,
+};
+use clap::Args;
+use povmeter_workload::{build_block, Estimates, PovmeterBlock};
+use std::path::PathBuf;
+
+/// What block to build, and where.
+#[derive(Args, Debug)]
+pub(crate) struct BlockArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// How extrinsics are signed
+    #[arg(long, value_enum, default_value_t = SignaturesArg::Sr25519)]
+    signatures: SignaturesArg,
+    /// Where the parent state lies
+    #[arg(long, value_enum, default_value_t = StateArg::ParityDb)]
+    state: StateArg,
+    /// Folder of the parent state, made if nothing is there; a temporary one otherwise. The block
+    /// itself is not written to it
+    #[arg(long, value_name = "PATH")]
+    db: Option<PathBuf>,
+    /// Print everything as JSON, each estimate included
+    #[arg(long)]
+    json: bool,
+}
+
+/// The report on the block.
+///
+/// # Errors
+/// A [`CliError`], among them the report if a check does not hold.
+pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
+    if args.state == StateArg::Memory && args.db.is_some() {
+        return Err(CliError::FolderForMemory);
+    }
+    let plan = args.plan.plan(args.signatures)?;
+    let state = ParentState::open(&plan, args.state, args.db.as_deref(), Trust::Verify)?;
+    let block = PovmeterBlock::new(state.nodes.clone(), &plan, Estimates::Everywhere);
+    let bar = progress::bar(plan.extrinsics().len(), "building the block");
+    let outcome = build_block(block, &plan, |_| bar.step()).map_err(CliError::build("povmeter"))?;
+    drop(bar);
+    let checks = progress::during("checking the block", || {
+        check_block(&outcome, &plan, &state)
+    })?;
+
+    let failed = failed(&checks);
+    let options = UsedOptions::new(&args.plan, args.signatures, args.state);
+    let report = BlockReport::new(options, &plan, &outcome, checks);
+    let report = if args.json {
+        serde_json::to_string_pretty(&report)?
+    } else {
+        report.to_string()
+    };
+    if failed.is_empty() {
+        Ok(report)
+    } else {
+        Err(CliError::ChecksFailed { failed, report })
+    }
+}

@@ -1,0 +1,253 @@
+//! The report on a block, as a table and as JSON.
+
+use crate::{checks::Check, options::UsedOptions};
+use povmeter_workload::{BlockOutcome, BoundarySize, Phases, Plan, Spent};
+use serde::Serialize;
+use std::fmt;
+
+/// All there is to say about a block.
+#[derive(Serialize)]
+pub(crate) struct BlockReport {
+    what: &'static str,
+    options: UsedOptions,
+    parent_root: String,
+    root: String,
+    extrinsics: Extrinsics,
+    per_extrinsic_us: PerExtrinsic,
+    growth_bytes: Option<Growth>,
+    proof_bytes: Proof,
+    phases: PhaseTimes,
+    /// After the inherent and after each extrinsic.
+    estimates: Vec<Estimate>,
+    /// What the runtime was told, in order.
+    told: Vec<u64>,
+    checks: Vec<Check>,
+}
+
+#[derive(Serialize)]
+struct Extrinsics {
+    applied: usize,
+    failed: usize,
+    refused: usize,
+}
+
+/// Mean processor time in microseconds, the inherent counted as one extrinsic.
+#[derive(Serialize)]
+struct PerExtrinsic {
+    execute: f64,
+    estimate: f64,
+}
+
+/// What single extrinsics add to the estimate.
+#[derive(Serialize)]
+struct Growth {
+    first: u64,
+    last: u64,
+    min: u64,
+    max: u64,
+}
+
+#[derive(Serialize)]
+struct Proof {
+    estimate_after_last: u64,
+    /// The part of the last estimate that only the root computation needs.
+    root_adds_after_last: u64,
+    recorded: u64,
+    encoded: u64,
+    compact: u64,
+    nodes: u64,
+}
+
+#[derive(Serialize)]
+struct Estimate {
+    recorded: u64,
+    root_adds: u64,
+    total: u64,
+}
+
+/// Milliseconds.
+#[derive(Clone, Copy, Serialize)]
+struct Time {
+    cpu_ms: f64,
+    wall_ms: f64,
+}
+
+#[derive(Serialize)]
+struct PhaseTimes {
+    initialize: Time,
+    extrinsics: Time,
+    estimates: Time,
+    finalize: Time,
+    seal: Time,
+    total: Time,
+}
+
+impl From<Spent> for Time {
+    fn from(spent: Spent) -> Self {
+        Self {
+            cpu_ms: spent.cpu.as_secs_f64() * 1e3,
+            wall_ms: spent.wall.as_secs_f64() * 1e3,
+        }
+    }
+}
+
+impl From<&Phases> for PhaseTimes {
+    fn from(phases: &Phases) -> Self {
+        Self {
+            initialize: phases.initialize.into(),
+            extrinsics: phases.extrinsics.into(),
+            estimates: phases.boundaries.into(),
+            finalize: phases.finalize.into(),
+            seal: phases.finish.into(),
+            total: phases.total().into(),
+        }
+    }
+}
+
+impl From<&BoundarySize> for Estimate {
+    fn from(size: &BoundarySize) -> Self {
+        Self {
+            recorded: size.recorded,
+            root_adds: size.root_adds,
+            total: size.total(),
+        }
+    }
+}
+
+impl BlockReport {
+    pub(crate) fn new(
+        options: UsedOptions,
+        plan: &Plan,
+        outcome: &BlockOutcome,
+        checks: Vec<Check>,
+    ) -> Self {
+        let last = outcome.boundaries.last();
+        let count = plan.extrinsics().len() + 1;
+        // Far below 2^52, so exact.
+        let mean = |spent: Spent| spent.cpu.as_secs_f64() * 1e6 / count as f64;
+        Self {
+            what: "block",
+            options,
+            parent_root: format!("{:?}", plan.parent().state_root),
+            root: format!("{:?}", outcome.built.root),
+            extrinsics: Extrinsics {
+                applied: outcome.applied,
+                failed: outcome.failed.len(),
+                refused: outcome.refused.len(),
+            },
+            per_extrinsic_us: PerExtrinsic {
+                execute: mean(outcome.phases.extrinsics),
+                estimate: mean(outcome.phases.boundaries),
+            },
+            growth_bytes: growth(&outcome.boundaries),
+            proof_bytes: Proof {
+                estimate_after_last: last.map_or(0, BoundarySize::total),
+                root_adds_after_last: last.map_or(0, |size| size.root_adds),
+                recorded: outcome.sizes.recorded,
+                encoded: outcome.sizes.encoded,
+                compact: outcome.sizes.compact,
+                nodes: outcome.sizes.nodes,
+            },
+            phases: PhaseTimes::from(&outcome.phases),
+            estimates: outcome.boundaries.iter().map(Estimate::from).collect(),
+            told: outcome.built.told.clone().unwrap_or_default(),
+            checks,
+        }
+    }
+}
+
+/// What each extrinsic after the inherent adds; `None` if there is none.
+fn growth(boundaries: &[BoundarySize]) -> Option<Growth> {
+    let steps = boundaries.windows(2);
+    let steps: Vec<u64> = steps
+        .map(|pair| pair[1].total().saturating_sub(pair[0].total()))
+        .collect();
+    Some(Growth {
+        first: *steps.first()?,
+        last: *steps.last()?,
+        min: *steps.iter().min()?,
+        max: *steps.iter().max()?,
+    })
+}
+
+impl fmt::Display for BlockReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |f: &mut fmt::Formatter<'_>, name: &str, text: fmt::Arguments<'_>| {
+            writeln!(f, "{name:<24} {text}")
+        };
+        let Extrinsics {
+            applied,
+            failed,
+            refused,
+        } = self.extrinsics;
+        line(f, "block", format_args!("{}", self.options.line()))?;
+        line(f, "parent root", format_args!("{}", self.parent_root))?;
+        line(f, "final root", format_args!("{}", self.root))?;
+        line(
+            f,
+            "extrinsics",
+            format_args!("{applied} applied, {failed} of them failed, {refused} refused"),
+        )?;
+        let PerExtrinsic { execute, estimate } = self.per_extrinsic_us;
+        line(
+            f,
+            "per extrinsic",
+            format_args!("{execute:.1} us to execute, {estimate:.2} us to estimate"),
+        )?;
+        writeln!(f)?;
+        self.sizes(f)?;
+        writeln!(f)?;
+        self.phases.table(f)?;
+        for Check {
+            name,
+            holds,
+            detail,
+        } in &self.checks
+        {
+            let verdict = if *holds { "ok" } else { "FAILED" };
+            write!(f, "\n{verdict:<7}{name}: {detail}")?;
+        }
+        Ok(())
+    }
+}
+
+impl BlockReport {
+    fn sizes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |f: &mut fmt::Formatter<'_>, name: &str, bytes: u64, note: &str| {
+            let text = format!("{name:<24} {bytes:>12} {note}");
+            writeln!(f, "{}", text.trim_end())
+        };
+        let proof = &self.proof_bytes;
+        size(f, "estimate after last", proof.estimate_after_last, "bytes")?;
+        let adds = "bytes of it only for the root";
+        size(f, "  of which root", proof.root_adds_after_last, adds)?;
+        if let Some(growth) = &self.growth_bytes {
+            size(f, "  first extrinsic adds", growth.first, "bytes")?;
+            size(f, "  last extrinsic adds", growth.last, "bytes")?;
+            size(f, "  least", growth.min, "bytes")?;
+            size(f, "  most", growth.max, "bytes")?;
+        }
+        size(f, "proof recorded", proof.recorded, "bytes")?;
+        size(f, "proof encoded", proof.encoded, "bytes")?;
+        size(f, "proof compact", proof.compact, "bytes")?;
+        size(f, "proof nodes", proof.nodes, "")
+    }
+}
+
+impl PhaseTimes {
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<24} {:>12} {:>12}", "phase", "cpu ms", "wall ms")?;
+        let phases = [
+            ("initialize", self.initialize),
+            ("extrinsics", self.extrinsics),
+            ("estimates", self.estimates),
+            ("finalize with root", self.finalize),
+            ("seal", self.seal),
+            ("total", self.total),
+        ];
+        for (name, Time { cpu_ms, wall_ms }) in phases {
+            writeln!(f, "{name:<24} {cpu_ms:>12.3} {wall_ms:>12.3}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! What a block must satisfy.
+
+use crate::{error::CliError, oracle::Oracle, parent_state::ParentState};
+use codec::Encode;
+use povmeter_workload::{
+    build_block, BlockOutcome, BoundarySize, Built, Estimates, Plan, PovmeterBlock,
+};
+use serde::Serialize;
+
+/// One thing that must hold, and whether it does.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) holds: bool,
+    pub(crate) detail: String,
+}
+
+/// Whether two state machines made the same of a block: root, changes, nodes inserted and removed.
+pub(crate) fn same_block(a: &Built, b: &Built) -> bool {
+    a.root == b.root
+        && a.update == b.update
+        && a.main_changes == b.main_changes
+        && a.child_changes == b.child_changes
+}
+
+/// The checks of a block that povmeter built of `plan`.
+///
+/// # Errors
+/// A [`CliError`] if a block to compare it with can't be built at all.
+pub(crate) fn check_block(
+    block: &BlockOutcome,
+    plan: &Plan,
+    state: &ParentState,
+) -> Result<Vec<Check>, CliError> {
+    let peer = state.peer(plan);
+    let told = block.built.told.as_deref().unwrap_or_default();
+    let theirs = build_block(peer.block_told(told), plan, |_| {});
+    let theirs = theirs.map_err(CliError::build("peer"))?;
+    Ok(vec![
+        estimate_complete(block, &Oracle::ask(&peer, plan)?),
+        Check {
+            name: "same block as sp-state-machine",
+            holds: same_block(&block.built, &theirs.built),
+            detail: format!(
+                "root {:?}, {} keys changed, {} nodes inserted or removed",
+                theirs.built.root,
+                theirs.built.main_changes.len(),
+                theirs.built.update.nodes().len(),
+            ),
+        },
+        Check {
+            name: "same proof as sp-state-machine",
+            holds: block.built.proof == theirs.built.proof,
+            detail: format!("{} bytes recorded", theirs.sizes.recorded),
+        },
+        executes_again(block, plan, told)?,
+        Check {
+            name: "sp-state-machine validates the proof",
+            holds: peer.validate_told(plan, &block.compact, told)? == block.built.root,
+            detail: format!("{} bytes compact", block.sizes.compact),
+        },
+    ])
+}
+
+fn estimate_complete(block: &BlockOutcome, oracle: &Oracle) -> Check {
+    let last = block.boundaries.last().map_or(0, BoundarySize::total);
+    let grown = block.sizes.recorded.saturating_sub(last);
+    let finalize = oracle.finalize_adds();
+    let under = oracle.lacks(last).max(grown.saturating_sub(finalize));
+    Check {
+        name: "estimate complete",
+        holds: under == 0,
+        detail: format!(
+            "{last} after the last extrinsic, {finalize} touched by finalize, {} recorded after \
+             the root: {under} bytes under",
+            block.sizes.recorded,
+        ),
+    }
+}
+
+fn executes_again(block: &BlockOutcome, plan: &Plan, told: &[u64]) -> Result<Check, CliError> {
+    let again = PovmeterBlock::from_compact(&block.compact.encode(), plan, Estimates::InRuntime)?;
+    let again = build_block(again, plan, |_| {}).map_err(CliError::build("povmeter"))?;
+    let sizes = again.built.told.as_deref() == Some(told);
+    Ok(Check {
+        name: "executes again from the compact proof alone",
+        holds: sizes && same_block(&again.built, &block.built),
+        detail: format!(
+            "root {:?}, {} sizes told, {}",
+            again.built.root,
+            told.len(),
+            if sizes { "the same" } else { "not the same" },
+        ),
+    })
+}
+
+/// The names of the checks that do not hold.
+pub(crate) fn failed(checks: &[Check]) -> Vec<&'static str> {
+    let failed = checks.iter().filter(|check| !check.holds);
+    failed.map(|check| check.name).collect()
+}

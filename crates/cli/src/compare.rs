@@ -1,0 +1,234 @@
+//! `povmeter compare block`: ways to build a block, measured side by side.
+
+use crate::{
+    checks::same_block,
+    compare_report::{CompareReport, Row},
+    contender::{Arena, Attempt, Contender},
+    error::CliError,
+    options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
+    oracle::Oracle,
+    parent_state::{ParentState, Trust},
+    progress,
+};
+use clap::{Args, Subcommand, ValueEnum};
+use povmeter_workload::{build_block, BoundarySize, Plan, Spent};
+use serde::Serialize;
+
+/// What to compare.
+#[derive(Subcommand, Debug)]
+pub(crate) enum CompareCommand {
+    /// Ways to know the size of the proof after each extrinsic of a block
+    Block(CompareArgs),
+}
+
+/// Which block to compare on, and how often.
+#[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// How extrinsics are signed: free leaves the state machines' work alone
+    #[arg(long, value_enum, default_value_t = SignaturesArg::Free)]
+    signatures: SignaturesArg,
+    /// Where the parent state lies
+    #[arg(long, value_enum, default_value_t = StateArg::Memory)]
+    state: StateArg,
+    /// The peer's trie cache, for peer-none and the strategies on it; povmeter has none yet
+    #[arg(long, value_enum, default_value_t = CacheArg::None)]
+    cache: CacheArg,
+    /// Measured rounds, after one to warm up; root-each-tx takes part in every tenth
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The peer's trie cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CacheArg {
+    /// Nothing is kept between blocks
+    None,
+    /// All that the block needs is in it
+    Warm,
+}
+
+/// How many rounds pass for each one in which a slow contender takes part.
+const SLOW_EVERY: u32 = 10;
+
+/// The report on the comparison.
+///
+/// # Errors
+/// A [`CliError`], among them the report if a check does not hold.
+pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
+    let CompareCommand::Block(args) = command;
+    let plan = args.plan.plan(args.signatures)?;
+    let state = ParentState::open(&plan, args.state, None, Trust::AsStored)?;
+    let report = compare(args, &plan, &state)?;
+    let failed = report.failed_checks();
+    let report = if args.json {
+        serde_json::to_string_pretty(&report)?
+    } else {
+        report.to_string()
+    };
+    if failed.is_empty() {
+        Ok(report)
+    } else {
+        Err(CliError::ChecksFailed { failed, report })
+    }
+}
+
+fn compare(
+    args: &CompareArgs,
+    plan: &Plan,
+    state: &ParentState,
+) -> Result<CompareReport, CliError> {
+    let mut peer = state.peer(plan);
+    let oracle = progress::during("asking the peer for the truth", || Oracle::ask(&peer, plan))?;
+    if args.cache == CacheArg::Warm {
+        peer = peer.warmed(plan).map_err(CliError::build("peer-none"))?;
+    }
+    let arena = Arena {
+        plan,
+        state,
+        peer: &peer,
+    };
+    let contenders = Contender::all();
+    let bar = progress::bar(builds(&contenders, args.rounds), "warming up");
+    let mut warm_up = Vec::new();
+    for &contender in &contenders {
+        warm_up.push(arena.build(contender)?);
+        bar.step();
+    }
+    let roots_equal = roots_equal(&arena, &contenders, &warm_up)?;
+    let mut spent = vec![Vec::new(); contenders.len()];
+    for round in 0..args.rounds {
+        bar.say(format!("round {} of {}", round + 1, args.rounds));
+        for place in 0..contenders.len() {
+            // No contender comes after the same one, or at the same time of a round, each time.
+            let which = (place + round as usize) % contenders.len();
+            if contenders[which].is_slow() && round % SLOW_EVERY != 0 {
+                continue;
+            }
+            let attempt = arena.build(contenders[which])?;
+            spent[which].push(attempt.outcome.phases.total());
+            bar.step();
+        }
+    }
+    drop(bar);
+    let peer_ms = median(&spent[0], |spent| spent.cpu);
+    let rows = contenders.iter().zip(&warm_up).zip(&spent);
+    let rows =
+        rows.map(|((contender, attempt), spent)| row(*contender, attempt, spent, peer_ms, &oracle));
+    let options = UsedOptions::new(&args.plan, args.signatures, args.state);
+    let rows: Vec<_> = rows.collect();
+    Ok(CompareReport::new(
+        options,
+        args.cache,
+        args.rounds,
+        rows,
+        roots_equal,
+    ))
+}
+
+/// How many blocks are built, warming up included.
+fn builds(contenders: &[Contender], rounds: u32) -> usize {
+    let slow = contenders
+        .iter()
+        .filter(|contender| contender.is_slow())
+        .count();
+    let slow_rounds = rounds.div_ceil(SLOW_EVERY) as usize;
+    contenders.len() + (contenders.len() - slow) * rounds as usize + slow * slow_rounds
+}
+
+/// Whether every contender built the peer's block. povmeter's runtime is told larger sizes than the
+/// peer's, and may act upon them; its block is held against one by the peer that is told the same.
+fn roots_equal(
+    arena: &Arena<'_>,
+    contenders: &[Contender],
+    attempts: &[Attempt],
+) -> Result<bool, CliError> {
+    let reference = &attempts[0].outcome.built;
+    let mut equal = true;
+    for (contender, attempt) in contenders.iter().zip(attempts) {
+        let built = &attempt.outcome.built;
+        equal &= match (contender, &built.told) {
+            (Contender::Povmeter, Some(told)) => {
+                let peer = build_block(arena.peer.block_told(told), arena.plan, |_| {});
+                same_block(built, &peer.map_err(CliError::build("peer-none"))?.built)
+            }
+            _ => same_block(built, reference),
+        };
+    }
+    Ok(equal)
+}
+
+fn row(
+    contender: Contender,
+    attempt: &Attempt,
+    spent: &[Spent],
+    peer_ms: f64,
+    oracle: &Oracle,
+) -> Row {
+    let outcome = &attempt.outcome;
+    let last = outcome.boundaries.last().map(BoundarySize::total);
+    let median_ms = median(spent, |spent| spent.cpu);
+    Row {
+        name: contender.name(),
+        median_ms,
+        percent_of_peer_none: 100.0 * peer_ms / median_ms,
+        estimate_after_last: last,
+        recorded: outcome.sizes.recorded,
+        encoded: outcome.sizes.encoded,
+        compact: outcome.sizes.compact,
+        nodes: outcome.sizes.nodes,
+        allocations_per_extrinsic: attempt.allocations_per_extrinsic,
+        median_wall_ms: median(spent, |spent| spent.wall),
+        rounds: spent.len(),
+        claims_complete: contender.claims_complete(),
+        estimate_under_bytes: last.map(|last| oracle.lacks(last)),
+    }
+}
+
+/// The median in milliseconds.
+fn median(spent: &[Spent], of: impl Fn(&Spent) -> std::time::Duration) -> f64 {
+    let mut times: Vec<f64> = spent
+        .iter()
+        .map(|spent| of(spent).as_secs_f64() * 1e3)
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let middle = times.len() / 2;
+    match times.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => times[middle],
+        _ => (times[middle - 1] + times[middle]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn medians() {
+        let spent = |millis: &[u64]| -> Vec<Spent> {
+            let spent = millis.iter().map(|millis| Spent {
+                cpu: Duration::from_millis(*millis),
+                wall: Duration::ZERO,
+            });
+            spent.collect()
+        };
+        let median = |millis| median(&spent(millis), |spent| spent.cpu);
+        assert!((median(&[3, 1, 100]) - 3.0).abs() < 1e-9);
+        assert!((median(&[4, 1, 100, 2]) - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn slow_contenders_take_part_in_every_tenth_round() {
+        let contenders = Contender::all();
+        let quick = contenders.len() - 1;
+        assert_eq!(builds(&contenders, 1), contenders.len() + quick + 1);
+        assert_eq!(builds(&contenders, 11), contenders.len() + 11 * quick + 2);
+    }
+}

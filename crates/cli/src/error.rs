@@ -1,0 +1,76 @@
+//! Why a command did not do what it was asked for.
+
+use povmeter::Root;
+use povmeter_store::OpenError;
+use povmeter_workload::{AuthorError, ChainSpecError, PlanError, StateError, ValidateError};
+use std::{error::Error, io, path::PathBuf};
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum CliError {
+    #[error("there is no such block: {0}")]
+    Plan(#[from] PlanError),
+    #[error("the state can't be opened: {0}")]
+    Open(#[from] OpenError),
+    #[error("expected `--db` only with `--state parity-db`, found it with `--state memory`")]
+    FolderForMemory,
+    #[error("no temporary folder for the state: {0}")]
+    TemporaryFolder(#[source] io::Error),
+    #[error("{}: expected the state with root {expected}, which these options make, found the \
+        state with root {found}; use another folder, or the options that it was made with",
+        path.display())]
+    OtherState {
+        path: PathBuf,
+        expected: Root,
+        found: Root,
+    },
+    #[error("the state can't be made: {0}")]
+    State(#[from] StateError),
+    #[error("`{name}` can't build the block")]
+    Build {
+        name: &'static str,
+        #[source]
+        source: AuthorError,
+    },
+    #[error("the proof that was made is none")]
+    Proof(#[from] povmeter::ProofError),
+    #[error("a validator with sp-state-machine refuses the proof")]
+    Validate(#[from] ValidateError),
+    #[error("{}: {source}", path.display())]
+    ChainSpec {
+        path: PathBuf,
+        source: ChainSpecError,
+    },
+    #[error("expected all checks to hold, found {failed:?} not to")]
+    ChecksFailed {
+        failed: Vec<&'static str>,
+        report: String,
+    },
+    #[error("the result can't be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("the result can't be printed: {0}")]
+    Output(#[source] io::Error),
+}
+
+impl CliError {
+    /// The error for a block that could not be built by what is called `name`.
+    pub(crate) fn build(name: &'static str) -> impl FnOnce(AuthorError) -> Self {
+        move |source| Self::Build { name, source }
+    }
+}
+
+/// What `error` and the errors below it say, each once.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut below = error.source();
+    while let Some(error) = below {
+        let message = error.to_string();
+        // Some messages quote the one below.
+        if !text.ends_with(&message) {
+            text = format!("{text}: {message}");
+        }
+        below = error.source();
+    }
+    text
+}

@@ -1,0 +1,160 @@
+//! Options that say which block is built.
+
+use clap::{Args, ValueEnum};
+use povmeter_workload::{CallKind, Plan, PlanOptions, Signatures};
+use serde::Serialize;
+use sp_core::storage::StateVersion;
+
+use crate::{error::CliError, progress};
+
+/// The parent state and the block on top of it.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct PlanArgs {
+    /// Endowed accounts in the parent state
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) accounts: u32,
+    /// Signed extrinsics in the block
+    #[arg(long, default_value_t = 544)]
+    pub(crate) transfers: u32,
+    /// What each extrinsic calls; transfer_all reaps its sender
+    #[arg(long, value_enum, default_value_t = CallArg::TransferKeepAlive)]
+    pub(crate) call: CallArg,
+    /// The version of the state's layout
+    #[arg(long, value_enum, default_value_t = VersionArg::V1)]
+    pub(crate) state_version: VersionArg,
+    /// What accounts, pairs and amounts are drawn from
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// What an extrinsic calls.
+#[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CallArg {
+    #[value(name = "transfer_keep_alive")]
+    TransferKeepAlive,
+    #[value(name = "transfer_all")]
+    TransferAll,
+}
+
+/// How extrinsics are signed.
+#[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SignaturesArg {
+    /// Really, and verified: some 50 us per extrinsic
+    Sr25519,
+    /// Not at all
+    Free,
+}
+
+/// The version of a state's layout.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum VersionArg {
+    #[value(name = "0")]
+    V0,
+    #[value(name = "1")]
+    V1,
+}
+
+impl VersionArg {
+    pub(crate) fn version(self) -> StateVersion {
+        match self {
+            Self::V0 => StateVersion::V0,
+            Self::V1 => StateVersion::V1,
+        }
+    }
+
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::V0 => 0,
+            Self::V1 => 1,
+        }
+    }
+}
+
+/// Where the parent state lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum StateArg {
+    /// In an embedded database on disk
+    ParityDb,
+    /// In memory
+    Memory,
+}
+
+impl PlanArgs {
+    /// The plan for these options.
+    ///
+    /// # Errors
+    /// [`CliError::Plan`] if there is no such block.
+    pub(crate) fn plan(&self, signatures: SignaturesArg) -> Result<Plan, CliError> {
+        let options = PlanOptions {
+            accounts: self.accounts,
+            transfers: self.transfers,
+            call: match self.call {
+                CallArg::TransferKeepAlive => CallKind::TransferKeepAlive,
+                CallArg::TransferAll => CallKind::TransferAll,
+            },
+            signatures: match signatures {
+                SignaturesArg::Sr25519 => Signatures::Sr25519,
+                SignaturesArg::Free => Signatures::Free,
+            },
+            state_version: self.state_version.version(),
+            seed: self.seed,
+        };
+        let what = format!(
+            "drawing {} accounts, signing {} extrinsics",
+            self.accounts, self.transfers
+        );
+        Ok(progress::during(what, || Plan::new(options))?)
+    }
+}
+
+/// The options as a report repeats them.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct UsedOptions {
+    accounts: u32,
+    transfers: u32,
+    call: CallArg,
+    signatures: SignaturesArg,
+    state_version: u8,
+    state: StateArg,
+    seed: u64,
+}
+
+impl UsedOptions {
+    pub(crate) fn new(args: &PlanArgs, signatures: SignaturesArg, state: StateArg) -> Self {
+        Self {
+            accounts: args.accounts,
+            transfers: args.transfers,
+            call: args.call,
+            signatures,
+            state_version: args.state_version.number(),
+            state,
+            seed: args.seed,
+        }
+    }
+
+    /// The options in one line.
+    pub(crate) fn line(&self) -> String {
+        let Self {
+            accounts,
+            transfers,
+            call,
+            signatures,
+            state_version,
+            state,
+            seed,
+        } = self;
+        let name = |value: Option<clap::builder::PossibleValue>| {
+            value.map_or_else(String::new, |value| value.get_name().to_owned())
+        };
+        format!(
+            "{transfers} {} over {accounts} accounts, {} signatures, state version \
+             {state_version} in {}, seed {seed}",
+            name(call.to_possible_value()),
+            name(signatures.to_possible_value()),
+            name(state.to_possible_value()),
+        )
+    }
+}

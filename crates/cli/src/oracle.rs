@@ -1,0 +1,82 @@
+//! What the peer would have recorded if the block had ended after its last extrinsic.
+
+use crate::error::CliError;
+use povmeter_workload::{
+    build_block, BoundarySize, Host, HostError, LadderBlock, Peer, Plan, Strategy, TransactionStep,
+};
+
+/// Truth about the last boundary of a block, in bytes as the peer's recorder counts them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Oracle {
+    /// What was recorded with the root computed after the last extrinsic.
+    pub(crate) last: u64,
+    /// What was recorded when the block was finalized.
+    pub(crate) recorded: u64,
+}
+
+impl Oracle {
+    /// The truth about the block of `plan` whose runtime is told what it reads.
+    ///
+    /// # Errors
+    /// [`CliError::Build`] if the peer can't build the block.
+    pub(crate) fn ask(peer: &Peer, plan: &Plan) -> Result<Self, CliError> {
+        // One boundary after the inherent, one after each extrinsic.
+        let host = LastBoundary {
+            host: LadderBlock::new(peer, Strategy::RootEachTx),
+            left: plan.extrinsics().len(),
+        };
+        let outcome = build_block(host, plan, |_| {}).map_err(CliError::build("peer"))?;
+        let last = outcome.boundaries.last().map_or(0, BoundarySize::total);
+        Ok(Self {
+            last,
+            recorded: outcome.sizes.recorded,
+        })
+    }
+
+    /// What finalize itself touches, the root computation aside.
+    pub(crate) fn finalize_adds(&self) -> u64 {
+        self.recorded - self.last.min(self.recorded)
+    }
+
+    /// How much `estimate`, made after the last extrinsic, lacks.
+    pub(crate) fn lacks(&self, estimate: u64) -> u64 {
+        self.last.saturating_sub(estimate)
+    }
+}
+
+/// A host that is asked for the size at every boundary and answers at the last one only.
+struct LastBoundary<H> {
+    host: H,
+    /// Boundaries before the last one.
+    left: usize,
+}
+
+impl<H: Host> Host for LastBoundary<H> {
+    type Finished = H::Finished;
+
+    fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, HostError> {
+        self.host.execute(call)
+    }
+
+    fn transaction(&mut self, step: TransactionStep) -> Result<(), HostError> {
+        self.host.transaction(step)
+    }
+
+    fn boundary(&mut self) -> Result<Option<BoundarySize>, HostError> {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Ok(None)
+            }
+            None => self.host.boundary(),
+        }
+    }
+
+    fn recorded(&self) -> u64 {
+        self.host.recorded()
+    }
+
+    fn finish(self) -> Result<H::Finished, HostError> {
+        self.host.finish()
+    }
+}

@@ -1,0 +1,91 @@
+//! The parent state of a plan, made or found.
+
+use crate::{error::CliError, options::StateArg, progress};
+use povmeter::Root;
+use povmeter_store::{MemoryStore, NodeStore, ParityDbStore, Verified};
+use povmeter_workload::{commit_parent, Peer, Plan, SharedNodes};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// The nodes of the parent state of a plan.
+pub(crate) struct ParentState {
+    pub(crate) nodes: SharedNodes,
+    // After the nodes: the database is closed before its folder goes.
+    _folder: Option<TempDir>,
+}
+
+/// Whether nodes from disk are hashed as they are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Every node is, so that damage is found where it is.
+    Verify,
+    /// None is, as the peer does it.
+    AsStored,
+}
+
+impl ParentState {
+    /// The parent state of `plan`: in the folder `db`, where it is made if nothing is there; in a
+    /// temporary folder, or in memory.
+    ///
+    /// # Errors
+    /// A [`CliError`] if the folder holds something else, which is not touched then, or the state
+    /// can't be made.
+    pub(crate) fn open(
+        plan: &Plan,
+        state: StateArg,
+        db: Option<&Path>,
+        trust: Trust,
+    ) -> Result<Self, CliError> {
+        let accounts = plan.options().accounts;
+        let what = format!("making or opening a state of {accounts} accounts");
+        progress::during(what, || match (state, db) {
+            (StateArg::Memory, _) => {
+                let mut store = MemoryStore::new();
+                commit_parent(&mut store, plan)?;
+                Ok(Self {
+                    nodes: SharedNodes::new(store),
+                    _folder: None,
+                })
+            }
+            (StateArg::ParityDb, Some(path)) => Ok(Self {
+                nodes: on_disk(plan, path, trust)?,
+                _folder: None,
+            }),
+            (StateArg::ParityDb, None) => {
+                let folder = tempfile::Builder::new().prefix("povmeter-").tempdir();
+                let folder = folder.map_err(CliError::TemporaryFolder)?;
+                Ok(Self {
+                    nodes: on_disk(plan, folder.path(), trust)?,
+                    _folder: Some(folder),
+                })
+            }
+        })
+    }
+
+    /// The peer over the same nodes, without a cache.
+    pub(crate) fn peer(&self, plan: &Plan) -> Peer {
+        let parent = self.nodes.parent(plan.parent().state_root);
+        Peer::new(parent, plan.options().state_version)
+    }
+}
+
+/// The nodes in the store at `path`, which is made if nothing is there.
+fn on_disk(plan: &Plan, path: &Path, trust: Trust) -> Result<SharedNodes, CliError> {
+    let expected = Root::from(plan.parent().state_root.0);
+    let mut store = ParityDbStore::open_or_create(path)?;
+    if store.root() == Root::EMPTY {
+        commit_parent(&mut store, plan)?;
+    }
+    let found = store.root();
+    if found != expected {
+        return Err(CliError::OtherState {
+            path: path.to_owned(),
+            expected,
+            found,
+        });
+    }
+    Ok(match trust {
+        Trust::Verify => SharedNodes::new(Verified::new(store)),
+        Trust::AsStored => SharedNodes::new(store),
+    })
+}

@@ -1,0 +1,358 @@
+//! The program as a user meets it: what it prints, how it ends, what it leaves on disk.
+
+#![allow(clippy::unwrap_used)]
+
+use povmeter_store::{NodeStore, ParityDbStore};
+use povmeter_workload::data_dir;
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// Runs the program.
+fn povmeter(args: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_povmeter");
+    Command::new(program).args(args).output().unwrap()
+}
+
+/// What the program printed, after it did what it was asked for.
+#[track_caller]
+fn printed(args: &[&str]) -> String {
+    let output = povmeter(args);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{args:?}: {errors}");
+    assert_eq!(errors, "", "{args:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The error message of the program, which printed nothing else.
+#[track_caller]
+fn error(args: &[&str]) -> String {
+    let output = povmeter(args);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{args:?}: {errors}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{args:?}");
+    assert!(!errors.contains("panicked"), "{errors}");
+    errors
+}
+
+#[track_caller]
+fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in: {text}");
+    }
+}
+
+const SMALL: [&str; 4] = ["--accounts", "100", "--transfers", "10"];
+
+fn with<'a>(args: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [args, more].concat()
+}
+
+/// The files below a folder, with what is in them.
+fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            (name, fs::read(entry.path()).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn a_block_as_json() {
+    for more in [
+        &["--state", "memory", "--state-version", "0"][..],
+        &["--call", "transfer_all", "--signatures", "free"],
+    ] {
+        let text = printed(&with(&with(&["block", "--json"], &SMALL), more));
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["what"], "block");
+        assert_eq!(report["extrinsics"]["applied"], 10);
+        // One after the inherent, too.
+        let estimates = report["estimates"].as_array().unwrap();
+        assert_eq!(estimates.len(), 11);
+        assert_eq!(estimates[10]["total"], report["proof_bytes"]["recorded"]);
+        assert_eq!(report["told"].as_array().unwrap().len(), 20);
+        let checks = report["checks"].as_array().unwrap();
+        assert_eq!(checks.len(), 5);
+        assert!(checks.iter().all(|check| check["holds"] == true), "{text}");
+    }
+}
+
+#[test]
+fn a_block_as_a_table() {
+    let text = printed(&with(&["block", "--state", "memory"], &SMALL));
+    let parts = [
+        "10 transfer_keep_alive over 100 accounts, sr25519 signatures, state version 1 in memory",
+        "final root               0x",
+        "10 applied, 0 of them failed",
+        "estimate after last",
+        "proof recorded",
+        "proof encoded",
+        "proof compact",
+        "proof nodes",
+        "finalize with root",
+        "ok     estimate complete",
+        "ok     executes again from the compact proof alone",
+    ];
+    assert_has(&text, &parts);
+    assert!(!text.contains('\x1b') && !text.contains("FAILED"), "{text}");
+}
+
+#[test]
+fn a_state_on_disk_is_made_once_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let db = ["--db", path.to_str().unwrap()];
+    let block = |more: &[&'static str]| with(&with(&with(&["block", "--json"], &SMALL), &db), more);
+    let roots = [(); 2].map(|()| {
+        let report: Value = serde_json::from_str(&printed(&block(&[]))).unwrap();
+        let store = ParityDbStore::open(&path).unwrap();
+        assert_eq!(report["parent_root"], store.root().to_string());
+        report["root"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(roots[0], roots[1]);
+
+    // Other options make another state: this folder is not theirs.
+    let before = ParityDbStore::open(&path).unwrap().root();
+    let message = error(&block(&["--seed", "2"]));
+    let parts = [
+        "expected the state with root 0x",
+        "found the state with root",
+    ];
+    assert_has(&message, &parts);
+    assert_has(&message, &[path.to_str().unwrap(), &before.to_string()]);
+    assert_eq!(ParityDbStore::open(&path).unwrap().root(), before);
+    printed(&block(&[]));
+}
+
+#[test]
+fn a_folder_of_something_else_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("letters.txt"), "dear").unwrap();
+    let before = content(folder.path());
+    let path = folder.path().to_str().unwrap();
+    let message = error(&with(&["block", "--db", path], &SMALL));
+    let parts = [
+        "expected a povmeter node store",
+        "found",
+        "letters.txt",
+        path,
+    ];
+    assert_has(&message, &parts);
+    assert_eq!(content(folder.path()), before);
+
+    let file = folder.path().join("letters.txt");
+    let message = error(&with(&["block", "--db", file.to_str().unwrap()], &SMALL));
+    assert_has(&message, &["not a folder"]);
+    assert_eq!(content(folder.path()), before);
+}
+
+#[test]
+fn impossible_options_leave_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let db = path.to_str().unwrap();
+    let message = error(&["block", "--accounts", "1", "--db", db]);
+    assert_has(
+        &message,
+        &["a transfer needs 2 accounts, but the plan has 1"],
+    );
+    let all = [
+        "block",
+        "--call",
+        "transfer_all",
+        "--accounts",
+        "10",
+        "--db",
+        db,
+    ];
+    let message = error(&all);
+    assert_has(&message, &["allow 5 transfers", "not 544"]);
+    let message = error(&["block", "--state", "memory", "--db", db]);
+    assert_has(&message, &["expected `--db` only with `--state parity-db`"]);
+    assert!(!path.exists());
+    for args in [
+        &["block", "--call", "transfer"][..],
+        &["compare", "block", "--rounds", "0"],
+        &["block", "--state-version", "2"],
+        &["build"],
+    ] {
+        assert_has(&error(args), &["error: "]);
+    }
+}
+
+#[test]
+fn a_damaged_database_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let args = with(&["block", "--db", path.to_str().unwrap()], &SMALL);
+    printed(&args);
+    // Turn one bit in the middle of each larger entry: nodes, whichever file they are in.
+    let tables = content(&path);
+    let tables = tables
+        .iter()
+        .filter(|(name, _)| name.starts_with("table_00"));
+    let mut damaged = 0;
+    for (name, bytes) in tables {
+        let mut bytes = bytes.clone();
+        // The format's own header is at the start.
+        for at in (1000..bytes.len()).step_by(211) {
+            bytes[at] ^= 0x10;
+            damaged += 1;
+        }
+        fs::write(path.join(name), bytes).unwrap();
+    }
+    assert!(damaged > 0);
+    let message = error(&args);
+    assert_has(
+        &message,
+        &["error: `povmeter` can't build the block", "node"],
+    );
+}
+
+#[test]
+fn a_comparison_as_json() {
+    let args = ["compare", "block", "--rounds", "2", "--json"];
+    for more in [
+        &[][..],
+        &["--cache", "warm", "--state", "parity-db"],
+        &["--call", "transfer_all", "--signatures", "sr25519"],
+    ] {
+        let text = printed(&with(&with(&args, &SMALL), more));
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["what"], "block");
+        assert_eq!(report["rounds"], 2);
+        assert_eq!(report["checks"]["roots_equal"], true);
+        assert_eq!(report["checks"]["estimates_complete"], true);
+        let rows = report["rows"].as_array().unwrap();
+        let names: Vec<_> = rows
+            .iter()
+            .map(|row| row["name"].as_str().unwrap())
+            .collect();
+        let expected = [
+            "peer-none",
+            "none",
+            "root-each-tx",
+            "incremental",
+            "fake-hasher",
+            "each-key-once",
+            "forget",
+            "get-for-writes",
+            "upstream",
+            "povmeter-none",
+            "povmeter",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(rows[0]["percent_of_peer_none"], 100.0);
+        for row in rows {
+            for size in ["recorded", "encoded", "compact", "nodes"] {
+                assert!(row[size].as_u64().unwrap() > 0, "{row}");
+            }
+            for number in [
+                "median_ms",
+                "percent_of_peer_none",
+                "allocations_per_extrinsic",
+            ] {
+                assert!(row[number].as_f64().unwrap() > 0.0, "{row}");
+            }
+            let estimates = !row["name"].as_str().unwrap().ends_with("none");
+            assert_eq!(row["estimate_after_last"].is_u64(), estimates, "{row}");
+        }
+        assert_eq!(rows[10]["estimate_under_bytes"], 0);
+        assert_eq!(rows[10]["estimate_after_last"], rows[10]["recorded"]);
+    }
+}
+
+#[test]
+fn a_comparison_as_a_table() {
+    let text = printed(&with(&["compare", "block", "--rounds", "1"], &SMALL));
+    let parts = [
+        "cpu ms",
+        "peer-none",
+        "povmeter",
+        "ok     roots_equal",
+        "ok     estimates_complete",
+    ];
+    assert_has(&text, &parts);
+}
+
+const STATE: &str = r#"{"top": {"0x01": "0x02", "0x0102": "0x"},
+    "childrenDefault": {"0x6368": {"0x05": "0x06"}}}"#;
+
+#[test]
+fn the_genesis_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.json");
+    let path = file.to_str().unwrap();
+    fs::write(&file, STATE).unwrap();
+    let text = printed(&["genesis", path]);
+    assert_has(
+        &text,
+        &[
+            "entries          2",
+            "1 with 1 entries",
+            "state version    1",
+        ],
+    );
+    let report: Value = serde_json::from_str(&printed(&["genesis", path, "--json"])).unwrap();
+    let root = report["state_root"].as_str().unwrap();
+    assert_has(&text, &[root, report["genesis_hash"].as_str().unwrap()]);
+    assert_eq!(printed(&["genesis", path, "--expect-root", root]), text);
+
+    let other = format!("0x{}", "ab".repeat(32));
+    let message = error(&["genesis", path, "--expect-root", &other]);
+    assert_has(
+        &message,
+        &[&format!("expected a state with root {other}, found {root}")],
+    );
+    assert_has(
+        &error(&["genesis", path, "--expect-root", "0xab"]),
+        &["expected 32 bytes"],
+    );
+}
+
+#[test]
+fn a_file_that_is_no_chain_specification() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("spec.json");
+    let path = file.to_str().unwrap();
+    assert_has(&error(&["genesis", path]), &[path]);
+    for (content, expected) in [
+        ("dear", "expected JSON"),
+        ("{}", "expected a `genesis` or a `top` field"),
+        ("[1]", "expected a raw chain specification"),
+        (r#"{"top": {"0x01": "0xzz"}}"#, "expected 0x"),
+        (
+            r#"{"genesis": {"runtimeGenesis": {}}}"#,
+            "expected `genesis.raw`",
+        ),
+    ] {
+        fs::write(&file, content).unwrap();
+        assert_has(&error(&["genesis", path]), &[path, expected]);
+    }
+}
+
+#[test]
+fn the_geneses_of_public_chains() {
+    let Some(data) = data_dir() else {
+        println!("skipped: no data");
+        return;
+    };
+    let rows = fs::read(data.join("genesis-roots.json")).unwrap();
+    let rows: Vec<Value> = serde_json::from_slice(&rows).unwrap();
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        let field = |name: &str| row[name].as_str().unwrap();
+        let file = data.join(format!("chain-specs/{}.json.gz", field("spec")));
+        let version = field("state_version").trim_start_matches('V');
+        let file = file.to_str().unwrap();
+        let text = printed(&["genesis", file, "--state-version", version]);
+        assert_has(&text, &[field("state_root"), field("genesis_hash")]);
+    }
+}
