@@ -1,0 +1,227 @@
+//! Sources that fail and input that is bad: an error that names what was expected and what was
+//! found, and never a value.
+
+use crate::{accounts, key};
+use povmeter::{
+    Block, BlockError, CompactProof, LoadError, NodeHash, NodePrefix, NodeSource, ProofError, Root,
+    SourceError, StateVersion::V1, TrieId::Top,
+};
+use povmeter_store::{MemoryStore, NodeStore};
+use std::cell::Cell;
+
+/// What a source does instead of answering.
+#[derive(Clone, Copy)]
+enum Trouble {
+    None,
+    Lost,
+    Garbage,
+    Broken,
+}
+
+/// A store that gets into trouble with every node but the root.
+struct Troubled {
+    store: MemoryStore,
+    trouble: Cell<Trouble>,
+}
+
+impl Troubled {
+    fn new(store: &MemoryStore, trouble: Trouble) -> Self {
+        Self {
+            store: store.clone(),
+            trouble: Cell::new(trouble),
+        }
+    }
+}
+
+impl NodeSource for Troubled {
+    fn node(
+        &self,
+        hash: &NodeHash,
+        prefix: NodePrefix<'_>,
+    ) -> Result<Option<bytes::Bytes>, SourceError> {
+        if *hash == self.store.root().node_hash() {
+            return self.store.node(hash, prefix);
+        }
+        match self.trouble.get() {
+            Trouble::None => self.store.node(hash, prefix),
+            Trouble::Lost => Ok(None),
+            Trouble::Garbage => Ok(Some(bytes::Bytes::from_static(b"\x00\x00\x00"))),
+            Trouble::Broken => Err(SourceError::new(std::io::Error::other("disk on fire"))),
+        }
+    }
+}
+
+/// Each way to ask a block for something that has to be loaded.
+type Question = fn(&mut Block<&Troubled>) -> Result<(), BlockError>;
+
+fn questions() -> [(&'static str, Question); 9] {
+    [
+        ("get", |block| block.get(Top, &key(1)).map(drop)),
+        ("exists", |block| block.exists(Top, &key(1)).map(drop)),
+        ("value_hash", |block| {
+            block.value_hash(Top, &key(1)).map(drop)
+        }),
+        ("next_key", |block| block.next_key(Top, &key(1)).map(drop)),
+        ("append", |block| block.append(Top, &key(1), &[0])),
+        ("clear_prefix", |block| {
+            block.clear_prefix(Top, &key(1)[..1], None, None).map(drop)
+        }),
+        ("proof_size", |block| block.proof_size().map(drop)),
+        ("compact", |block| block.compact_proof_bytes().map(drop)),
+        ("root", |block| block.root(V1).map(drop)),
+    ]
+}
+
+/// The texts of what all questions answer under `trouble`. Each is asked again with the trouble
+/// gone, and answers, unless it was given bytes: those it keeps, and refuses again.
+fn answers(trouble: Trouble) -> Vec<String> {
+    let store = accounts(100);
+    let ask = |(name, question): (&str, Question)| {
+        let source = Troubled::new(&store, trouble);
+        let mut block: Block<_> = Block::new(&source, store.root());
+        block.set(Top, &key(2), b"paid").unwrap();
+        let Err(error) = question(&mut block) else {
+            panic!("{name} answered");
+        };
+        assert!(matches!(error, BlockError::Load(_)), "{name}: {error:?}");
+        source.trouble.set(Trouble::None);
+        let again = question(&mut block);
+        match trouble {
+            Trouble::Garbage => assert!(again.is_err(), "{name} answered the second time"),
+            _ => again.unwrap_or_else(|error| panic!("{name}, again: {error}")),
+        }
+        error.to_string()
+    };
+    questions().into_iter().map(ask).collect()
+}
+
+#[test]
+fn a_missing_node_is_named_with_its_place() {
+    for text in answers(Trouble::Lost) {
+        assert!(text.starts_with("expected node 0x"), "{text}");
+        assert!(text.contains(" at path 0x"), "{text}");
+        assert!(text.ends_with("found nothing in the store"), "{text}");
+    }
+}
+
+#[test]
+fn a_corrupt_node_is_named_with_what_is_wrong() {
+    for text in answers(Trouble::Garbage) {
+        assert!(text.starts_with("expected a trie node 0x"), "{text}");
+        assert!(text.contains(" at path 0x"), "{text}");
+        assert!(
+            text.ends_with("found other bytes: null node below the root"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_failing_source_is_quoted() {
+    for text in answers(Trouble::Broken) {
+        assert!(text.starts_with("could not read node 0x"), "{text}");
+        assert!(text.ends_with("disk on fire"), "{text}");
+    }
+}
+
+#[test]
+fn a_failing_source_yields_no_block() {
+    for trouble in [Trouble::Lost, Trouble::Garbage, Trouble::Broken] {
+        let store = accounts(100);
+        let source = Troubled::new(&store, trouble);
+        let mut block: Block<_> = Block::new(&source, store.root());
+        block.remove(Top, &key(1)).unwrap();
+        assert!(matches!(block.seal(V1), Err(BlockError::Load(_))));
+    }
+}
+
+#[test]
+fn a_root_that_nothing_is_stored_for_is_found_out() {
+    let store = accounts(10);
+    let wrong = Root::from([0xee; 32]);
+    let mut block: Block<_> = Block::new(&store, wrong);
+    let error = block.get(Top, &key(1)).unwrap_err();
+    assert!(
+        matches!(&error, BlockError::Load(LoadError::Missing { hash, .. }) if *hash == wrong.node_hash())
+    );
+    assert_eq!(
+        error.to_string(),
+        format!("expected node {wrong} at the root, found nothing in the store")
+    );
+}
+
+#[test]
+fn roots_of_child_tries_can_not_be_written() {
+    let store = accounts(10);
+    let mut block: Block<_> = Block::new(&store, store.root());
+    let key = povmeter::child_root_key(b"pool");
+    let expected = "expected a key of the block's own, \
+                    found child root key 0x3a6368696c645f73746f726167653a64656661756c743a706f6f6c";
+    for refused in [
+        block.set(Top, &key, &[0; 32]),
+        block.remove(Top, &key),
+        block.append(Top, &key, &[0]),
+        block.clear_prefix(Top, &key, None, None).map(drop),
+    ] {
+        assert_eq!(refused.unwrap_err().to_string(), expected);
+    }
+    assert!(block.clear_prefix(Top, b":child", None, None).is_err());
+    assert!(block.seal(V1).unwrap().top_changes().is_empty());
+}
+
+/// A block's compact proof, and the root of its parent state.
+fn compact() -> (CompactProof, Root) {
+    let store = accounts(100);
+    let mut block: Block<_> = Block::new(&store, store.root());
+    for account in 0..10 {
+        block.get(Top, &key(account)).unwrap();
+    }
+    let sealed = block.seal(V1).unwrap();
+    let root = store.root();
+    (sealed.proof().to_compact(root).unwrap(), root)
+}
+
+#[test]
+fn a_proof_of_another_state_is_refused() {
+    let (compact, root) = compact();
+    let asked = Root::from([1; 32]);
+    let error = compact.to_source(asked).unwrap_err();
+    assert!(
+        matches!(error, ProofError::WrongRoot { expected, found } if expected == asked && found == root)
+    );
+    assert_eq!(
+        error.to_string(),
+        format!("expected a proof of state root {asked}, found one of {root}")
+    );
+}
+
+#[test]
+fn a_truncated_proof_is_refused_wherever_it_ends() {
+    let (compact, root) = compact();
+    let encoded = compact.encode();
+    for length in 0..encoded.len() {
+        let error = CompactProof::decode(&encoded[..length]).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("expected "), "{length}: {text}");
+        assert!(text.contains(", found "), "{length}: {text}");
+    }
+    // Whole items missing at the end: still a list, but no proof.
+    let items = compact.items();
+    for kept in 1..items.len() {
+        let mut shorter = vec![u8::try_from(kept << 2).unwrap()];
+        for item in &items[..kept] {
+            let length = u16::try_from(item.len()).unwrap();
+            match length {
+                0..64 => shorter.push(u8::try_from(length << 2).unwrap()),
+                _ => shorter.extend_from_slice(&(length << 2 | 1).to_le_bytes()),
+            }
+            shorter.extend_from_slice(item);
+        }
+        let shorter = CompactProof::decode(&shorter).unwrap();
+        let error = shorter.to_source(root).unwrap_err();
+        assert!(
+            matches!(error, ProofError::Truncated { .. }),
+            "{kept}: {error}"
+        );
+    }
+}

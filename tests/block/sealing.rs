@@ -1,0 +1,179 @@
+//! The end of a block, and blocks executed again.
+
+use crate::{accounts, key};
+use povmeter::{
+    Accounting, Advisory, Block, BlockError, Consensus, NodeSource, ProofSize, Root,
+    StateVersion::{V0, V1},
+    TrieId::{Child, Top},
+};
+use povmeter_store::{MemoryStore, NodeStore};
+
+/// Some extrinsics, one of which fails midway, and the sizes told after each and inside.
+fn execute<S: NodeSource>(block: &mut Block<S>) -> Result<Vec<ProofSize>, BlockError> {
+    let mut sizes = Vec::new();
+    for extrinsic in 0..20_u32 {
+        block.start_transaction();
+        block.enter_runtime()?;
+        block.get(Top, &key(extrinsic))?;
+        block.remove(Top, &key(2 * extrinsic))?;
+        sizes.push(block.proof_size()?);
+        block.start_transaction();
+        block.set(Child(b"pool"), &key(extrinsic), &[1; 50])?;
+        block.append(Top, b"events", &extrinsic.to_le_bytes())?;
+        block.remove(Top, &key(900 - extrinsic))?;
+        sizes.push(block.proof_size()?);
+        if extrinsic % 5 == 3 {
+            block.rollback_transaction()?;
+        } else {
+            block.commit_transaction()?;
+        }
+        block.next_key(Top, &key(300 + extrinsic))?;
+        block.exit_runtime()?;
+        block.commit_transaction()?;
+        sizes.push(block.proof_size()?);
+    }
+    Ok(sizes)
+}
+
+#[test]
+fn author_importer_and_validator_agree() {
+    let store = accounts(1000);
+    let mut author: Block<_> = Block::new(&store, store.root());
+    // An extrinsic that the author tries and drops leaves nothing behind but loaded nodes.
+    author.start_transaction();
+    author.remove(Top, &key(777)).unwrap();
+    author.proof_size().unwrap();
+    author.rollback_transaction().unwrap();
+    let sizes = execute(&mut author).unwrap();
+    let sealed = author.seal(V1).unwrap();
+    assert_eq!(sealed.size(), sizes[sizes.len() - 1]);
+    assert_eq!(sealed.proof().recorded_bytes(), sealed.size().total_bytes());
+
+    let mut importer: Block<_> = Block::new(&store, store.root());
+    assert_eq!(execute(&mut importer).unwrap(), sizes);
+    assert_eq!(importer.seal(V1).unwrap().update(), sealed.update());
+
+    let sent = sealed.proof().to_compact(store.root()).unwrap().encode();
+    let received = povmeter::CompactProof::decode(&sent).unwrap();
+    let nodes = received.to_source(store.root()).unwrap();
+    let mut validator: Block<_> = Block::new(nodes, store.root());
+    assert_eq!(execute(&mut validator).unwrap(), sizes);
+    assert_eq!(validator.seal(V1).unwrap().update(), sealed.update());
+}
+
+#[test]
+fn the_compact_length_is_known_before_the_end() {
+    let store = accounts(1000);
+    let mut block: Block<_> = Block::new(&store, store.root());
+    execute(&mut block).unwrap();
+    let told = block.compact_proof_bytes().unwrap();
+    let compact = block.seal(V1).unwrap().proof().to_compact(store.root());
+    assert_eq!(compact.unwrap().encode().len() as u64, told);
+}
+
+#[test]
+fn an_advisory_proof_holds_what_the_block_needs_and_no_more() {
+    let store = accounts(1000);
+    let mut asked = Block::<_, Advisory>::new(&store, store.root());
+    let mut silent = Block::<_, Advisory>::new(&store, store.root());
+    for block in [&mut asked, &mut silent] {
+        block.remove(Top, &key(1)).unwrap();
+    }
+    asked.proof_size().unwrap();
+    for block in [&mut asked, &mut silent] {
+        block.set(Top, &key(1), b"back again").unwrap();
+    }
+    let (asked, silent) = (asked.seal(V1).unwrap(), silent.seal(V1).unwrap());
+    assert_eq!(asked.proof(), silent.proof());
+    assert_eq!(asked.size(), silent.size());
+}
+
+#[test]
+fn changes_come_out_in_order() {
+    let store = accounts(10);
+    let mut block: Block<_> = Block::new(&store, store.root());
+    block.set(Top, b"b", b"2").unwrap();
+    block.remove(Top, b"a").unwrap();
+    block.set(Child(b"y"), b"k", b"3").unwrap();
+    block.set(Child(b"x"), b"k", b"4").unwrap();
+    let sealed = block.seal(V1).unwrap();
+    assert_eq!(
+        sealed.top_changes(),
+        [(b"a".to_vec(), None), (b"b".to_vec(), Some(b"2".to_vec()))]
+    );
+    let children: Vec<_> = sealed.child_changes().iter().map(|(key, _)| key).collect();
+    assert_eq!(children, [b"x", b"y"]);
+    let roots: Vec<_> = sealed
+        .update()
+        .children
+        .iter()
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(roots, [b"x", b"y"]);
+}
+
+#[test]
+fn a_block_without_changes_needs_nothing() {
+    let store = accounts(10);
+    let block: Block<_> = Block::new(&store, store.root());
+    let sealed = block.seal(V1).unwrap();
+    assert_eq!(sealed.update().root, store.root());
+    assert!(sealed.update().nodes.is_empty());
+    assert_eq!(sealed.size(), ProofSize::default());
+    assert!(sealed
+        .proof()
+        .to_compact(store.root())
+        .unwrap()
+        .items()
+        .is_empty());
+}
+
+#[test]
+fn the_root_follows_the_content_and_the_version() {
+    let store = accounts(10);
+    let mut block: Block<_> = Block::new(&store, store.root());
+    block.set(Top, b"long", &[1; 33]).unwrap();
+    let first = block.root(V1).unwrap().root;
+    assert_ne!(block.root(V0).unwrap().root, first, "another version");
+    assert_eq!(block.root(V1).unwrap().root, first);
+    block.set(Top, b"long", &[2; 33]).unwrap();
+    assert_ne!(block.root(V1).unwrap().root, first, "another content");
+    block.remove(Top, b"long").unwrap();
+    assert_eq!(block.seal(V1).unwrap().update().root, store.root());
+}
+
+/// A root that was computed in a transaction of the host which is rolled back must not spare the
+/// end of the block its nodes.
+fn seal_after_a_root_rolled_back<A: Accounting>(store: &MemoryStore) {
+    let mut block = Block::<_, A>::new(store, store.root());
+    block.set(Top, &key(5), b"paid").unwrap();
+    block.start_transaction();
+    block.root(V1).unwrap();
+    block.rollback_transaction().unwrap();
+    let sealed = block.seal(V1).unwrap();
+    assert_eq!(sealed.proof().recorded_bytes(), sealed.size().total_bytes());
+
+    let mut again = Block::<_, A>::new(sealed.proof().to_source(), store.root());
+    again.set(Top, &key(5), b"paid").unwrap();
+    let again = again.seal(V1).expect("the proof holds what the root needs");
+    assert_eq!(again.update().root, sealed.update().root);
+}
+
+#[test]
+fn a_root_computed_and_rolled_back_is_computed_again() {
+    let store = accounts(1000);
+    seal_after_a_root_rolled_back::<Consensus>(&store);
+    seal_after_a_root_rolled_back::<Advisory>(&store);
+}
+
+#[test]
+fn the_empty_state_is_a_state() {
+    let store = MemoryStore::new();
+    let mut block: Block<_> = Block::new(&store, Root::EMPTY);
+    assert_eq!(block.get(Top, b"key").unwrap(), None);
+    assert_eq!(block.next_key(Top, b"").unwrap(), None);
+    block.set(Top, b"key", b"").unwrap();
+    assert_eq!(block.get(Top, b"key").unwrap(), Some(&b""[..]));
+    block.remove(Top, b"key").unwrap();
+    assert_eq!(block.seal(V1).unwrap().update().root, Root::EMPTY);
+}
