@@ -25,6 +25,7 @@ mod report;
 mod roles;
 mod shrink;
 mod tally;
+mod traps;
 mod vectors;
 
 pub use answer::Answer;
