@@ -19,7 +19,7 @@ use povmeter_pov_estimate::{
 ///
 /// See the [crate page](crate) for what it is for and an example. All calls that may have to load a
 /// node of the parent state are fallible, and an error leaves the block as it was but for nodes
-/// loaded: the call can be repeated.
+/// loaded: the call can be repeated. A node that turned out corrupt stays refused.
 #[derive(Debug)]
 pub struct Block<S, A = Consensus> {
     pub(crate) overlay: Overlay,

@@ -13,7 +13,7 @@ pub enum EstimatePolicy {
     EveryBoundary,
     /// Only when an upper bound, for which no trie is walked, reaches `limit_bytes`.
     NearLimit {
-        /// Bytes of proof that matter to the caller.
+        /// Proof size below which the caller needs no exact number.
         limit_bytes: u64,
         /// Bytes of the largest trie node the state has. One written in state version 1 has 566
         /// and its partial key at most; one written in version 0 holds its value, of any length.

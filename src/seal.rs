@@ -105,8 +105,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Ends the block: computes the root, if that was not done, and hands out all that follows.
     ///
     /// # Errors
-    /// [`BlockError::Transaction`] if a transaction is open or the runtime executes;
-    /// [`BlockError::Load`] and [`BlockError::Root`] as for [`Self::root`].
+    /// [`BlockError::Transaction`] if a transaction is open; [`BlockError::Load`] and
+    /// [`BlockError::Root`] as for [`Self::root`]. The block is gone then.
     pub fn seal(mut self, version: StateVersion) -> Result<SealedBlock, BlockError> {
         let update = self.take_root(version)?;
         if !A::PROVEN {

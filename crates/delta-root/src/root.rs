@@ -35,7 +35,7 @@ pub enum RootError {
     /// A node was not loaded before the computation: the changes are not those that were marked.
     #[error("expected node {hash} to be loaded for the root of {trie}, found it missing")]
     NotLoaded {
-        /// Hash of the node.
+        /// Hash of the node, zero for one that lies inside its parent.
         hash: NodeHash,
         /// The trie: the child's storage key, empty for the top trie.
         trie: KeyPath,

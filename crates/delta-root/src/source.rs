@@ -14,8 +14,9 @@ pub type NodePrefix<'a> = hash_db::Prefix<'a>;
 
 /// A place to read encoded nodes from, by hash.
 ///
-/// Implementations hand out what was stored and do not need to check it; wrap one in
-/// a verifying adapter to have every node hashed as it is read.
+/// Implementations hand out what was stored and do not need to check it. Where the store may be
+/// damaged, wrap it in an adapter that hashes every node as it is read, such as
+/// `povmeter_store::Verified`.
 pub trait NodeSource {
     /// The encoded node, or the value stored as a node, whose hash is `hash`; `None` if the source
     /// does not have it.

@@ -19,7 +19,7 @@ pub enum TrieId<'a> {
     Child(&'a [u8]),
 }
 
-/// A trie of one [`ShadowState`], opened.
+/// A trie of one [`ShadowState`], opened by [`ShadowState::open`]. It means nothing to another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrieHandle(u32);
 
@@ -396,10 +396,14 @@ impl<S: NodeSource> ShadowState<S> {
         Ok(exists.then_some(handle))
     }
 
-    /// The node that holds the parent's entry at `key`, with the whole way to it observed.
+    /// The node that holds the parent's entry at `key`, `None` if there is no such entry; the way to
+    /// it, or to where it would be, is observed.
     ///
     /// # Errors
     /// [`LoadError`] if a node on the way can't be had.
+    ///
+    /// # Panics
+    /// If `handle` is of another state, which has more tries open.
     pub fn find(
         &mut self,
         handle: TrieHandle,
@@ -439,12 +443,18 @@ impl<S: NodeSource> ShadowState<S> {
         self.trie(handle).line_above(at, line);
     }
 
-    /// Whether the changes marked so far deleted every entry that the trie had.
+    /// Whether the trie had entries and the changes marked so far deleted them all.
+    ///
+    /// # Panics
+    /// If `handle` is of another state, which has more tries open.
     pub fn is_emptied(&self, handle: TrieHandle) -> bool {
         self.trie(handle).is_emptied()
     }
 
     /// Whether the trie had no entry to begin with, or the changes marked so far deleted them all.
+    ///
+    /// # Panics
+    /// If `handle` is of another state, which has more tries open.
     pub fn is_bare(&self, handle: TrieHandle) -> bool {
         let trie = self.trie(handle);
         trie.root() == Root::EMPTY || trie.is_emptied()

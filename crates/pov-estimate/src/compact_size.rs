@@ -10,9 +10,10 @@
 //! length          = prefix of the number of items + for each item its bytes and their prefix
 //! ```
 //! (A child's hash of 32 bytes becomes an empty one. A value's hash becomes an empty value, with an
-//! escape byte before the node, whose header may be shorter.) Many entries share a value, so for each value the
-//! places that refer to it are kept in order. Equal subtrees at several places are as good as absent
-//! in states with hashed keys: where one shows up, the length is taken from the packed proof instead.
+//! escape byte before the node, whose header may be shorter.) Many entries share a value, so for each
+//! value the places that refer to it are kept in order. Equal subtrees at several places are as good
+//! as absent in states with hashed keys: where one shows up, the length is taken from the packed proof
+//! instead.
 
 use crate::{recorder::Recorder, size::scale_bytes, ProofError, StorageProof};
 use alloc::{

@@ -223,7 +223,8 @@ impl CompactProof {
         })
     }
 
-    /// The nodes, with every hash computed anew, as a source to run a block from.
+    /// The nodes, with every hash computed anew, as a source to run a block from. A proof without
+    /// items gives a source without nodes, whatever the root: the block needed nothing.
     ///
     /// # Errors
     /// [`ProofError`]: a proof of another state than `root`'s, one that ends early or goes on after

@@ -48,6 +48,16 @@ impl LadderBlock {
             estimator,
         }
     }
+
+    /// As [`Self::new`], with the changed keys of each boundary handed to `trial`.
+    pub(crate) fn with_trial(peer: &Peer, trial: Box<dyn Trial>) -> Self {
+        let seen = None;
+        Self {
+            block: PeerBlock::<SplitRecorder>::new(peer),
+            log: TouchLog::default(),
+            estimator: Estimator::Trial { trial, seen },
+        }
+    }
 }
 
 impl Estimator {
