@@ -348,6 +348,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// How large the storage proof would be if the block ended now, the root computation included.
     /// Never less than that, at any place: between transactions, inside one, as often as wanted.
     ///
+    /// With [`Consensus`](crate::Consensus) accounting the question is a part of the block: what it
+    /// counted stays counted, so everybody who executes the block has to ask at the same places, as
+    /// a runtime does. For a question of one's own there is [`Self::peek_proof_size`].
+    ///
     /// Costs a walk through loaded nodes for each key changed since the last call, a look-up for
     /// each that was counted before.
     ///
@@ -361,6 +365,28 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             &mut self.recorder.estimating(),
         )?;
         Ok(self.recorder.size())
+    }
+
+    /// What [`Self::proof_size`] would say, without leaving a trace: no later answer, and no proof,
+    /// depends on whether or how often this is asked.
+    ///
+    /// Costs a walk through loaded nodes for each key changed since the last [`Self::proof_size`],
+    /// each time. Where nobody else asks, [`Advisory`](crate::Advisory) accounting costs less: it
+    /// leaves no trace either, and walks for each key once.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn peek_proof_size(&mut self) -> Result<ProofSize, BlockError> {
+        let recorded = self.recorder.mark();
+        let mut observer = self.recorder.estimating();
+        let counted = self.estimator.start_trial(&mut self.state, &mut observer)?;
+        let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
+        let looked = boundary::look_at_dirty(overlay, state, estimator, &mut observer);
+        let size = self.recorder.size();
+        self.estimator.end_trial(&mut self.state, counted);
+        self.recorder.roll_back_roots(recorded, self.state.table());
+        looked?;
+        Ok(size)
     }
 
     /// Length in bytes that the compact proof, as it travels in a block, would have if the block

@@ -16,9 +16,22 @@ fn fate(dirty: DirtyFate) -> Fate {
     }
 }
 
-/// Counts what the root needs for the keys changed since the overlay's last snapshot.
+/// Counts what the root needs for the keys changed since the overlay's last snapshot, and has the
+/// overlay take one.
 pub(crate) fn count_dirty<S: NodeSource>(
     overlay: &mut Overlay,
+    state: &mut ShadowState<S>,
+    estimator: &mut Estimator,
+    observer: &mut impl Observer,
+) -> Result<(), LoadError> {
+    look_at_dirty(overlay, state, estimator, observer)?;
+    overlay.snapshot();
+    Ok(())
+}
+
+/// As [`count_dirty`], without the snapshot: the same keys are looked at again the next time.
+pub(crate) fn look_at_dirty<S: NodeSource>(
+    overlay: &Overlay,
     state: &mut ShadowState<S>,
     estimator: &mut Estimator,
     observer: &mut impl Observer,
@@ -46,9 +59,7 @@ pub(crate) fn count_dirty<S: NodeSource>(
         estimator.mark_key(state, handle, dirty.key, fate(dirty.fate), observer)?;
     }
     count_child_roots(overlay, state, estimator, &dirty_children, observer)?;
-    estimator.settle(state, observer)?;
-    overlay.snapshot();
-    Ok(())
+    estimator.settle(state, observer)
 }
 
 /// The roots of changed children are keys of the top trie: written, or deleted with the last entry.

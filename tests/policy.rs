@@ -1,5 +1,7 @@
 //! The bound that `EstimatePolicy::NearLimit` answers with is never below the size itself.
 
+#![allow(clippy::unwrap_used)]
+
 use povmeter::{
     state_update, Advisory, Block, Changes, EstimatePolicy, Root, ShadowState, SizeBound,
     StateVersion, TrieId,
@@ -14,7 +16,12 @@ fn key(index: u32) -> Vec<u8> {
 
 fn store() -> MemoryStore {
     let entries: std::collections::BTreeMap<_, _> = (0..500)
-        .map(|index| (key(index), vec![index as u8; index as usize % 40]))
+        .map(|index| {
+            (
+                key(index),
+                vec![index.to_le_bytes()[0]; index as usize % 40],
+            )
+        })
         .collect();
     let top = entries
         .iter()

@@ -47,6 +47,8 @@ pub(crate) enum CliError {
         failed: Vec<&'static str>,
         report: String,
     },
+    #[error("estimates can't be measured: {0}")]
+    Speed(#[from] povmeter_workload::speed::SpeedError),
     #[error("the result can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the result can't be printed: {0}")]

@@ -8,6 +8,8 @@ mod compare;
 mod compare_report;
 mod contender;
 mod error;
+mod estimator;
+mod estimator_report;
 mod genesis;
 mod options;
 mod oracle;

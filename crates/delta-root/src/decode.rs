@@ -24,7 +24,7 @@ pub(crate) const ESCAPE_HEADER: u8 = 0b0000_0001;
 /// The encoded null node: the root of a trie without entries.
 pub(crate) const NULL_NODE: &[u8] = &[0];
 /// A node's count of partial nibbles is bounded, so that a hostile header can't make a reader loop.
-pub(crate) const MAX_PARTIAL_NIBBLES: usize = 1 << 20;
+const MAX_PARTIAL_NIBBLES: usize = 1 << 20;
 
 /// What kept bytes from being a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

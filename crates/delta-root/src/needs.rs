@@ -34,6 +34,8 @@ pub struct RootNeeds {
     /// that tries again misses nothing.
     unsettled: Vec<(TrieHandle, ShadowNode)>,
     touched: Vec<ShadowNode>,
+    /// Entries whose state changed since [`RootNeeds::start_trial`], while there is one.
+    flipped: Option<Vec<(TrieHandle, ShadowNode)>>,
 }
 
 impl RootNeeds {
@@ -52,6 +54,9 @@ impl RootNeeds {
         self.touched.clear();
         if state.value_live(handle, at) != live {
             state.set_value_live(handle, at, live, &mut self.touched);
+            self.flipped
+                .iter_mut()
+                .for_each(|flipped| flipped.push((handle, at)));
         } else {
             match fate {
                 // What a written entry may be merged with lies on the way to it.
@@ -78,5 +83,25 @@ impl RootNeeds {
             self.unsettled.pop();
         }
         Ok(())
+    }
+
+    /// Starts a trial: what is marked from now on is taken back by [`Self::end_trial`].
+    pub fn start_trial(&mut self) {
+        self.flipped = Some(Vec::new());
+    }
+
+    /// Ends a trial: every entry is in the state that it had at its start, and nothing is left to
+    /// settle. Does nothing where there is no trial.
+    ///
+    /// What was left to settle before the trial has to be settled before it, too.
+    pub fn end_trial<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {
+        let Some(flipped) = self.flipped.take() else {
+            return;
+        };
+        for (handle, at) in flipped.into_iter().rev() {
+            let live = state.value_live(handle, at);
+            state.set_value_live(handle, at, !live, &mut self.touched);
+        }
+        self.unsettled.clear();
     }
 }

@@ -87,7 +87,13 @@ pub enum LoadError {
         /// What the source says.
         error: SourceError,
     },
-    /// An entry whose key is not a whole number of bytes, or a path longer than any key.
+    /// A node below itself: the store holds other bytes under the hash than those hashed.
+    #[error("expected a trie, found node {hash} below itself")]
+    Circle {
+        /// The hash.
+        hash: NodeHash,
+    },
+    /// An entry whose key is not a whole number of bytes.
     #[error("expected the entries of a state trie, found one at {path}, which is no key")]
     NoKey {
         /// Where in the trie.

@@ -43,6 +43,14 @@ impl Nodes {
     }
 }
 
+/// The two versions in turn.
+fn version(seed: u64) -> StateVersion {
+    match seed % 2 {
+        0 => StateVersion::V0,
+        _ => StateVersion::V1,
+    }
+}
+
 /// Keys over few nibbles, many of them prefixes of others, and long ones.
 fn key(rng: &mut SmallRng) -> Vec<u8> {
     let bytes = [0x00, 0x01, 0x10, 0x11, 0xf0];
@@ -131,7 +139,7 @@ fn step(rng: &mut SmallRng, entries: &mut Entries) -> BTreeMap<Vec<u8>, Option<V
 fn updates_lead_from_state_to_state_as_if_made_anew() {
     for seed in 0..400 {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let version = [StateVersion::V0, StateVersion::V1][seed as usize % 2];
+        let version = version(seed);
         let (mut entries, mut nodes, mut root) = (Entries::new(), Nodes::default(), Root::EMPTY);
         for _ in 0..12 {
             let changes = step(&mut rng, &mut entries);
@@ -164,7 +172,7 @@ fn reads_answer_as_a_map_does() {
             .map(|_| (key(&mut rng), value(&mut rng)))
             .collect();
         let mut nodes = Nodes::default();
-        let version = [StateVersion::V0, StateVersion::V1][seed as usize % 2];
+        let version = version(seed);
         let update = update(&nodes, Root::EMPTY, &all(&entries), version);
         nodes.commit(&update);
         let mut state = ShadowState::new(&nodes, update.root);

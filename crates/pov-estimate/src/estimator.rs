@@ -134,4 +134,24 @@ impl Estimator {
             self.tries[handle.index()].keys[slot].counted = false;
         }
     }
+
+    /// Starts a trial: [`Self::end_trial`] takes back all that is marked from now on.
+    ///
+    /// # Errors
+    /// [`LoadError`] if what was marked before can't be settled; there is no trial then.
+    pub fn start_trial<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        observer: &mut impl Observer,
+    ) -> Result<EstimatorMark, LoadError> {
+        self.settle(state, observer)?;
+        self.needs.start_trial();
+        Ok(self.mark())
+    }
+
+    /// Ends the trial that began at `mark`, as if it had not been.
+    pub fn end_trial<S: NodeSource>(&mut self, state: &mut ShadowState<S>, mark: EstimatorMark) {
+        self.needs.end_trial(state);
+        self.roll_back(mark);
+    }
 }

@@ -17,9 +17,7 @@ use sp_state_machine::{
 };
 use sp_trie::{
     cache::{CacheSize, LocalTrieCache, SharedTrieCache},
-    proof_size_extension::{
-        ProofSizeExt, RecordedProofSizeEstimations, ReplayProofSizeProvider,
-    },
+    proof_size_extension::{ProofSizeExt, RecordedProofSizeEstimations, ReplayProofSizeProvider},
     recorder::Recorder,
     CompactProof, GenericMemoryDB, KeyFunction,
 };

@@ -98,6 +98,10 @@ impl ShadowTrie {
         let Some(nibble) = lone.and_then(|index| u8::try_from(index).ok()) else {
             return Ok(());
         };
+        if let Slot::Loaded(child) = self.branches[slots as usize][usize::from(nibble)] {
+            self.observed(child, loader.table, observer);
+            return Ok(());
+        }
         let mut path = self.path_to(branch, loader.table);
         path.push(nibble);
         let (bytes, odd) = path.to_key();

@@ -14,7 +14,6 @@
 
 use super::{Loader, Observer, ShadowNode, ShadowTrie, Slot, Value};
 use crate::{
-    decode::MAX_PARTIAL_NIBBLES,
     nibbles::{self, Path},
     LoadError, NodeSource,
 };
@@ -118,17 +117,25 @@ impl ShadowTrie {
         loader: &mut Loader<'_, S>,
         observer: &mut impl Observer,
     ) -> Result<Option<Vec<u8>>, LoadError> {
+        // A source that is not verified could hold a circle of nodes. A node that is met again on
+        // the way down is one, since no node holds its own hash: compare with one met before, a
+        // later one after twice as many steps.
+        let (mut met, mut steps) = (None, 0u32);
         loop {
             let (node, partial) = self.observed(at, loader.table, observer);
             path.push_partial(partial);
             if node.value != Value::None {
                 return self.key_of(&path).map(Some);
             }
-            // A store that is not verified could hold a circle of nodes.
-            if path.len() > MAX_PARTIAL_NIBBLES {
-                return Err(LoadError::NoKey {
-                    path: self.key_path((&[], None)),
-                });
+            if !node.inlined {
+                if met == Some(node.data) {
+                    let hash = *loader.table.hash(node.data);
+                    return Err(LoadError::Circle { hash });
+                }
+                steps = steps.saturating_add(1);
+                if steps.is_power_of_two() {
+                    met = Some(node.data);
+                }
             }
             let Some(nibble) = self.child_from(at, 0) else {
                 return Ok(None);

@@ -1,0 +1,227 @@
+//! The report on estimates, as text and as JSON.
+
+use povmeter_workload::speed::SpeedReport;
+use serde::Serialize;
+use std::fmt;
+
+/// What the comparison with the peer gave. Blocks are counted under what they differ in first.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Checks {
+    /// Boundaries of blocks that agreed.
+    pub(crate) boundaries: u64,
+    /// Blocks with an estimate below the truth.
+    pub(crate) under: usize,
+    /// Of mixed blocks.
+    pub(crate) over_bytes_percent: f64,
+    /// Of adversarial blocks.
+    pub(crate) over_nodes_percent: f64,
+    /// Boundaries at which a fresh trie per boundary tells less than the truth.
+    pub(crate) upstream_under: u64,
+    /// Blocks whose importers or validator get something else than the author.
+    pub(crate) roles_differ: usize,
+    /// Blocks with another compact proof, or another length of it.
+    pub(crate) compact_differs: usize,
+    /// Blocks with another answer, root, or set of nodes.
+    pub(crate) others_differ: usize,
+}
+
+impl Checks {
+    /// The names of the checks that do not hold.
+    pub(crate) fn failed(&self) -> Vec<&'static str> {
+        let checks = [
+            ("under", self.under),
+            ("roles_differ", self.roles_differ),
+            ("compact_differs", self.compact_differs),
+            ("others_differ", self.others_differ),
+        ];
+        let failed = checks.into_iter().filter(|(_, blocks)| *blocks > 0);
+        failed.map(|(name, _)| name).collect()
+    }
+}
+
+/// What blocks of one flavour gave, both accountings together.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct OfFlavour {
+    pub(crate) flavour: &'static str,
+    pub(crate) blocks: u64,
+    pub(crate) boundaries: u64,
+    pub(crate) over_bytes_percent: f64,
+    pub(crate) over_nodes_percent: f64,
+    pub(crate) left_out: u64,
+    pub(crate) upstream_boundaries: u64,
+    pub(crate) upstream_under: u64,
+    pub(crate) upstream_under_blocks: u64,
+}
+
+/// A block that did not agree with the peer.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Failed {
+    pub(crate) flavour: &'static str,
+    pub(crate) seed: u64,
+    pub(crate) accounting: &'static str,
+    pub(crate) mismatch: String,
+}
+
+/// Correctness and cost of estimates.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct EstimatorReport {
+    pub(crate) what: &'static str,
+    pub(crate) cases: u64,
+    pub(crate) seed: u64,
+    pub(crate) checks: Checks,
+    pub(crate) flavours: [OfFlavour; 3],
+    pub(crate) failures: Vec<Failed>,
+    pub(crate) dirty_keys: usize,
+    pub(crate) rounds: usize,
+    #[serde(flatten)]
+    pub(crate) speed: SpeedReport,
+}
+
+impl fmt::Display for EstimatorReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cases, seed, .. } = self;
+        writeln!(
+            f,
+            "{cases} random blocks of each flavour from seed {seed}, in both accountings\n"
+        )?;
+        self.fmt_flavours(f)?;
+        self.fmt_checks(f)?;
+        for failed in &self.failures {
+            writeln!(
+                f,
+                "  {} block {}, {}: {}",
+                failed.flavour, failed.seed, failed.accounting, failed.mismatch
+            )?;
+        }
+        self.fmt_rows(f)?;
+        self.fmt_block(f)
+    }
+}
+
+impl EstimatorReport {
+    fn fmt_flavours(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<13} {:>7} {:>10} {:>13} {:>13} {:>21}",
+            "", "blocks", "boundaries", "bytes over, %", "nodes over, %", "upstream under in"
+        )?;
+        for of in &self.flavours {
+            writeln!(
+                f,
+                "{:<13} {:>7} {:>10} {:>13.4} {:>13.4} {:>7} of {:>7}",
+                of.flavour,
+                of.blocks,
+                of.boundaries,
+                of.over_bytes_percent,
+                of.over_nodes_percent,
+                of.upstream_under,
+                of.upstream_boundaries,
+            )?;
+        }
+        writeln!(f)
+    }
+
+    fn fmt_checks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let checks = &self.checks;
+        for (blocks, what) in [
+            (checks.under, "under: no estimate below the truth"),
+            (
+                checks.roles_differ,
+                "roles_differ: importers and validator get the author's sizes",
+            ),
+            (
+                checks.compact_differs,
+                "compact_differs: compact proofs and their lengths are the peer's",
+            ),
+            (
+                checks.others_differ,
+                "others_differ: answers, roots and nodes are the peer's",
+            ),
+        ] {
+            let verdict = if blocks == 0 { "ok" } else { "FAILED" };
+            writeln!(f, "{verdict:<7}{what} ({blocks} blocks)")?;
+        }
+        Ok(())
+    }
+
+    fn fmt_rows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\nns of cpu time per dirty key, medians; {} keys a boundary, {} rounds",
+            self.dirty_keys, self.rounds
+        )?;
+        writeln!(
+            f,
+            "{:<10} {:>9} {:>9} {:>9} {:>7} {:>11}",
+            "", "keys", "trie-db", "povmeter", "times", "allocs/key"
+        )?;
+        for row in &self.speed.rows {
+            let peer = row.peer_ns.map(|peer| format!("{peer:.1}"));
+            let times = row.peer_ns.map(|peer| format!("{:.1}", peer / row.ours_ns));
+            let none = || "-".to_owned();
+            writeln!(
+                f,
+                "{:<10} {:>9} {:>9} {:>9.1} {:>7} {:>11.4}",
+                row.case.name(),
+                row.keys,
+                peer.unwrap_or_else(none),
+                row.ours_ns,
+                times.unwrap_or_else(none),
+                row.allocations_per_key,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn fmt_block(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for flat in &self.speed.flatness {
+            write!(
+                f,
+                "\n{} keys: an estimate takes {:.0} ns after the 50th transfer, {:.0} ns after the \
+                 5,000th: {:.2} times as long",
+                flat.keys, flat.after_50_ns, flat.after_5000_ns, flat.ratio
+            )?;
+        }
+        for memory in &self.speed.memory {
+            write!(
+                f,
+                "\n{} keys: {} nodes loaded in the end, {:.0} bytes of arena each",
+                memory.keys, memory.loaded_nodes, memory.arena_bytes_per_node
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_difference_fails_a_check() {
+        let fine = Checks {
+            boundaries: 1,
+            under: 0,
+            over_bytes_percent: 0.1,
+            over_nodes_percent: 1.0,
+            upstream_under: 5,
+            roles_differ: 0,
+            compact_differs: 0,
+            others_differ: 0,
+        };
+        assert!(fine.failed().is_empty());
+        assert_eq!(Checks { under: 1, ..fine }.failed(), ["under"]);
+        let roles_differ = 1;
+        let failed = Checks {
+            roles_differ,
+            ..fine
+        };
+        assert_eq!(failed.failed(), ["roles_differ"]);
+        let failed = Checks {
+            compact_differs: 2,
+            others_differ: 1,
+            ..fine
+        };
+        assert_eq!(failed.failed(), ["compact_differs", "others_differ"]);
+    }
+}

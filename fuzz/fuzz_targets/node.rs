@@ -1,0 +1,5 @@
+//! Fuzzes bytes served as nodes.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| povmeter_workload::fuzzing::fuzz_node(bytes));
