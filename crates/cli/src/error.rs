@@ -37,6 +37,8 @@ pub(crate) enum CliError {
     Proof(#[from] povmeter::ProofError),
     #[error("a validator with sp-state-machine refuses the proof")]
     Validate(#[from] ValidateError),
+    #[error(transparent)]
+    File(#[from] povmeter_workload::FileError),
     #[error("{}: {source}", path.display())]
     ChainSpec {
         path: PathBuf,

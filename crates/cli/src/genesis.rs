@@ -4,7 +4,7 @@ use crate::{error::CliError, options::VersionArg, progress};
 use clap::Args;
 use povmeter::Root;
 use povmeter_store::MemoryStore;
-use povmeter_workload::{commit_state, genesis_hash, ChainSpec};
+use povmeter_workload::{commit_state, genesis_hash, ChainSpec, ChainSpecError};
 use serde::Serialize;
 use sp_core::H256;
 use std::path::PathBuf;
@@ -55,9 +55,13 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<String, CliError> {
     let spec = progress::during("reading the chain specification", || {
         ChainSpec::read(&args.file)
     });
-    let spec = spec.map_err(|source| CliError::ChainSpec {
-        path: args.file.clone(),
-        source,
+    let spec = spec.map_err(|source| match source {
+        // Names the file itself.
+        ChainSpecError::File(error) => error.into(),
+        source => CliError::ChainSpec {
+            path: args.file.clone(),
+            source,
+        },
     })?;
     let root = progress::during("computing the state root", || {
         commit_state(

@@ -139,11 +139,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// When `call` does, and when the parent state can't be read or a replay does not fit: the
     /// interface between runtime and host has no errors, and a made-up value would be worse. The
     /// machine stays failed: [`Self::failure`] says why, and nothing can be sealed.
-    pub fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, MachineError>
-    where
-        S: 'static,
-        A: 'static,
-    {
+    pub fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, MachineError> {
         self.enter_runtime()?;
         let result = {
             let mut ext = Ext::new(self);

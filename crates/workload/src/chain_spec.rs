@@ -82,6 +82,11 @@ impl ChainSpec {
     /// # Errors
     /// It describes none.
     pub fn from_json(json: &[u8]) -> Result<Self, ChainSpecError> {
+        // serde would take the items of a list for the fields of an object.
+        if json.trim_ascii_start().first() == Some(&b'[') {
+            let list = <serde_json::Error as serde::de::Error>::custom("a JSON list");
+            return Err(ChainSpecError::Shape(list));
+        }
         let file: SpecFile = serde_json::from_slice(json).map_err(|error| {
             if error.is_data() {
                 ChainSpecError::Shape(error)
@@ -302,6 +307,12 @@ mod tests {
             top.insert(key, trie_root(entries).as_bytes().to_vec());
         }
         trie_root(&top)
+    }
+
+    #[test]
+    fn a_list_is_no_chain_spec() {
+        let error = ChainSpec::from_json(b" [null,null,null,{\"0x01\":\"0x02\"},{}]").unwrap_err();
+        assert!(matches!(error, ChainSpecError::Shape(_)), "{error}");
     }
 
     #[test]
