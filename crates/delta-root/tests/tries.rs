@@ -204,6 +204,34 @@ fn reads_answer_as_a_map_does() {
     }
 }
 
+/// trie-db 0.32 takes the value of a branch for that of the absent key which ends where the branch's
+/// partial key begins, or panics. Here the removal changes nothing.
+#[test]
+fn removing_an_absent_key_changes_nothing() {
+    let keys: [&[u8]; 4] = [&[0x10, 0x01], &[0x10, 0x01, 0x22], &[0x10, 0x01, 0x33], &[0x1f]];
+    let entries: Entries = keys.iter().map(|key| (key.to_vec(), vec![7; 40])).collect();
+    let absent = vec![0x10];
+    let mut nodes = Nodes::default();
+    let before = update(&nodes, Root::EMPTY, &all(&entries), StateVersion::V0);
+    nodes.commit(&before);
+    let changes = BTreeMap::from([(absent.clone(), None)]);
+    let after = update(&nodes, before.root, &changes, StateVersion::V0);
+    assert_eq!((after.root, after.nodes.len()), (before.root, 0));
+
+    let by_trie_db = std::panic::catch_unwind(|| {
+        let mut db = MemoryDB::<Blake2b256, HashKey<_>, Vec<u8>>::default();
+        let mut root = NodeHash::default();
+        let mut trie = TrieDBMutBuilder::<LayoutV0>::new(&mut db, &mut root).build();
+        for (key, value) in &entries {
+            trie.insert(key, value).unwrap();
+        }
+        trie.remove(&absent).unwrap();
+        *trie.root()
+    });
+    let kept = matches!(by_trie_db, Ok(root) if root == before.root.node_hash());
+    assert!(!kept, "trie-db got it right: the difference can go");
+}
+
 #[derive(Default)]
 struct Touched(BTreeSet<usize>);
 
