@@ -208,7 +208,12 @@ fn reads_answer_as_a_map_does() {
 /// partial key begins, or panics. Here the removal changes nothing.
 #[test]
 fn removing_an_absent_key_changes_nothing() {
-    let keys: [&[u8]; 4] = [&[0x10, 0x01], &[0x10, 0x01, 0x22], &[0x10, 0x01, 0x33], &[0x1f]];
+    let keys: [&[u8]; 4] = [
+        &[0x10, 0x01],
+        &[0x10, 0x01, 0x22],
+        &[0x10, 0x01, 0x33],
+        &[0x1f],
+    ];
     let entries: Entries = keys.iter().map(|key| (key.to_vec(), vec![7; 40])).collect();
     let absent = vec![0x10];
     let mut nodes = Nodes::default();
