@@ -2,11 +2,9 @@
 
 use crate::block::{store, trie};
 use alloc::vec::Vec;
-use povmeter_delta_root::{
-    child_root_key, Fate, LoadError, NodeSource, Observer, ShadowState, TrieHandle, TrieId,
-};
-use povmeter_overlay::{Fate as DirtyFate, Overlay};
-use povmeter_pov_estimate::Estimator;
+use povmeter_delta_root::{Fate, LoadError, NodeSource, Observer, ShadowState, TrieHandle};
+use povmeter_overlay::{Fate as DirtyFate, Overlay, StoreId};
+use povmeter_pov_estimate::{ChangedKey, Estimator};
 
 fn fate(dirty: DirtyFate) -> Fate {
     match dirty {
@@ -36,50 +34,44 @@ pub(crate) fn look_at_dirty<S: NodeSource>(
     estimator: &mut Estimator,
     observer: &mut impl Observer,
 ) -> Result<(), LoadError> {
-    let mut dirty_children: Vec<(Vec<u8>, TrieHandle)> = Vec::new();
+    let mut boundary = estimator.boundary(overlay.dirty().len());
+    let mut dirty_children: Vec<TrieHandle> = Vec::new();
+    let mut opened = (StoreId::Top, TrieHandle::TOP);
     for dirty in overlay.dirty() {
-        let handle = match trie(dirty.store) {
-            TrieId::Top => TrieHandle::TOP,
-            child @ TrieId::Child(key) => {
-                // A key that is no longer changed needs nothing, not even the way to its trie,
-                // which is open since the key was handed in before.
-                let handle = match dirty.fate {
-                    DirtyFate::Untouched => state.open(child, &mut ())?,
-                    _ => state.open(child, observer)?,
-                };
-                if dirty_children
-                    .last()
-                    .is_none_or(|(_, last)| *last != handle)
-                {
-                    dirty_children.push((key.to_vec(), handle));
-                }
-                handle
+        let trie = match trie(dirty.store) {
+            _ if dirty.store == opened.0 => opened.1,
+            // A key that is no longer changed needs nothing, not even the way to its trie, which
+            // is open since the key was handed in before.
+            child if dirty.fate == DirtyFate::Untouched => state.open(child, &mut ())?,
+            child => {
+                opened = (dirty.store, state.open(child, observer)?);
+                opened.1
             }
         };
-        estimator.mark_key(state, handle, dirty.key, fate(dirty.fate), observer)?;
+        if trie != TrieHandle::TOP && dirty_children.last() != Some(&trie) {
+            dirty_children.push(trie);
+        }
+        let changed = ChangedKey {
+            trie,
+            index: dirty.index,
+            key: dirty.key,
+            fate: fate(dirty.fate),
+        };
+        boundary.mark_key(state, changed, observer)?;
     }
-    count_child_roots(overlay, state, estimator, &dirty_children, observer)?;
-    estimator.settle(state, observer)
-}
-
-/// The roots of changed children are keys of the top trie: written, or deleted with the last entry.
-fn count_child_roots<S: NodeSource>(
-    overlay: &Overlay,
-    state: &mut ShadowState<S>,
-    estimator: &mut Estimator,
-    dirty_children: &[(Vec<u8>, TrieHandle)],
-    observer: &mut impl Observer,
-) -> Result<(), LoadError> {
-    for (key, handle) in dirty_children {
-        let child = TrieId::Child(key);
-        let fate = if !overlay.is_touched(store(child)) {
+    // The roots of changed children are keys of the top trie: written, or deleted with the last
+    // entry.
+    for child in dirty_children {
+        let store = store(state.trie_id(child));
+        let (touched, has_values) = (overlay.is_touched(store), overlay.has_values(store));
+        let fate = if !touched {
             Fate::Untouched
-        } else if state.is_bare(*handle) && !overlay.has_values(store(child)) {
+        } else if !has_values && boundary.is_bare(state, child, observer)? {
             Fate::Deleted
         } else {
             Fate::Written
         };
-        estimator.mark_key(state, TrieHandle::TOP, &child_root_key(key), fate, observer)?;
+        boundary.mark_root_of(state, child, fate, observer)?;
     }
-    Ok(())
+    boundary.settle(state, observer)
 }

@@ -26,6 +26,12 @@ pub(crate) const NULL_NODE: &[u8] = &[0];
 /// A node's count of partial nibbles is bounded, so that a hostile header can't make a reader loop.
 const MAX_PARTIAL_NIBBLES: usize = 1 << 20;
 
+/// Offsets into a node take 31 bits.
+const MAX_NODE_BYTES: usize = (1 << 31) - 1;
+
+/// The length of a hash as a SCALE compact integer.
+const HASH_LENGTH_BYTE: u8 = 32 << 2;
+
 /// What kept bytes from being a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -76,6 +82,12 @@ pub enum DecodeError {
         /// Bytes of its place.
         found: usize,
     },
+    /// More bytes than any state node has.
+    #[error("node of {found} bytes: expected {MAX_NODE_BYTES} at most")]
+    TooLong {
+        /// Bytes of the node.
+        found: usize,
+    },
     /// A null node where a trie node must be.
     #[error("null node below the root")]
     NullBelowRoot,
@@ -107,6 +119,9 @@ pub(crate) enum DecodedNode {
 /// # Errors
 /// What is wrong with the bytes. Costs at most a few steps per child and none per byte of value.
 pub(crate) fn decode(data: &[u8]) -> Result<DecodedNode, DecodeError> {
+    if data.len() > MAX_NODE_BYTES {
+        return Err(DecodeError::TooLong { found: data.len() });
+    }
     let mut input = Input { data, at: 0 };
     let first = input.byte()?;
     if first == NULL_NODE[0] {
@@ -276,20 +291,23 @@ impl Input<'_> {
 
     fn children(&mut self, bitmap: u16) -> Result<[u32; 16], DecodeError> {
         let mut children = [0; 16];
-        for (index, child) in children.iter_mut().enumerate() {
-            if bitmap & (1 << index) == 0 {
-                continue;
-            }
-            let length = self.compact()?;
+        let mut left = bitmap;
+        while left != 0 {
+            let length = match self.data.get(self.at) {
+                // As a rule, a hash.
+                Some(&HASH_LENGTH_BYTE) => {
+                    self.at += 1;
+                    HASH_LENGTH
+                }
+                _ => self.compact()?,
+            };
             if length > HASH_LENGTH {
                 return Err(DecodeError::ChildTooLong { found: length });
             }
             let range = self.take(length)?;
-            // A node of 4 GiB can't be a state node; its offsets would not fit.
-            *child = u32::try_from(range.start).map_err(|_| DecodeError::Truncated {
-                expected: range.start,
-                found: 0,
-            })?;
+            // The node is short enough, as `decode` saw to.
+            children[left.trailing_zeros() as usize] = u32::try_from(range.start).unwrap_or(0);
+            left &= left - 1;
         }
         Ok(children)
     }

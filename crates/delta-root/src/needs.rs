@@ -13,7 +13,10 @@
 //! has at most one child left in the end, and if it has none, that child was on the way to a
 //! changed key.
 
-use crate::{LoadError, NodeSource, Observer, ShadowNode, ShadowState, TrieHandle};
+use crate::{
+    nibbles::Ways, state::TOGETHER, LoadError, NodeSource, Observer, ShadowNode, ShadowState,
+    TrieHandle,
+};
 use alloc::vec::Vec;
 
 /// What the changes do to an entry.
@@ -34,6 +37,8 @@ pub struct RootNeeds {
     /// that tries again misses nothing.
     unsettled: Vec<(TrieHandle, ShadowNode)>,
     touched: Vec<ShadowNode>,
+    /// Memory for the ways to nodes that are loaded together.
+    ways: Ways,
     /// Entries whose state changed since [`RootNeeds::start_trial`], while there is one.
     flipped: Option<Vec<(TrieHandle, ShadowNode)>>,
 }
@@ -78,9 +83,18 @@ impl RootNeeds {
         state: &mut ShadowState<S>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
-        while let Some(&(handle, node)) = self.unsettled.last() {
-            state.settle(handle, node, observer)?;
-            self.unsettled.pop();
+        while !self.unsettled.is_empty() {
+            let from = self.unsettled.len().saturating_sub(TOGETHER);
+            let together = &self.unsettled[from..];
+            let loaded = match together.len() {
+                1 => [None; TOGETHER],
+                _ => state.load_lone_children(together, &mut self.ways)?,
+            };
+            for (index, loaded) in (from..self.unsettled.len()).zip(loaded).rev() {
+                let (handle, node) = self.unsettled[index];
+                state.settle(handle, node, loaded, observer)?;
+                self.unsettled.truncate(index);
+            }
         }
         Ok(())
     }

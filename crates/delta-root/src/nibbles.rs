@@ -6,11 +6,13 @@
 use core::cmp::Ordering;
 
 /// Nibbles in a key of `bytes` bytes.
+#[inline]
 pub(crate) fn count(key: &[u8]) -> usize {
     key.len() * 2
 }
 
 /// Nibble `index` of `key`; the caller has checked that it is there.
+#[inline]
 pub(crate) fn at(key: &[u8], index: usize) -> u8 {
     let byte = key[index / 2];
     if index.is_multiple_of(2) {
@@ -20,8 +22,21 @@ pub(crate) fn at(key: &[u8], index: usize) -> u8 {
     }
 }
 
+/// How many nibbles `a` and `b` begin with alike.
+pub(crate) fn alike(a: &[u8], b: &[u8]) -> usize {
+    let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    let words = a_words.iter().zip(b_words);
+    let start = 8 * words.take_while(|(a, b)| a == b).count();
+    let rest = a[start..].iter().zip(&b[start..]);
+    let bytes = start + rest.take_while(|(a, b)| a == b).count();
+    match (a.get(bytes), b.get(bytes)) {
+        (Some(a), Some(b)) => 2 * bytes + usize::from(a >> 4 == b >> 4),
+        _ => 2 * bytes,
+    }
+}
+
 /// A partial key as a node stores it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Partial<'a> {
     bytes: &'a [u8],
     count: usize,
@@ -29,21 +44,25 @@ pub(crate) struct Partial<'a> {
 
 impl<'a> Partial<'a> {
     /// The partial key of `count` nibbles in `bytes`, which are as many bytes as it needs.
+    #[inline]
     pub(crate) fn new(bytes: &'a [u8], count: usize) -> Self {
         debug_assert_eq!(bytes.len(), count.div_ceil(2));
         Self { bytes, count }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
     /// Nibble `index`, which is below [`Self::len`].
+    #[inline]
     pub(crate) fn at(&self, index: usize) -> u8 {
         at(self.bytes, index + self.count % 2)
     }
 
     /// Whether `key` goes on with this partial key at nibble `depth`.
+    #[inline]
     pub(crate) fn is_prefix_at(&self, key: &[u8], depth: usize) -> bool {
         if depth + self.count > count(key) {
             return false;
@@ -89,6 +108,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.nibbles.len()
     }
@@ -106,16 +126,88 @@ impl Path {
         self.nibbles.truncate(length);
     }
 
-    /// One byte for each nibble: compares as the paths do in a walk through the trie.
-    pub(crate) fn into_nibbles(self) -> alloc::vec::Vec<u8> {
-        self.nibbles
-    }
-
     /// The path as a key: whole bytes, and a last nibble in a high half if one is left over.
     pub(crate) fn to_key(&self) -> (alloc::vec::Vec<u8>, Option<u8>) {
         let pairs = self.nibbles.chunks_exact(2);
         let odd = pairs.remainder().first().map(|nibble| nibble << 4);
         (pairs.map(|pair| pair[0] << 4 | pair[1]).collect(), odd)
+    }
+}
+
+/// A path put together from its end, in memory that is used again.
+#[derive(Debug, Default)]
+pub(crate) struct BackwardPath {
+    nibbles: alloc::vec::Vec<u8>,
+}
+
+impl BackwardPath {
+    pub(crate) fn clear(&mut self) {
+        self.nibbles.clear();
+    }
+
+    /// Puts `nibble` before what there is.
+    pub(crate) fn push(&mut self, nibble: u8) {
+        self.nibbles.push(nibble);
+    }
+
+    /// Puts `partial` before what there is.
+    pub(crate) fn push_partial(&mut self, partial: Partial<'_>) {
+        let backwards = (0..partial.len()).rev();
+        self.nibbles
+            .extend(backwards.map(|index| partial.at(index)));
+    }
+
+    /// The nibbles in the order of the path, one byte for each: compares as the paths do in a walk
+    /// through the trie.
+    pub(crate) fn into_nibbles(mut self) -> alloc::vec::Vec<u8> {
+        self.nibbles.reverse();
+        self.nibbles
+    }
+}
+
+/// Paths as node prefixes, in memory that is used again.
+#[derive(Debug, Default)]
+pub(crate) struct Ways {
+    next: BackwardPath,
+    bytes: alloc::vec::Vec<u8>,
+}
+
+/// One of [`Ways`].
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    bytes: core::ops::Range<usize>,
+    odd: Option<u8>,
+}
+
+impl Ways {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Where the next path is put together.
+    pub(crate) fn next(&mut self) -> &mut BackwardPath {
+        self.next.clear();
+        &mut self.next
+    }
+
+    /// Keeps the path that was put together.
+    pub(crate) fn keep(&mut self) -> Way {
+        let start = self.bytes.len();
+        let mut forwards = self.next.nibbles.iter().rev();
+        loop {
+            match (forwards.next(), forwards.next()) {
+                (Some(high), Some(low)) => self.bytes.push(high << 4 | low),
+                (odd, _) => {
+                    let odd = odd.map(|nibble| nibble << 4);
+                    let bytes = start..self.bytes.len();
+                    return Way { bytes, odd };
+                }
+            }
+        }
+    }
+
+    pub(crate) fn prefix(&self, way: &Way) -> (&[u8], Option<u8>) {
+        (&self.bytes[way.bytes.clone()], way.odd)
     }
 }
 
@@ -161,6 +253,20 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_alike_to_the_nibble() {
+        let key: Vec<u8> = (0..20).collect();
+        assert_eq!(alike(&key, &key), 40);
+        assert_eq!(alike(&key, &key[..7]), 14);
+        assert_eq!(alike(&[], &key), 0);
+        for nibble in 0..40 {
+            let mut other = key.clone();
+            other[nibble / 2] ^= if nibble % 2 == 0 { 0x80 } else { 0x08 };
+            assert_eq!(alike(&key, &other), nibble);
+            assert_eq!(alike(&other, &key), nibble);
+        }
+    }
+
+    #[test]
     fn path_turns_into_a_prefix() {
         let mut path = Path::default();
         path.push(0xa);
@@ -169,5 +275,27 @@ mod tests {
         assert_eq!(path.to_key(), ([0xa1, 0x23].to_vec(), None));
         path.truncate(3);
         assert_eq!(path.to_key(), ([0xa1].to_vec(), Some(0x20)));
+    }
+
+    #[test]
+    fn paths_from_the_end_are_those_from_the_beginning() {
+        let long = partial_of(&[1, 2, 3, 4, 5]);
+        for (first, second) in [(0, 0), (1, 0), (2, 3), (5, 4), (5, 5)] {
+            let (mut forwards, mut ways) = (Path::default(), Ways::default());
+            ways.next().push(9);
+            ways.keep();
+            let backwards = ways.next();
+            let partial = |count: usize| Partial::new(&long[..count.div_ceil(2)], count);
+            forwards.push_partial(partial(first));
+            forwards.push(7);
+            forwards.push_partial(partial(second));
+            backwards.push_partial(partial(second));
+            backwards.push(7);
+            backwards.push_partial(partial(first));
+            let (bytes, odd) = forwards.to_key();
+            let way = ways.keep();
+            assert_eq!(ways.prefix(&way), (&bytes[..], odd));
+            assert_eq!(ways.next.into_nibbles(), forwards.nibbles);
+        }
     }
 }

@@ -7,8 +7,8 @@ use crate::{
     batch::{self, NotLoaded, Writes},
     child_root_key,
     table::KeyPath,
-    Fate, LoadError, NodeHash, NodeSource, Observer, Root, RootNeeds, RootUpdate, ShadowState,
-    StateVersion, TrieHandle, TrieId,
+    Fate, LoadError, NodeHash, NodeSource, Observer, Root, RootNeeds, RootUpdate, Search,
+    ShadowState, StateVersion, TrieHandle, TrieId,
 };
 use alloc::vec::Vec;
 
@@ -59,14 +59,9 @@ pub fn state_update<S: NodeSource>(
         mark_all(state, handle, entries, &mut needs, observer)?;
         let kept = !state.is_bare(handle) || entries.iter().any(|(_, value)| value.is_some());
         let fate = if kept { Fate::Written } else { Fate::Deleted };
-        mark_one(
-            state,
-            TrieHandle::TOP,
-            &child_root_key(storage_key),
-            fate,
-            &mut needs,
-            observer,
-        )?;
+        if let Some(at) = state.find_root_of(handle, observer)? {
+            needs.mark(state, TrieHandle::TOP, at, fate);
+        }
     }
     mark_all(state, TrieHandle::TOP, &changes.top, &mut needs, observer)?;
     needs.settle(state, observer)?;
@@ -80,27 +75,32 @@ fn mark_all<S: NodeSource>(
     needs: &mut RootNeeds,
     observer: &mut impl Observer,
 ) -> Result<(), LoadError> {
+    let mut search = Search::default();
     for (key, value) in entries {
         let fate = if value.is_some() {
             Fate::Written
         } else {
             Fate::Deleted
         };
-        mark_one(state, handle, key, fate, needs, observer)?;
+        search.push(state, handle, key, fate)?;
+        if search.is_full() {
+            mark_found(state, handle, &mut search, needs, observer)?;
+        }
     }
-    Ok(())
+    mark_found(state, handle, &mut search, needs, observer)
 }
 
-fn mark_one<S: NodeSource>(
+fn mark_found<S: NodeSource>(
     state: &mut ShadowState<S>,
     handle: TrieHandle,
-    key: &[u8],
-    fate: Fate,
+    search: &mut Search<'_, Fate>,
     needs: &mut RootNeeds,
     observer: &mut impl Observer,
 ) -> Result<(), LoadError> {
-    if let Some(at) = state.find(handle, key, observer)? {
-        needs.mark(state, handle, at, fate);
+    while let Some((fate, entry)) = search.next_found(state, observer)? {
+        if let Some(at) = entry {
+            needs.mark(state, handle, at, fate);
+        }
     }
     Ok(())
 }

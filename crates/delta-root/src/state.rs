@@ -2,13 +2,20 @@
 
 use crate::{
     decode::NULL_NODE,
-    shadow::{Bound, Loader, Observer, ShadowNode, ShadowTrie, ValuePlace},
-    LoadError, NodeHash, NodeId, NodeSource, NodeTable, Root,
+    nibbles::{BackwardPath, Ways},
+    shadow::{
+        Awaited, Bound, Loader, Observer, Progress, ShadowNode, ShadowTrie, ValuePlace, Walk,
+    },
+    LoadError, NodeHash, NodeId, NodeRequest, NodeSource, NodeTable, Root,
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 
 /// What the top trie's keys for roots of child tries begin with; the child's storage key follows.
 pub const CHILD_ROOT_PREFIX: &[u8] = b":child_storage:default:";
+
+/// Nodes loaded together: enough for a processor to wait for all at once, and few enough for what
+/// is touched to stay near.
+pub(crate) const TOGETHER: usize = 32;
 
 /// Names a trie of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -155,7 +162,9 @@ impl<S> ShadowState<S> {
     /// # Panics
     /// If the handle or the node is another state's.
     pub fn path_of(&self, handle: TrieHandle, at: ShadowNode) -> Vec<u8> {
-        self.trie(handle).path_to(at, &self.table).into_nibbles()
+        let mut way = BackwardPath::default();
+        self.trie(handle).add_way_to(at, &self.table, &mut way);
+        way.into_nibbles()
     }
 
     pub(crate) fn trie(&self, handle: TrieHandle) -> &ShadowTrie {
@@ -353,10 +362,7 @@ impl<S: NodeSource> ShadowState<S> {
         if let Some(&handle) = self.child_handles.get(storage_key) {
             // The way to the child's root is a part of every use of the child: a rollback may have
             // taken back the use that loaded it.
-            let root_key = core::mem::take(&mut self.children[handle.index() - 1].root_key);
-            let walked = self.value_in(TrieHandle::TOP, &root_key, observer);
-            self.children[handle.index() - 1].root_key = root_key;
-            return walked.map(|_| handle);
+            return self.find_root_of(handle, observer).map(|_| handle);
         }
         let root_key = child_root_key(storage_key);
         let place = self.value_in(TrieHandle::TOP, &root_key, observer)?;
@@ -381,6 +387,28 @@ impl<S: NodeSource> ShadowState<S> {
         let handle = TrieHandle(u32::try_from(self.children.len()).unwrap_or(u32::MAX));
         self.child_handles.insert(storage_key.to_vec(), handle);
         Ok(handle)
+    }
+
+    /// The node that holds the parent's entry at the key of child trie `handle` in the top trie,
+    /// `None` if there is none, or for the top trie; the way is observed.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    ///
+    /// # Panics
+    /// If `handle` is of another state, which has more tries open.
+    pub fn find_root_of(
+        &mut self,
+        handle: TrieHandle,
+        observer: &mut impl Observer,
+    ) -> Result<Option<ShadowNode>, LoadError> {
+        let Some(index) = handle.index().checked_sub(1) else {
+            return Ok(None);
+        };
+        let root_key = core::mem::take(&mut self.children[index].root_key);
+        let found = self.find(TrieHandle::TOP, &root_key, observer);
+        self.children[index].root_key = root_key;
+        found
     }
 
     fn open_existing(
@@ -412,6 +440,61 @@ impl<S: NodeSource> ShadowState<S> {
     ) -> Result<Option<ShadowNode>, LoadError> {
         let (trie, mut loader) = self.parts(handle);
         trie.find(key, &mut loader, observer)
+    }
+
+    /// A walk that begins at the root.
+    pub(crate) fn begin_walk(&mut self, handle: TrieHandle) -> Result<Walk, LoadError> {
+        let (trie, mut loader) = self.parts(handle);
+        trie.begin(&mut loader)
+    }
+
+    /// Takes a walk to `key` past one node.
+    #[inline]
+    pub(crate) fn step(
+        &self,
+        handle: TrieHandle,
+        key: &[u8],
+        walk: Walk,
+        observer: &mut impl Observer,
+    ) -> Progress {
+        self.trie(handle).step(key, walk, &self.table, observer)
+    }
+
+    /// Goes on from where a walk to `key` stopped, with the node that it waits for if that was loaded
+    /// for it.
+    pub(crate) fn resume(
+        &mut self,
+        handle: TrieHandle,
+        key: &[u8],
+        walk: Walk,
+        loaded: Option<NodeId>,
+    ) -> Result<Walk, LoadError> {
+        let (trie, mut loader) = self.parts(handle);
+        trie.resume(key, walk, loaded, &mut loader)
+    }
+
+    /// What a walk to `key` waits for.
+    pub(crate) fn awaited<'k>(&self, handle: TrieHandle, key: &'k [u8], walk: Walk) -> Awaited<'k> {
+        self.trie(handle).awaited(key, walk, &self.table)
+    }
+
+    /// Loads nodes, and tells `loaded` of each by its place in `requests`.
+    ///
+    /// # Errors
+    /// The first that there is; the other nodes are loaded.
+    pub(crate) fn load_nodes(
+        &mut self,
+        requests: &[NodeRequest<'_>],
+        mut loaded: impl FnMut(usize, NodeId),
+    ) -> Result<(), LoadError> {
+        let mut first = Ok(());
+        self.table
+            .load_all(requests, &self.source, |index, node| match node {
+                Ok(node) => loaded(index, node),
+                Err(error) if first.is_ok() => first = Err(error),
+                Err(_) => {}
+            });
+        first
     }
 
     pub(crate) fn load_root(&mut self, handle: TrieHandle) -> Result<(), LoadError> {
@@ -460,16 +543,53 @@ impl<S: NodeSource> ShadowState<S> {
         trie.root() == Root::EMPTY || trie.is_emptied()
     }
 
-    /// Loads what a root computation would merge around `at`, after all changes are marked.
+    /// Loads, together, nodes that [`Self::settle`] needs for these, and says which they are.
+    pub(crate) fn load_lone_children(
+        &mut self,
+        unsettled: &[(TrieHandle, ShadowNode)],
+        ways: &mut Ways,
+    ) -> Result<[Option<NodeId>; TOGETHER], LoadError> {
+        let mut awaited = [const { None }; TOGETHER];
+        ways.clear();
+        for (&(handle, at), awaited) in unsettled.iter().zip(&mut awaited) {
+            let trie = self.trie(handle);
+            let hash = trie.awaited_lone_child(at, &self.table, ways.next());
+            *awaited = hash.map(|hash| (hash, ways.keep()));
+        }
+        let mut loaded = [None; TOGETHER];
+        let mut requests = [NodeRequest::default(); TOGETHER];
+        let mut asking = [0; TOGETHER];
+        let mut count = 0;
+        for (index, awaited) in awaited.iter().enumerate() {
+            let Some((hash, way)) = awaited else {
+                continue;
+            };
+            loaded[index] = self.table.find(hash);
+            if loaded[index].is_none() {
+                let (hash, prefix) = (*hash, ways.prefix(way));
+                requests[count] = NodeRequest { hash, prefix };
+                asking[count] = index;
+                count += 1;
+            }
+        }
+        self.load_nodes(&requests[..count], |at, node| {
+            loaded[asking[at]] = Some(node);
+        })?;
+        Ok(loaded)
+    }
+
+    /// Loads what a root computation would merge around `at`, after all changes are marked; `loaded`
+    /// is what [`Self::load_lone_children`] said.
     pub(crate) fn settle(
         &mut self,
         handle: TrieHandle,
         at: ShadowNode,
+        loaded: Option<NodeId>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
         let (trie, mut loader) = self.parts(handle);
         match trie.live_at_or_above(at) {
-            Some(branch) => trie.load_lone_child(branch, &mut loader, observer),
+            Some(branch) => trie.load_lone_child(branch, loaded, &mut loader, observer),
             None => {
                 observer.touched(self.null_node(), NULL_NODE.len());
                 Ok(())

@@ -1,11 +1,14 @@
 //! The nodes a block has loaded, each once, by hash.
 
-use crate::{DecodeError, NodeHash, NodePrefix, NodeSource, SourceError};
+use crate::{
+    source::Answer, DecodeError, NodeAnswers, NodeHash, NodePrefix, NodeRequest, NodeSource,
+    SourceError,
+};
 use alloc::{string::String, vec::Vec};
 use bytes::Bytes;
 use core::{fmt, fmt::Write, hash::BuildHasher};
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
+use hashbrown::{hash_table::Entry, HashTable};
 
 /// A node or value loaded in this block, dense from zero in the order of first loading.
 ///
@@ -109,6 +112,23 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    fn missing(request: &NodeRequest<'_>) -> Self {
+        Self::Missing {
+            hash: request.hash,
+            path: KeyPath::new(request.prefix),
+        }
+    }
+
+    fn failed(request: &NodeRequest<'_>, error: SourceError) -> Self {
+        Self::Source {
+            hash: request.hash,
+            path: KeyPath::new(request.prefix),
+            error,
+        }
+    }
+}
+
 struct Hex<'a>(&'a [u8]);
 
 impl fmt::Display for Hex<'_> {
@@ -130,6 +150,7 @@ pub struct NodeTable {
     // Keyed per process: the hashes are Blake2b of what users write, and so can be ground.
     by_hash: HashTable<u32>,
     hasher: RandomState,
+    answers: NodeAnswers,
 }
 
 impl NodeTable {
@@ -153,6 +174,7 @@ impl NodeTable {
     ///
     /// # Panics
     /// If `id` comes from another table.
+    #[inline]
     pub fn bytes(&self, id: NodeId) -> &Bytes {
         &self.nodes[id.index()].bytes
     }
@@ -166,6 +188,7 @@ impl NodeTable {
     }
 
     /// The id of what is loaded under `hash`.
+    #[inline]
     pub fn find(&self, hash: &NodeHash) -> Option<NodeId> {
         self.by_hash
             .find(self.hasher.hash_one(hash), |&index| {
@@ -174,40 +197,67 @@ impl NodeTable {
             .map(|&index| NodeId(index))
     }
 
-    /// The id under which `hash` is loaded, from `source` unless it was before.
+    /// The id under which the node is loaded, from `source` unless it was before.
     pub(crate) fn load(
         &mut self,
-        hash: &NodeHash,
-        prefix: NodePrefix<'_>,
+        request: NodeRequest<'_>,
         source: &impl NodeSource,
     ) -> Result<NodeId, LoadError> {
-        if let Some(id) = self.find(hash) {
+        if let Some(id) = self.find(&request.hash) {
             return Ok(id);
         }
-        match source.node(hash, prefix) {
-            Ok(Some(bytes)) => Ok(self.insert(*hash, bytes)),
-            Ok(None) => Err(LoadError::Missing {
-                hash: *hash,
-                path: KeyPath::new(prefix),
-            }),
-            Err(error) => Err(LoadError::Source {
-                hash: *hash,
-                path: KeyPath::new(prefix),
-                error,
-            }),
-        }
+        let mut loaded = None;
+        self.load_all(&[request], source, |_, result| loaded = Some(result));
+        loaded.unwrap_or_else(|| Err(LoadError::missing(&request)))
     }
 
-    /// Adds a node known not to be there.
+    /// Loads the nodes from `source`, and tells `loaded` of each of them by its place in `requests`.
+    /// A node asked for twice, or loaded before, is kept once.
+    pub(crate) fn load_all(
+        &mut self,
+        requests: &[NodeRequest<'_>],
+        source: &impl NodeSource,
+        mut loaded: impl FnMut(usize, Result<NodeId, LoadError>),
+    ) {
+        let mut answers = core::mem::take(&mut self.answers);
+        answers.reserve(requests.len());
+        source.nodes(requests, &mut answers);
+        let (copies, all) = answers.take();
+        let mut all = all.fuse();
+        for (index, request) in requests.iter().enumerate() {
+            let found = match all.next() {
+                Some(Answer::Copied(range)) => Ok(copies.slice(range)),
+                Some(Answer::Shared(bytes)) => Ok(bytes),
+                Some(Answer::Missing) | None => Err(LoadError::missing(request)),
+                Some(Answer::Failed(error)) => Err(LoadError::failed(request, error)),
+            };
+            loaded(index, found.map(|bytes| self.insert(request.hash, bytes)));
+        }
+        drop(all);
+        self.answers = answers;
+    }
+
+    /// The id of a node, which is added if it was not there before.
     pub(crate) fn insert(&mut self, hash: NodeHash, bytes: Bytes) -> NodeId {
+        let Self {
+            nodes,
+            by_hash,
+            hasher,
+            ..
+        } = self;
+        let place = by_hash.entry(
+            hasher.hash_one(hash),
+            |&index| nodes[index as usize].hash == hash,
+            |&index| hasher.hash_one(nodes[index as usize].hash),
+        );
+        let place = match place {
+            Entry::Occupied(known) => return NodeId(*known.get()),
+            Entry::Vacant(place) => place,
+        };
         // Four billion nodes do not fit into memory; the index type is a matter of size only.
-        let index = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        self.nodes.push(Loaded { hash, bytes });
-        let (nodes, hasher) = (&self.nodes, &self.hasher);
-        self.by_hash
-            .insert_unique(hasher.hash_one(hash), index, |&index| {
-                hasher.hash_one(nodes[index as usize].hash)
-            });
+        let index = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        place.insert(index);
+        nodes.push(Loaded { hash, bytes });
         NodeId(index)
     }
 }

@@ -41,6 +41,9 @@ pub struct Dirty<'a> {
     pub store: StoreId<'a>,
     /// The key.
     pub key: &'a [u8],
+    /// A number for the key among those of its store, for tables of the reader's: dense from zero,
+    /// and the key's own as long as the overlay lives.
+    pub index: u32,
     /// What became of it by now.
     pub fate: Fate,
 }

@@ -234,6 +234,8 @@ impl Overlay {
             Dirty {
                 store,
                 key,
+                // Four billion keys do not fit into memory.
+                index: u32::try_from(id.entry).unwrap_or(u32::MAX),
                 fate: slot.fate(),
             }
         })

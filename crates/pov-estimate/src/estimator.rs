@@ -4,62 +4,73 @@
 //! walks through the trie once, and afterwards costs a look-up.
 
 use alloc::vec::Vec;
-use core::hash::BuildHasher;
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
 use povmeter_delta_root::{
-    Fate, LoadError, NodeSource, Observer, RootNeeds, ShadowNode, ShadowState, TrieHandle,
+    Fate, LoadError, NodeSource, Observer, RootNeeds, Search, ShadowNode, ShadowState, TrieHandle,
 };
 
-/// Where a key's entry is in the parent trie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
-    Unknown,
-    Absent,
-    At(ShadowNode),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Key {
-    start: usize,
-    length: usize,
-    entry: Entry,
+/// What is known of a key.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Where the key's entry is in the parent trie, if it has one and the key was ever counted.
+    entry: Option<ShadowNode>,
     /// Whether the way to the key is counted.
     counted: bool,
+    marked: Marked,
 }
 
-/// The keys of one trie that a boundary has seen, by the whole key.
+/// What the shadow trie was told of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Marked {
+    /// Nothing: an entry that is written is as alive as one that is not touched.
+    #[default]
+    Never,
+    /// That it is deleted, after so many rollbacks. Until the next one, all that follows is counted.
+    Deleted(u32),
+    /// That it is alive again.
+    Restored,
+}
+
+impl Known {
+    /// The entry to mark if the key has this fate after so many rollbacks; `None` if there is none,
+    /// or what it would be told is known.
+    #[inline]
+    fn to_mark(&mut self, fate: Fate, rollbacks: u32) -> Option<ShadowNode> {
+        let entry = self.entry?;
+        let marked = match (self.marked, fate) {
+            (Marked::Never, Fate::Written | Fate::Untouched) => return None,
+            (_, Fate::Written | Fate::Untouched) => Marked::Restored,
+            (_, Fate::Deleted) => Marked::Deleted(rollbacks),
+        };
+        // So many rollbacks can't be told apart any more.
+        let same = self.marked == marked && fate == Fate::Deleted && rollbacks != u32::MAX;
+        self.marked = marked;
+        (!same).then_some(entry)
+    }
+}
+
+/// A key of the top trie or of a child: its trie, and its index there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyId {
+    Key(TrieHandle, u32),
+    /// The key of the top trie under which the root of this child trie lies.
+    RootOf(TrieHandle),
+}
+
+impl KeyId {
+    /// The trie that the key is in.
+    fn trie(self) -> TrieHandle {
+        match self {
+            Self::Key(trie, _) => trie,
+            Self::RootOf(_) => TrieHandle::TOP,
+        }
+    }
+}
+
+/// The keys of one trie that a boundary has seen, by index, and the key of the trie's own root.
 #[derive(Debug, Default)]
 struct Keys {
-    bytes: Vec<u8>,
-    keys: Vec<Key>,
-    index: HashTable<usize>,
-}
-
-impl Keys {
-    fn slot(&mut self, key: &[u8], hasher: &RandomState) -> usize {
-        let hash = hasher.hash_one(key);
-        let (bytes, keys) = (&self.bytes, &self.keys);
-        let of = |slot: usize| {
-            let key: &Key = &keys[slot];
-            &bytes[key.start..key.start + key.length]
-        };
-        if let Some(&slot) = self.index.find(hash, |&slot| of(slot) == key) {
-            return slot;
-        }
-        let slot = keys.len();
-        self.index
-            .insert_unique(hash, slot, |&slot| hasher.hash_one(of(slot)));
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(key);
-        self.keys.push(Key {
-            start,
-            length: key.len(),
-            entry: Entry::Unknown,
-            counted: false,
-        });
-        slot
-    }
+    known: Vec<Known>,
+    root: Known,
 }
 
 /// Finds what the root computation will need for the keys handed to it, each needed node once.
@@ -67,59 +78,102 @@ impl Keys {
 pub struct Estimator {
     tries: Vec<Keys>,
     needs: RootNeeds,
-    counted: Vec<(TrieHandle, usize)>,
-    hasher: RandomState,
+    counted: Vec<KeyId>,
+    /// How often counts were taken back.
+    rollbacks: u32,
 }
 
 /// A point in an estimator's history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EstimatorMark(usize);
 
+/// A changed key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangedKey<'k> {
+    /// The trie it is in.
+    pub trie: TrieHandle,
+    /// What the caller numbers it with among the keys of its trie: the same whenever the key is
+    /// handed in, dense from zero, since it is an index into a table.
+    pub index: u32,
+    /// The key itself.
+    pub key: &'k [u8],
+    /// What the block's changes do to it now.
+    pub fate: Fate,
+}
+
+/// A boundary in progress; see [`Estimator::boundary`].
+#[must_use = "what the keys need is counted by `settle`"]
+pub struct Boundary<'e, 'k> {
+    estimator: &'e mut Estimator,
+    search: Option<Search<'k, (KeyId, Fate)>>,
+}
+
+/// Keys that are worth the memory it takes to look for them together.
+const MANY_KEYS: usize = 24;
+
 impl Estimator {
-    /// Takes note of what the block's changes do to `key` now, and counts the way to it. Merges are
-    /// looked at by [`Self::settle`], after the last key of a boundary.
-    ///
-    /// # Errors
-    /// [`LoadError`] if a node on the way can't be had; the key can be handed in again.
-    pub fn mark_key<S: NodeSource>(
-        &mut self,
-        state: &mut ShadowState<S>,
-        handle: TrieHandle,
-        key: &[u8],
-        fate: Fate,
-        observer: &mut impl Observer,
-    ) -> Result<(), LoadError> {
-        if self.tries.len() <= handle.index() {
-            self.tries.resize_with(handle.index() + 1, Keys::default);
+    /// Begins a boundary: about so many `keys` are handed in, then [`Boundary::settle`] counts what
+    /// they need. Of many keys the ways are walked together, which is faster.
+    pub fn boundary<'k>(&mut self, keys: usize) -> Boundary<'_, 'k> {
+        Boundary {
+            estimator: self,
+            search: (keys >= MANY_KEYS).then(Search::default),
         }
-        let keys = &mut self.tries[handle.index()];
-        let slot = keys.slot(key, &self.hasher);
-        let known = &mut keys.keys[slot];
-        if fate != Fate::Untouched && !known.counted {
-            known.entry = match state.find(handle, key, observer)? {
-                Some(at) => Entry::At(at),
-                None => Entry::Absent,
-            };
-            known.counted = true;
-            self.counted.push((handle, slot));
-        }
-        // A key that never had another fate than untouched has nothing to undo.
-        if let Entry::At(at) = known.entry {
-            self.needs.mark(state, handle, at, fate);
-        }
-        Ok(())
     }
 
-    /// Counts what the keys marked so far need besides the ways to them.
-    ///
-    /// # Errors
-    /// [`LoadError`] if a node can't be had; a later call goes on where this one stopped.
-    pub fn settle<S: NodeSource>(
+    #[inline]
+    fn known(&mut self, id: KeyId) -> &mut Known {
+        let (trie, index) = match id {
+            KeyId::Key(trie, index) => (trie, Some(index as usize)),
+            KeyId::RootOf(trie) => (trie, None),
+        };
+        if self.tries.len() <= trie.index() {
+            self.tries.resize_with(trie.index() + 1, Keys::default);
+        }
+        let keys = &mut self.tries[trie.index()];
+        let Some(index) = index else {
+            return &mut keys.root;
+        };
+        if keys.known.len() <= index {
+            keys.known.resize(index + 1, Known::default());
+        }
+        &mut keys.known[index]
+    }
+
+    /// Marks a key again whose entry is known; `false` if the way to it has to be counted first.
+    #[inline]
+    fn mark_known<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
-        observer: &mut impl Observer,
-    ) -> Result<(), LoadError> {
-        self.needs.settle(state, observer)
+        id: KeyId,
+        fate: Fate,
+    ) -> bool {
+        let rollbacks = self.rollbacks;
+        let known = self.known(id);
+        if !known.counted && fate != Fate::Untouched {
+            return false;
+        }
+        if let Some(at) = known.to_mark(fate, rollbacks) {
+            self.needs.mark(state, id.trie(), at, fate);
+        }
+        true
+    }
+
+    fn mark_found<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        (id, fate): (KeyId, Fate),
+        entry: Option<ShadowNode>,
+    ) {
+        let rollbacks = self.rollbacks;
+        let known = self.known(id);
+        known.counted = true;
+        known.entry = entry;
+        let marked = known.to_mark(fate, rollbacks);
+        self.counted.push(id);
+        if let Some(at) = marked {
+            self.needs.mark(state, id.trie(), at, fate);
+        }
     }
 
     /// This point of history.
@@ -130,8 +184,11 @@ impl Estimator {
     /// Forgets that the keys counted since `mark` are. What they did to the trie stays noted until
     /// they are handed in again with their fate after the rollback, as the overlay's dirty keys are.
     pub fn roll_back(&mut self, mark: EstimatorMark) {
-        for (handle, slot) in self.counted.drain(mark.0.min(self.counted.len())..) {
-            self.tries[handle.index()].keys[slot].counted = false;
+        self.rollbacks = self.rollbacks.saturating_add(1);
+        while self.counted.len() > mark.0 {
+            if let Some(id) = self.counted.pop() {
+                self.known(id).counted = false;
+            }
         }
     }
 
@@ -144,7 +201,7 @@ impl Estimator {
         state: &mut ShadowState<S>,
         observer: &mut impl Observer,
     ) -> Result<EstimatorMark, LoadError> {
-        self.settle(state, observer)?;
+        self.needs.settle(state, observer)?;
         self.needs.start_trial();
         Ok(self.mark())
     }
@@ -153,5 +210,110 @@ impl Estimator {
     pub fn end_trial<S: NodeSource>(&mut self, state: &mut ShadowState<S>, mark: EstimatorMark) {
         self.needs.end_trial(state);
         self.roll_back(mark);
+    }
+}
+
+impl<'k> Boundary<'_, 'k> {
+    /// Takes note of what the block's changes do to a key now, and counts the way to it.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way to this key, or to one handed in before, can't be had.
+    /// Keys that were not counted have to be handed in again.
+    ///
+    /// # Panics
+    /// If the trie's handle is another state's, which has more tries open.
+    pub fn mark_key<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        changed: ChangedKey<'k>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        let ChangedKey {
+            trie,
+            index,
+            key,
+            fate,
+        } = changed;
+        let tag = (KeyId::Key(trie, index), fate);
+        if self.estimator.mark_known(state, tag.0, fate) {
+            return Ok(());
+        }
+        let Some(search) = &mut self.search else {
+            let entry = state.find(trie, key, observer)?;
+            self.estimator.mark_found(state, tag, entry);
+            return Ok(());
+        };
+        search.push(state, trie, key, tag)?;
+        if search.is_full() {
+            self.find_waiting(state, observer)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the trie of `child` had no entry to begin with, or the keys handed in so far delete
+    /// them all.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way to a key handed in before can't be had.
+    ///
+    /// # Panics
+    /// If the handle is another state's, which has more tries open.
+    pub fn is_bare<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        child: TrieHandle,
+        observer: &mut impl Observer,
+    ) -> Result<bool, LoadError> {
+        self.find_waiting(state, observer)?;
+        Ok(state.is_bare(child))
+    }
+
+    /// As [`Self::mark_key`], for the key of the top trie that holds the root of `child`.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    ///
+    /// # Panics
+    /// If the handle is another state's, which has more tries open.
+    pub fn mark_root_of<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        child: TrieHandle,
+        fate: Fate,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        let id = KeyId::RootOf(child);
+        if !self.estimator.mark_known(state, id, fate) {
+            let entry = state.find_root_of(child, observer)?;
+            self.estimator.mark_found(state, (id, fate), entry);
+        }
+        Ok(())
+    }
+
+    /// Counts what the keys need besides the ways to them: the merges.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node can't be had. Keys that were not counted have to be handed in again;
+    /// what the others need is counted at the next boundary.
+    pub fn settle<S: NodeSource>(
+        mut self,
+        state: &mut ShadowState<S>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        self.find_waiting(state, observer)?;
+        self.estimator.needs.settle(state, observer)
+    }
+
+    fn find_waiting<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        if let Some(search) = &mut self.search {
+            while let Some((tag, entry)) = search.next_found(state, observer)? {
+                self.estimator.mark_found(state, tag, entry);
+            }
+        }
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //! use povmeter_delta_root::{Fate, ShadowState, TrieHandle, TrieId};
 //! # use povmeter_delta_root::{state_update, Changes, Root, StateVersion};
-//! use povmeter_pov_estimate::{Estimator, ProofNodes, Recorder, StorageProof};
+//! use povmeter_pov_estimate::{ChangedKey, Estimator, ProofNodes, Recorder, StorageProof};
 //! # let entries = [b"alice", b"bobby"].map(|key| (&key[..], Some(&[7; 32][..])));
 //! # let changes = Changes { top: entries.to_vec(), children: vec![] };
 //! # let mut empty = ShadowState::new(ProofNodes::default(), Root::EMPTY);
@@ -23,8 +23,10 @@
 //!
 //! // Alice is deleted: the root computation will merge bobby with the branch above, and so reads it.
 //! let observer = &mut recorder.estimating();
-//! estimator.mark_key(&mut state, TrieHandle::TOP, b"alice", Fate::Deleted, observer)?;
-//! estimator.settle(&mut state, observer)?;
+//! let alice = ChangedKey { trie: TrieHandle::TOP, index: 0, key: b"alice", fate: Fate::Deleted };
+//! let mut boundary = estimator.boundary(1);
+//! boundary.mark_key(&mut state, alice, observer)?;
+//! boundary.settle(&mut state, observer)?;
 //! assert_eq!(recorder.size().read_bytes, read.read_bytes);
 //! assert!(recorder.size().root_bytes > 32);
 //!
@@ -40,6 +42,7 @@
 //! | [`Recorder`], [`RecorderMark`] | the nodes counted, and a point to take counts back to |
 //! | [`Reading`], [`Estimating`] | observers that count: for reads, and for the root |
 //! | [`Estimator`], [`EstimatorMark`] | changed keys in, needed nodes out; and a point to go back to |
+//! | [`Boundary`], [`ChangedKey`] | a count in progress, and what it is handed |
 //! | [`ProofSize`] | bytes of what reads need, and of what only the root needs |
 //! | [`CompactSize`] | the length of the compact proof, kept up to date |
 //! | [`StorageProof`] | a set of nodes, in lexicographic order |
@@ -75,7 +78,7 @@ mod recorder;
 mod size;
 
 pub use compact_size::CompactSize;
-pub use estimator::{Estimator, EstimatorMark};
+pub use estimator::{Boundary, ChangedKey, Estimator, EstimatorMark};
 pub use proof::{CompactProof, ProofError, ProofNodes, StorageProof};
 pub use recorder::{Estimating, Reading, Recorder, RecorderMark};
 pub use size::ProofSize;

@@ -124,6 +124,7 @@ impl Recorder {
 pub struct Reading<'a>(&'a mut Recorder);
 
 impl Observer for Reading<'_> {
+    #[inline]
     fn touched(&mut self, node: NodeId, length: usize) {
         let flags = self.0.flags(node);
         if *flags & READ != 0 {
@@ -146,6 +147,7 @@ impl Observer for Reading<'_> {
 pub struct Estimating<'a>(&'a mut Recorder);
 
 impl Observer for Estimating<'_> {
+    #[inline]
     fn touched(&mut self, node: NodeId, length: usize) {
         let flags = self.0.flags(node);
         // A node that was read stays counted at least as long as this estimate does: the read came

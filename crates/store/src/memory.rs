@@ -7,9 +7,10 @@ use foldhash::fast::RandomState;
 use hash_db::{HashDB, EMPTY_PREFIX};
 use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
-    Blake2b256, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
+    Blake2b256, NodeAnswers, NodeHash, NodePrefix, NodeRequest, NodeSource, Root, RootUpdate,
+    SourceError,
 };
-use std::fmt;
+use std::{fmt, hint::black_box};
 
 /// An encoded node as memory-db keeps it; cloning it copies no bytes.
 #[derive(Clone, Default, PartialEq)]
@@ -41,6 +42,12 @@ pub struct MemoryStore {
     byte_count: usize,
 }
 
+/// Bytes up to which a node is copied for a block: all that are no values.
+const COPIED_BYTES: usize = 1024;
+
+/// Nodes looked up together.
+const TOGETHER: usize = 32;
+
 /// References that memory-db can count for one node.
 const REFERENCE_LIMIT: u64 = i32::MAX as u64;
 
@@ -63,6 +70,13 @@ impl MemoryStore {
     /// Bytes of all distinct encoded nodes in the store, the null node aside.
     pub fn byte_count(&self) -> usize {
         self.byte_count
+    }
+
+    fn stored(&self, hash: &NodeHash) -> Option<&Bytes> {
+        let stored = self.nodes.raw(hash, EMPTY_PREFIX);
+        stored
+            .filter(|(_, references)| *references > 0)
+            .map(|(StoredNode(node), _)| node)
     }
 
     /// Places that refer to the node `hash`.
@@ -155,6 +169,25 @@ impl fmt::Debug for MemoryStore {
 impl NodeSource for MemoryStore {
     fn node(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
         Ok(HashDB::get(&self.nodes, hash, EMPTY_PREFIX).map(|node| node.0))
+    }
+
+    fn nodes(&self, requests: &[NodeRequest<'_>], answers: &mut NodeAnswers) {
+        // In a large store each look-up waits for memory, first for the table and then for the node.
+        // Waits that follow upon each other without anything between are waited for at once.
+        for requests in requests.chunks(TOGETHER) {
+            let mut found = [None; TOGETHER];
+            for (request, found) in requests.iter().zip(&mut found) {
+                *found = self.stored(&request.hash);
+            }
+            let found = &found[..requests.len()];
+            black_box(found.iter().flatten().filter_map(|node| node.first()).max());
+            for node in found {
+                match node {
+                    Some(node) if node.len() <= COPIED_BYTES => answers.push_copy(node),
+                    node => answers.push(Ok(node.cloned())),
+                }
+            }
+        }
     }
 }
 

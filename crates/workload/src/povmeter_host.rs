@@ -9,8 +9,8 @@ use crate::{
 };
 use bytes::Bytes;
 use povmeter::{
-    state_update, Changes, KeyChanges, NodeHash, NodePrefix, NodeSource, OwnedChange, ProofError,
-    ProofNodes, Root, RootError, ShadowState, SourceError,
+    state_update, Changes, KeyChanges, NodeAnswers, NodeHash, NodePrefix, NodeRequest, NodeSource,
+    OwnedChange, ProofError, ProofNodes, Root, RootError, ShadowState, SourceError,
 };
 use povmeter_store::{NodeStore, StoreError};
 use povmeter_substrate::{state_version, MachineError, SealedMachine, SizeSource, StateMachine};
@@ -43,6 +43,10 @@ impl SharedNodes {
 impl NodeSource for SharedNodes {
     fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
         self.0.node(hash, prefix)
+    }
+
+    fn nodes(&self, requests: &[NodeRequest<'_>], answers: &mut NodeAnswers) {
+        self.0.nodes(requests, answers);
     }
 }
 

@@ -5,14 +5,17 @@
 //! Inserted keys do not matter here. Each change of an entry costs a walk up through the nodes whose
 //! own state changes by it, one as a rule.
 
-use super::{Loader, Observer, ShadowNode, ShadowTrie, Slot};
-use crate::{nibbles::Path, LoadError, NodeSource, NodeTable};
+use super::{hash_at, node::Slot, Loader, Observer, ShadowNode, ShadowTrie};
+use crate::{
+    decode, nibbles::BackwardPath, LoadError, NodeHash, NodeId, NodeSource, NodeTable, HASH_LENGTH,
+};
 use alloc::vec::Vec;
+use hash_db::EMPTY_PREFIX;
 
 impl ShadowTrie {
     /// Whether the value of entry `at` is live.
     pub(crate) fn value_live(&self, at: ShadowNode) -> bool {
-        self.nodes[at.0 as usize].value_live
+        self.nodes[at.index()].value_live()
     }
 
     /// Marks the value of entry `at` as live or deleted, and adds to `changed` every node whose
@@ -23,32 +26,31 @@ impl ShadowTrie {
         live: bool,
         changed: &mut Vec<ShadowNode>,
     ) {
-        let node = &mut self.nodes[at.0 as usize];
-        if node.value_live == live {
+        let node = &mut self.nodes[at.index()];
+        if node.value_live() == live {
             return;
         }
-        node.value_live = live;
+        node.set_value_live(live);
         changed.push(at);
         // The node itself changes state only if the value was or is all that lives in it.
         let mut flips = node.live_children == 0;
-        let mut parent = node.parent;
+        let mut parent = node.parent();
         while let (true, Some(above)) = (flips, parent) {
-            let node = &mut self.nodes[above.0 as usize];
+            let node = &mut self.nodes[above.index()];
             let alone = if live { 0 } else { 1 };
-            flips = node.live_children == alone && !node.value_live;
+            flips = node.live_children == alone && !node.value_live();
             node.live_children = if live {
                 node.live_children + 1
             } else {
                 node.live_children - 1
             };
             changed.push(above);
-            parent = node.parent;
+            parent = node.parent();
         }
     }
 
     fn is_live(&self, at: ShadowNode) -> bool {
-        let node = &self.nodes[at.0 as usize];
-        node.value_live || node.live_children > 0
+        self.nodes[at.index()].is_live()
     }
 
     /// `at`, or the closest node above it that is live.
@@ -58,7 +60,7 @@ impl ShadowTrie {
             if self.is_live(at) {
                 return Some(at);
             }
-            node = self.nodes[at.0 as usize].parent;
+            node = self.nodes[at.index()].parent();
         }
         None
     }
@@ -72,43 +74,78 @@ impl ShadowTrie {
         }
     }
 
-    /// Loads and observes the last live child of `branch`, where that child is all that lives in
-    /// it: the root computation merges the two. Otherwise does nothing.
+    /// The nibble of the last live child of `branch`, where that child is all that lives in it: the
+    /// root computation merges the two.
+    fn lone_child(&self, branch: ShadowNode) -> Option<u8> {
+        let node = &self.nodes[branch.index()];
+        if node.value_live() || node.live_children != 1 {
+            return None;
+        }
+        let slots = &self.branches[node.branch()?];
+        (0..16).find(|&nibble| match slots.slot(nibble) {
+            Slot::Empty => false,
+            Slot::At(_) => true,
+            Slot::Loaded(child) => self.is_live(child),
+        })
+    }
+
+    /// Loads and observes the child that the root computation merges with `branch`, if it does;
+    /// `loaded` are the child's bytes, if they were loaded for it.
     pub(crate) fn load_lone_child<S: NodeSource>(
         &mut self,
         branch: ShadowNode,
+        loaded: Option<NodeId>,
         loader: &mut Loader<'_, S>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
-        let node = &self.nodes[branch.0 as usize];
-        if node.value_live || node.live_children != 1 {
-            return Ok(());
-        }
-        let Some(slots) = node.branch else {
+        let Some(nibble) = self.lone_child(branch) else {
             return Ok(());
         };
-        let lone = self.branches[slots as usize]
-            .iter()
-            .position(|slot| match slot {
-                Slot::Empty => false,
-                Slot::At(_) => true,
-                Slot::Loaded(child) => self.is_live(*child),
-            });
-        // Sixteen slots: the position fits.
-        let Some(nibble) = lone.and_then(|index| u8::try_from(index).ok()) else {
-            return Ok(());
-        };
-        if let Slot::Loaded(child) = self.branches[slots as usize][usize::from(nibble)] {
+        if let Slot::Loaded(child) = self.slot(branch, nibble) {
             self.observed(child, loader.table, observer);
             return Ok(());
         }
-        let mut path = self.path_to(branch, loader.table);
-        path.push(nibble);
-        let (bytes, odd) = path.to_key();
-        if let Some(child) = self.child(branch, nibble, (&bytes, odd), loader)? {
+        // Where there is nothing to load, the way matters to errors only.
+        let mut child = match loaded {
+            Some(_) => self.child(branch, nibble, EMPTY_PREFIX, loaded, loader),
+            None => Ok(None),
+        };
+        if !matches!(child, Ok(Some(_))) {
+            let mut way = core::mem::take(&mut self.way);
+            way.clear();
+            let next = way.next();
+            next.push(nibble);
+            self.add_way_to(branch, loader.table, next);
+            let kept = way.keep();
+            child = self.child(branch, nibble, way.prefix(&kept), None, loader);
+            self.way = way;
+        }
+        if let Some(child) = child? {
             self.observed(child, loader.table, observer);
         }
         Ok(())
+    }
+
+    /// The hash of the node that [`Self::load_lone_child`] would load for a merge at `at` or above it,
+    /// if there is one that can be loaded with others, with the way to it put into `way`.
+    pub(crate) fn awaited_lone_child(
+        &self,
+        at: ShadowNode,
+        table: &NodeTable,
+        way: &mut BackwardPath,
+    ) -> Option<NodeHash> {
+        let branch = self.live_at_or_above(at)?;
+        let nibble = self.lone_child(branch)?;
+        let Slot::At(offset) = self.slot(branch, nibble) else {
+            return None;
+        };
+        let data = table.bytes(self.nodes[branch.index()].data);
+        if decode::child_length(data, offset) != HASH_LENGTH || !self.keyspace.is_empty() {
+            return None;
+        }
+        way.push(nibble);
+        self.add_way_to(branch, table, way);
+        Some(hash_at(data, offset))
     }
 
     /// Adds `at` and every node above it to `line`, the root last.
@@ -116,22 +153,20 @@ impl ShadowTrie {
         let mut node = Some(at);
         while let Some(at) = node {
             line.push(at);
-            node = self.nodes[at.0 as usize].parent;
+            node = self.nodes[at.index()].parent();
         }
     }
 
-    /// The nibbles from the root to the end of the partial key of `at`.
-    pub(crate) fn path_to(&self, at: ShadowNode, table: &NodeTable) -> Path {
-        let mut line = Vec::new();
-        self.line_above(at, &mut line);
-        let mut path = Path::default();
-        for at in line.into_iter().rev() {
-            let node = &self.nodes[at.0 as usize];
-            if node.parent.is_some() {
-                path.push(node.nibble);
+    /// Puts the nibbles from the root to the end of the partial key of `at` before `way`.
+    pub(crate) fn add_way_to(&self, at: ShadowNode, table: &NodeTable, way: &mut BackwardPath) {
+        let mut above = Some(at);
+        while let Some(at) = above {
+            let node = &self.nodes[at.index()];
+            way.push_partial(node.partial(table.bytes(node.data)));
+            above = node.parent();
+            if above.is_some() {
+                way.push(node.nibble);
             }
-            path.push_partial(node.partial(table.bytes(node.data)));
         }
-        path
     }
 }

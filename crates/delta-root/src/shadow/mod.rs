@@ -3,35 +3,28 @@
 //! Nodes lie in an arena, decoded once, linked by index both ways. Nothing here is encoded, hashed
 //! or committed. Besides the parent's structure a node knows how much of it the block's changes
 //! left alive ([`liveness`]); what the block inserts does not appear at all.
-//!
-//! ```text
-//! find(key):
-//!     node = root, depth = 0
-//!     loop
-//!         tell the observer of the node, if it has a hash of its own
-//!         if the node's partial key is not what key holds at depth: nothing is there
-//!         depth += length of the partial key
-//!         if depth = length of key: the entry is this node's value, if any
-//!         node = child at key[depth], loaded if it is not; if none: nothing is there
-//!         depth += 1
-//! ```
 
 mod liveness;
+mod node;
 mod successor;
 mod view;
+mod walk;
 
 pub(crate) use successor::Bound;
 pub(crate) use view::{referred_hash, OldSlot, OldValue};
+pub(crate) use walk::{Awaited, Progress, Walk};
 
 use crate::{
-    decode::{self, DecodedNode, DecodedValue, NULL_NODE},
-    nibbles::{self, Partial},
+    decode::{self, DecodedNode, NULL_NODE},
+    nibbles::{Partial, Ways},
     table::KeyPath,
-    DecodeError, LoadError, NodeHash, NodeId, NodePrefix, NodeSource, NodeTable, Root, HASH_LENGTH,
+    DecodeError, LoadError, NodeHash, NodeId, NodePrefix, NodeRequest, NodeSource, NodeTable, Root,
+    HASH_LENGTH,
 };
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::ops::Range;
+use node::{Branch, Node, Slot, Value};
 
 /// Is told of every node and value with a hash of its own that an operation passes, each time.
 ///
@@ -48,6 +41,12 @@ impl Observer for () {
 /// A node of a shadow trie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShadowNode(u32);
+
+impl ShadowNode {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// Where a value lies among the loaded nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,59 +78,6 @@ impl ValuePlace {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Value {
-    None,
-    Inline {
-        start: u32,
-        length: u32,
-    },
-    /// The hash lies at `start`; the value itself is loaded when somebody reads it.
-    Hashed {
-        start: u32,
-        loaded: Option<NodeId>,
-    },
-}
-
-#[derive(Debug)]
-struct Node {
-    /// The loaded bytes that hold this node.
-    data: NodeId,
-    /// Where in them.
-    start: u32,
-    length: u32,
-    /// Whether the node is a part of its parent's bytes, and so has no hash.
-    inlined: bool,
-    value_live: bool,
-    live_children: u8,
-    /// Nibble of this node in its parent.
-    nibble: u8,
-    partial_nibbles: u32,
-    partial_start: u32,
-    value: Value,
-    parent: Option<ShadowNode>,
-    /// Index into [`ShadowTrie::branches`].
-    branch: Option<u32>,
-}
-
-impl Node {
-    /// The node's partial key, in the `data` that holds the node.
-    fn partial<'t>(&self, data: &'t [u8]) -> Partial<'t> {
-        let start = self.partial_start as usize;
-        let nibbles = self.partial_nibbles as usize;
-        Partial::new(&data[start..start + nibbles.div_ceil(2)], nibbles)
-    }
-}
-
-/// A place for a child in a branch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
-    Empty,
-    /// Not loaded; its hash or its bytes begin at this offset of the branch's data.
-    At(u32),
-    Loaded(ShadowNode),
-}
-
 /// What a shadow trie loads from.
 pub(crate) struct Loader<'a, S> {
     pub(crate) table: &'a mut NodeTable,
@@ -145,7 +91,9 @@ pub(crate) struct ShadowTrie {
     /// Goes before every node prefix: empty in the top trie, else the child's storage key.
     keyspace: Vec<u8>,
     nodes: Vec<Node>,
-    branches: Vec<[Slot; 16]>,
+    branches: Vec<Branch>,
+    /// Memory for the way to a node, used again.
+    way: Ways,
 }
 
 impl ShadowTrie {
@@ -156,6 +104,7 @@ impl ShadowTrie {
             keyspace,
             nodes: Vec::new(),
             branches: Vec::new(),
+            way: Ways::default(),
         }
     }
 
@@ -176,42 +125,13 @@ impl ShadowTrie {
     ) -> impl Iterator<Item = (ShadowNode, NodeId)> + '_ {
         let added = self.nodes.iter().enumerate().skip(from);
         added
-            .filter(|(_, node)| !node.inlined)
+            .filter(|(_, node)| !node.inlined())
             .map(|(index, node)| (ShadowNode(u32_offset(index)), node.data))
     }
 
     /// Bytes of memory that the arena holds, without the encoded nodes.
     pub(crate) fn memory(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>()
-            + self.branches.capacity() * size_of::<[Slot; 16]>()
-    }
-
-    /// The node that holds the value at `key`, if the trie has that entry.
-    pub(crate) fn find<S: NodeSource>(
-        &mut self,
-        key: &[u8],
-        loader: &mut Loader<'_, S>,
-        observer: &mut impl Observer,
-    ) -> Result<Option<ShadowNode>, LoadError> {
-        let end = nibbles::count(key);
-        let mut depth = 0;
-        let mut at = self.load_root(loader)?;
-        loop {
-            let (node, partial) = self.observed(at, loader.table, observer);
-            if !partial.is_prefix_at(key, depth) {
-                return Ok(None);
-            }
-            depth += partial.len();
-            if depth == end {
-                return Ok((node.value != Value::None).then_some(at));
-            }
-            let nibble = nibbles::at(key, depth);
-            match self.child(at, nibble, key_prefix(key, depth + 1), loader)? {
-                Some(child) => at = child,
-                None => return Ok(None),
-            }
-            depth += 1;
-        }
+        self.nodes.capacity() * size_of::<Node>() + self.branches.capacity() * size_of::<Branch>()
     }
 
     /// Where the value of entry `at`, found under `key`, lies; a value that is a node of its own is
@@ -223,8 +143,8 @@ impl ShadowTrie {
         loader: &mut Loader<'_, S>,
         observer: &mut impl Observer,
     ) -> Result<Option<ValuePlace>, LoadError> {
-        let node = &self.nodes[at.0 as usize];
-        match node.value {
+        let node = &self.nodes[at.index()];
+        match node.value() {
             Value::None => Ok(None),
             Value::Inline { start, length } => Ok(Some(ValuePlace {
                 node: node.data,
@@ -237,10 +157,7 @@ impl ShadowTrie {
                     None => {
                         let hash = hash_at(loader.table.bytes(node.data), start as usize);
                         let id = self.load_bytes(&hash, (key, None), loader)?;
-                        self.nodes[at.0 as usize].value = Value::Hashed {
-                            start,
-                            loaded: Some(id),
-                        };
+                        self.nodes[at.index()].set_loaded_value(id);
                         id
                     }
                 };
@@ -257,30 +174,35 @@ impl ShadowTrie {
 
     /// The hash of the value of entry `at`; a value that is a node of its own is not loaded.
     pub(crate) fn value_hash(&self, at: ShadowNode, table: &NodeTable) -> Option<NodeHash> {
-        let node = &self.nodes[at.0 as usize];
+        let node = &self.nodes[at.index()];
         let data = table.bytes(node.data);
-        match node.value {
+        match node.value() {
             Value::None => None,
             Value::Inline { start, length } => Some(crate::Blake2b256::hash(
-                &data[start as usize..start as usize + length as usize],
+                &data[Node::range(start, length as usize)],
             )),
             Value::Hashed { start, .. } => Some(hash_at(data, start as usize)),
         }
     }
 
     /// Node `at` and its partial key, with the observer told of it.
+    #[inline]
     fn observed<'t>(
         &self,
         at: ShadowNode,
         table: &'t NodeTable,
         observer: &mut impl Observer,
     ) -> (&Node, Partial<'t>) {
-        let node = &self.nodes[at.0 as usize];
-        let data = table.bytes(node.data);
-        if !node.inlined {
-            observer.touched(node.data, data.len());
+        let node = &self.nodes[at.index()];
+        if !node.inlined() {
+            observer.touched(node.data, node.stored_length());
         }
-        (node, node.partial(data))
+        // Most branches of a large trie have no partial key; then nothing else is looked at.
+        let partial = match node.partial_nibbles() {
+            0 => Partial::default(),
+            _ => node.partial(table.bytes(node.data)),
+        };
+        (node, partial)
     }
 
     /// The root node, loaded if it is not.
@@ -320,28 +242,39 @@ impl ShadowTrie {
         Ok(())
     }
 
-    /// The child of `parent` at `nibble`, loaded if it is not. `prefix` is the child's place.
+    /// The place for the child of `parent` at `nibble`.
+    #[inline]
+    fn slot(&self, parent: ShadowNode, nibble: u8) -> Slot {
+        match self.nodes[parent.index()].branch() {
+            Some(branch) => self.branches[branch].slot(nibble),
+            None => Slot::Empty,
+        }
+    }
+
+    /// The child of `parent` at `nibble`, loaded if it is not. `prefix` is the child's place;
+    /// `loaded` are its bytes, if they were loaded for it and it is not inside its parent.
     fn child<S: NodeSource>(
         &mut self,
         parent: ShadowNode,
         nibble: u8,
         prefix: NodePrefix<'_>,
+        loaded: Option<NodeId>,
         loader: &mut Loader<'_, S>,
     ) -> Result<Option<ShadowNode>, LoadError> {
-        let node = &self.nodes[parent.0 as usize];
-        let Some(branch) = node.branch else {
-            return Ok(None);
-        };
-        let offset = match self.branches[branch as usize][usize::from(nibble)] {
+        let offset = match self.slot(parent, nibble) {
             Slot::Empty => return Ok(None),
             Slot::Loaded(child) => return Ok(Some(child)),
-            Slot::At(offset) => offset as usize,
+            Slot::At(offset) => offset,
         };
+        let node = &self.nodes[parent.index()];
         let data = loader.table.bytes(node.data);
         let length = decode::child_length(data, offset);
         let (hash, data, range) = if length == HASH_LENGTH {
             let hash = hash_at(data, offset);
-            let id = self.load_bytes(&hash, prefix, loader)?;
+            let id = match loaded {
+                Some(id) => id,
+                None => self.load_bytes(&hash, prefix, loader)?,
+            };
             (hash, id, 0..loader.table.bytes(id).len())
         } else {
             (
@@ -356,7 +289,9 @@ impl ShadowTrie {
             path: self.key_path(prefix),
             error,
         })?;
-        self.branches[branch as usize][usize::from(nibble)] = Slot::Loaded(child);
+        if let Some(branch) = self.nodes[parent.index()].branch() {
+            self.branches[branch].set_loaded(nibble, child);
+        }
         Ok(Some(child))
     }
 
@@ -367,10 +302,19 @@ impl ShadowTrie {
         loader: &mut Loader<'_, S>,
     ) -> Result<NodeId, LoadError> {
         if self.keyspace.is_empty() {
-            return loader.table.load(hash, prefix, loader.source);
+            let request = NodeRequest {
+                hash: *hash,
+                prefix,
+            };
+            return loader.table.load(request, loader.source);
         }
         let path = [self.keyspace.as_slice(), prefix.0].concat();
-        loader.table.load(hash, (&path, prefix.1), loader.source)
+        let prefix = (path.as_slice(), prefix.1);
+        let request = NodeRequest {
+            hash: *hash,
+            prefix,
+        };
+        loader.table.load(request, loader.source)
     }
 
     fn key_path(&self, prefix: NodePrefix<'_>) -> KeyPath {
@@ -390,20 +334,10 @@ impl ShadowTrie {
         // A node with a hash of its own fills the bytes it was loaded as.
         let inlined = table.bytes(data).len() != length;
         let decoded = decode::decode(&table.bytes(data)[range])?;
-        let mut node = Node {
-            data,
-            start: u32_offset(base),
-            length: u32_offset(length),
-            inlined,
-            value_live: false,
-            live_children: 0,
-            nibble: parent.map_or(0, |(_, nibble)| nibble),
-            partial_nibbles: 0,
-            partial_start: 0,
-            value: Value::None,
-            parent: parent.map(|(parent, _)| parent),
-            branch: None,
-        };
+        let mut node = Node::null(data, length);
+        if let Some((parent, nibble)) = parent {
+            node.place(parent, nibble, inlined.then_some(base));
+        }
         match decoded {
             DecodedNode::Null if parent.is_some() => return Err(DecodeError::NullBelowRoot),
             DecodedNode::Null => {}
@@ -420,30 +354,11 @@ impl ShadowTrie {
                         found: length,
                     });
                 }
-                node.partial_start = u32_offset(base + partial.start);
-                node.partial_nibbles = u32_offset(partial_nibbles);
-                node.value_live = value.is_some();
-                node.value = match value {
-                    None => Value::None,
-                    Some(DecodedValue::Inline(at)) => Value::Inline {
-                        start: u32_offset(base + at.start),
-                        length: u32_offset(at.len()),
-                    },
-                    Some(DecodedValue::Hash(at)) => Value::Hashed {
-                        start: u32_offset(base + at.start),
-                        loaded: None,
-                    },
-                };
+                node.set_parts(partial.start, partial_nibbles, value, base);
                 if let Some(children) = children {
-                    let slots = children.map(|offset| match offset {
-                        0 => Slot::Empty,
-                        _ => Slot::At(u32_offset(base) + offset),
-                    });
-                    let live = slots.iter().filter(|slot| **slot != Slot::Empty).count();
-                    // Sixteen at most.
-                    node.live_children = u8::try_from(live).unwrap_or(16);
-                    node.branch = Some(u32_offset(self.branches.len()));
-                    self.branches.push(slots);
+                    let branch = Branch::new(children, base);
+                    node.set_branch(self.branches.len(), branch.count());
+                    self.branches.push(branch);
                 }
             }
         }

@@ -12,7 +12,7 @@
 //! ```
 //! The nodes observed are those that trie-db's iterator loads for the same question.
 
-use super::{Loader, Observer, ShadowNode, ShadowTrie, Slot, Value};
+use super::{Loader, Observer, ShadowNode, ShadowTrie};
 use crate::{
     nibbles::{self, Path},
     LoadError, NodeSource,
@@ -65,7 +65,7 @@ impl ShadowTrie {
             }
             path.push_partial(partial);
             if path.len() == end {
-                if bound == Bound::Inclusive && node.value != Value::None {
+                if bound == Bound::Inclusive && node.has_value() {
                     return self.key_of(&path).map(Some);
                 }
                 passed.push(Passed {
@@ -83,7 +83,7 @@ impl ShadowTrie {
             });
             path.push(nibble);
             let (bytes, odd) = path.to_key();
-            match self.child(at, nibble, (&bytes, odd), loader)? {
+            match self.child(at, nibble, (&bytes, odd), None, loader)? {
                 Some(child) => at = child,
                 None => break,
             }
@@ -101,7 +101,7 @@ impl ShadowTrie {
             if let Some(nibble) = self.child_from(branch, next) {
                 path.push(nibble);
                 let (bytes, odd) = path.to_key();
-                if let Some(child) = self.child(branch, nibble, (&bytes, odd), loader)? {
+                if let Some(child) = self.child(branch, nibble, (&bytes, odd), None, loader)? {
                     return self.leftmost(child, path, loader, observer);
                 }
             }
@@ -124,10 +124,10 @@ impl ShadowTrie {
         loop {
             let (node, partial) = self.observed(at, loader.table, observer);
             path.push_partial(partial);
-            if node.value != Value::None {
+            if node.has_value() {
                 return self.key_of(&path).map(Some);
             }
-            if !node.inlined {
+            if !node.inlined() {
                 if met == Some(node.data) {
                     let hash = *loader.table.hash(node.data);
                     return Err(LoadError::Circle { hash });
@@ -142,7 +142,7 @@ impl ShadowTrie {
             };
             path.push(nibble);
             let (bytes, odd) = path.to_key();
-            match self.child(at, nibble, (&bytes, odd), loader)? {
+            match self.child(at, nibble, (&bytes, odd), None, loader)? {
                 Some(child) => at = child,
                 None => return Ok(None),
             }
@@ -151,9 +151,8 @@ impl ShadowTrie {
 
     /// The nibble of the first child of `at` at or after nibble `from`.
     fn child_from(&self, at: ShadowNode, from: u8) -> Option<u8> {
-        let branch = self.nodes[at.0 as usize].branch?;
-        let slots = &self.branches[branch as usize];
-        (from..16).find(|nibble| slots[usize::from(*nibble)] != Slot::Empty)
+        let branch = self.nodes[at.index()].branch()?;
+        self.branches[branch].first_from(from)
     }
 
     fn key_of(&self, path: &Path) -> Result<Vec<u8>, LoadError> {

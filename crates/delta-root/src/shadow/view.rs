@@ -1,6 +1,10 @@
 //! A loaded node as the root computation looks at it.
 
-use super::{hash_at, ShadowNode, ShadowTrie, Slot, Value};
+use super::{
+    hash_at,
+    node::{Node, Slot, Value},
+    ShadowNode, ShadowTrie,
+};
 use crate::{decode, nibbles::Partial, NodeHash, NodeTable, HASH_LENGTH};
 
 /// A value as the parent state has it.
@@ -41,20 +45,20 @@ impl ShadowTrie {
     }
 
     pub(crate) fn old<'t>(&self, at: ShadowNode, table: &'t NodeTable) -> OldNode<'t> {
-        let node = &self.nodes[at.0 as usize];
+        let node = &self.nodes[at.index()];
         let data = table.bytes(node.data);
         OldNode {
             partial: node.partial(data),
-            value: match node.value {
+            value: match node.value() {
                 Value::None => OldValue::None,
                 Value::Inline { start, length } => {
-                    OldValue::Inline(&data[start as usize..start as usize + length as usize])
+                    OldValue::Inline(&data[Node::range(start, length as usize)])
                 }
                 Value::Hashed { start, .. } => {
-                    OldValue::Hash(&data[start as usize..start as usize + HASH_LENGTH])
+                    OldValue::Hash(&data[Node::range(start, HASH_LENGTH)])
                 }
             },
-            hash: (!node.inlined).then(|| *table.hash(node.data)),
+            hash: (!node.inlined()).then(|| *table.hash(node.data)),
         }
     }
 
@@ -65,26 +69,27 @@ impl ShadowTrie {
         nibble: u8,
         table: &'t NodeTable,
     ) -> OldSlot<'t> {
-        let node = &self.nodes[at.0 as usize];
-        let Some(branch) = node.branch else {
+        let node = &self.nodes[at.index()];
+        let Some(branch) = node.branch() else {
             return OldSlot::Empty;
         };
-        match self.branches[branch as usize][usize::from(nibble)] {
+        match self.branches[branch].slot(nibble) {
             Slot::Empty => OldSlot::Empty,
             Slot::Loaded(child) => OldSlot::Loaded(child),
             Slot::At(offset) => {
                 let data = table.bytes(node.data);
-                let start = offset as usize;
-                OldSlot::Unloaded(&data[start..start + decode::child_length(data, start)])
+                let length = decode::child_length(data, offset);
+                OldSlot::Unloaded(&data[offset..offset + length])
             }
         }
     }
 
     /// What the parent of `at` holds for it: its hash, or itself.
     pub(crate) fn reference<'t>(&self, at: ShadowNode, table: &'t NodeTable) -> &'t [u8] {
-        let node = &self.nodes[at.0 as usize];
-        if node.inlined {
-            &table.bytes(node.data)[node.start as usize..node.start as usize + node.length as usize]
+        let node = &self.nodes[at.index()];
+        if node.inlined() {
+            let (data, start) = (table.bytes(node.data), node.start());
+            &data[start..start + decode::child_length(data, start)]
         } else {
             table.hash(node.data).as_ref()
         }

@@ -26,11 +26,13 @@ fn each_key_once_until_it_is_seen() {
     let child = Dirty {
         store: Child(b"child"),
         key: B,
+        index: 0,
         fate: Fate::Deleted,
     };
     let top = Dirty {
         store: Top,
         key: A,
+        index: 0,
         fate: Fate::Written,
     };
     assert!(overlay.dirty().eq([top, child]));

@@ -201,10 +201,11 @@ impl<F: Fn() -> u64> Lane<'_, F> {
     ) -> Result<(), SpeedError> {
         let mut shadow = Shadow::new(self.state);
         let mark = shadow.mark();
+        let numbered = shadow.number(changes);
         match case {
             SpeedCase::Loaded => shadow.read(changes)?,
             SpeedCase::Counted | SpeedCase::Rollback => {
-                shadow.estimate(changes)?;
+                shadow.estimate(&numbered)?;
             }
             SpeedCase::Cold | SpeedCase::Transfer => {}
         }
@@ -215,7 +216,7 @@ impl<F: Fn() -> u64> Lane<'_, F> {
                 shadow.roll_back(mark);
                 Ok(0)
             }
-            _ => shadow.estimate(changes),
+            _ => shadow.estimate(&numbered),
         })?;
         samples.allocations += (self.allocations)() - before;
         samples.keys += changes.len();
@@ -277,13 +278,15 @@ impl<F: Fn() -> u64> Lane<'_, F> {
         batch: &[Vec<Change>],
         samples: &mut Samples,
     ) -> Result<Spent, SpeedError> {
+        let mut numbered = Vec::with_capacity(batch.len());
         for changes in batch {
             shadow.read(changes)?;
+            numbered.push(shadow.number(changes));
         }
         let mut spent = Spent::default();
         let before = (self.allocations)();
         spent.during(|| {
-            let mut boundaries = batch.iter();
+            let mut boundaries = numbered.iter();
             boundaries.try_for_each(|changes| shadow.estimate(changes).map(drop))
         })?;
         samples.allocations += (self.allocations)() - before;

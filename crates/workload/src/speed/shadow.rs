@@ -4,13 +4,18 @@ use super::state::BigState;
 use crate::povmeter_host::SharedNodes;
 use povmeter::{LoadError, ShadowState, TrieId};
 use povmeter_delta_root::{Fate, TrieHandle};
-use povmeter_pov_estimate::{Estimator, EstimatorMark, Recorder, RecorderMark};
+use povmeter_pov_estimate::{ChangedKey, Estimator, EstimatorMark, Recorder, RecorderMark};
+use std::collections::HashMap;
 
 /// A changed key; `None` deletes it.
 pub(super) type Change = (Vec<u8>, Option<Vec<u8>>);
 
+/// A changed key, and its number in the block.
+pub(super) type Numbered<'a> = (u32, &'a Change);
+
 /// Estimates of one block.
 pub(super) struct Shadow {
+    numbers: HashMap<Vec<u8>, u32>,
     state: ShadowState<SharedNodes>,
     recorder: Recorder,
     estimator: Estimator,
@@ -19,6 +24,7 @@ pub(super) struct Shadow {
 impl Shadow {
     pub(super) fn new(state: &BigState) -> Self {
         Self {
+            numbers: HashMap::new(),
             state: ShadowState::new(state.nodes.clone(), state.root),
             recorder: Recorder::default(),
             estimator: Estimator::default(),
@@ -34,19 +40,36 @@ impl Shadow {
         Ok(())
     }
 
+    /// The changes with the numbers of their keys, as an overlay has them.
+    pub(super) fn number<'a>(&mut self, changes: &'a [Change]) -> Vec<Numbered<'a>> {
+        let mut number = |key: &Vec<u8>| {
+            let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+            *self.numbers.entry(key.clone()).or_insert(next)
+        };
+        let numbered = changes.iter();
+        numbered.map(|change| (number(&change.0), change)).collect()
+    }
+
     /// One boundary; returns the bytes counted so far.
-    pub(super) fn estimate(&mut self, changes: &[Change]) -> Result<u64, LoadError> {
+    ///
+    /// The overlay is told of a key once, and numbers it then: what its numbers are is worked out
+    /// before, by [`Self::number`].
+    pub(super) fn estimate(&mut self, changes: &[Numbered<'_>]) -> Result<u64, LoadError> {
         let observer = &mut self.recorder.estimating();
-        for (key, value) in changes {
-            let fate = match value {
-                Some(_) => Fate::Written,
-                None => Fate::Deleted,
+        let mut boundary = self.estimator.boundary(changes.len());
+        for (index, (key, value)) in changes {
+            let changed = ChangedKey {
+                trie: TrieHandle::TOP,
+                index: *index,
+                key,
+                fate: match value {
+                    Some(_) => Fate::Written,
+                    None => Fate::Deleted,
+                },
             };
-            let top = TrieHandle::TOP;
-            self.estimator
-                .mark_key(&mut self.state, top, key, fate, observer)?;
+            boundary.mark_key(&mut self.state, changed, observer)?;
         }
-        self.estimator.settle(&mut self.state, observer)?;
+        boundary.settle(&mut self.state, observer)?;
         Ok(self.recorder.size().total_bytes())
     }
 

@@ -1,0 +1,290 @@
+//! How a loaded node lies in memory: half a cache line, and one line more for a branch's children.
+//!
+//! A walk through a large trie waits for memory at each level, so what it needs of a node is in one
+//! place: the encoded bytes are looked at only to compare a partial key.
+
+use super::{u32_offset, ShadowNode};
+use crate::{
+    decode::{header_bytes, DecodedValue},
+    nibbles::Partial,
+    NodeId,
+};
+use core::ops::Range;
+
+/// Where a node's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    None,
+    Inline {
+        start: u32,
+        length: u32,
+    },
+    /// The hash lies at `start`; the value itself is loaded when somebody reads it.
+    Hashed {
+        start: u32,
+        loaded: Option<NodeId>,
+    },
+}
+
+/// No node, no branch, nothing loaded: arenas don't grow so far.
+const NONE: u32 = u32::MAX;
+
+const INLINED: u8 = 1;
+const VALUE_LIVE: u8 = 2;
+const INLINE_VALUE: u8 = 4;
+const HASHED_VALUE: u8 = 8;
+
+/// A node of a shadow trie.
+#[derive(Debug)]
+#[repr(align(32))]
+pub(super) struct Node {
+    /// The loaded bytes that hold this node.
+    pub(super) data: NodeId,
+    /// Where in them an inlined node begins; the length of any other, which fills them.
+    extent: u32,
+    value_start: u32,
+    /// The length of an inline value; the id of one that is a node, once it is loaded.
+    value_extent: u32,
+    partial_nibbles: u32,
+    parent: u32,
+    /// Index of the node's children in the trie's branches.
+    branch: u32,
+    /// Nibble of this node in its parent.
+    pub(super) nibble: u8,
+    pub(super) live_children: u8,
+    flags: u8,
+    /// Bytes before the partial key, or [`LONG_HEADER`].
+    header: u8,
+}
+
+/// In place of a header's length that takes more than a byte: those are computed each time.
+const LONG_HEADER: u8 = u8::MAX;
+
+impl Node {
+    /// The null node, which fills `length` bytes of `data`.
+    pub(super) fn null(data: NodeId, length: usize) -> Self {
+        Self {
+            data,
+            extent: u32_offset(length),
+            value_start: 0,
+            value_extent: NONE,
+            partial_nibbles: 0,
+            parent: NONE,
+            branch: NONE,
+            nibble: 0,
+            live_children: 0,
+            flags: 0,
+            header: 0,
+        }
+    }
+
+    /// Below `parent`, at `nibble`; `start` is where a node begins that is a part of its parent's
+    /// bytes, and so has no hash.
+    pub(super) fn place(&mut self, parent: ShadowNode, nibble: u8, start: Option<usize>) {
+        self.parent = parent.0;
+        self.nibble = nibble;
+        if let Some(start) = start {
+            self.flags |= INLINED;
+            self.extent = u32_offset(start);
+        }
+    }
+
+    /// With a partial key of so many nibbles after `header` bytes, and this value, which is live;
+    /// `base` is where the node begins.
+    pub(super) fn set_parts(
+        &mut self,
+        header: usize,
+        nibbles: usize,
+        value: Option<DecodedValue>,
+        base: usize,
+    ) {
+        self.partial_nibbles = u32_offset(nibbles);
+        self.header = u8::try_from(header).unwrap_or(LONG_HEADER);
+        let (flag, range) = match value {
+            None => return,
+            Some(DecodedValue::Inline(range)) => (INLINE_VALUE, range),
+            Some(DecodedValue::Hash(range)) => (HASHED_VALUE, range),
+        };
+        self.flags |= flag | VALUE_LIVE;
+        self.value_start = u32_offset(base + range.start);
+        if flag == INLINE_VALUE {
+            self.value_extent = u32_offset(range.len());
+        }
+    }
+
+    pub(super) fn set_branch(&mut self, branch: usize, children: u8) {
+        self.branch = u32_offset(branch);
+        self.live_children = children;
+    }
+
+    pub(super) fn set_loaded_value(&mut self, id: NodeId) {
+        self.value_extent = id.0;
+    }
+
+    pub(super) fn set_value_live(&mut self, live: bool) {
+        if live {
+            self.flags |= VALUE_LIVE;
+        } else {
+            self.flags &= !VALUE_LIVE;
+        }
+    }
+
+    /// Whether the node is a part of its parent's bytes.
+    #[inline]
+    pub(super) fn inlined(&self) -> bool {
+        self.flags & INLINED != 0
+    }
+
+    #[inline]
+    pub(super) fn value_live(&self) -> bool {
+        self.flags & VALUE_LIVE != 0
+    }
+
+    /// Whether the value is live or a child is.
+    #[inline]
+    pub(super) fn is_live(&self) -> bool {
+        self.value_live() || self.live_children > 0
+    }
+
+    #[inline]
+    pub(super) fn has_value(&self) -> bool {
+        self.flags & (INLINE_VALUE | HASHED_VALUE) != 0
+    }
+
+    #[inline]
+    pub(super) fn value(&self) -> Value {
+        let start = self.value_start;
+        if self.flags & INLINE_VALUE != 0 {
+            let length = self.value_extent;
+            Value::Inline { start, length }
+        } else if self.flags & HASHED_VALUE != 0 {
+            let loaded = (self.value_extent != NONE).then_some(NodeId(self.value_extent));
+            Value::Hashed { start, loaded }
+        } else {
+            Value::None
+        }
+    }
+
+    #[inline]
+    pub(super) fn parent(&self) -> Option<ShadowNode> {
+        (self.parent != NONE).then_some(ShadowNode(self.parent))
+    }
+
+    /// Index of the node's children in the trie's branches.
+    #[inline]
+    pub(super) fn branch(&self) -> Option<usize> {
+        (self.branch != NONE).then_some(self.branch as usize)
+    }
+
+    /// Bytes of a node that is not inlined.
+    #[inline]
+    pub(super) fn stored_length(&self) -> usize {
+        self.extent as usize
+    }
+
+    /// Where the node begins in its data.
+    #[inline]
+    pub(super) fn start(&self) -> usize {
+        if self.inlined() {
+            self.extent as usize
+        } else {
+            0
+        }
+    }
+
+    #[inline]
+    pub(super) fn partial_nibbles(&self) -> usize {
+        self.partial_nibbles as usize
+    }
+
+    /// The node's partial key, in the `data` that holds the node.
+    #[inline]
+    pub(super) fn partial<'t>(&self, data: &'t [u8]) -> Partial<'t> {
+        let nibbles = self.partial_nibbles();
+        let start = self.start() + self.header_bytes();
+        Partial::new(&data[start..start + nibbles.div_ceil(2)], nibbles)
+    }
+
+    #[inline]
+    fn header_bytes(&self) -> usize {
+        if self.header != LONG_HEADER {
+            return usize::from(self.header);
+        }
+        // As many bits as the first byte of this kind of node has for the count.
+        let bits = match (self.flags & HASHED_VALUE != 0, self.branch()) {
+            (false, _) => 6,
+            (true, None) => 5,
+            (true, Some(_)) => 4,
+        };
+        header_bytes(self.partial_nibbles(), bits)
+    }
+
+    /// Where in the data an inline value lies, or the hash of one that is a node.
+    pub(super) fn range(start: u32, length: usize) -> Range<usize> {
+        start as usize..start as usize + length
+    }
+}
+
+/// A place for a child in a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    Empty,
+    /// Not loaded; its hash or its bytes begin at this offset of the branch's data.
+    At(usize),
+    Loaded(ShadowNode),
+}
+
+/// Set where a slot holds a node and not an offset; offsets stay below (see [`crate::decode`]).
+const LOADED: u32 = 1 << 31;
+
+/// The places for children of a branch.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Branch([u32; 16]);
+
+impl Branch {
+    /// The children at these offsets from `base`, zero where there is none.
+    pub(super) fn new(mut offsets: [u32; 16], base: usize) -> Self {
+        let base = u32_offset(base);
+        if base > 0 {
+            for offset in offsets.iter_mut().filter(|offset| **offset != 0) {
+                *offset += base;
+            }
+        }
+        Self(offsets)
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, nibble: u8) -> Slot {
+        match self.0[usize::from(nibble)] {
+            0 => Slot::Empty,
+            loaded if loaded & LOADED != 0 => Slot::Loaded(ShadowNode(loaded & !LOADED)),
+            offset => Slot::At(offset as usize),
+        }
+    }
+
+    pub(super) fn set_loaded(&mut self, nibble: u8, child: ShadowNode) {
+        self.0[usize::from(nibble)] = LOADED | child.0;
+    }
+
+    /// How many children there are.
+    pub(super) fn count(&self) -> u8 {
+        self.0.iter().map(|slot| u8::from(*slot != 0)).sum()
+    }
+
+    /// The nibble of the first child at or after `from`.
+    pub(super) fn first_from(&self, from: u8) -> Option<u8> {
+        (from..16).find(|nibble| self.0[usize::from(*nibble)] != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_do_not_lie_across_cache_lines() {
+        assert_eq!(size_of::<Node>(), 32);
+        assert_eq!(size_of::<Branch>(), 64);
+    }
+}

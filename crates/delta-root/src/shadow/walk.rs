@@ -1,0 +1,143 @@
+//! The walk to a key.
+//!
+//! ```text
+//! find(key):
+//!     node = root, depth = 0
+//!     loop
+//!         tell the observer of the node, if it has a hash of its own
+//!         if the node's partial key is not what key holds at depth: nothing is there
+//!         depth += length of the partial key
+//!         if depth = length of key: the entry is this node's value, if any
+//!         node = child at key[depth], loaded if it is not; if none: nothing is there
+//!         depth += 1
+//! ```
+
+use super::{hash_at, key_prefix, node::Slot, Loader, Observer, ShadowNode, ShadowTrie};
+use crate::{decode, nibbles, LoadError, NodeId, NodeRequest, NodeSource, NodeTable, HASH_LENGTH};
+
+/// A walk that is not at its end: the node whose turn is next begins at `depth`; it is `at`, or the
+/// child of `at` there, not loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    at: ShadowNode,
+    depth: usize,
+}
+
+impl Walk {
+    /// Nibbles of the key on the way so far.
+    pub(crate) fn depth(self) -> usize {
+        self.depth
+    }
+}
+
+/// How far a walk is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Progress {
+    /// Before a loaded node.
+    Goes(Walk),
+    /// Before a node that is not loaded.
+    Stopped(Walk),
+    /// At the node that holds the key's value, or where there is none.
+    Ended(Option<ShadowNode>),
+}
+
+/// What a stopped walk waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Awaited<'k> {
+    /// Nothing that could be loaded with others: the walk has to load it itself, if anything.
+    Nothing,
+    /// A node that was loaded in another place.
+    Loaded(NodeId),
+    Node(NodeRequest<'k>),
+}
+
+impl ShadowTrie {
+    /// The node that holds the value at `key`, if the trie has that entry.
+    pub(crate) fn find<S: NodeSource>(
+        &mut self,
+        key: &[u8],
+        loader: &mut Loader<'_, S>,
+        observer: &mut impl Observer,
+    ) -> Result<Option<ShadowNode>, LoadError> {
+        let mut walk = self.begin(loader)?;
+        loop {
+            let stopped = loop {
+                match self.step(key, walk, loader.table, observer) {
+                    Progress::Goes(on) => walk = on,
+                    Progress::Stopped(stopped) => break stopped,
+                    Progress::Ended(found) => return Ok(found),
+                }
+            };
+            walk = self.resume(key, stopped, None, loader)?;
+        }
+    }
+
+    /// The walk that begins at the root.
+    pub(crate) fn begin<S: NodeSource>(
+        &mut self,
+        loader: &mut Loader<'_, S>,
+    ) -> Result<Walk, LoadError> {
+        let at = self.load_root(loader)?;
+        Ok(Walk { at, depth: 0 })
+    }
+
+    /// Takes the walk past one node.
+    #[inline(always)]
+    pub(crate) fn step(
+        &self,
+        key: &[u8],
+        Walk { at, depth }: Walk,
+        table: &NodeTable,
+        observer: &mut impl Observer,
+    ) -> Progress {
+        let (node, partial) = self.observed(at, table, observer);
+        if !partial.is_prefix_at(key, depth) {
+            return Progress::Ended(None);
+        }
+        let depth = depth + partial.len();
+        if depth == nibbles::count(key) {
+            return Progress::Ended(node.has_value().then_some(at));
+        }
+        let slot = self.slot(at, nibbles::at(key, depth));
+        let depth = depth + 1;
+        match slot {
+            Slot::Loaded(at) => Progress::Goes(Walk { at, depth }),
+            Slot::At(_) => Progress::Stopped(Walk { at, depth }),
+            Slot::Empty => Progress::Ended(None),
+        }
+    }
+
+    /// The walk from where it stopped, with the node there loaded: `loaded`, if that is it already.
+    pub(crate) fn resume<S: NodeSource>(
+        &mut self,
+        key: &[u8],
+        Walk { at, depth }: Walk,
+        loaded: Option<NodeId>,
+        loader: &mut Loader<'_, S>,
+    ) -> Result<Walk, LoadError> {
+        let nibble = nibbles::at(key, depth - 1);
+        let child = self.child(at, nibble, key_prefix(key, depth), loaded, loader)?;
+        // A walk does not stop before a child that there is not.
+        let at = child.unwrap_or(at);
+        Ok(Walk { at, depth })
+    }
+
+    /// What a stopped walk waits for.
+    pub(crate) fn awaited<'k>(&self, key: &'k [u8], walk: Walk, table: &NodeTable) -> Awaited<'k> {
+        let Walk { at, depth } = walk;
+        let Slot::At(offset) = self.slot(at, nibbles::at(key, depth - 1)) else {
+            return Awaited::Nothing;
+        };
+        let data = table.bytes(self.nodes[at.index()].data);
+        // In a child trie the prefix is no part of the key.
+        if decode::child_length(data, offset) != HASH_LENGTH || !self.keyspace.is_empty() {
+            return Awaited::Nothing;
+        }
+        let hash = hash_at(data, offset);
+        let prefix = key_prefix(key, depth);
+        match table.find(&hash) {
+            Some(loaded) => Awaited::Loaded(loaded),
+            None => Awaited::Node(NodeRequest { hash, prefix }),
+        }
+    }
+}
