@@ -92,7 +92,7 @@ mod version;
 
 pub use codec::{LayoutV0, LayoutV1, StateCodec};
 pub use decode::{DecodeError, NodeReferences};
-pub use hash::{Blake2b256, NodeHash, Root, HASH_LENGTH};
+pub use hash::{Blake2b256, HashMode, Hashing, NodeHash, Root, UnsupportedMode, HASH_LENGTH};
 pub use needs::{Fate, RootNeeds};
 pub use root::{state_update, state_update_of_loaded, Changes, KeyChanges, RootError};
 pub use scale::{compact_bytes, push_compact, read_compact};

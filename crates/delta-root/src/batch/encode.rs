@@ -3,7 +3,6 @@
 use super::{Batch, Built, NewNode, NewValue};
 use crate::{
     codec::{push_header, Kind},
-    hash::hash_all,
     scale::push_compact,
     NodeHash, Root, HASH_LENGTH,
 };
@@ -48,8 +47,9 @@ impl Batch<'_> {
     }
 
     fn encode_values(&mut self) -> Vec<NodeHash> {
-        let inputs: Vec<&[u8]> = self.values.iter().map(|(_, value)| *value).collect();
-        let hashes = hash_all(&inputs);
+        let mut hashes = vec![NodeHash::default(); self.values.len()];
+        let inputs = self.values.iter().map(|(_, value)| *value);
+        self.hashing.hash_all(inputs, &mut hashes);
         for ((key, value), hash) in self.values.iter().zip(&hashes) {
             let encoded = Bytes::copy_from_slice(value);
             self.writes
@@ -81,11 +81,9 @@ impl Batch<'_> {
             }
         }
         let buffer = Bytes::from(buffer);
-        let inputs: Vec<&[u8]> = stored
-            .iter()
-            .map(|(_, range)| &buffer[range.clone()])
-            .collect();
-        let hashes = hash_all(&inputs);
+        let mut hashes = vec![NodeHash::default(); stored.len()];
+        let inputs = stored.iter().map(|(_, range)| &buffer[range.clone()]);
+        self.hashing.hash_all(inputs, &mut hashes);
         for ((index, range), hash) in stored.iter().zip(hashes) {
             references[*index] = Reference::of(hash.as_ref());
             let (path, odd) = self.nodes[*index].place.path(&[]);

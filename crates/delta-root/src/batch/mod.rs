@@ -24,7 +24,7 @@ use crate::{
     nibbles,
     root::KeyChanges,
     shadow::{referred_hash, OldSlot, OldValue, ShadowTrie},
-    NodeHash, NodeTable, Root, ShadowNode, StateVersion,
+    Hashing, NodeHash, NodeTable, Root, ShadowNode, StateVersion,
 };
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -99,6 +99,7 @@ struct Batch<'a> {
     trie: &'a ShadowTrie,
     table: &'a NodeTable,
     version: StateVersion,
+    hashing: Hashing,
     nodes: Vec<NewNode<'a>>,
     children: Vec<[Built<'a>; 16]>,
     nibbles: Vec<u8>,
@@ -114,12 +115,14 @@ pub(crate) fn trie_root<'a>(
     table: &'a NodeTable,
     changes: &KeyChanges<'a>,
     version: StateVersion,
+    hashing: Hashing,
     writes: &'a mut Writes,
 ) -> Result<Root, NotLoaded> {
     let mut batch = Batch {
         trie,
         table,
         version,
+        hashing,
         nodes: Vec::with_capacity(2 * changes.len()),
         children: Vec::with_capacity(changes.len()),
         nibbles: Vec::new(),

@@ -1,7 +1,14 @@
 //! Hashes: what names a node, what commits a state.
 
-use alloc::vec::Vec;
-use blake2b_simd::many::{hash_many, HashManyJob};
+#[cfg(all(has_avx512, feature = "std", target_arch = "x86_64"))]
+mod avx512;
+mod hashing;
+mod lanes;
+mod portable;
+mod simd;
+
+pub use hashing::{HashMode, Hashing, UnsupportedMode};
+
 use core::fmt;
 
 /// Bytes in a Blake2b-256 hash.
@@ -90,30 +97,8 @@ pub struct Blake2b256;
 impl Blake2b256 {
     /// Hash of `data`.
     pub fn hash(data: &[u8]) -> NodeHash {
-        let hash = blake2b_simd::Params::new()
-            .hash_length(HASH_LENGTH)
-            .hash(data);
-        let mut out = [0; HASH_LENGTH];
-        out.copy_from_slice(hash.as_bytes());
-        NodeHash(out)
+        simd::hash(data)
     }
-}
-
-/// The hashes of all `inputs`, in their order, several at a time where the processor can.
-pub(crate) fn hash_all(inputs: &[&[u8]]) -> Vec<NodeHash> {
-    let mut params = blake2b_simd::Params::new();
-    params.hash_length(HASH_LENGTH);
-    let mut jobs: Vec<HashManyJob<'_>> = inputs
-        .iter()
-        .map(|input| HashManyJob::new(&params, input))
-        .collect();
-    hash_many(jobs.iter_mut());
-    let hash = |job: &HashManyJob<'_>| {
-        let mut out = [0; HASH_LENGTH];
-        out.copy_from_slice(job.to_hash().as_bytes());
-        NodeHash(out)
-    };
-    jobs.iter().map(hash).collect()
 }
 
 impl hash_db::Hasher for Blake2b256 {
