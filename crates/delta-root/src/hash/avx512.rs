@@ -3,10 +3,13 @@
 //! Unsafe for the loads and stores of 512-bit registers, and for the one call from code that is
 //! compiled for every processor. What comes out is tested, lane by lane, against the portable hash.
 #![allow(unsafe_code)]
+// The build script leaves this module out where the compiler is too old for it.
+#![allow(clippy::incompatible_msrv)]
 
 use super::{
     hashing::HashMany,
     lanes::{hash_in_lanes, Block, States, Words, BLOCK, IV, LANES, SIGMA},
+    simd::Simd,
     NodeHash,
 };
 use core::arch::x86_64::{
@@ -27,13 +30,26 @@ impl Avx512 {
     }
 }
 
+/// Inputs that are too few to be worth eight lanes.
+const FEW: usize = LANES / 2;
+/// From this many inputs on, those left over in the end share lanes with the others.
+const MANY: usize = 2 * LANES;
+
 impl HashMany for Avx512 {
-    fn hash_many<'a>(&self, inputs: impl Iterator<Item = &'a [u8]>, outputs: &mut [NodeHash]) {
-        hash_in_lanes(inputs, outputs, |states, blocks| {
+    fn hash_many<'a>(&self, mut inputs: impl Iterator<Item = &'a [u8]>, outputs: &mut [NodeHash]) {
+        let over = outputs.len() % LANES;
+        let apart = if outputs.len() < MANY && over <= FEW {
+            over
+        } else {
+            0
+        };
+        let (in_lanes, apart) = outputs.split_at_mut(outputs.len() - apart);
+        hash_in_lanes(inputs.by_ref(), in_lanes, |states, blocks| {
             // SAFETY: `self` was made by `detect`, so the processor has what `compress` is compiled
             // for.
             unsafe { compress(states, blocks) }
         });
+        Simd.hash_many(inputs, apart);
     }
 }
 
@@ -53,12 +69,13 @@ fn store(words: &mut Words, register: __m512i) {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn load_bytes(bytes: &[u8], start: usize) -> __m512i {
     let length = bytes.len().saturating_sub(start).min(64);
-    let mask: __mmask64 = match length {
-        0 => 0,
-        _ => u64::MAX >> (64 - length),
+    // Without a byte to load the processor takes long if the address is none of ours.
+    let (mask, start): (__mmask64, usize) = match length {
+        0 => (0, 0),
+        _ => (u64::MAX >> (64 - length), start),
     };
-    // SAFETY: the mask has a bit for each byte of `bytes` in reach. Bytes without a bit are not
-    // accessed, so the pointer may lie beyond the end where there is no bit at all.
+    // SAFETY: the mask has a bit for each of the `length` bytes from `start` on, all in `bytes`.
+    // Bytes without a bit are not accessed.
     unsafe { _mm512_maskz_loadu_epi8(mask, bytes.as_ptr().wrapping_add(start).cast()) }
 }
 
@@ -141,62 +158,41 @@ fn compress(states: &mut States, blocks: &[Block<'_>; LANES]) {
     }
 }
 
-/// Where the columns and then the diagonals of a round lie in the vector.
-const LINES: [[usize; 4]; 8] = [
-    [0, 4, 8, 12],
-    [1, 5, 9, 13],
-    [2, 6, 10, 14],
-    [3, 7, 11, 15],
-    [0, 5, 10, 15],
-    [1, 6, 11, 12],
-    [2, 7, 8, 13],
-    [3, 4, 9, 14],
-];
+/// Half a round on four lines of the vector that do not depend on each other: step by step over all of
+/// them, `$first` and so on being the places of the lines' message words.
+macro_rules! half_round {
+    ($vector:ident, $message:ident, $($a:literal $b:literal $c:literal $d:literal, $first:expr, $second:expr;)*) => {
+        $($vector[$a] = _mm512_add_epi64($vector[$a], $vector[$b]);)*
+        $($vector[$a] = _mm512_add_epi64($vector[$a], $message[$first]);)*
+        $($vector[$d] = _mm512_ror_epi64::<32>(_mm512_xor_si512($vector[$d], $vector[$a]));)*
+        $($vector[$c] = _mm512_add_epi64($vector[$c], $vector[$d]);)*
+        $($vector[$b] = _mm512_ror_epi64::<24>(_mm512_xor_si512($vector[$b], $vector[$c]));)*
+        $($vector[$a] = _mm512_add_epi64($vector[$a], $vector[$b]);)*
+        $($vector[$a] = _mm512_add_epi64($vector[$a], $message[$second]);)*
+        $($vector[$d] = _mm512_ror_epi64::<16>(_mm512_xor_si512($vector[$d], $vector[$a]));)*
+        $($vector[$c] = _mm512_add_epi64($vector[$c], $vector[$d]);)*
+        $($vector[$b] = _mm512_ror_epi64::<63>(_mm512_xor_si512($vector[$b], $vector[$c]));)*
+    };
+}
 
+/// One round: the columns, then the diagonals. With the round a constant, so are all indices, and
+/// everything stays in registers.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn round<const ROUND: usize>(vector: &mut Vector, message: &Vector) {
     let order = SIGMA[ROUND % SIGMA.len()];
-    half_round(vector, message, &LINES[..4], &order[..8]);
-    half_round(vector, message, &LINES[4..], &order[8..]);
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn half_round(vector: &mut Vector, message: &Vector, lines: &[[usize; 4]], order: &[usize]) {
-    // Step by step over all four lines, which do not depend on each other.
-    macro_rules! each {
-        ($step:expr) => {
-            for (line, order) in lines.iter().zip(order.chunks_exact(2)) {
-                let mut step = $step;
-                step(line, order);
-            }
-        };
+    half_round! {
+        vector, message,
+        0 4 8 12, order[0], order[1];
+        1 5 9 13, order[2], order[3];
+        2 6 10 14, order[4], order[5];
+        3 7 11 15, order[6], order[7];
     }
-    each!(|&[a, b, ..]: &[usize; 4], order: &[usize]| {
-        let sum = _mm512_add_epi64(vector[a], vector[b]);
-        vector[a] = _mm512_add_epi64(sum, message[order[0]]);
-    });
-    each!(|&[a, _, _, d]: &[usize; 4], _: &[usize]| {
-        vector[d] = _mm512_ror_epi64::<32>(_mm512_xor_si512(vector[d], vector[a]));
-    });
-    each!(|&[_, _, c, d]: &[usize; 4], _: &[usize]| {
-        vector[c] = _mm512_add_epi64(vector[c], vector[d]);
-    });
-    each!(|&[_, b, c, _]: &[usize; 4], _: &[usize]| {
-        vector[b] = _mm512_ror_epi64::<24>(_mm512_xor_si512(vector[b], vector[c]));
-    });
-    each!(|&[a, b, ..]: &[usize; 4], order: &[usize]| {
-        let sum = _mm512_add_epi64(vector[a], vector[b]);
-        vector[a] = _mm512_add_epi64(sum, message[order[1]]);
-    });
-    each!(|&[a, _, _, d]: &[usize; 4], _: &[usize]| {
-        vector[d] = _mm512_ror_epi64::<16>(_mm512_xor_si512(vector[d], vector[a]));
-    });
-    each!(|&[_, _, c, d]: &[usize; 4], _: &[usize]| {
-        vector[c] = _mm512_add_epi64(vector[c], vector[d]);
-    });
-    each!(|&[_, b, c, _]: &[usize; 4], _: &[usize]| {
-        vector[b] = _mm512_ror_epi64::<63>(_mm512_xor_si512(vector[b], vector[c]));
-    });
+    half_round! {
+        vector, message,
+        0 5 10 15, order[8], order[9];
+        1 6 11 12, order[10], order[11];
+        2 7 8 13, order[12], order[13];
+        3 4 9 14, order[14], order[15];
+    }
 }

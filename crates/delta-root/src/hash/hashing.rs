@@ -1,6 +1,6 @@
 //! Which implementation hashes.
 
-#[cfg(all(has_avx512, feature = "std", target_arch = "x86_64"))]
+#[cfg(has_avx512)]
 use super::avx512::Avx512;
 use super::{portable::Portable, simd::Simd, NodeHash};
 use core::fmt;
@@ -64,7 +64,7 @@ pub struct Hashing(Engine);
 enum Engine {
     Portable,
     Simd,
-    #[cfg(all(has_avx512, feature = "std", target_arch = "x86_64"))]
+    #[cfg(has_avx512)]
     Avx512(Avx512),
 }
 
@@ -82,9 +82,9 @@ impl Hashing {
         let engine = match mode {
             HashMode::Portable => Some(Engine::Portable),
             HashMode::Simd => Some(Engine::Simd),
-            #[cfg(all(has_avx512, feature = "std", target_arch = "x86_64"))]
+            #[cfg(has_avx512)]
             HashMode::Avx512 => Avx512::detect().map(Engine::Avx512),
-            #[cfg(not(all(has_avx512, feature = "std", target_arch = "x86_64")))]
+            #[cfg(not(has_avx512))]
             HashMode::Avx512 => None,
         };
         engine.map(Self).ok_or(UnsupportedMode(mode))
@@ -95,7 +95,7 @@ impl Hashing {
         match self.0 {
             Engine::Portable => HashMode::Portable,
             Engine::Simd => HashMode::Simd,
-            #[cfg(all(has_avx512, feature = "std", target_arch = "x86_64"))]
+            #[cfg(has_avx512)]
             Engine::Avx512(_) => HashMode::Avx512,
         }
     }
@@ -111,7 +111,7 @@ impl Hashing {
         match self.0 {
             Engine::Portable => Portable.hash_many(inputs, outputs),
             Engine::Simd => Simd.hash_many(inputs, outputs),
-            #[cfg(all(has_avx512, feature = "std", target_arch = "x86_64"))]
+            #[cfg(has_avx512)]
             Engine::Avx512(lanes) => lanes.hash_many(inputs, outputs),
         }
     }

@@ -51,7 +51,7 @@ pub(super) const SIGMA: [[usize; 16]; 10] = [
 const FIRST_WORD: u64 = IV[0] ^ 0x0101_0000 ^ HASH_LENGTH as u64;
 
 /// What a lane compresses next.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Block<'a> {
     /// At most [`BLOCK`] bytes; zeros follow them.
     pub(super) bytes: &'a [u8],
@@ -83,8 +83,10 @@ impl States {
     }
 }
 
+static NOTHING: [u8; BLOCK] = [0; BLOCK];
+
 /// The input that a lane is at.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Lane<'a> {
     /// What was not compressed yet.
     rest: &'a [u8],
@@ -95,6 +97,13 @@ struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
+    /// Points somewhere, since a lane reads also without work.
+    const IDLE: Self = Self {
+        rest: NOTHING.split_at(0).0,
+        count: 0,
+        output: None,
+    };
+
     fn next_block(&mut self) -> Block<'a> {
         let (bytes, rest) = self.rest.split_at(self.rest.len().min(BLOCK));
         self.rest = rest;
@@ -116,7 +125,7 @@ pub(super) fn hash_in_lanes<'a>(
     compress: impl Fn(&mut States, &[Block<'a>; LANES]),
 ) {
     let mut inputs = inputs.take(outputs.len()).enumerate();
-    let mut lanes = [Lane::default(); LANES];
+    let mut lanes = [Lane::IDLE; LANES];
     let mut states = States::default();
     loop {
         for (index, lane) in lanes.iter_mut().enumerate() {
@@ -191,7 +200,7 @@ mod tests {
     #[test]
     fn lanes_take_the_next_input_when_theirs_ends() {
         for count in [0, 1, 7, 8, 9, 40] {
-            let inputs: Vec<_> = (0..count).map(|n| vec![n as u8; n * 77 % 530]).collect();
+            let inputs: Vec<_> = (0..count).map(|n: usize| vec![7; n * 77 % 530]).collect();
             let mut outputs = vec![NodeHash::default(); inputs.len()];
             let calls = core::cell::Cell::new(0);
             let compress = |states: &mut States, blocks: &[Block<'_>; LANES]| {
