@@ -2,7 +2,7 @@
 
 use crate::{
     author::{build_block, AuthorError},
-    host::{BoundarySize, Built, Host, HostError, NodeChange, RootUpdate, TransactionStep},
+    host::{BoundarySize, Built, Host, HostError, RootUpdate, TransactionStep},
     plan::Plan,
     recorder::BlockRecorder,
     runtime::Hashing,
@@ -238,13 +238,13 @@ fn validate(
     // The peer answers a missing node with a panic. Nothing survives it but this message.
     let block = told.map_or_else(|| peer.block(), |sizes| peer.block_told(sizes));
     catch_unwind(AssertUnwindSafe(|| build_block(block, plan, |_| {})))
-        .map_err(|panic| ValidateError::Panicked(message(&*panic)))?
+        .map_err(|panic| ValidateError::Panicked(panic_message(&*panic)))?
         .map(|outcome| outcome.built.root)
         .map_err(ValidateError::from)
 }
 
 /// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
         (Some(text), _) => text.clone(),
         (_, Some(text)) => (*text).to_owned(),
@@ -364,15 +364,13 @@ impl From<Finished> for Built {
         let StorageChanges {
             mut main_storage_changes,
             mut child_storage_changes,
-            mut transaction,
+            transaction,
             transaction_storage_root: root,
             ..
         } = changes;
         main_storage_changes.sort();
         child_storage_changes.sort();
-        let nodes = transaction.drain().into_iter();
-        let update =
-            RootUpdate::new(nodes.map(|(key, (node, count))| NodeChange { key, count, node }));
+        let update = RootUpdate::of_transaction(transaction);
         let (main_changes, child_changes) = (main_storage_changes, child_storage_changes);
         Self {
             root,

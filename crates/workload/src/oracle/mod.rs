@@ -8,9 +8,12 @@
 //!                   the truth's nodes are in our proof, its bytes are no more than our estimate
 //!                   the compact size told = the length of the packed proof
 //! at the end:       the same root, nodes inserted and removed, changes; the same compact proof of
-//!                   the same nodes; importers and a validator who get the author's sizes
+//!                   the same nodes; importers and a validator who get the author's sizes; a
+//!                   validator on the peer, who gets the same root from the proof alone
 //! ```
 //! A case ends at its first [`Mismatch`]; [`run_cases`] counts them over many.
+//!
+//! [`compare_roots`] compares the root update of a case alone, in every mode that hashes.
 
 mod answer;
 mod case;
@@ -23,6 +26,7 @@ mod op;
 mod peer_side;
 mod report;
 mod roles;
+mod roots;
 mod shrink;
 mod tally;
 mod traps;
@@ -35,6 +39,7 @@ pub use lockstep::run_case;
 pub use mismatch::{Mismatch, MismatchKind, Role, RoleDifference};
 pub use op::{Op, TrieName};
 pub use report::CaseReport;
+pub use roots::{compare_roots, RootCounts, RootMismatch, RootMode};
 pub use shrink::shrink;
 pub use tally::{run_cases, CaseName, Failure, Tally};
 pub use vectors::{Vector, VectorError, VectorFile};
