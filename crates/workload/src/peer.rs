@@ -118,9 +118,15 @@ impl Peer {
     /// # Errors
     /// An [`AuthorError`] if that block cannot be built.
     pub fn warmed(mut self, plan: &Plan) -> Result<Self, AuthorError> {
-        self.cache = Some(SharedTrieCache::new(CacheSize::new(CACHE_SIZE), None));
+        self = self.with_cache();
         build_block(self.block(), plan, |_| {})?;
         Ok(self)
+    }
+
+    /// The peer with a cache that knows nothing yet.
+    pub(crate) fn with_cache(self) -> Self {
+        let cache = Some(SharedTrieCache::new(CacheSize::new(CACHE_SIZE), None));
+        Self { cache, ..self }
     }
 
     /// The parent state.
@@ -166,6 +172,14 @@ impl Peer {
         TrieBackendBuilder::new_with_cache(self.parent.nodes.clone(), self.parent.root, ())
             .with_optional_cache(self.local_cache())
             .with_optional_recorder(Some(recorder))
+            .build()
+    }
+
+    /// A backend that neither records nor caches.
+    pub(crate) fn plain_backend(&self) -> PeerBackend<Recorder<Hashing>> {
+        TrieBackendBuilder::new_with_cache(self.parent.nodes.clone(), self.parent.root, ())
+            .with_optional_cache(None)
+            .with_optional_recorder(None)
             .build()
     }
 

@@ -9,7 +9,7 @@
 use super::{
     hashing::HashMany,
     lanes::{hash_in_lanes, Block, States, Words, BLOCK, IV, LANES, SIGMA},
-    simd::Simd,
+    many::Many,
     NodeHash,
 };
 use core::arch::x86_64::{
@@ -49,7 +49,7 @@ impl HashMany for Avx512 {
             // for.
             unsafe { compress(states, blocks) }
         });
-        Simd.hash_many(inputs, apart);
+        Many.hash_many(inputs, apart);
     }
 }
 

@@ -2,7 +2,7 @@
 
 #[cfg(has_avx512)]
 use super::avx512::Avx512;
-use super::{portable::Portable, simd::Simd, NodeHash};
+use super::{many::Many, portable::Portable, NodeHash};
 use core::fmt;
 
 /// Computes Blake2b-256 of many inputs.
@@ -19,20 +19,20 @@ pub enum HashMode {
     Portable,
     /// `blake2b_simd`: four at once with AVX2, two with SSE4.1, else one. Without the feature `std`
     /// it uses what the crate is compiled for.
-    Simd,
+    Many,
     /// Eight at once with AVX-512. Needs the feature `std`, Rust 1.89 to compile with, and x86-64.
     Avx512,
 }
 
 impl HashMode {
     /// All modes, the slowest first.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Simd, Self::Avx512];
+    pub const ALL: [Self; 3] = [Self::Portable, Self::Many, Self::Avx512];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
-            Self::Simd => "simd",
+            Self::Many => "many",
             Self::Avx512 => "avx512",
         }
     }
@@ -63,7 +63,7 @@ pub struct Hashing(Engine);
 #[derive(Clone, Copy)]
 enum Engine {
     Portable,
-    Simd,
+    Many,
     #[cfg(has_avx512)]
     Avx512(Avx512),
 }
@@ -71,7 +71,7 @@ enum Engine {
 impl Hashing {
     /// The fastest mode that this processor has.
     pub fn best() -> Self {
-        Self::new(HashMode::Avx512).unwrap_or(Self(Engine::Simd))
+        Self::new(HashMode::Avx512).unwrap_or(Self(Engine::Many))
     }
 
     /// The given mode.
@@ -81,7 +81,7 @@ impl Hashing {
     pub fn new(mode: HashMode) -> Result<Self, UnsupportedMode> {
         let engine = match mode {
             HashMode::Portable => Some(Engine::Portable),
-            HashMode::Simd => Some(Engine::Simd),
+            HashMode::Many => Some(Engine::Many),
             #[cfg(has_avx512)]
             HashMode::Avx512 => Avx512::detect().map(Engine::Avx512),
             #[cfg(not(has_avx512))]
@@ -94,7 +94,7 @@ impl Hashing {
     pub fn mode(&self) -> HashMode {
         match self.0 {
             Engine::Portable => HashMode::Portable,
-            Engine::Simd => HashMode::Simd,
+            Engine::Many => HashMode::Many,
             #[cfg(has_avx512)]
             Engine::Avx512(_) => HashMode::Avx512,
         }
@@ -110,7 +110,7 @@ impl Hashing {
         let inputs = inputs.into_iter();
         match self.0 {
             Engine::Portable => Portable.hash_many(inputs, outputs),
-            Engine::Simd => Simd.hash_many(inputs, outputs),
+            Engine::Many => Many.hash_many(inputs, outputs),
             #[cfg(has_avx512)]
             Engine::Avx512(lanes) => lanes.hash_many(inputs, outputs),
         }

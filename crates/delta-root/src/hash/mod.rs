@@ -5,8 +5,8 @@ mod avx512;
 mod hashing;
 #[cfg(any(has_avx512, test))]
 mod lanes;
+mod many;
 mod portable;
-mod simd;
 
 pub use hashing::{HashMode, Hashing, UnsupportedMode};
 

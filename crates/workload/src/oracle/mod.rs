@@ -13,12 +13,14 @@
 //! ```
 //! A case ends at its first [`Mismatch`]; [`run_cases`] counts them over many.
 //!
-//! [`compare_roots`] compares the root update of a case alone, in every mode that hashes.
+//! [`compare_roots`] compares the root update of a case alone, in every [`RootMode`];
+//! [`run_roots`] those of many cases, [`KnownState`] those of real states.
 
 mod answer;
 mod case;
 mod dice;
 mod generator;
+mod known_states;
 mod lockstep;
 mod mismatch;
 mod net;
@@ -26,6 +28,7 @@ mod op;
 mod peer_side;
 mod report;
 mod roles;
+mod root_tally;
 mod roots;
 mod shrink;
 mod tally;
@@ -35,10 +38,12 @@ mod vectors;
 pub use answer::Answer;
 pub use case::{Case, Flavour, ParentNodes, ParentState, TrieEntries};
 pub use dice::ByteDice;
+pub use known_states::{KnownState, KnownStatesError};
 pub use lockstep::run_case;
 pub use mismatch::{Mismatch, MismatchKind, Role, RoleDifference};
 pub use op::{Op, TrieName};
 pub use report::CaseReport;
+pub use root_tally::{run_roots, RootFailure, RootTally};
 pub use roots::{compare_roots, RootCounts, RootMismatch, RootMode};
 pub use shrink::shrink;
 pub use tally::{run_cases, CaseName, Failure, Tally};

@@ -11,9 +11,9 @@ use blake2b_simd::{
 const BATCH: usize = 64;
 
 /// The `blake2b_simd` crate.
-pub(super) struct Simd;
+pub(super) struct Many;
 
-impl HashMany for Simd {
+impl HashMany for Many {
     fn hash_many<'a>(&self, mut inputs: impl Iterator<Item = &'a [u8]>, outputs: &mut [NodeHash]) {
         let mut params = Params::new();
         params.hash_length(HASH_LENGTH);
