@@ -42,6 +42,7 @@
 //! | [`Changes`] | net changes of a state, sorted |
 //! | [`RootUpdate`], [`NodeChange`] | the new root, and what it does to a node store |
 //! | [`Root`], [`NodeHash`], [`Blake2b256`] | what commits a trie, what names a node, and the hash |
+//! | [`Hashing`], [`HashMode`], [`UnsupportedMode`] | how a state's new nodes are hashed; a mode that there is not |
 //! | [`StateVersion`] | how values are laid out |
 //! | [`StateCodec`], [`LayoutV0`], [`LayoutV1`] | the node format for trie-db |
 //! | [`NodeReferences`] | the hashes that an encoded node refers to |
@@ -69,8 +70,9 @@
 //! - A loaded node stays until the state is dropped; see [`ShadowState::arena_bytes`].
 //!
 //! # Features
-//! - `std` (default): lets Blake2b find out at run time what the processor can do. Without it the
-//!   crate is `no_std` and needs `alloc`.
+//! - `std` (default): finds out at run time what the processor can do, and hashes eight nodes at once
+//!   where it has AVX-512 and the crate was compiled by Rust 1.89 or later, four where it has AVX2.
+//!   Without it the crate is `no_std` and needs `alloc`; the hashes are the same.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
