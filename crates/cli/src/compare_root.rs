@@ -18,7 +18,7 @@ use sp_core::storage::StateVersion;
 #[derive(Args, Debug)]
 pub(crate) struct RootArgs {
     /// Random blocks of each state version, whose updates are compared in every mode
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     cases: u64,
     /// Measured rounds, after one to warm up
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
