@@ -152,3 +152,23 @@ fn failures(tally: &RootTally) -> Vec<Failed> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use povmeter::NodeHash;
+
+    #[test]
+    fn hashing_allocates_nothing() {
+        let bytes = [7; 600];
+        for mode in RootMode::all(|_| {}) {
+            for count in [1, 2, 7, 8, 11, 200] {
+                let mut hashes = vec![NodeHash::default(); count];
+                let inputs = (0..count).map(|at| &bytes[..at * 37 % 600]);
+                let before = allocations::count();
+                mode.hashing.hash_all(inputs, &mut hashes);
+                assert_eq!(allocations::count(), before, "{} of {count}", mode.name);
+            }
+        }
+    }
+}
