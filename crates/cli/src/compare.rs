@@ -3,6 +3,7 @@
 use crate::{
     checks::same_block,
     compare_report::{CompareReport, Row},
+    compare_root,
     contender::{Arena, Attempt, Contender},
     error::CliError,
     estimator,
@@ -22,6 +23,8 @@ pub(crate) enum CompareCommand {
     Block(CompareArgs),
     /// Estimates, with what sp-state-machine reads for the same blocks, and what they cost
     Estimator(estimator::EstimatorArgs),
+    /// Root updates, with sp-state-machine's for the same changes, and what they cost
+    Root(compare_root::RootArgs),
 }
 
 /// Which block to compare on, and how often.
@@ -67,6 +70,7 @@ pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
     match command {
         CompareCommand::Block(args) => run_block(args),
         CompareCommand::Estimator(args) => estimator::run(args),
+        CompareCommand::Root(args) => compare_root::run(args),
     }
 }
 

@@ -51,6 +51,10 @@ pub(crate) enum CliError {
     },
     #[error("estimates can't be measured: {0}")]
     Speed(#[from] povmeter_workload::speed::SpeedError),
+    #[error("roots can't be measured: {0}")]
+    RootSpeed(#[from] povmeter_workload::speed::RootSpeedError),
+    #[error("the real states can't be read")]
+    KnownStates(#[from] povmeter_workload::oracle::KnownStatesError),
     #[error("the result can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the result can't be printed: {0}")]

@@ -6,6 +6,8 @@ mod block_report;
 mod checks;
 mod compare;
 mod compare_report;
+mod compare_root;
+mod compare_root_report;
 mod contender;
 mod error;
 mod estimator;

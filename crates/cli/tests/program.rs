@@ -286,6 +286,39 @@ const STATE: &str = r#"{"top": {"0x01": "0x02", "0x0102": "0x"},
     "childrenDefault": {"0x6368": {"0x05": "0x06"}}}"#;
 
 #[test]
+fn a_comparison_of_roots() {
+    let args = "compare root --cases 5 --rounds 1 --keys 2000 --json";
+    let report: Value =
+        serde_json::from_str(&printed(&args.split(' ').collect::<Vec<_>>())).unwrap();
+    for check in ["updates_differ", "known_states_differ"] {
+        assert_eq!(report["checks"][check], 0, "{report}");
+    }
+    for version in report["versions"].as_array().unwrap() {
+        assert_eq!(version["blocks"], 5);
+    }
+    let rows = report["rows"].as_array().unwrap();
+    let modes = report["modes"].as_array().unwrap();
+    // Of 10, 100 and 1,000 changes.
+    assert_eq!(rows.len(), 3 * (3 + modes.len()));
+    for row in rows {
+        let names: Vec<_> = row.as_object().unwrap().keys().collect();
+        let expected = "keys changes mode us ratio_to_peer_plain ratio_to_peer_node \
+                        allocations_per_change";
+        assert_eq!(names, expected.split(' ').collect::<Vec<_>>());
+        assert!(row["us"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    let text = printed(
+        &"compare root --cases 2 --rounds 1 --keys 500"
+            .split(' ')
+            .collect::<Vec<_>>(),
+    );
+    assert_has(
+        &text,
+        &["ok     updates_differ", "peer_plain", "portable", "cold"],
+    );
+}
+
+#[test]
 fn the_genesis_of_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("state.json");

@@ -42,6 +42,7 @@
 //! | [`Changes`] | net changes of a state, sorted |
 //! | [`RootUpdate`], [`NodeChange`] | the new root, and what it does to a node store |
 //! | [`Root`], [`NodeHash`], [`Blake2b256`] | what commits a trie, what names a node, and the hash |
+//! | [`Hashing`], [`HashMode`], [`UnsupportedMode`] | how a state's new nodes are hashed; a mode that there is not |
 //! | [`StateVersion`] | how values are laid out |
 //! | [`StateCodec`], [`LayoutV0`], [`LayoutV1`] | the node format for trie-db |
 //! | [`NodeReferences`] | the hashes that an encoded node refers to |
@@ -69,8 +70,9 @@
 //! - A loaded node stays until the state is dropped; see [`ShadowState::arena_bytes`].
 //!
 //! # Features
-//! - `std` (default): lets Blake2b find out at run time what the processor can do. Without it the
-//!   crate is `no_std` and needs `alloc`.
+//! - `std` (default): finds out at run time what the processor can do, and hashes eight nodes at once
+//!   where it has AVX-512 and the crate was compiled by Rust 1.89 or later, four where it has AVX2.
+//!   Without it the crate is `no_std` and needs `alloc`; the hashes are the same.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -93,7 +95,7 @@ mod version;
 
 pub use codec::{LayoutV0, LayoutV1, StateCodec};
 pub use decode::{DecodeError, NodeReferences};
-pub use hash::{Blake2b256, NodeHash, Root, HASH_LENGTH};
+pub use hash::{Blake2b256, HashMode, Hashing, NodeHash, Root, UnsupportedMode, HASH_LENGTH};
 pub use needs::{Fate, RootNeeds};
 pub use root::{state_update, state_update_of_loaded, Changes, KeyChanges, RootError};
 pub use scale::{compact_bytes, push_compact, read_compact};

@@ -55,6 +55,11 @@ impl<'a> Partial<'a> {
         self.count
     }
 
+    /// As a node stores it.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// Nibble `index`, which is below [`Self::len`].
     #[inline]
     pub(crate) fn at(&self, index: usize) -> u8 {

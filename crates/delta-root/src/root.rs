@@ -160,7 +160,14 @@ fn trie_update<S: NodeSource>(
     }
     state.load_root(handle)?;
     let trie = state.trie(handle);
-    let root = batch::trie_root(trie, state.table(), &present, version, writes);
+    let root = batch::trie_root(
+        trie,
+        state.table(),
+        &present,
+        version,
+        state.hashing(),
+        writes,
+    );
     root.map_err(|NotLoaded(hash)| {
         let trie = KeyPath::new((trie.keyspace(), None));
         RootError::NotLoaded { hash, trie }

@@ -6,7 +6,7 @@ use crate::{
     shadow::{
         Awaited, Bound, Loader, Observer, Progress, ShadowNode, ShadowTrie, ValuePlace, Walk,
     },
-    LoadError, NodeHash, NodeId, NodeRequest, NodeSource, NodeTable, Root,
+    Hashing, LoadError, NodeHash, NodeId, NodeRequest, NodeSource, NodeTable, Root,
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -62,6 +62,7 @@ pub struct ShadowState<S> {
     top: ShadowTrie,
     children: Vec<Child>,
     child_handles: BTreeMap<Vec<u8>, TrieHandle>,
+    hashing: Hashing,
 }
 
 /// The key of the top trie under which the root of child trie `storage_key` lies.
@@ -78,7 +79,19 @@ impl<S> ShadowState<S> {
             top: ShadowTrie::new(root, Vec::new()),
             children: Vec::new(),
             child_handles: BTreeMap::new(),
+            hashing: Hashing::best(),
         }
+    }
+
+    /// The same state, whose root updates are hashed by `hashing` instead of the best there is.
+    #[must_use]
+    pub fn with_hashing(self, hashing: Hashing) -> Self {
+        Self { hashing, ..self }
+    }
+
+    /// What root updates are hashed by.
+    pub fn hashing(&self) -> Hashing {
+        self.hashing
     }
 
     /// Starts anew on the state of `root`, nothing loaded, with `change` made to the source.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeChange {
     /// Whole bytes of the path above the node, after the child's storage key in a child trie.
-    pub path: Vec<u8>,
+    pub path: Bytes,
     /// Last nibble of a path with an odd number of nibbles, in the high half.
     pub odd_nibble: Option<u8>,
     /// Hash of the node.
@@ -37,7 +37,8 @@ pub struct RootUpdate {
     /// Roots after it of the child tries that changes were made in, by storage key, ordered by it;
     /// [`Root::EMPTY`] of a child that has no entry left.
     pub children: Vec<(Vec<u8>, Root)>,
-    /// Changes, ordered by path, last nibble and hash, each triple once.
+    /// Changes, ordered by hash, path and last nibble, each triple once. Their paths and nodes share
+    /// the memory of two buffers.
     pub nodes: Vec<NodeChange>,
 }
 

@@ -34,7 +34,7 @@ impl Known {
     /// The entry to mark if the key has this fate after so many rollbacks; `None` if there is none,
     /// or what it would be told is known.
     #[inline]
-    fn to_mark(&mut self, fate: Fate, rollbacks: u32) -> Option<ShadowNode> {
+    fn take_mark(&mut self, fate: Fate, rollbacks: u32) -> Option<ShadowNode> {
         let entry = self.entry?;
         let marked = match (self.marked, fate) {
             (Marked::Never, Fate::Written | Fate::Untouched) => return None,
@@ -153,7 +153,7 @@ impl Estimator {
         if !known.counted && fate != Fate::Untouched {
             return false;
         }
-        if let Some(at) = known.to_mark(fate, rollbacks) {
+        if let Some(at) = known.take_mark(fate, rollbacks) {
             self.needs.mark(state, id.trie(), at, fate);
         }
         true
@@ -169,7 +169,7 @@ impl Estimator {
         let known = self.known(id);
         known.counted = true;
         known.entry = entry;
-        let marked = known.to_mark(fate, rollbacks);
+        let marked = known.take_mark(fate, rollbacks);
         self.counted.push(id);
         if let Some(at) = marked {
             self.needs.mark(state, id.trie(), at, fate);

@@ -181,7 +181,7 @@ fn the_null_node_is_always_there<S: TestStore>() {
     let (home, mut store) = S::make();
     let null = Root::EMPTY.node_hash();
     let null_node = |references, encoded| NodeChange {
-        path: vec![],
+        path: Bytes::new(),
         odd_nibble: None,
         hash: null,
         references,
@@ -220,7 +220,7 @@ fn nodes_may_be_large<S: TestStore>() {
         .map(|(fill, size)| Bytes::from(vec![fill; size]))
         .collect();
     let changes = nodes.iter().map(|encoded| NodeChange {
-        path: vec![],
+        path: Bytes::new(),
         odd_nibble: Some(0x30),
         hash: Blake2b256::hash(encoded),
         references: 1,

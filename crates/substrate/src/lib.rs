@@ -30,6 +30,7 @@
 //! | [`SizeSource`] | whether sizes are estimated, or replayed from a record |
 //! | [`SealedMachine`] | the sealed block, the offchain changes, the index operations, the sizes told |
 //! | [`IndexOperation`], [`OffchainChange`] | one of each |
+//! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update as sp-state-machine's transaction, and back |
 //! | [`MachineError`], [`ReplayError`] | what failed; a record of sizes that does not fit the block |
 //!
 //! # Guarantees
@@ -51,9 +52,11 @@ mod accesses;
 mod externalities;
 mod layered;
 mod machine;
+mod nodes;
 mod sizes;
 
 pub use machine::{
     state_version, IndexOperation, MachineError, OffchainChange, SealedMachine, StateMachine,
 };
+pub use nodes::{from_prefixed_memory_db, to_prefixed_memory_db, NodesError};
 pub use sizes::{ReplayError, SizeSource};

@@ -3,7 +3,7 @@
 use codec::Encode;
 use sp_core::H256;
 use sp_state_machine::{ChildStorageCollection, StorageCollection};
-use sp_trie::{CompactProof, StorageProof};
+use sp_trie::{CompactProof, PrefixedMemoryDB, StorageProof};
 use std::error::Error;
 
 use crate::runtime::Hashing;
@@ -121,6 +121,12 @@ impl RootUpdate {
         }
         nodes.sort();
         Self { nodes }
+    }
+
+    /// The update that the peer hands to its database.
+    pub(crate) fn of_transaction(mut nodes: PrefixedMemoryDB<Hashing>) -> Self {
+        let nodes = nodes.drain().into_iter();
+        Self::new(nodes.map(|(key, (node, count))| NodeChange { key, count, node }))
     }
 
     /// The changes, by key.

@@ -2,7 +2,7 @@
 
 use crate::{
     author::{build_block, AuthorError},
-    host::{BoundarySize, Built, Host, HostError, NodeChange, RootUpdate, TransactionStep},
+    host::{BoundarySize, Built, Host, HostError, RootUpdate, TransactionStep},
     plan::Plan,
     recorder::BlockRecorder,
     runtime::Hashing,
@@ -118,9 +118,15 @@ impl Peer {
     /// # Errors
     /// An [`AuthorError`] if that block cannot be built.
     pub fn warmed(mut self, plan: &Plan) -> Result<Self, AuthorError> {
-        self.cache = Some(SharedTrieCache::new(CacheSize::new(CACHE_SIZE), None));
+        self = self.with_cache();
         build_block(self.block(), plan, |_| {})?;
         Ok(self)
+    }
+
+    /// The peer with a cache that knows nothing yet.
+    pub(crate) fn with_cache(self) -> Self {
+        let cache = Some(SharedTrieCache::new(CacheSize::new(CACHE_SIZE), None));
+        Self { cache, ..self }
     }
 
     /// The parent state.
@@ -166,6 +172,14 @@ impl Peer {
         TrieBackendBuilder::new_with_cache(self.parent.nodes.clone(), self.parent.root, ())
             .with_optional_cache(self.local_cache())
             .with_optional_recorder(Some(recorder))
+            .build()
+    }
+
+    /// A backend that neither records nor caches.
+    pub(crate) fn plain_backend(&self) -> PeerBackend<Recorder<Hashing>> {
+        TrieBackendBuilder::new_with_cache(self.parent.nodes.clone(), self.parent.root, ())
+            .with_optional_cache(None)
+            .with_optional_recorder(None)
             .build()
     }
 
@@ -238,13 +252,13 @@ fn validate(
     // The peer answers a missing node with a panic. Nothing survives it but this message.
     let block = told.map_or_else(|| peer.block(), |sizes| peer.block_told(sizes));
     catch_unwind(AssertUnwindSafe(|| build_block(block, plan, |_| {})))
-        .map_err(|panic| ValidateError::Panicked(message(&*panic)))?
+        .map_err(|panic| ValidateError::Panicked(panic_message(&*panic)))?
         .map(|outcome| outcome.built.root)
         .map_err(ValidateError::from)
 }
 
 /// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
         (Some(text), _) => text.clone(),
         (_, Some(text)) => (*text).to_owned(),
@@ -364,15 +378,13 @@ impl From<Finished> for Built {
         let StorageChanges {
             mut main_storage_changes,
             mut child_storage_changes,
-            mut transaction,
+            transaction,
             transaction_storage_root: root,
             ..
         } = changes;
         main_storage_changes.sort();
         child_storage_changes.sort();
-        let nodes = transaction.drain().into_iter();
-        let update =
-            RootUpdate::new(nodes.map(|(key, (node, count))| NodeChange { key, count, node }));
+        let update = RootUpdate::of_transaction(transaction);
         let (main_changes, child_changes) = (main_storage_changes, child_storage_changes);
         Self {
             root,

@@ -19,15 +19,16 @@ mod encode;
 mod writes;
 
 pub(crate) use writes::Writes;
+use writes::WrittenPlace;
 
 use crate::{
     nibbles,
     root::KeyChanges,
     shadow::{referred_hash, OldSlot, OldValue, ShadowTrie},
-    NodeHash, NodeTable, Root, ShadowNode, StateVersion,
+    Hashing, NodeHash, NodeTable, Root, ShadowNode, StateVersion,
 };
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::{iter::empty, ops::Range};
 
 /// A change of one key.
 type Change<'a> = (&'a [u8], Option<&'a [u8]>);
@@ -60,14 +61,14 @@ impl<'a> Place<'a> {
 
 /// What comes of a subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Built<'a> {
+enum Built {
     Empty,
     /// A loaded node, unchanged.
     Kept(ShadowNode),
-    /// A node not even looked at: what its parent holds for it.
-    Unloaded(&'a [u8]),
+    /// A node not even looked at: what the branch holds for it at the nibble.
+    Unloaded(ShadowNode, u8),
     /// Index into [`Batch::nodes`].
-    New(usize),
+    New(u32),
 }
 
 /// The value of a new node.
@@ -81,17 +82,44 @@ enum NewValue<'a> {
     Fresh(usize),
 }
 
+/// The partial key of a new node.
+#[derive(Clone, Debug)]
+enum NewPartial {
+    /// That of a loaded node.
+    Of(ShadowNode),
+    /// Range of [`Batch::nibbles`].
+    Nibbles(Range<usize>),
+}
+
+/// What a new node is made of.
+#[derive(Clone, Debug)]
+enum Parts<'a> {
+    /// A loaded branch, some of whose children are others: a range of [`Batch::others`].
+    Other(ShadowNode, Range<usize>),
+    /// `children` is an index into [`Batch::children`]; `None` for a leaf.
+    Whole {
+        partial: NewPartial,
+        value: NewValue<'a>,
+        children: Option<usize>,
+    },
+}
+
 /// A node of the new trie.
 #[derive(Debug)]
 struct NewNode<'a> {
     place: Place<'a>,
-    /// Range of [`Batch::nibbles`].
-    partial: Range<usize>,
-    value: NewValue<'a>,
-    /// Index into [`Batch::children`]; `None` for a leaf.
-    children: Option<usize>,
+    parts: Parts<'a>,
     /// Levels of new nodes below.
-    height: usize,
+    height: u32,
+}
+
+/// What comes of the children of a loaded branch.
+enum Below {
+    Kept,
+    /// Some of those that there were are new ones, a range of [`Batch::others`].
+    Others(Range<usize>),
+    /// Children come or go.
+    Whole([Built; 16]),
 }
 
 /// A root computation in progress.
@@ -100,11 +128,14 @@ struct Batch<'a> {
     table: &'a NodeTable,
     version: StateVersion,
     nodes: Vec<NewNode<'a>>,
-    children: Vec<[Built<'a>; 16]>,
+    children: Vec<[Built; 16]>,
+    /// New children of loaded branches: nibble, and index into [`Batch::nodes`].
+    others: Vec<(u8, u32)>,
     nibbles: Vec<u8>,
     /// New values that are nodes of their own, with their keys.
     values: Vec<(&'a [u8], &'a [u8])>,
     writes: &'a mut Writes,
+    hashing: Hashing,
 }
 
 /// The root of `trie` after `changes`, sorted, none of which deletes a key that the trie does not
@@ -114,18 +145,22 @@ pub(crate) fn trie_root<'a>(
     table: &'a NodeTable,
     changes: &KeyChanges<'a>,
     version: StateVersion,
+    hashing: Hashing,
     writes: &'a mut Writes,
 ) -> Result<Root, NotLoaded> {
     let mut batch = Batch {
         trie,
         table,
         version,
-        nodes: Vec::with_capacity(2 * changes.len()),
-        children: Vec::with_capacity(changes.len()),
+        hashing,
+        nodes: Vec::with_capacity(3 * changes.len()),
+        children: Vec::new(),
+        others: Vec::with_capacity(3 * changes.len()),
         nibbles: Vec::new(),
-        values: Vec::new(),
+        values: Vec::with_capacity(changes.len()),
         writes,
     };
+    batch.writes.reserve(3 * changes.len());
     let built = match trie.loaded_root() {
         _ if trie.root() == Root::EMPTY => batch.fresh(changes, 0),
         Some(root) => batch.apply(root, changes, 0)?,
@@ -133,7 +168,7 @@ pub(crate) fn trie_root<'a>(
     };
     match built {
         Built::New(root) => Ok(batch.encode(root)),
-        Built::Kept(_) | Built::Unloaded(_) => Ok(trie.root()),
+        Built::Kept(_) | Built::Unloaded(..) => Ok(trie.root()),
         Built::Empty => Ok(Root::EMPTY),
     }
 }
@@ -156,14 +191,14 @@ impl<'a> Batch<'a> {
         at: ShadowNode,
         changes: &[Change<'a>],
         depth: usize,
-    ) -> Result<Built<'a>, NotLoaded> {
+    ) -> Result<Built, NotLoaded> {
         let Some((key, _)) = changes.first() else {
             return Ok(Built::Kept(at));
         };
         let place = Place::of(key, depth);
         let built = self.change(at, 0, place, changes)?;
         if built != Built::Kept(at) {
-            self.remove_node(at, place, None);
+            self.remove_node(at, place, 0..0);
         }
         Ok(built)
     }
@@ -176,7 +211,7 @@ impl<'a> Batch<'a> {
         skip: usize,
         place: Place<'a>,
         changes: &[Change<'a>],
-    ) -> Result<Built<'a>, NotLoaded> {
+    ) -> Result<Built, NotLoaded> {
         let depth = place.depth();
         let old = self.trie.old(at, self.table);
         let length = old.partial.len() - skip;
@@ -200,7 +235,7 @@ impl<'a> Batch<'a> {
         place: Place<'a>,
         shared: usize,
         mut changes: &[Change<'a>],
-    ) -> Result<Built<'a>, NotLoaded> {
+    ) -> Result<Built, NotLoaded> {
         let branch = place.depth() + shared;
         let old = self.trie.old(at, self.table);
         let own = old.partial.at(skip + shared);
@@ -226,7 +261,8 @@ impl<'a> Batch<'a> {
         let start = self.nibbles.len();
         self.nibbles
             .extend((0..shared).map(|index| old.partial.at(skip + index)));
-        self.finish(place, start, value, children)
+        let partial = NewPartial::Nibbles(start..self.nibbles.len());
+        self.finish(place, partial, value, children)
     }
 
     fn change_inside(
@@ -235,46 +271,102 @@ impl<'a> Batch<'a> {
         skip: usize,
         place: Place<'a>,
         mut changes: &[Change<'a>],
-    ) -> Result<Built<'a>, NotLoaded> {
+    ) -> Result<Built, NotLoaded> {
         let old = self.trie.old(at, self.table);
-        let length = old.partial.len() - skip;
-        let branch = place.depth() + length;
-        let old_value = match old.value {
-            OldValue::None => NewValue::None,
-            OldValue::Inline(value) => NewValue::Inline(value),
-            OldValue::Hash(hash) => NewValue::Kept(hash),
-        };
+        let branch = place.depth() + old.partial.len() - skip;
+        let old_value = NewValue::of(old.value);
         let key = changes.first().map(|(key, _)| *key);
         let value = self.take_value(&mut changes, branch, old_value);
         if let (OldValue::Hash(hash), Some(key), true) = (old.value, key, value != old_value) {
-            self.writes
-                .remove(self.trie.keyspace(), key, None, referred_hash(hash));
+            let place = self.writes.place(self.trie.keyspace(), key, None, empty());
+            self.writes.remove(place, referred_hash(hash));
         }
-        let mut changed = skip > 0 || value != old_value;
-        let mut children = [Built::Empty; 16];
-        for nibble in 0..16 {
-            let group = split_off(&mut changes, nibble, branch);
-            let child = match self.trie.old_slot(at, nibble, self.table) {
-                OldSlot::Empty => self.fresh(group, branch + 1),
-                OldSlot::Loaded(child) => self.apply(child, group, branch + 1)?,
-                OldSlot::Unloaded(reference) if group.is_empty() => Built::Unloaded(reference),
+        let below = self.change_children(at, changes, branch)?;
+        if skip == 0 && value == old_value {
+            match below {
+                Below::Kept => return Ok(Built::Kept(at)),
+                Below::Others(others) => return Ok(self.add(place, Parts::Other(at, others))),
+                Below::Whole(_) => {}
+            }
+        }
+        let mut children = self.old_children(at);
+        match below {
+            Below::Kept => {}
+            Below::Others(others) => {
+                for (nibble, child) in self.others.drain(others) {
+                    children[usize::from(nibble)] = Built::New(child);
+                }
+            }
+            Below::Whole(changed) => children = changed,
+        }
+        let partial = if skip == 0 {
+            NewPartial::Of(at)
+        } else {
+            let start = self.nibbles.len();
+            let rest = skip..old.partial.len();
+            self.nibbles.extend(rest.map(|index| old.partial.at(index)));
+            NewPartial::Nibbles(start..self.nibbles.len())
+        };
+        self.finish(place, partial, value, children)
+    }
+
+    /// The children of `at`, which begin at `depth` and one nibble, after `changes`.
+    fn change_children(
+        &mut self,
+        at: ShadowNode,
+        mut changes: &[Change<'a>],
+        depth: usize,
+    ) -> Result<Below, NotLoaded> {
+        let mut built = [(0, Built::Empty); 16];
+        let mut count = 0;
+        let mut only_others = true;
+        let mut all_kept = true;
+        while let Some((key, _)) = changes.first() {
+            let nibble = nibbles::at(key, depth);
+            let group = split_off(&mut changes, nibble, depth);
+            let slot = self.trie.old_slot(at, nibble, self.table);
+            let child = match slot {
+                OldSlot::Empty => self.fresh(group, depth + 1),
+                OldSlot::Loaded(child) => self.apply(child, group, depth + 1)?,
                 OldSlot::Unloaded(reference) => return Err(NotLoaded(referred_hash(reference))),
             };
-            changed |= match child {
-                Built::New(_) => true,
-                // Of what was there, only the loaded can go.
-                Built::Empty => !group.is_empty(),
-                Built::Kept(_) | Built::Unloaded(_) => false,
+            let kept = matches!(child, Built::Kept(_));
+            all_kept &= kept;
+            only_others &= kept || matches!((slot, child), (OldSlot::Loaded(_), Built::New(_)));
+            built[count] = (nibble, child);
+            count += 1;
+        }
+        let built = &built[..count];
+        if all_kept {
+            return Ok(Below::Kept);
+        }
+        if only_others {
+            let start = self.others.len();
+            let others = built.iter().filter_map(|(nibble, child)| match child {
+                Built::New(index) => Some((*nibble, *index)),
+                _ => None,
+            });
+            self.others.extend(others);
+            return Ok(Below::Others(start..self.others.len()));
+        }
+        let mut children = self.old_children(at);
+        for (nibble, child) in built {
+            children[usize::from(*nibble)] = *child;
+        }
+        Ok(Below::Whole(children))
+    }
+
+    /// The children of a loaded node as they are.
+    fn old_children(&self, at: ShadowNode) -> [Built; 16] {
+        let mut children = [Built::Empty; 16];
+        for nibble in 0..16 {
+            children[usize::from(nibble)] = match self.trie.old_slot(at, nibble, self.table) {
+                OldSlot::Empty => Built::Empty,
+                OldSlot::Unloaded(_) => Built::Unloaded(at, nibble),
+                OldSlot::Loaded(child) => Built::Kept(child),
             };
-            children[usize::from(nibble)] = child;
         }
-        if !changed {
-            return Ok(Built::Kept(at));
-        }
-        let start = self.nibbles.len();
-        self.nibbles
-            .extend((0..length).map(|index| old.partial.at(skip + index)));
-        self.finish(place, start, value, children)
+        children
     }
 
     /// The value that `changes` give to the key which ends at `depth`, `kept` if they do not.
@@ -305,7 +397,7 @@ impl<'a> Batch<'a> {
 
     /// The subtree of `changes` alone, all of them insertions that share their first `depth`
     /// nibbles.
-    fn fresh(&mut self, mut changes: &[Change<'a>], depth: usize) -> Built<'a> {
+    fn fresh(&mut self, mut changes: &[Change<'a>], depth: usize) -> Built {
         let (Some(&(first, _)), Some(&(last, _))) = (changes.first(), changes.last()) else {
             return Built::Empty;
         };
@@ -321,132 +413,180 @@ impl<'a> Batch<'a> {
         let start = self.nibbles.len();
         self.nibbles
             .extend((depth..branch).map(|index| nibbles::at(first, index)));
-        let partial = start..self.nibbles.len();
+        let partial = NewPartial::Nibbles(start..self.nibbles.len());
         let value = self.take_value(&mut changes, branch, NewValue::None);
         let mut children = [Built::Empty; 16];
-        for nibble in 0..16 {
+        while let Some((key, _)) = changes.first() {
+            let nibble = nibbles::at(key, branch);
             let group = split_off(&mut changes, nibble, branch);
             children[usize::from(nibble)] = self.fresh(group, branch + 1);
         }
-        self.add(Place::of(first, depth), partial, value, children)
+        self.add_whole(Place::of(first, depth), partial, value, children)
     }
 
-    /// The node at `place` of these parts, the partial key being what was added to the nibbles since
-    /// there were `start`.
+    /// The node at `place` of these parts.
     fn finish(
         &mut self,
         place: Place<'a>,
-        start: usize,
+        partial: NewPartial,
         value: NewValue<'a>,
-        children: [Built<'a>; 16],
-    ) -> Result<Built<'a>, NotLoaded> {
-        let partial = start..self.nibbles.len();
+        children: [Built; 16],
+    ) -> Result<Built, NotLoaded> {
         let mut present = (0..16u8).filter(|nibble| children[usize::from(*nibble)] != Built::Empty);
         match (present.next(), present.next(), value) {
             (None, _, NewValue::None) => Ok(Built::Empty),
             (Some(nibble), None, NewValue::None) => {
                 self.merge(place, partial, nibble, children[usize::from(nibble)])
             }
-            _ => Ok(self.add(place, partial, value, children)),
+            _ => Ok(self.add_whole(place, partial, value, children)),
         }
     }
 
-    fn add(
+    fn add_whole(
         &mut self,
         place: Place<'a>,
-        partial: Range<usize>,
+        partial: NewPartial,
         value: NewValue<'a>,
-        children: [Built<'a>; 16],
-    ) -> Built<'a> {
-        let heights = children.iter().filter_map(|child| match child {
-            Built::New(child) => Some(self.nodes[*child].height + 1),
-            _ => None,
-        });
-        let height = heights.max().unwrap_or(0);
+        children: [Built; 16],
+    ) -> Built {
         let is_branch = children.iter().any(|child| *child != Built::Empty);
         let children = is_branch.then(|| {
             self.children.push(children);
             self.children.len() - 1
         });
-        self.nodes.push(NewNode {
-            place,
+        let parts = Parts::Whole {
             partial,
             value,
             children,
+        };
+        self.add(place, parts)
+    }
+
+    fn add(&mut self, place: Place<'a>, parts: Parts<'a>) -> Built {
+        let height = self.height(&parts);
+        self.nodes.push(NewNode {
+            place,
+            parts,
             height,
         });
-        Built::New(self.nodes.len() - 1)
+        // Four billion nodes do not fit into memory.
+        Built::New(u32::try_from(self.nodes.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    fn height(&self, parts: &Parts<'a>) -> u32 {
+        let above = |child: u32| self.nodes[child as usize].height + 1;
+        let heights = match parts {
+            Parts::Other(_, others) => {
+                let others = self.others[others.clone()].iter();
+                others.map(|(_, child)| above(*child)).max()
+            }
+            Parts::Whole { children, .. } => children.and_then(|children| {
+                let children = self.children[children].iter();
+                let heights = children.filter_map(|child| match child {
+                    Built::New(child) => Some(above(*child)),
+                    _ => None,
+                });
+                heights.max()
+            }),
+        };
+        heights.unwrap_or(0)
     }
 
     /// The only child of a branch without a value, in the branch's place.
     fn merge(
         &mut self,
         place: Place<'a>,
-        partial: Range<usize>,
+        partial: NewPartial,
         nibble: u8,
-        child: Built<'a>,
-    ) -> Result<Built<'a>, NotLoaded> {
-        let length = partial.len();
+        child: Built,
+    ) -> Result<Built, NotLoaded> {
         let start = self.nibbles.len();
-        self.nibbles.extend_from_within(partial);
+        self.push_partial(&partial);
         self.nibbles.push(nibble);
+        let way = start..self.nibbles.len();
         match child {
             Built::New(index) => {
-                let below = self.nodes[index].partial.clone();
-                self.nibbles.extend_from_within(below);
-                let node = &mut self.nodes[index];
+                let node = &self.nodes[index as usize];
+                let (below, value, children) = match node.parts.clone() {
+                    Parts::Whole {
+                        partial,
+                        value,
+                        children,
+                    } => (partial, value, children),
+                    Parts::Other(at, others) => {
+                        let mut children = self.old_children(at);
+                        for (nibble, child) in &self.others[others] {
+                            children[usize::from(*nibble)] = Built::New(*child);
+                        }
+                        self.children.push(children);
+                        let value = NewValue::of(self.trie.old(at, self.table).value);
+                        (NewPartial::Of(at), value, Some(self.children.len() - 1))
+                    }
+                };
+                self.push_partial(&below);
+                let node = &mut self.nodes[index as usize];
                 node.place = place;
-                node.partial = start..self.nibbles.len();
+                node.parts = Parts::Whole {
+                    partial: NewPartial::Nibbles(start..self.nibbles.len()),
+                    value,
+                    children,
+                };
                 Ok(Built::New(index))
             }
             Built::Kept(at) => {
-                let old = self.trie.old(at, self.table);
-                let way = start..start + length + 1;
-                self.remove_node(at, place, Some(way));
-                self.nibbles
-                    .extend((0..old.partial.len()).map(|index| old.partial.at(index)));
-                let value = match old.value {
-                    OldValue::None => NewValue::None,
-                    OldValue::Inline(value) => NewValue::Inline(value),
-                    OldValue::Hash(hash) => NewValue::Kept(hash),
-                };
-                let mut children = [Built::Empty; 16];
-                for nibble in 0..16 {
-                    children[usize::from(nibble)] = match self.trie.old_slot(at, nibble, self.table)
-                    {
-                        OldSlot::Empty => Built::Empty,
-                        OldSlot::Unloaded(reference) => Built::Unloaded(reference),
-                        OldSlot::Loaded(child) => Built::Kept(child),
-                    };
-                }
-                Ok(self.add(place, start..self.nibbles.len(), value, children))
+                self.remove_node(at, place, way);
+                self.push_partial(&NewPartial::Of(at));
+                let partial = NewPartial::Nibbles(start..self.nibbles.len());
+                let value = NewValue::of(self.trie.old(at, self.table).value);
+                let children = self.old_children(at);
+                Ok(self.add_whole(place, partial, value, children))
             }
-            Built::Unloaded(reference) => Err(NotLoaded(referred_hash(reference))),
+            Built::Unloaded(branch, nibble) => {
+                match self.trie.old_slot(branch, nibble, self.table) {
+                    OldSlot::Unloaded(reference) => Err(NotLoaded(referred_hash(reference))),
+                    OldSlot::Empty | OldSlot::Loaded(_) => Err(NotLoaded(NodeHash::default())),
+                }
+            }
             Built::Empty => Ok(Built::Empty),
         }
     }
 
-    /// Notes that `at`, which begins at `place` and then the nibbles of `way`, is gone.
-    fn remove_node(&mut self, at: ShadowNode, place: Place<'a>, way: Option<Range<usize>>) {
-        if let Some(hash) = self.trie.old(at, self.table).hash {
-            let way = &self.nibbles[way.unwrap_or(0..0)];
-            let (path, odd) = place.path(way);
-            self.writes.remove(self.trie.keyspace(), &path, odd, hash);
+    fn push_partial(&mut self, partial: &NewPartial) {
+        match partial {
+            NewPartial::Of(at) => {
+                let partial = self.trie.old(*at, self.table).partial;
+                let nibbles = 0..partial.len();
+                self.nibbles.extend(nibbles.map(|index| partial.at(index)));
+            }
+            NewPartial::Nibbles(range) => self.nibbles.extend_from_within(range.clone()),
         }
+    }
+
+    /// Notes that `at`, which begins at `place` and then the nibbles of `way`, is gone.
+    fn remove_node(&mut self, at: ShadowNode, place: Place<'a>, way: Range<usize>) {
+        if let Some(hash) = self.trie.old_hash(at, self.table) {
+            let place = self.written(place, way);
+            self.writes.remove(place, hash);
+        }
+    }
+
+    /// Has the writes take note of a place.
+    fn written(&mut self, place: Place<'a>, way: Range<usize>) -> WrittenPlace {
+        let Place { key, shared, more } = place;
+        let odd = (shared % 2 == 1).then(|| key[shared / 2] & 0xf0);
+        let nibbles = more.into_iter().chain(self.nibbles[way].iter().copied());
+        let keyspace = self.trie.keyspace();
+        self.writes
+            .place(keyspace, &key[..shared / 2], odd, nibbles)
     }
 }
 
-impl Place<'_> {
-    /// Whole bytes and a last nibble of the place and then `way`.
-    fn path(&self, way: &[u8]) -> (Vec<u8>, Option<u8>) {
-        let mut path = self.key[..self.shared / 2].to_vec();
-        let mut odd = (self.shared % 2 == 1).then(|| self.key[self.shared / 2] & 0xf0);
-        for nibble in self.more.iter().chain(way) {
-            match odd.take() {
-                Some(high) => path.push(high | nibble),
-                None => odd = Some(nibble << 4),
-            }
+impl<'a> NewValue<'a> {
+    fn of(old: OldValue<'a>) -> Self {
+        match old {
+            OldValue::None => Self::None,
+            OldValue::Inline(value) => Self::Inline(value),
+            OldValue::Hash(hash) => Self::Kept(hash),
         }
-        (path, odd)
     }
 }

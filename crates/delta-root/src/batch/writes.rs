@@ -3,76 +3,156 @@
 use crate::{NodeChange, NodeHash, Root};
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::{cmp::Ordering, ops::Range};
 
-/// References gained and lost, of all tries of a state.
+/// The place of a node: whole bytes of its path, and the last nibble of an odd one in a high half.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WrittenPlace {
+    start: usize,
+    length: usize,
+    odd_nibble: Option<u8>,
+}
+
+/// One reference gained or lost.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    place: WrittenPlace,
+    hash: NodeHash,
+    /// Where the node gained begins in the bytes of all, and how long it is.
+    gained: Option<(usize, usize)>,
+}
+
+/// References gained and lost, of all tries of a state; places and nodes in one buffer each.
 #[derive(Debug, Default)]
-pub(crate) struct Writes(Vec<NodeChange>);
+pub(crate) struct Writes {
+    writes: Vec<Write>,
+    paths: Vec<u8>,
+    encoded: Vec<u8>,
+}
 
 impl Writes {
-    /// Notes that `encoded` is stored at a place.
-    pub(crate) fn insert(
+    /// Makes room for about so many more changed nodes.
+    pub(super) fn reserve(&mut self, nodes: usize) {
+        self.writes.reserve(2 * nodes);
+        self.paths.reserve(64 * nodes);
+        self.encoded.reserve(256 * nodes);
+    }
+
+    /// The encoded nodes and values of all tries, to append to.
+    pub(super) fn encoded(&mut self) -> &mut Vec<u8> {
+        &mut self.encoded
+    }
+
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.encoded[range]
+    }
+
+    /// Takes note of a place: the keyspace, `path` and then `nibbles`, where a nibble is left over
+    /// after `path` with that before.
+    pub(super) fn place(
         &mut self,
         keyspace: &[u8],
         path: &[u8],
-        odd_nibble: Option<u8>,
-        hash: NodeHash,
-        encoded: Bytes,
-    ) {
-        self.push(keyspace, path, odd_nibble, hash, 1, encoded);
+        mut odd_nibble: Option<u8>,
+        nibbles: impl Iterator<Item = u8>,
+    ) -> WrittenPlace {
+        let start = self.paths.len();
+        self.paths.extend_from_slice(keyspace);
+        self.paths.extend_from_slice(path);
+        for nibble in nibbles {
+            match odd_nibble.take() {
+                Some(high) => self.paths.push(high | nibble),
+                None => odd_nibble = Some(nibble << 4),
+            }
+        }
+        let length = self.paths.len() - start;
+        WrittenPlace {
+            start,
+            length,
+            odd_nibble,
+        }
+    }
+
+    /// Notes that the node which is encoded at `range` is stored at a place.
+    pub(super) fn insert(&mut self, place: WrittenPlace, hash: NodeHash, range: Range<usize>) {
+        let gained = Some((range.start, range.len()));
+        self.writes.push(Write {
+            place,
+            hash,
+            gained,
+        });
     }
 
     /// Notes that what was stored at a place is not needed there any more.
-    pub(crate) fn remove(
-        &mut self,
-        keyspace: &[u8],
-        path: &[u8],
-        odd_nibble: Option<u8>,
-        hash: NodeHash,
-    ) {
-        self.push(keyspace, path, odd_nibble, hash, -1, Bytes::new());
-    }
-
-    fn push(
-        &mut self,
-        keyspace: &[u8],
-        path: &[u8],
-        odd_nibble: Option<u8>,
-        hash: NodeHash,
-        references: i32,
-        encoded: Bytes,
-    ) {
-        // The null node is nowhere stored.
-        if hash != Root::EMPTY.node_hash() {
-            let path = [keyspace, path].concat();
-            self.0.push(NodeChange {
-                path,
-                odd_nibble,
-                hash,
-                references,
-                encoded,
-            });
-        }
-    }
-
-    /// The net changes, ordered by place and hash.
-    pub(crate) fn into_changes(mut self) -> Vec<NodeChange> {
-        self.0.sort_unstable_by(|a, b| {
-            (&a.path, a.odd_nibble, a.hash).cmp(&(&b.path, b.odd_nibble, b.hash))
+    pub(super) fn remove(&mut self, place: WrittenPlace, hash: NodeHash) {
+        let gained = None;
+        self.writes.push(Write {
+            place,
+            hash,
+            gained,
         });
-        self.0.dedup_by(|next, kept| {
-            let same = next.prefix() == kept.prefix() && next.hash == kept.hash;
-            if same {
-                kept.references = kept.references.saturating_add(next.references);
-                if kept.encoded.is_empty() {
-                    kept.encoded = core::mem::take(&mut next.encoded);
+    }
+
+    /// The net changes, ordered by hash and place.
+    pub(crate) fn into_changes(self) -> Vec<NodeChange> {
+        let Self {
+            writes,
+            paths,
+            encoded,
+        } = self;
+        let (paths, encoded) = (Bytes::from(paths), Bytes::from(encoded));
+        let path = |place: &WrittenPlace| place.start..place.start + place.length;
+        let compare = |a: &Write, b: &Write| {
+            let paths = || paths[path(&a.place)].cmp(&paths[path(&b.place)]);
+            let odd = || a.place.odd_nibble.cmp(&b.place.odd_nibble);
+            a.hash.cmp(&b.hash).then_with(paths).then_with(odd)
+        };
+        let mut changes: Vec<NodeChange> = Vec::with_capacity(writes.len());
+        let mut last: Option<&Write> = None;
+        for (_, index) in in_order(&writes, compare) {
+            let write = &writes[index as usize];
+            let references = if write.gained.is_some() { 1 } else { -1 };
+            let bytes = |(start, length): (usize, usize)| encoded.slice(start..start + length);
+            match (last, changes.last_mut()) {
+                (Some(same), Some(change)) if compare(same, write) == Ordering::Equal => {
+                    change.references = change.references.saturating_add(references);
+                    if let (true, Some(gained)) = (change.encoded.is_empty(), write.gained) {
+                        change.encoded = bytes(gained);
+                    }
                 }
+                _ => changes.push(NodeChange {
+                    path: paths.slice(path(&write.place)),
+                    odd_nibble: write.place.odd_nibble,
+                    hash: write.hash,
+                    references,
+                    encoded: write.gained.map_or_else(Bytes::new, bytes),
+                }),
             }
-            same
-        });
-        self.0.retain(|change| change.references != 0);
-        for lost in self.0.iter_mut().filter(|change| change.references < 0) {
-            lost.encoded = Bytes::new();
+            last = Some(write);
         }
-        self.0
+        changes.retain_mut(|change| {
+            if change.references < 0 {
+                change.encoded = Bytes::new();
+            }
+            change.references != 0
+        });
+        changes
     }
+}
+
+/// The indices of `writes` in order, with what decides it as a rule: the beginning of the hash. The
+/// null node is nowhere stored, and so left out.
+fn in_order(writes: &[Write], compare: impl Fn(&Write, &Write) -> Ordering) -> Vec<(u64, u32)> {
+    let null = Root::EMPTY.node_hash();
+    let mut order: Vec<(u64, u32)> = Vec::with_capacity(writes.len());
+    // Four billion changes do not fit into memory.
+    order.extend(writes.iter().zip(0u32..).filter_map(|(write, index)| {
+        let (first, _) = write.hash.as_bytes().split_first_chunk::<8>()?;
+        (write.hash != null).then_some((u64::from_be_bytes(*first), index))
+    }));
+    order.sort_unstable_by(|(a, at), (b, bt)| {
+        a.cmp(b)
+            .then_with(|| compare(&writes[*at as usize], &writes[*bt as usize]))
+    });
+    order
 }

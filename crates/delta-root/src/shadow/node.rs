@@ -205,6 +205,11 @@ impl Node {
         Partial::new(&data[start..start + nibbles.div_ceil(2)], nibbles)
     }
 
+    /// Where the partial key ends in the data.
+    pub(super) fn partial_end(&self) -> usize {
+        self.start() + self.header_bytes() + self.partial_nibbles().div_ceil(2)
+    }
+
     #[inline]
     fn header_bytes(&self) -> usize {
         if self.header != LONG_HEADER {

@@ -21,8 +21,6 @@ pub(crate) enum OldValue<'t> {
 pub(crate) struct OldNode<'t> {
     pub(crate) partial: Partial<'t>,
     pub(crate) value: OldValue<'t>,
-    /// `None` for a node inside its parent.
-    pub(crate) hash: Option<NodeHash>,
 }
 
 /// A place for a child in a loaded branch.
@@ -58,8 +56,37 @@ impl ShadowTrie {
                     OldValue::Hash(&data[Node::range(start, HASH_LENGTH)])
                 }
             },
-            hash: (!node.inlined()).then(|| *table.hash(node.data)),
         }
+    }
+
+    /// The hash of `at`; `None` for a node inside its parent.
+    pub(crate) fn old_hash(&self, at: ShadowNode, table: &NodeTable) -> Option<NodeHash> {
+        let node = &self.nodes[at.index()];
+        (!node.inlined()).then(|| *table.hash(node.data))
+    }
+
+    /// The bytes of `at` with the place in them where its children begin, and their bitmap, if it is
+    /// a branch with a hash all of whose children have one: 33 bytes each, in order.
+    pub(crate) fn uniform_branch<'t>(
+        &self,
+        at: ShadowNode,
+        table: &'t NodeTable,
+    ) -> Option<(&'t [u8], usize, u16)> {
+        let node = &self.nodes[at.index()];
+        if node.inlined() || node.branch().is_none() {
+            return None;
+        }
+        let data = table.bytes(node.data);
+        let bitmap_at = node.partial_end();
+        let bitmap = u16::from_le_bytes([data[bitmap_at], data[bitmap_at + 1]]);
+        let start = match node.value() {
+            Value::None => bitmap_at + 2,
+            Value::Inline { start, length } => Node::range(start, length as usize).end,
+            Value::Hashed { start, .. } => Node::range(start, HASH_LENGTH).end,
+        };
+        // No child is longer: they are as long as they can be together if each one is.
+        let uniform = data.len() - start == bitmap.count_ones() as usize * (1 + HASH_LENGTH);
+        uniform.then_some((data, start, bitmap))
     }
 
     /// The place for the child of `at` at `nibble`.

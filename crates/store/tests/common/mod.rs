@@ -28,7 +28,7 @@ pub(crate) fn change(name: &str, path: &[u8], references: i32) -> NodeChange {
         Bytes::new()
     };
     NodeChange {
-        path: path.to_vec(),
+        path: path.to_vec().into(),
         odd_nibble: None,
         hash: hash(name),
         references,

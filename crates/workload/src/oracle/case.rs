@@ -83,6 +83,17 @@ impl Case {
         Generator::new(ByteDice::new(rest), flavour).case()
     }
 
+    /// The same case with a block that writes in `version`. For version 0 the parent state is one of
+    /// version 0, too: none goes back.
+    #[must_use]
+    pub fn in_version(mut self, version: StateVersion) -> Self {
+        if version == StateVersion::V0 {
+            self.parent.version = version;
+            self.parent.rewritten.clear();
+        }
+        Self { version, ..self }
+    }
+
     /// The version that the block writes in, in povmeter's terms.
     pub fn our_version(&self) -> povmeter::StateVersion {
         match self.version {

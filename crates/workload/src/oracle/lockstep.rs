@@ -47,7 +47,7 @@ struct Lockstep<'a, A> {
 impl<'a, A: Accounting> Lockstep<'a, A> {
     fn new(case: &'a Case) -> Self {
         let nodes = ParentNodes::new(&case.parent);
-        let peer = PeerSide::new(&nodes, case.version);
+        let peer = PeerSide::new(nodes.parent(), case.version);
         let block = Block::new(nodes.clone(), nodes.root());
         Self {
             case,
@@ -248,7 +248,7 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
 fn compare_update(
     sealed: &SealedBlock,
     root: H256,
-    mut nodes: sp_trie::PrefixedMemoryDB<Hashing>,
+    nodes: sp_trie::PrefixedMemoryDB<Hashing>,
 ) -> Result<(), Mismatch> {
     let found = H256(*sealed.update().root.as_bytes());
     if root != found {
@@ -257,9 +257,7 @@ fn compare_update(
             found,
         });
     }
-    let theirs = nodes.drain().into_iter();
-    let theirs =
-        RootUpdate::new(theirs.map(|(key, (node, count))| NodeChange { key, count, node }));
+    let theirs = RootUpdate::of_transaction(nodes);
     let ours = RootUpdate::new(sealed.update().nodes.iter().map(|node| NodeChange {
         key: sp_trie::prefixed_key::<Hashing>(&H256(*node.hash.as_bytes()), node.prefix()),
         count: node.references,

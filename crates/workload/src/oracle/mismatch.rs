@@ -15,6 +15,8 @@ pub enum Role {
     ReplayingImporter,
     /// Has the compact proof and nothing else.
     Validator,
+    /// Has the proof and nothing else, and runs the peer.
+    StockValidator,
 }
 
 impl fmt::Display for Role {
@@ -23,6 +25,7 @@ impl fmt::Display for Role {
             Self::Importer => "the importer",
             Self::ReplayingImporter => "the replaying importer",
             Self::Validator => "the validator",
+            Self::StockValidator => "the validator on the peer",
         })
     }
 }
@@ -39,6 +42,12 @@ pub enum RoleDifference {
         /// Why not.
         source: BlockError,
     },
+    /// The peer has no result.
+    #[error("the peer has no result")]
+    Peer(#[from] HostError),
+    /// The peer panicked: most probably a node is missing.
+    #[error("the peer panicked: {0}")]
+    PeerPanicked(String),
     /// The compact proof can't be expanded.
     #[error("the compact proof can't be expanded")]
     Proof(#[from] ProofError),
@@ -51,6 +60,14 @@ pub enum RoleDifference {
         expected: u64,
         /// The size now.
         found: u64,
+    },
+    /// Another root.
+    #[error("expected the author's root {expected:?}, found {found:?}")]
+    Root {
+        /// The author's.
+        expected: H256,
+        /// The one found.
+        found: H256,
     },
     /// Another root, or other nodes inserted and removed.
     #[error("expected the author's root and nodes, found others")]

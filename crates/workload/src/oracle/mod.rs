@@ -8,14 +8,19 @@
 //!                   the truth's nodes are in our proof, its bytes are no more than our estimate
 //!                   the compact size told = the length of the packed proof
 //! at the end:       the same root, nodes inserted and removed, changes; the same compact proof of
-//!                   the same nodes; importers and a validator who get the author's sizes
+//!                   the same nodes; importers and a validator who get the author's sizes; a
+//!                   validator on the peer, who gets the same root from the proof alone
 //! ```
 //! A case ends at its first [`Mismatch`]; [`run_cases`] counts them over many.
+//!
+//! [`compare_roots`] compares the root update of a case alone, in every [`RootMode`];
+//! [`run_roots`] those of many cases, [`KnownState`] those of real states.
 
 mod answer;
 mod case;
 mod dice;
 mod generator;
+mod known_states;
 mod lockstep;
 mod mismatch;
 mod net;
@@ -23,6 +28,8 @@ mod op;
 mod peer_side;
 mod report;
 mod roles;
+mod root_tally;
+mod roots;
 mod shrink;
 mod tally;
 mod traps;
@@ -31,10 +38,14 @@ mod vectors;
 pub use answer::Answer;
 pub use case::{Case, Flavour, ParentNodes, ParentState, TrieEntries};
 pub use dice::ByteDice;
+pub use known_states::{KnownState, KnownStatesError};
 pub use lockstep::run_case;
 pub use mismatch::{Mismatch, MismatchKind, Role, RoleDifference};
 pub use op::{Op, TrieName};
 pub use report::CaseReport;
+pub use root_tally::{run_roots, RootFailure, RootTally};
+pub(crate) use roots::PeersUpdate;
+pub use roots::{compare_roots, RootCounts, RootMismatch, RootMode};
 pub use shrink::shrink;
 pub use tally::{run_cases, CaseName, Failure, Tally};
 pub use vectors::{Vector, VectorError, VectorFile};

@@ -84,21 +84,33 @@ impl NetChanges {
         left_out.map(|(child, key)| (child.as_ref(), key.as_slice()))
     }
 
+    /// The changes in povmeter's terms.
+    pub(super) fn ours(&self) -> povmeter::Changes<'_> {
+        let mut children: Vec<_> = self
+            .children
+            .iter()
+            .map(|(child, changes)| (child.storage_key(), borrowed(changes).collect()))
+            .collect();
+        children.sort_by_key(|(storage_key, _)| *storage_key);
+        let top = self.top().collect();
+        povmeter::Changes { top, children }
+    }
+
     /// The changes of the top trie, without what was left out.
     pub(super) fn top(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        self.top
-            .iter()
-            .map(|(key, value)| (key.as_slice(), value.as_deref()))
+        borrowed(&self.top)
     }
 
     /// The changes of the child tries, without what was left out.
     pub(super) fn children(&self) -> impl Iterator<Item = (&ChildInfo, Delta<'_>)> {
-        self.children.iter().map(|(child, changes)| {
-            let entries = changes.iter();
-            let entries = entries.map(|(key, value)| (key.as_slice(), value.as_deref()));
-            (child, entries.collect())
-        })
+        let children = self.children.iter();
+        children.map(|(child, changes)| (child, borrowed(changes).collect()))
     }
+}
+
+fn borrowed(changes: &TrieChanges) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+    let changes = changes.iter();
+    changes.map(|(key, value)| (key.as_slice(), value.as_deref()))
 }
 
 /// Takes the deletions of keys that are not among `keys` and begin a key of `longer`, or one that is

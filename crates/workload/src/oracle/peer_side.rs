@@ -1,10 +1,10 @@
 //! The peer's side of a case.
 
-use super::{answer::Answer, net::NetChanges, Op, ParentNodes};
+use super::{answer::Answer, net::NetChanges, Op};
 use crate::{
     host::{Host, HostError, TransactionStep},
     ladder::estimate,
-    peer::{Finished, Peer, PeerBlock},
+    peer::{Finished, Parent, Peer, PeerBlock},
     recorder::{BlockRecorder, SplitRecorder},
     runtime::Hashing,
     snapshot::Changed,
@@ -39,11 +39,11 @@ pub(super) struct Truth {
 }
 
 impl PeerSide {
-    pub(super) fn new(nodes: &ParentNodes, version: StateVersion) -> Self {
-        let peer = Peer::new(nodes.parent(), version);
+    pub(super) fn new(parent: Parent, version: StateVersion) -> Self {
+        let peer = Peer::new(parent.clone(), version);
         let block = PeerBlock::<SplitRecorder>::new(&peer);
         let notes = block.recorder.clone();
-        let upstream = Ephemeral::new(nodes.parent(), version, notes, Writes::Get, None);
+        let upstream = Ephemeral::new(parent, version, notes, Writes::Get, None);
         Self {
             peer,
             version,

@@ -5,12 +5,19 @@ use super::{
     case::{Case, ParentNodes},
     lockstep::Size,
     mismatch::{Mismatch, Role, RoleDifference},
+    peer_side::PeerSide,
     Op,
 };
+use crate::peer::{panic_message, MemoryNodes, Parent};
 use bytes::Bytes;
 use povmeter::{
     Accounting, Block, BlockError, NodeSource, ProofNodes, Root, SealedBlock, StateVersion,
     StorageProof,
+};
+use sp_core::H256;
+use std::{
+    panic::{catch_unwind, AssertUnwindSafe},
+    sync::Arc,
 };
 
 /// What is in the block: without what the host rolled back.
@@ -104,7 +111,52 @@ pub(super) fn check_roles<A: Accounting>(
         .and_then(|compact| compact.to_source(root))
         .map_err(RoleDifference::from)
         .and_then(|nodes| kept.execute::<A>(nodes, root, A::PROVEN));
-    check(Role::Validator, validated, true)
+    check(Role::Validator, validated, true)?;
+    let proof = author.proof().nodes().iter().map(|node| node.to_vec());
+    let (root, proof) = (author.update().root, proof.collect());
+    validate_on_peer(case, &kept, author.update().parent, proof, root).map_err(|difference| {
+        Mismatch::Role {
+            role: Role::StockValidator,
+            difference: Box::new(difference),
+        }
+    })
+}
+
+/// Executes what is in the block on the peer, with the nodes of `proof` and no others.
+fn validate_on_peer(
+    case: &Case,
+    kept: &Kept<'_>,
+    parent: Root,
+    proof: Vec<Vec<u8>>,
+    root: Root,
+) -> Result<(), RoleDifference> {
+    let nodes = sp_trie::StorageProof::new(proof).into_memory_db();
+    let parent = Parent {
+        root: H256(*parent.as_bytes()),
+        nodes: Arc::new(MemoryNodes(nodes)),
+    };
+    // The peer answers a missing node with a panic, or with a root that is none of the block.
+    let found = catch_unwind(AssertUnwindSafe(|| root_on_peer(case, kept, parent)))
+        .unwrap_or_else(|panic| Err(RoleDifference::PeerPanicked(panic_message(&*panic))))?;
+    let expected = H256(*root.as_bytes());
+    if expected != found {
+        return Err(RoleDifference::Root { expected, found });
+    }
+    Ok(())
+}
+
+fn root_on_peer(case: &Case, kept: &Kept<'_>, parent: Parent) -> Result<H256, RoleDifference> {
+    let mut peer = PeerSide::new(parent, case.version);
+    for (op, _) in &kept.ops {
+        // Asked for the root, its trie can go wrong where nothing is missing.
+        if **op == Op::Root && peer.net_changes().leave_out_absent(&case.parent) {
+            continue;
+        }
+        peer.ask(op)?;
+    }
+    let mut net = peer.net_changes();
+    net.leave_out_absent(&case.parent);
+    Ok(peer.truth(&net)?.root)
 }
 
 /// The whole store, keyed by hash alone.
@@ -128,4 +180,39 @@ fn compare(
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::oracle::Flavour;
+    use povmeter::Consensus;
+
+    #[test]
+    fn a_validator_on_the_peer_misses_what_is_missing() {
+        let (mut found_out, mut nodes) = (0, 0);
+        for seed in 0..10 {
+            let case = Case::random(seed, Flavour::Mixed);
+            let parent = ParentNodes::new(&case.parent);
+            let mut author = Block::<_, Consensus>::new(&parent, parent.root());
+            for op in &case.ops {
+                ask(&mut author, op, case.our_version()).unwrap();
+            }
+            let author = author.seal(case.our_version()).unwrap();
+            let kept = Kept::new(&case, &vec![None; case.ops.len()]);
+            let proof: Vec<_> = author.proof().nodes().iter().map(|n| n.to_vec()).collect();
+            let root = author.update().root;
+            let validate = |proof| validate_on_peer(&case, &kept, parent.root(), proof, root);
+            validate(proof.clone()).unwrap();
+            for missing in 0..proof.len() {
+                let mut proof = proof.clone();
+                proof.remove(missing);
+                nodes += 1;
+                found_out += usize::from(validate(proof).is_err());
+            }
+        }
+        // A transaction that was rolled back may have read what the block does not need.
+        assert!(found_out * 10 > nodes * 7, "{found_out} of {nodes}");
+    }
 }

@@ -317,11 +317,11 @@ fn per(spent: Spent, count: usize) -> f64 {
     ratio(spent.cpu.as_secs_f64() * 1e9, count as f64)
 }
 
-fn ratio(part: f64, whole: f64) -> f64 {
+pub(super) fn ratio(part: f64, whole: f64) -> f64 {
     part / whole.max(1.0)
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

@@ -10,14 +10,21 @@
 //! for each round: keys by chance; for each case: the peer and ours in turns, the other one first
 //! a row:          medians over rounds of processor time of the thread, divided by the keys
 //! ```
+//!
+//! [`measure_roots`] does the same for root updates.
 
 mod measure;
 mod peer_trie;
+mod roots;
 mod shadow;
 mod state;
 mod transfers;
 
 pub use measure::{measure, SpeedError, SpeedOptions};
+
+pub use roots::{
+    measure_roots, HashRow, RootRow, RootSpeedError, RootSpeedOptions, RootSpeedReport,
+};
 
 use serde::Serialize;
 

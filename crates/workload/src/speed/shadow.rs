@@ -2,8 +2,8 @@
 
 use super::state::BigState;
 use crate::povmeter_host::SharedNodes;
-use povmeter::{LoadError, ShadowState, TrieId};
-use povmeter_delta_root::{Fate, TrieHandle};
+use povmeter::{Changes, LoadError, RootError, RootUpdate, ShadowState, StateVersion, TrieId};
+use povmeter_delta_root::{state_update_of_loaded, Fate, Hashing, TrieHandle};
 use povmeter_pov_estimate::{ChangedKey, Estimator, EstimatorMark, Recorder, RecorderMark};
 use std::collections::HashMap;
 
@@ -23,9 +23,15 @@ pub(super) struct Shadow {
 
 impl Shadow {
     pub(super) fn new(state: &BigState) -> Self {
+        Self::hashed_by(state, Hashing::best())
+    }
+
+    /// As [`Self::new`], with the root hashed by `hashing`.
+    pub(super) fn hashed_by(state: &BigState, hashing: Hashing) -> Self {
+        let state = ShadowState::new(state.nodes.clone(), state.root);
         Self {
             numbers: HashMap::new(),
-            state: ShadowState::new(state.nodes.clone(), state.root),
+            state: state.with_hashing(hashing),
             recorder: Recorder::default(),
             estimator: Estimator::default(),
         }
@@ -71,6 +77,25 @@ impl Shadow {
         }
         boundary.settle(&mut self.state, observer)?;
         Ok(self.recorder.size().total_bytes())
+    }
+
+    /// The root update of `changes`, sorted and estimated before.
+    pub(super) fn update(
+        &mut self,
+        changes: &[Change],
+        version: StateVersion,
+    ) -> Result<RootUpdate, RootError> {
+        state_update_of_loaded(&mut self.state, &Self::changes(changes), version)
+    }
+
+    /// The `changes` as those of a state.
+    pub(super) fn changes(changes: &[Change]) -> Changes<'_> {
+        let top = changes.iter();
+        let top = top.map(|(key, value)| (key.as_slice(), value.as_deref()));
+        Changes {
+            top: top.collect(),
+            children: Vec::new(),
+        }
     }
 
     pub(super) fn mark(&self) -> (RecorderMark, EstimatorMark) {

@@ -23,6 +23,8 @@ pub(super) struct BigState {
     pub(super) root: Root,
     /// The accounts, sorted.
     pub(super) keys: Vec<Vec<u8>>,
+    /// Bytes of the value of each.
+    pub(super) value_bytes: usize,
 }
 
 impl BigState {
@@ -47,6 +49,7 @@ impl BigState {
         let keys = top.into_keys().filter(|key| is_account(key, &map));
         Ok(Self {
             keys: keys.collect(),
+            value_bytes: value.len(),
             nodes: SharedNodes::new(store),
             root,
         })

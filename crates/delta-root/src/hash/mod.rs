@@ -1,7 +1,15 @@
 //! Hashes: what names a node, what commits a state.
 
-use alloc::vec::Vec;
-use blake2b_simd::many::{hash_many, HashManyJob};
+#[cfg(has_avx512)]
+mod avx512;
+mod hashing;
+#[cfg(any(has_avx512, test))]
+mod lanes;
+mod many;
+mod portable;
+
+pub use hashing::{HashMode, Hashing, UnsupportedMode};
+
 use core::fmt;
 
 /// Bytes in a Blake2b-256 hash.
@@ -101,30 +109,8 @@ pub struct Blake2b256;
 impl Blake2b256 {
     /// Hash of `data`.
     pub fn hash(data: &[u8]) -> NodeHash {
-        let hash = blake2b_simd::Params::new()
-            .hash_length(HASH_LENGTH)
-            .hash(data);
-        let mut out = [0; HASH_LENGTH];
-        out.copy_from_slice(hash.as_bytes());
-        NodeHash(out)
+        portable::hash(data)
     }
-}
-
-/// The hashes of all `inputs`, in their order, several at a time where the processor can.
-pub(crate) fn hash_all(inputs: &[&[u8]]) -> Vec<NodeHash> {
-    let mut params = blake2b_simd::Params::new();
-    params.hash_length(HASH_LENGTH);
-    let mut jobs: Vec<HashManyJob<'_>> = inputs
-        .iter()
-        .map(|input| HashManyJob::new(&params, input))
-        .collect();
-    hash_many(jobs.iter_mut());
-    let hash = |job: &HashManyJob<'_>| {
-        let mut out = [0; HASH_LENGTH];
-        out.copy_from_slice(job.to_hash().as_bytes());
-        NodeHash(out)
-    };
-    jobs.iter().map(hash).collect()
 }
 
 impl hash_db::Hasher for Blake2b256 {

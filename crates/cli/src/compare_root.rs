@@ -1,0 +1,174 @@
+//! `povmeter compare root`: root updates against sp-state-machine's, and what they cost.
+
+use crate::{
+    allocations,
+    compare_root_report::{Checks, Failed, KnownFailed, OfVersion, RootReport},
+    error::{chain, CliError},
+    progress,
+};
+use clap::Args;
+use povmeter_workload::{
+    data_dir,
+    oracle::{run_roots, Flavour, KnownState, RootCounts, RootMode, RootTally},
+    speed::{measure_roots, RootSpeedOptions},
+};
+use sp_core::storage::StateVersion;
+
+/// How many updates to compare, and which.
+#[derive(Args, Debug)]
+pub(crate) struct RootArgs {
+    /// Random blocks of each state version, whose updates are compared in every mode
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    cases: u64,
+    /// Measured rounds, after one to warm up
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Accounts in the parent states that are measured
+    #[arg(long, value_delimiter = ',', default_values_t = [10_000, 1_000_000])]
+    keys: Vec<usize>,
+    /// What blocks and keys are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Failed updates that are reported one by one.
+const FAILURES_SHOWN: usize = 10;
+
+/// The report on root updates.
+///
+/// # Errors
+/// A [`CliError`], among them the report if a check does not hold.
+pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
+    let mut missing = Vec::new();
+    let modes = RootMode::all(|unsupported| missing.push(unsupported.0.name()));
+    let bar = progress::bar(
+        usize::try_from(args.cases).unwrap_or(usize::MAX),
+        "random blocks",
+    );
+    let tally = run_roots(args.seed, args.cases, &modes, || bar.step());
+    drop(bar);
+    let (known_states, known_failures) = known_states(&modes)?;
+    let options = RootSpeedOptions {
+        keys: args.keys.clone(),
+        rounds: args.rounds as usize,
+        seed: args.seed,
+        ..RootSpeedOptions::default()
+    };
+    let steps = options.keys.len() * (1 + options.changes.len());
+    let bar = progress::bar(steps, "");
+    let speed = measure_roots(&options, &modes, allocations::count, |what| {
+        bar.say(what);
+        bar.step();
+    })?;
+    drop(bar);
+    let report = RootReport {
+        what: "root",
+        cases: args.cases,
+        seed: args.seed,
+        modes: modes.iter().map(|mode| mode.name).collect(),
+        missing,
+        checks: Checks {
+            updates_differ: tally.failures.len(),
+            known_states_differ: known_failures.len(),
+        },
+        versions: [
+            of_version(0, &tally.version_0),
+            of_version(1, &tally.version_1),
+        ],
+        known_states,
+        failures: failures(&tally),
+        known_failures,
+        rounds: options.rounds,
+        speed,
+    };
+    let failed = report.checks.failed();
+    let text = if args.json {
+        serde_json::to_string_pretty(&report)?
+    } else {
+        report.to_string()
+    };
+    if failed.is_empty() {
+        Ok(text)
+    } else {
+        Err(CliError::ChecksFailed {
+            failed,
+            report: text,
+        })
+    }
+}
+
+/// How many real states were compared, none if there is no data, and those that differ.
+fn known_states(modes: &[RootMode]) -> Result<(usize, Vec<KnownFailed>), CliError> {
+    let Some(data) = data_dir() else {
+        return Ok((0, Vec::new()));
+    };
+    let states = progress::during("reading real states", || KnownState::read_all(&data))?;
+    let bar = progress::bar(states.len(), "real states");
+    let failed = states.iter().filter_map(|state| {
+        bar.step();
+        let mismatch = state.compare(modes).err()?;
+        Some(KnownFailed {
+            state: state.name.clone(),
+            mismatch: chain(&mismatch),
+        })
+    });
+    Ok((states.len(), failed.collect()))
+}
+
+fn of_version(state_version: u8, counts: &RootCounts) -> OfVersion {
+    let RootCounts {
+        cases,
+        changes,
+        inserted,
+        removed,
+    } = *counts;
+    OfVersion {
+        state_version,
+        blocks: cases,
+        changes,
+        inserted,
+        removed,
+    }
+}
+
+fn failures(tally: &RootTally) -> Vec<Failed> {
+    let failures = tally.failures.iter().take(FAILURES_SHOWN);
+    failures
+        .map(|failure| Failed {
+            flavour: match failure.flavour {
+                Flavour::Adversarial => "adversarial",
+                Flavour::Mixed => "mixed",
+                Flavour::DeleteHeavy => "delete_heavy",
+            },
+            seed: failure.seed,
+            state_version: match failure.version {
+                StateVersion::V0 => 0,
+                StateVersion::V1 => 1,
+            },
+            mismatch: chain(&failure.mismatch),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use povmeter::NodeHash;
+
+    #[test]
+    fn hashing_allocates_nothing() {
+        let bytes = [7; 600];
+        for mode in RootMode::all(|_| {}) {
+            for count in [1, 2, 7, 8, 11, 200] {
+                let mut hashes = vec![NodeHash::default(); count];
+                let inputs = (0..count).map(|at| &bytes[..at * 37 % 600]);
+                let before = allocations::count();
+                mode.hashing.hash_all(inputs, &mut hashes);
+                assert_eq!(allocations::count(), before, "{} of {count}", mode.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The report on root updates, as text and as JSON.
+
+use povmeter_workload::speed::{HashRow, RootRow, RootSpeedReport};
+use serde::Serialize;
+use std::fmt;
+
+/// What the comparison with the peer gave.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Checks {
+    /// Random blocks whose update is not the peer's in some mode.
+    pub(crate) updates_differ: usize,
+    /// Real states whose update from nothing is not the peer's in some mode, or not the known root.
+    pub(crate) known_states_differ: usize,
+}
+
+impl Checks {
+    /// The names of the checks that do not hold.
+    pub(crate) fn failed(&self) -> Vec<&'static str> {
+        let checks = [
+            ("updates_differ", self.updates_differ),
+            ("known_states_differ", self.known_states_differ),
+        ];
+        let failed = checks.into_iter().filter(|(_, count)| *count > 0);
+        failed.map(|(name, _)| name).collect()
+    }
+}
+
+/// What blocks of one state version gave that agree.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct OfVersion {
+    pub(crate) state_version: u8,
+    pub(crate) blocks: u64,
+    pub(crate) changes: u64,
+    pub(crate) inserted: u64,
+    pub(crate) removed: u64,
+}
+
+/// A block that did not agree with the peer.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Failed {
+    pub(crate) flavour: &'static str,
+    pub(crate) seed: u64,
+    pub(crate) state_version: u8,
+    pub(crate) mismatch: String,
+}
+
+/// A real state that did not agree.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct KnownFailed {
+    pub(crate) state: String,
+    pub(crate) mismatch: String,
+}
+
+/// Correctness and cost of root updates.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RootReport {
+    pub(crate) what: &'static str,
+    pub(crate) cases: u64,
+    pub(crate) seed: u64,
+    /// The modes compared.
+    pub(crate) modes: Vec<&'static str>,
+    /// The modes that are not to be had here.
+    pub(crate) missing: Vec<&'static str>,
+    pub(crate) checks: Checks,
+    pub(crate) versions: [OfVersion; 2],
+    pub(crate) known_states: usize,
+    pub(crate) failures: Vec<Failed>,
+    pub(crate) known_failures: Vec<KnownFailed>,
+    pub(crate) rounds: usize,
+    #[serde(flatten)]
+    pub(crate) speed: RootSpeedReport,
+}
+
+impl fmt::Display for RootReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cases, seed, .. } = self;
+        writeln!(
+            f,
+            "{cases} random blocks of each state version from seed {seed}, in modes {}",
+            self.modes.join(", ")
+        )?;
+        if !self.missing.is_empty() {
+            writeln!(f, "not to be had here: {}", self.missing.join(", "))?;
+        }
+        self.fmt_checks(f)?;
+        self.fmt_rows(f)?;
+        self.fmt_hashing(f)
+    }
+}
+
+impl RootReport {
+    fn fmt_checks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\n{:<14} {:>8} {:>10} {:>10} {:>10}",
+            "", "blocks", "changes", "inserted", "removed"
+        )?;
+        for of in &self.versions {
+            writeln!(
+                f,
+                "version {:<6} {:>8} {:>10} {:>10} {:>10}",
+                of.state_version, of.blocks, of.changes, of.inserted, of.removed
+            )?;
+        }
+        let checks = &self.checks;
+        let verdict = |count| if count == 0 { "ok" } else { "FAILED" };
+        let differ = checks.updates_differ;
+        writeln!(
+            f,
+            "\n{:<7}updates_differ: roots and nodes are the peer's in all modes ({differ} blocks)",
+            verdict(differ)
+        )?;
+        let (states, differ) = (self.known_states, checks.known_states_differ);
+        writeln!(
+            f,
+            "{:<7}known_states_differ: so are those of {states} real states ({differ} states)",
+            match states {
+                0 => "no data",
+                _ => verdict(differ),
+            }
+        )?;
+        for failed in &self.failures {
+            writeln!(
+                f,
+                "  {} block {}, state version {}: {}",
+                failed.flavour, failed.seed, failed.state_version, failed.mismatch
+            )?;
+        }
+        let mut failed = self.known_failures.iter();
+        failed.try_for_each(|failed| writeln!(f, "  {}: {}", failed.state, failed.mismatch))
+    }
+
+    fn fmt_rows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\nus of cpu time per update, medians of {} rounds; how many times as long the peer takes",
+            self.rounds
+        )?;
+        writeln!(
+            f,
+            "{:>9} {:>8} {:<11} {:>11} {:>11} {:>11} {:>14}",
+            "keys", "changes", "", "us", "peer_plain", "peer_node", "allocs/change"
+        )?;
+        for row in &self.speed.rows {
+            let RootRow {
+                keys,
+                changes,
+                mode,
+                us,
+                ratio_to_peer_plain,
+                ratio_to_peer_node,
+                allocations_per_change,
+            } = row;
+            writeln!(
+                f,
+                "{keys:>9} {changes:>8} {mode:<11} {us:>11.1} {ratio_to_peer_plain:>11.2} \
+                 {ratio_to_peer_node:>11.2} {allocations_per_change:>14.3}"
+            )?;
+        }
+        Ok(())
+    }
+
+    fn fmt_hashing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\nus of hashing alone, all new nodes of an update together"
+        )?;
+        write!(
+            f,
+            "{:>9} {:>8} {:<11} {:>11} {:>11} {:>13} {:>19}",
+            "keys", "changes", "", "us", "nodes", "compressions", "ns per compression"
+        )?;
+        for row in &self.speed.hashing {
+            let HashRow {
+                keys,
+                changes,
+                mode,
+                nodes,
+                compressions,
+                us,
+            } = row;
+            let each = us * 1_000.0 / (*compressions).max(1) as f64;
+            write!(
+                f,
+                "\n{keys:>9} {changes:>8} {mode:<11} {us:>11.1} {nodes:>11} {compressions:>13} \
+                 {each:>19.1}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_difference_fails_a_check() {
+        let fine = Checks {
+            updates_differ: 0,
+            known_states_differ: 0,
+        };
+        assert!(fine.failed().is_empty());
+        let updates_differ = 1;
+        let failed = Checks {
+            updates_differ,
+            ..fine
+        };
+        assert_eq!(failed.failed(), ["updates_differ"]);
+        let known_states_differ = 3;
+        let failed = Checks {
+            known_states_differ,
+            ..fine
+        };
+        assert_eq!(failed.failed(), ["known_states_differ"]);
+    }
+}

@@ -1,0 +1,270 @@
+//! Root updates and the peer's: a `PrefixedMemoryDB`, which sp-state-machine calls a transaction.
+//!
+//! It keys a node by the bytes of its place and its hash, in a row:
+//! ```text
+//! path (whole bytes) ++ odd nibble (high half of one byte, if there is one) ++ hash
+//! ```
+//! So the two differ in one thing: the place `12 3_` and the place `12 30` have one key. They are one
+//! there, with their references added up, and come back as the latter. A store that is keyed in this
+//! way, or by hash alone, can't tell the difference either.
+
+use povmeter::{Blake2b256, NodeChange, NodeHash, Root, RootUpdate};
+use sp_core::{Hasher, H256};
+use sp_trie::{HashDBT, PrefixedMemoryDB};
+
+/// Why nodes can't be turned from one form into the other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodesError {
+    /// The null node, which a `PrefixedMemoryDB` always has and never counts.
+    #[error("expected changes of nodes that can be counted, found {references} of the null node")]
+    NullNode {
+        /// References gained or lost.
+        references: i32,
+    },
+    /// A node that is gained has no encoding.
+    #[error("expected the encoding of the new node {hash}, found none")]
+    NoEncoding {
+        /// The node.
+        hash: NodeHash,
+    },
+    /// Two places with one key gain or lose more references than can be counted.
+    #[error("expected references of {hash} to add up to 32 bits, found {counted} and {more} more")]
+    References {
+        /// The node.
+        hash: NodeHash,
+        /// References of one place.
+        counted: i32,
+        /// References of the other.
+        more: i32,
+    },
+    /// A key is too short to end with a hash.
+    #[error("expected a key of at least 32 bytes, found {length}")]
+    ShortKey {
+        /// Bytes of the key.
+        length: usize,
+    },
+    /// A node lies under the hash of another one.
+    #[error("expected a node with hash {expected}, found one with hash {found}")]
+    Hash {
+        /// The hash in its key.
+        expected: NodeHash,
+        /// Its hash.
+        found: NodeHash,
+    },
+}
+
+/// The nodes of `update` as sp-state-machine's backend hands them to a database.
+///
+/// Copies each new node once. Hashes nothing.
+///
+/// # Errors
+/// [`NodesError`] if a `PrefixedMemoryDB` can't express the update. It can all that [`povmeter`]
+/// makes.
+pub fn to_prefixed_memory_db<H: Hasher<Out = H256>>(
+    update: &RootUpdate,
+) -> Result<PrefixedMemoryDB<H>, NodesError> {
+    let mut nodes = PrefixedMemoryDB::<H>::default();
+    for change in &update.nodes {
+        let NodeChange {
+            hash, references, ..
+        } = *change;
+        if hash == Root::EMPTY.node_hash() {
+            return Err(NodesError::NullNode { references });
+        }
+        if references > 0 && change.encoded.is_empty() {
+            return Err(NodesError::NoEncoding { hash });
+        }
+        let (key, prefix) = (H256(*hash.as_bytes()), change.prefix());
+        let counted = nodes.raw(&key, prefix).map_or(0, |(_, counted)| counted);
+        if counted.checked_add(references).is_none() {
+            let more = references;
+            return Err(NodesError::References {
+                hash,
+                counted,
+                more,
+            });
+        }
+        for _ in 0..references {
+            nodes.emplace(key, prefix, change.encoded.to_vec());
+        }
+        for _ in references..0 {
+            nodes.remove(&key, prefix);
+        }
+    }
+    Ok(nodes)
+}
+
+/// The root update from `parent` to `root` that changes `nodes`, with the new roots of `children`, by
+/// storage key and in its order. The other way round as [`to_prefixed_memory_db`].
+///
+/// Copies no node. Hashes each new node, since whoever made `nodes` may have keyed them as they
+/// pleased.
+///
+/// # Errors
+/// [`NodesError`] if `nodes` are no changes of nodes with Blake2b-256 hashes.
+pub fn from_prefixed_memory_db<H: Hasher<Out = H256>>(
+    parent: Root,
+    root: Root,
+    children: Vec<(Vec<u8>, Root)>,
+    mut nodes: PrefixedMemoryDB<H>,
+) -> Result<RootUpdate, NodesError> {
+    let changed = nodes.drain().into_iter();
+    let changed = changed.filter(|(_, (_, references))| *references != 0);
+    let nodes = changed.map(|(key, (node, references))| change(key, node, references));
+    let mut nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    nodes.sort_unstable_by(|a, b| (a.hash, &a.path).cmp(&(b.hash, &b.path)));
+    Ok(RootUpdate {
+        parent,
+        root,
+        children,
+        nodes,
+    })
+}
+
+/// The change of one entry.
+fn change(mut key: Vec<u8>, node: Vec<u8>, references: i32) -> Result<NodeChange, NodesError> {
+    let short = NodesError::ShortKey { length: key.len() };
+    let Some((_, hash)) = key.split_last_chunk::<32>() else {
+        return Err(short);
+    };
+    let hash = NodeHash::from(*hash);
+    if hash == Root::EMPTY.node_hash() {
+        return Err(NodesError::NullNode { references });
+    }
+    let encoded = if references > 0 { node } else { Vec::new() };
+    if references > 0 {
+        let (expected, found) = (hash, Blake2b256::hash(&encoded));
+        if expected != found {
+            return Err(NodesError::Hash { expected, found });
+        }
+    }
+    key.truncate(key.len() - hash.as_bytes().len());
+    Ok(NodeChange {
+        path: key.into(),
+        odd_nibble: None,
+        hash,
+        references,
+        encoded: encoded.into(),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use sp_core::Blake2Hasher;
+
+    type Nodes = PrefixedMemoryDB<Blake2Hasher>;
+
+    fn changed(path: &[u8], odd_nibble: Option<u8>, node: &[u8], references: i32) -> NodeChange {
+        let encoded = if references > 0 { node } else { &[] };
+        NodeChange {
+            path: path.to_vec().into(),
+            odd_nibble,
+            hash: Blake2b256::hash(node),
+            references,
+            encoded: encoded.to_vec().into(),
+        }
+    }
+
+    fn update(nodes: Vec<NodeChange>) -> RootUpdate {
+        RootUpdate {
+            parent: [1; 32].into(),
+            root: [2; 32].into(),
+            children: vec![(b"pool".to_vec(), Root::EMPTY)],
+            nodes,
+        }
+    }
+
+    fn there(nodes: Vec<NodeChange>) -> Result<Nodes, NodesError> {
+        to_prefixed_memory_db(&update(nodes))
+    }
+
+    fn back(nodes: Nodes) -> Result<RootUpdate, NodesError> {
+        let RootUpdate {
+            parent,
+            root,
+            children,
+            ..
+        } = update(Vec::new());
+        from_prefixed_memory_db(parent, root, children, nodes)
+    }
+
+    #[test]
+    fn there_and_back() {
+        let nodes = vec![
+            changed(&[], None, b"root", 1),
+            changed(&[0x12], None, b"gone", -1),
+            changed(&[0x12], None, b"gone thrice", -3),
+            changed(&[0x12, 0x34], None, b"new twice", 2),
+        ];
+        let mut nodes = nodes;
+        nodes.sort_by(|a, b| (&a.path, a.hash).cmp(&(&b.path, b.hash)));
+        let prefixed = there(nodes.clone()).unwrap();
+        assert_eq!(prefixed.keys().len(), 4);
+        assert_eq!(back(prefixed).unwrap(), update(nodes));
+    }
+
+    #[test]
+    fn an_odd_nibble_comes_back_as_a_byte() {
+        let odd = there(vec![changed(&[0x12], Some(0x30), b"node", 1)]).unwrap();
+        let found = back(odd).unwrap();
+        assert_eq!(
+            found,
+            update(vec![changed(&[0x12, 0x30], None, b"node", 1)])
+        );
+        assert!(there(found.nodes.clone()).unwrap() == there(found.nodes).unwrap());
+        // Both places at once.
+        let gone = changed(&[0x12, 0x30], None, b"node", -1);
+        let moved = vec![changed(&[0x12], Some(0x30), b"node", 1), gone];
+        assert_eq!(back(there(moved).unwrap()).unwrap(), update(Vec::new()));
+    }
+
+    #[test]
+    fn what_can_not_be_expressed_is_an_error() {
+        let null = changed(&[], None, &[0], 1);
+        let references = 1;
+        assert_eq!(
+            there(vec![null]).err(),
+            Some(NodesError::NullNode { references })
+        );
+        let mut bare = changed(&[], None, b"node", 1);
+        bare.encoded.clear();
+        let hash = bare.hash;
+        assert_eq!(
+            there(vec![bare]).err(),
+            Some(NodesError::NoEncoding { hash })
+        );
+        let most = changed(&[0x12], Some(0x30), b"node", i32::MIN);
+        let one = changed(&[0x12, 0x30], None, b"node", -1);
+        let hash = one.hash;
+        // Not the other way round: that would count to two thousand million.
+        let found = there(vec![one, most]).err();
+        let (counted, more) = (-1, i32::MIN);
+        let expected = NodesError::References {
+            hash,
+            counted,
+            more,
+        };
+        assert_eq!(found, Some(expected));
+    }
+
+    #[test]
+    fn foreign_entries_are_errors() {
+        let mut nodes = Nodes::default();
+        nodes.emplace(H256([7; 32]), (&[0x12], None), b"node".to_vec());
+        let (expected, found) = ([7; 32].into(), Blake2b256::hash(b"node"));
+        assert_eq!(
+            back(nodes).err(),
+            Some(NodesError::Hash { expected, found })
+        );
+        let length = 31;
+        let short = change(vec![1; length], Vec::new(), -1);
+        assert_eq!(short.err(), Some(NodesError::ShortKey { length }));
+        let null = Root::EMPTY.as_bytes().to_vec();
+        let references = -2;
+        let found = change(null, Vec::new(), references);
+        assert_eq!(found.err(), Some(NodesError::NullNode { references }));
+    }
+}

@@ -1,0 +1,292 @@
+//! Where contenders meet.
+
+use super::{
+    super::{
+        measure::{median, ratio},
+        shadow::{Change, Shadow},
+        state::BigState,
+    },
+    Draw, HashRow, RootRow, RootSpeedError, RootSpeedReport, TIMED_CHANGES,
+};
+use crate::{
+    oracle::{PeersUpdate, RootMode},
+    peer::{Peer, PeerBackend},
+    runtime::Hashing,
+    Spent,
+};
+use povmeter::{state_update, RootError, RootUpdate, ShadowState};
+use povmeter_delta_root::NodeHash;
+use povmeter_substrate::state_version;
+use sp_core::H256;
+use sp_state_machine::Backend;
+use sp_trie::{recorder::Recorder, PrefixedMemoryDB};
+use std::hint::black_box;
+
+/// Who computes the root.
+#[derive(Clone, Copy)]
+enum Contender {
+    PeerPlain,
+    PeerNode,
+    Loaded(RootMode),
+    Cold,
+}
+
+impl Contender {
+    fn name(self) -> &'static str {
+        match self {
+            Self::PeerPlain => RootRow::PEER_PLAIN,
+            Self::PeerNode => RootRow::PEER_NODE,
+            Self::Loaded(mode) => mode.name,
+            Self::Cold => RootRow::COLD,
+        }
+    }
+}
+
+/// What was measured of one contender.
+#[derive(Default)]
+struct Samples {
+    us: Vec<f64>,
+    allocations: u64,
+}
+
+/// A parent state, what changes in it, and the peer on it.
+pub(super) struct Arena<'a, F> {
+    state: &'a BigState,
+    plain: Peer,
+    node: Peer,
+    draws: Vec<Draw>,
+    allocations: &'a F,
+}
+
+impl<'a, F: Fn() -> u64> Arena<'a, F> {
+    pub(super) fn new(
+        state: &'a BigState,
+        version: sp_core::storage::StateVersion,
+        draws: Vec<Draw>,
+        allocations: &'a F,
+    ) -> Self {
+        Self {
+            state,
+            plain: Peer::new(state.parent(), version),
+            node: Peer::new(state.parent(), version).with_cache(),
+            draws,
+            allocations,
+        }
+    }
+
+    /// Compares the update of one draw with the peer's, to the last node.
+    pub(super) fn check(&self, modes: &[RootMode]) -> Result<(), RootSpeedError> {
+        let draw = self.draws.first().map_or(&[][..], Vec::as_slice);
+        let (root, transaction) = storage_root(&self.plain.plain_backend(), draw, &self.plain);
+        let parent = self.state.root;
+        let peers = PeersUpdate {
+            parent,
+            root,
+            transaction,
+        };
+        let (nodes, changes) = (&self.state.nodes, Shadow::changes(draw));
+        peers.compare(&nodes, &changes, self.version(), modes)?;
+        Ok(())
+    }
+
+    /// Adds a row for each contender.
+    pub(super) fn measure(
+        &self,
+        rounds: usize,
+        modes: &[RootMode],
+        report: &mut RootSpeedReport,
+    ) -> Result<(), RootSpeedError> {
+        let mut contenders = vec![Contender::PeerPlain, Contender::PeerNode];
+        contenders.extend(modes.iter().copied().map(Contender::Loaded));
+        contenders.push(Contender::Cold);
+        // Also fills the cache.
+        let mut expected = Vec::new();
+        for &contender in &contenders {
+            let found = self.update(contender, &mut Samples::default())?;
+            if expected.is_empty() {
+                expected = found;
+                continue;
+            }
+            for (&expected, found) in expected.iter().zip(found) {
+                if expected != found {
+                    let mode = contender.name();
+                    return Err(RootSpeedError::Differs {
+                        mode,
+                        expected,
+                        found,
+                    });
+                }
+            }
+        }
+        let mut samples: Vec<_> = contenders.iter().map(|_| Samples::default()).collect();
+        for round in 0..rounds {
+            for place in 0..contenders.len() {
+                let which = (place + round) % contenders.len();
+                self.update(contenders[which], &mut samples[which])?;
+            }
+        }
+        let us: Vec<_> = samples.iter_mut().map(|s| median(&mut s.us)).collect();
+        let changes = self.draws.first().map_or(0, Vec::len);
+        for ((contender, samples), &took) in contenders.iter().zip(&samples).zip(&us) {
+            let all = rounds * self.draws.len() * changes;
+            report.rows.push(RootRow {
+                keys: self.state.keys.len(),
+                changes,
+                mode: contender.name(),
+                us: took,
+                ratio_to_peer_plain: us[0] / took,
+                ratio_to_peer_node: us[1] / took,
+                allocations_per_change: ratio(samples.allocations as f64, all as f64),
+            });
+        }
+        Ok(())
+    }
+
+    /// Has `contender` update all draws; returns the roots.
+    fn update(
+        &self,
+        contender: Contender,
+        samples: &mut Samples,
+    ) -> Result<Vec<H256>, RootSpeedError> {
+        match contender {
+            Contender::PeerPlain => self.update_by_peer(samples, || self.plain.plain_backend()),
+            Contender::PeerNode => self.update_by_peer(samples, || {
+                self.node.backend(Recorder::<Hashing>::default())
+            }),
+            Contender::Loaded(mode) => {
+                let mut shadows = Vec::new();
+                for draw in &self.draws {
+                    let mut shadow = Shadow::hashed_by(self.state, mode.hashing);
+                    shadow.read(draw)?;
+                    let numbered = shadow.number(draw);
+                    shadow.estimate(&numbered)?;
+                    shadows.push((shadow, draw));
+                }
+                let version = self.version();
+                let updates = self.time(samples, &mut shadows, |(shadow, draw)| {
+                    shadow.update(draw, version)
+                });
+                our_roots(updates)
+            }
+            Contender::Cold => {
+                let source = self.state.nodes.clone();
+                let version = self.version();
+                let mut draws: Vec<_> = self.draws.iter().collect();
+                let updates = self.time(samples, &mut draws, |draw| {
+                    let mut state = ShadowState::new(&source, self.state.root);
+                    state_update(&mut state, &Shadow::changes(draw), version, &mut ())
+                });
+                our_roots(updates)
+            }
+        }
+    }
+
+    fn update_by_peer<R>(
+        &self,
+        samples: &mut Samples,
+        backend: impl Fn() -> PeerBackend<R>,
+    ) -> Result<Vec<H256>, RootSpeedError>
+    where
+        R: sp_trie::TrieRecorderProvider<Hashing> + Send + Sync,
+    {
+        let mut backends = Vec::new();
+        for draw in &self.draws {
+            let backend = backend();
+            for (key, _) in draw {
+                let read = backend.storage(key);
+                black_box(read.map_err(|error| RootSpeedError::Peer(error.to_string()))?);
+            }
+            backends.push((backend, draw));
+        }
+        let updates = self.time(samples, &mut backends, |(backend, draw)| {
+            storage_root(backend, draw, &self.plain)
+        });
+        Ok(updates.into_iter().map(|(root, _)| root).collect())
+    }
+
+    fn version(&self) -> povmeter::StateVersion {
+        state_version(self.plain.version())
+    }
+
+    /// What `update` makes of each of `inputs`. Nothing is dropped while the clock runs.
+    fn time<T, R>(
+        &self,
+        samples: &mut Samples,
+        inputs: &mut [T],
+        mut update: impl FnMut(&mut T) -> R,
+    ) -> Vec<R> {
+        let mut results = Vec::with_capacity(inputs.len());
+        let mut spent = Spent::default();
+        let before = (self.allocations)();
+        spent.during(|| results.extend(inputs.iter_mut().map(&mut update)));
+        samples.allocations += (self.allocations)() - before;
+        let us = spent.cpu.as_secs_f64() * 1e6;
+        samples.us.push(ratio(us, inputs.len() as f64));
+        results
+    }
+
+    /// Adds a row for each mode that hashes the nodes of the first draw's update.
+    pub(super) fn hashing(
+        &self,
+        rounds: usize,
+        modes: &[RootMode],
+        report: &mut RootSpeedReport,
+    ) -> Result<(), RootSpeedError> {
+        let Some(draw) = self.draws.first() else {
+            return Ok(());
+        };
+        let mut state = ShadowState::new(&self.state.nodes, self.state.root);
+        let changes = Shadow::changes(draw);
+        let update = state_update(&mut state, &changes, self.version(), &mut ())?;
+        let nodes: Vec<&[u8]> = update.inserted().map(|node| &node.encoded[..]).collect();
+        let blocks = nodes.iter().map(|node| node.len().div_ceil(128).max(1));
+        let compressions: usize = blocks.sum();
+        let repeated = (TIMED_CHANGES / draw.len()).max(1);
+        let mut hashes = vec![NodeHash::default(); nodes.len()];
+        let mut us = vec![Vec::new(); modes.len()];
+        for _ in 0..rounds {
+            for (mode, us) in modes.iter().zip(&mut us) {
+                let mut spent = Spent::default();
+                spent.during(|| {
+                    for _ in 0..repeated {
+                        let nodes = black_box(&nodes);
+                        mode.hashing.hash_all(nodes.iter().copied(), &mut hashes);
+                        black_box(&hashes);
+                    }
+                });
+                us.push(ratio(spent.cpu.as_secs_f64() * 1e6, repeated as f64));
+            }
+        }
+        for (mode, mut us) in modes.iter().zip(us) {
+            report.hashing.push(HashRow {
+                keys: self.state.keys.len(),
+                changes: draw.len(),
+                mode: mode.name,
+                nodes: nodes.len(),
+                compressions,
+                us: median(&mut us),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The root update of `draw` by `peer`, over `backend`.
+fn storage_root<R>(
+    backend: &PeerBackend<R>,
+    draw: &[Change],
+    peer: &Peer,
+) -> (H256, PrefixedMemoryDB<Hashing>)
+where
+    R: sp_trie::TrieRecorderProvider<Hashing> + Send + Sync,
+{
+    let delta = draw.iter();
+    let delta = delta.map(|(key, value)| (key.as_slice(), value.as_deref()));
+    backend.storage_root(delta, peer.version())
+}
+
+fn our_roots(updates: Vec<Result<RootUpdate, RootError>>) -> Result<Vec<H256>, RootSpeedError> {
+    let roots = updates.into_iter();
+    let roots = roots.map(|update| Ok(H256(*update?.root.as_bytes())));
+    roots.collect()
+}
