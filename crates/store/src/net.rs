@@ -114,7 +114,7 @@ mod tests {
             Bytes::new()
         };
         NodeChange {
-            path: path.to_vec(),
+            path: path.to_vec().into(),
             odd_nibble: None,
             hash: Blake2b256::hash(node),
             references,
