@@ -200,7 +200,7 @@ mod tests {
             changed(&[0x12, 0x34], None, b"new twice", 2),
         ];
         let mut nodes = nodes;
-        nodes.sort_by(|a, b| (&a.path, a.hash).cmp(&(&b.path, b.hash)));
+        nodes.sort_by_key(|node| node.hash);
         let prefixed = there(nodes.clone()).unwrap();
         assert_eq!(prefixed.keys().len(), 4);
         assert_eq!(back(prefixed).unwrap(), update(nodes));

@@ -216,7 +216,17 @@ impl<'a> Batch<'a> {
         let old = self.trie.old(at, self.table);
         let length = old.partial.len() - skip;
         // Keys are sorted: those that leave the partial key first are at an end.
-        let ends = [changes.first(), changes.last()].into_iter().flatten();
+        let others = changes.len() > 1;
+        let ends = changes.first().into_iter();
+        let ends = ends.chain(changes.last().filter(|_| others));
+        // As a rule none leaves it, and to see that is faster.
+        if skip == 0
+            && ends
+                .clone()
+                .all(|(key, _)| old.partial.is_prefix_at(key, depth))
+        {
+            return self.change_inside(at, skip, place, changes);
+        }
         let shared = ends
             .map(|(key, _)| old.partial.shared_at(skip, key, depth))
             .min();
