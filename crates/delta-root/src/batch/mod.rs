@@ -291,6 +291,23 @@ impl<'a> Batch<'a> {
             let place = self.writes.place(self.trie.keyspace(), key, None, empty());
             self.writes.remove(place, referred_hash(hash));
         }
+        // Most changes are of a leaf's value.
+        if skip == 0 && changes.is_empty() && !self.trie.is_branch(at) {
+            return Ok(match value {
+                NewValue::None => Built::Empty,
+                value if value == old_value => Built::Kept(at),
+                value => {
+                    let partial = NewPartial::Of(at);
+                    let children = None;
+                    let parts = Parts::Whole {
+                        partial,
+                        value,
+                        children,
+                    };
+                    self.add(place, parts)
+                }
+            });
+        }
         let below = self.change_children(at, changes, branch)?;
         if skip == 0 && value == old_value {
             match below {

@@ -59,6 +59,11 @@ impl ShadowTrie {
         }
     }
 
+    /// Whether `at` has children.
+    pub(crate) fn is_branch(&self, at: ShadowNode) -> bool {
+        self.nodes[at.index()].branch().is_some()
+    }
+
     /// The hash of `at`; `None` for a node inside its parent.
     pub(crate) fn old_hash(&self, at: ShadowNode, table: &NodeTable) -> Option<NodeHash> {
         let node = &self.nodes[at.index()];
