@@ -71,10 +71,17 @@ pub(crate) struct Entries {
     numbers: Vec<u32>,
 }
 
-/// Entries written lately, at places that the ends of their keys tell: for keys that a runtime asks
-/// for again and again, which is most of what it does, this spares the hash.
+/// What the ends of keys tell: for keys that a runtime asks for again and again, and for most of those
+/// that it has not written, which is nearly all that it does, this spares the hash.
+///
+/// Keys that end alike share places here, which costs no more than the look.
 #[derive(Clone, Debug)]
-struct Recent([RecentEntry; 1 << Recent::BITS]);
+struct Recent {
+    /// Entries written lately.
+    entries: [RecentEntry; 1 << Recent::BITS],
+    /// A bit for each end, set if a key may end so.
+    ends: [u64; 1 << (Recent::END_BITS - 6)],
+}
 
 #[derive(Clone, Copy, Debug)]
 struct RecentEntry {
@@ -85,14 +92,36 @@ struct RecentEntry {
 
 impl Recent {
     const BITS: u32 = 6;
+    /// As many ends as a kilobyte has bits: a block of some thousand keys sets few of them.
+    const END_BITS: u32 = 13;
 
-    /// What tells keys apart well enough, and the place for it.
+    /// What tells keys apart well enough, and the places for it.
     #[inline(always)]
-    fn place(key: &[u8]) -> (u64, usize) {
+    fn place(key: &[u8]) -> End {
         let end = key.last_chunk().copied().map_or(0, u64::from_le_bytes);
-        let [.., high] = end.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-        (end, usize::from(high >> (8 - Self::BITS)))
+        let [.., low, high] = end.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+        let mixed = usize::from(u16::from_le_bytes([low, high]));
+        End {
+            end,
+            entry: mixed >> (16 - Self::BITS),
+            word: mixed >> (16 - Self::END_BITS + 6),
+            bit: 1 << (mixed >> (16 - Self::END_BITS) & 63),
+        }
     }
+
+    /// Whether no key ends so.
+    #[inline(always)]
+    fn is_new(&self, end: &End) -> bool {
+        self.ends[end.word] & end.bit == 0
+    }
+}
+
+/// The end of a key; see [`Recent::place`].
+struct End {
+    end: u64,
+    entry: usize,
+    word: usize,
+    bit: u64,
 }
 
 impl Default for Recent {
@@ -102,7 +131,10 @@ impl Default for Recent {
             id: NOWHERE,
             store: NOWHERE,
         };
-        Self([none; 1 << Self::BITS])
+        Self {
+            entries: [none; 1 << Self::BITS],
+            ends: [0; 1 << (Self::END_BITS - 6)],
+        }
     }
 }
 
@@ -110,9 +142,12 @@ impl Entries {
     /// The entry of `key` in the store of index `store`.
     #[inline]
     pub(crate) fn find(&self, store: u32, key: &[u8]) -> Option<u32> {
-        let (end, place) = Recent::place(key);
-        let recent = &self.recent.0[place];
-        if recent.end == end && recent.store == store && self.has_key(recent.id, key) {
+        let end = Recent::place(key);
+        if self.recent.is_new(&end) {
+            return None;
+        }
+        let recent = &self.recent.entries[end.entry];
+        if recent.end == end.end && recent.store == store && self.has_key(recent.id, key) {
             return Some(recent.id);
         }
         self.find_hashed(self.hash(store, key), store, key)
@@ -121,16 +156,19 @@ impl Entries {
     /// The same; the entry is added if there is none.
     #[inline]
     pub(crate) fn find_or_insert(&mut self, store: u32, key: &[u8]) -> u32 {
-        let (end, place) = Recent::place(key);
-        let recent = &self.recent.0[place];
-        if recent.end == end && recent.store == store && self.has_key(recent.id, key) {
+        let place = Recent::place(key);
+        let recent = &self.recent.entries[place.entry];
+        if recent.end == place.end && recent.store == store && self.has_key(recent.id, key) {
             return recent.id;
         }
         let id = self.find_or_insert_hashed(store, key);
-        self.recent.0[place] = RecentEntry { end, id, store };
+        let End { end, entry, .. } = place;
+        self.recent.entries[entry] = RecentEntry { end, id, store };
+        self.recent.ends[place.word] |= place.bit;
         id
     }
 
+    /// The number of the next entry of a store.
     fn next_number(&mut self, store: u32) -> u32 {
         let store = store as usize;
         if self.numbers.len() <= store {
@@ -141,6 +179,7 @@ impl Entries {
         number
     }
 
+    /// Whether `key` is that of entry `id`.
     #[inline(always)]
     fn has_key(&self, id: u32, key: &[u8]) -> bool {
         self.keys.get(self.at(id).key) == key

@@ -231,7 +231,7 @@ mod tests {
             let trace: Vec<TraceRecord> = lines.iter().map(|line| line.parse().unwrap()).collect();
             measure_pool(&trace, &Allocated::default)
         };
-        let root = format!("root 1 {}", "00".repeat(32));
+        let root = format!("root 01 {}", "00".repeat(32));
         let block = [
             "genesis 01 02",
             "tx 1",
