@@ -4,6 +4,7 @@ use crate::{
     accounting::{Accounting, Consensus},
     boundary,
     error::BlockError,
+    scratch::{Scratch, KEPT},
 };
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -36,7 +37,7 @@ pub struct Block<S, A = Consensus> {
 
 /// Counts at the start of an open transaction.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+pub(crate) struct Frame {
     by_host: bool,
     recorder: RecorderMark,
     estimator: EstimatorMark,
@@ -71,20 +72,59 @@ pub(crate) fn trie(store: StoreId<'_>) -> TrieId<'_> {
     }
 }
 
-impl<S: NodeSource, A: Accounting> Block<S, A> {
-    /// A block on top of the state that `parent` commits and `source` holds. Reads nothing yet.
-    pub fn new(source: S, parent: Root) -> Self {
+impl<S, A> Block<S, A> {
+    /// A block on top of the state that `parent` commits and `source` holds, in the memory of a block
+    /// that is over. Reads nothing yet.
+    pub fn in_scratch(source: S, parent: Root, scratch: Scratch) -> Self {
+        let Scratch {
+            overlay,
+            state,
+            recorder,
+            estimator,
+            frames,
+        } = scratch;
         Self {
-            overlay: Overlay::new(),
-            state: ShadowState::new(source, parent),
-            recorder: Recorder::default(),
-            estimator: Estimator::default(),
+            overlay,
+            state: ShadowState::in_scratch(source, parent, state),
+            recorder,
+            estimator,
             compact: CompactSize::default(),
-            frames: Vec::new(),
+            frames,
             in_runtime: false,
             root: None,
             accounting: PhantomData,
         }
+    }
+
+    /// The memory of this block, emptied, whatever the block is in the middle of.
+    pub fn into_scratch(self) -> Scratch {
+        let Self {
+            overlay,
+            state,
+            recorder,
+            estimator,
+            compact: _,
+            frames,
+            in_runtime: _,
+            root: _,
+            accounting: PhantomData,
+        } = self;
+        let mut scratch = Scratch {
+            overlay,
+            state: state.into_scratch(),
+            recorder,
+            estimator,
+            frames,
+        };
+        scratch.reset();
+        scratch
+    }
+}
+
+impl<S: NodeSource, A: Accounting> Block<S, A> {
+    /// A block on top of the state that `parent` commits and `source` holds. Reads nothing yet.
+    pub fn new(source: S, parent: Root) -> Self {
+        Self::in_scratch(source, parent, Scratch::default())
     }
 
     /// The root of the parent state.
@@ -330,14 +370,25 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Starts anew on the state of `root`, dropping all changes, counts and open transactions, with
     /// `change` made to the source.
     pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
-        self.state.rebase(root, change);
-        self.overlay = Overlay::new();
-        self.recorder = Recorder::default();
-        self.estimator = Estimator::default();
-        self.compact = CompactSize::default();
-        self.frames.clear();
-        self.in_runtime = false;
-        self.root = None;
+        let Self {
+            overlay,
+            state,
+            recorder,
+            estimator,
+            compact,
+            frames,
+            in_runtime,
+            root: last_root,
+            accounting: PhantomData,
+        } = self;
+        state.rebase(root, change);
+        overlay.reset();
+        recorder.reset(KEPT);
+        estimator.reset(KEPT);
+        *compact = CompactSize::default();
+        frames.clear();
+        *in_runtime = false;
+        *last_root = None;
     }
 
     /// Number of open transactions.

@@ -58,6 +58,7 @@
 //! | [`StorageProof`], [`CompactProof`] | the proof as a set of nodes, and as it travels |
 //! | [`ProofNodes`] | the nodes of a proof: the [`NodeSource`] of a validator |
 //! | [`NodeSource`] | where nodes of the parent state come from; one method |
+//! | [`BlockPool`], [`PooledBlock`], [`Scratch`] | memory of blocks that are over, for blocks to come |
 //! | [`BlockError`], [`ProofError`] | why a call has no result |
 //!
 //! Node stores are in `povmeter-store`; `povmeter-substrate` puts a Substrate runtime on a block.
@@ -103,12 +104,18 @@ mod block;
 mod boundary;
 mod error;
 mod policy;
+#[cfg(feature = "std")]
+mod pool;
+mod scratch;
 mod seal;
 
 pub use accounting::{Accounting, Advisory, Consensus};
 pub use block::{Block, Removal};
 pub use error::BlockError;
 pub use policy::{EstimatePolicy, SizeBound};
+#[cfg(feature = "std")]
+pub use pool::{BlockPool, PooledBlock};
+pub use scratch::Scratch;
 pub use seal::{OwnedChange, SealedBlock};
 
 pub use povmeter_delta_root::{

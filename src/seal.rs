@@ -108,6 +108,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::Transaction`] if a transaction is open; [`BlockError::Load`] and
     /// [`BlockError::Root`] as for [`Self::root`]. The block is gone then.
     pub fn seal(mut self, version: StateVersion) -> Result<SealedBlock, BlockError> {
+        self.seal_in_place(version)
+    }
+
+    /// As [`Self::seal`], for whoever has a use for what is left of the block: nothing but its memory.
+    pub(crate) fn seal_in_place(
+        &mut self,
+        version: StateVersion,
+    ) -> Result<SealedBlock, BlockError> {
         let update = self.take_root(version)?;
         if !A::PROVEN {
             self.recorder

@@ -3,6 +3,7 @@
 
 mod errors;
 mod guarantees;
+mod pool;
 mod proof_size_page;
 mod sealing;
 mod transactions;

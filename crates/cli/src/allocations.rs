@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use povmeter_workload::speed::Allocated;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
@@ -9,11 +10,23 @@ use std::{
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<u64> = const { Cell::new(0) };
+    static FREED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// How often this thread has allocated or reallocated so far.
 pub(crate) fn count() -> u64 {
     COUNT.get()
+}
+
+/// The same, and how many bytes that were.
+pub(crate) fn allocated() -> Allocated {
+    let bytes = BYTES.get();
+    Allocated {
+        calls: count(),
+        bytes,
+        live_bytes: bytes.wrapping_sub(FREED.get()).cast_signed(),
+    }
 }
 
 /// The system's allocator with a count per thread, which costs a nanosecond or less.
@@ -23,8 +36,13 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 impl Counting {
-    fn note(&self) {
+    fn note(&self, bytes: usize) {
         COUNT.set(COUNT.get().wrapping_add(1));
+        BYTES.set(BYTES.get().wrapping_add(bytes as u64));
+    }
+
+    fn note_freed(&self, bytes: usize) {
+        FREED.set(FREED.get().wrapping_add(bytes as u64));
     }
 }
 
@@ -33,24 +51,26 @@ impl Counting {
 // unwind: the thread-local is initialized at compile time and has no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        self.note();
+        self.note(layout.size());
         // SAFETY: see above.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        self.note();
+        self.note(layout.size());
         // SAFETY: see above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        self.note();
+        self.note(size.saturating_sub(layout.size()));
+        self.note_freed(layout.size().saturating_sub(size));
         // SAFETY: see above.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        self.note_freed(layout.size());
         // SAFETY: see above.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -70,5 +90,18 @@ mod tests {
         assert_eq!(count() - before, 2, "growing");
         drop(std::hint::black_box(bytes));
         assert_eq!(count() - before, 2, "freeing");
+    }
+
+    #[test]
+    fn counts_bytes_that_come_and_go() {
+        let before = allocated();
+        let mut bytes = std::hint::black_box(Vec::<u8>::with_capacity(100));
+        bytes.reserve_exact(150);
+        bytes.shrink_to(120);
+        let now = allocated();
+        assert_eq!(now.bytes - before.bytes, 150);
+        assert_eq!(now.live_bytes - before.live_bytes, 120);
+        drop(std::hint::black_box(bytes));
+        assert_eq!(allocated().live_bytes, before.live_bytes);
     }
 }

@@ -9,8 +9,9 @@ use crate::{
     estimator,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     oracle::Oracle,
+    overlay,
     parent_state::{ParentState, Trust},
-    progress,
+    pool, progress,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use povmeter_workload::{build_block, BoundarySize, Plan, Spent};
@@ -25,6 +26,10 @@ pub(crate) enum CompareCommand {
     Estimator(estimator::EstimatorArgs),
     /// Root updates, with sp-state-machine's for the same changes, and what they cost
     Root(compare_root::RootArgs),
+    /// The overlay beside sp-state-machine's, call by call
+    Overlay(overlay::OverlayArgs),
+    /// A block in fresh memory and in that of earlier blocks
+    Pool(pool::PoolArgs),
 }
 
 /// Which block to compare on, and how often.
@@ -71,6 +76,8 @@ pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
         CompareCommand::Block(args) => run_block(args),
         CompareCommand::Estimator(args) => estimator::run(args),
         CompareCommand::Root(args) => compare_root::run(args),
+        CompareCommand::Overlay(args) => overlay::run(args),
+        CompareCommand::Pool(args) => pool::run(args),
     }
 }
 

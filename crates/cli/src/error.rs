@@ -55,6 +55,12 @@ pub(crate) enum CliError {
     RootSpeed(#[from] povmeter_workload::speed::RootSpeedError),
     #[error("the real states can't be read")]
     KnownStates(#[from] povmeter_workload::oracle::KnownStatesError),
+    #[error("the recorded block can't be read: {0}")]
+    Trace(#[from] povmeter_workload::TraceError),
+    #[error("expected a recorded block in the folder that POVMETER_DATA names, found no folder")]
+    NoRecordedBlock,
+    #[error("pooled blocks can't be measured: {0}")]
+    Pool(#[from] povmeter_workload::speed::PoolError),
     #[error("the result can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the result can't be printed: {0}")]

@@ -15,7 +15,9 @@ mod estimator_report;
 mod genesis;
 mod options;
 mod oracle;
+mod overlay;
 mod parent_state;
+mod pool;
 mod progress;
 
 use clap::{Parser, Subcommand};

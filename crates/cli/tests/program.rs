@@ -282,6 +282,61 @@ fn a_comparison_as_a_table() {
     assert_has(&text, &parts);
 }
 
+#[test]
+fn the_overlay_as_json_and_as_a_table() {
+    let args = [
+        "compare", "overlay", "--rounds", "1", "--only", "get", "--json",
+    ];
+    let report: Value = serde_json::from_str(&printed(&args)).unwrap();
+    assert_eq!(report["what"], "overlay");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 5);
+    for row in rows {
+        for number in ["peer_ns", "ours_ns", "ratio"] {
+            assert!(row[number].as_f64().unwrap() > 0.0, "{row}");
+        }
+        assert_eq!(row["peer_allocations"], 0.0);
+        assert_eq!(row["ours_allocations"], 0.0);
+    }
+    let bytes = |of: &str| report["memory"][of].as_f64().unwrap();
+    assert!(bytes("ours_bytes_per_key") * 2.0 <= bytes("peer_bytes_per_key"));
+    let children = &report["children"];
+    assert!(children["stores_percent"].as_f64().unwrap() <= 15.0);
+    assert_eq!(children["allocations_of_an_untouched_branch"], 0.0);
+    assert!(children["bytes"].as_u64() < children["eager_bytes"].as_u64());
+
+    let text = printed(&["compare", "overlay", "--rounds", "1", "--only", "set"]);
+    assert_has(
+        &text,
+        &[
+            "peer ns",
+            "set new",
+            "bytes in use per changed key",
+            "child stores",
+        ],
+    );
+}
+
+#[test]
+fn pooled_blocks_as_json_and_as_a_table() {
+    if data_dir().is_none() {
+        println!("skipped: no data");
+        return;
+    }
+    let report: Value = serde_json::from_str(&printed(&["compare", "pool", "--json"])).unwrap();
+    assert_eq!(report["what"], "pool");
+    assert_eq!(report["same_block"], true);
+    assert_eq!(report["same_sizes"], true);
+    assert_eq!(report["extrinsics"], 544);
+    assert_eq!(report["pooled"]["allocations_per_extrinsic"], 0.0);
+    assert!(report["bytes_percent"].as_f64().unwrap() <= 10.0);
+    let text = printed(&["compare", "pool"]);
+    assert_has(
+        &text,
+        &["fresh", "pooled", "ok     same_block", "ok     same_sizes"],
+    );
+}
+
 const STATE: &str = r#"{"top": {"0x01": "0x02", "0x0102": "0x"},
     "childrenDefault": {"0x6368": {"0x05": "0x06"}}}"#;
 

@@ -34,6 +34,7 @@
 //! |---|---|
 //! | [`NodeSource`], [`SourceError`] | where encoded nodes come from; one method |
 //! | [`ShadowState`] | the parent state as far as it is loaded: the top trie and the child tries |
+//! | [`ShadowScratch`] | the memory of one, emptied, for the next |
 //! | [`TrieId`], [`TrieHandle`] | a trie by name, and a trie opened |
 //! | [`ShadowNode`], [`ValuePlace`] | a node in a shadow trie, and where a value lies |
 //! | [`NodeTable`], [`NodeId`] | the bytes loaded, each distinct hash once |
@@ -102,7 +103,9 @@ pub use scale::{compact_bytes, push_compact, read_compact};
 pub use search::Search;
 pub use shadow::{Observer, ShadowNode, ValuePlace};
 pub use source::{NodeAnswers, NodePrefix, NodeRequest, NodeSource, SourceError};
-pub use state::{child_root_key, ShadowState, TrieHandle, TrieId, CHILD_ROOT_PREFIX};
+pub use state::{
+    child_root_key, ShadowScratch, ShadowState, TrieHandle, TrieId, CHILD_ROOT_PREFIX,
+};
 pub use table::{KeyPath, LoadError, NodeId, NodeTable};
 pub use update::{NodeChange, RootUpdate};
 pub use version::StateVersion;

@@ -44,6 +44,22 @@ pub struct RootNeeds {
 }
 
 impl RootNeeds {
+    /// Forgets everything; keeps memory for up to `most` nodes.
+    pub fn reset(&mut self, most: usize) {
+        let Self {
+            unsettled,
+            touched,
+            ways,
+            flipped,
+        } = self;
+        unsettled.clear();
+        unsettled.shrink_to(most);
+        touched.clear();
+        touched.shrink_to(most);
+        ways.clear();
+        *flipped = None;
+    }
+
     /// Marks what happens to the parent's entry `at`, which [`ShadowState::find`] gave.
     ///
     /// Marking an entry again, in whatever state it was, has the merges around it looked at again:

@@ -65,6 +65,27 @@ pub struct ShadowState<S> {
     hashing: Hashing,
 }
 
+/// The memory of a [`ShadowState`] that is no longer needed, for another one.
+///
+/// It holds nothing of the state that it was taken from.
+#[derive(Debug)]
+pub struct ShadowScratch {
+    table: NodeTable,
+    top: ShadowTrie,
+}
+
+/// Nodes that a scratch keeps memory for, at most: some blocks' worth.
+const KEPT_NODES: usize = 1 << 16;
+
+impl Default for ShadowScratch {
+    fn default() -> Self {
+        Self {
+            table: NodeTable::default(),
+            top: ShadowTrie::new(Root::EMPTY, Vec::new()),
+        }
+    }
+}
+
 /// The key of the top trie under which the root of child trie `storage_key` lies.
 pub fn child_root_key(storage_key: &[u8]) -> Vec<u8> {
     [CHILD_ROOT_PREFIX, storage_key].concat()
@@ -73,10 +94,17 @@ pub fn child_root_key(storage_key: &[u8]) -> Vec<u8> {
 impl<S> ShadowState<S> {
     /// The state committed by `root`, nothing loaded yet.
     pub fn new(source: S, root: Root) -> Self {
+        Self::in_scratch(source, root, ShadowScratch::default())
+    }
+
+    /// The same in the memory of another state.
+    pub fn in_scratch(source: S, root: Root, scratch: ShadowScratch) -> Self {
+        let ShadowScratch { table, mut top } = scratch;
+        top.reset(root, KEPT_NODES);
         Self {
             source,
-            table: NodeTable::default(),
-            top: ShadowTrie::new(root, Vec::new()),
+            table,
+            top,
             children: Vec::new(),
             child_handles: BTreeMap::new(),
             hashing: Hashing::best(),
@@ -94,13 +122,37 @@ impl<S> ShadowState<S> {
         self.hashing
     }
 
+    /// The memory of this state, emptied.
+    pub fn into_scratch(self) -> ShadowScratch {
+        let Self {
+            source: _,
+            mut table,
+            mut top,
+            children: _,
+            child_handles: _,
+            hashing: _,
+        } = self;
+        table.reset(KEPT_NODES);
+        top.reset(Root::EMPTY, KEPT_NODES);
+        ShadowScratch { table, top }
+    }
+
     /// Starts anew on the state of `root`, nothing loaded, with `change` made to the source.
     pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
-        change(&mut self.source);
-        self.table = NodeTable::default();
-        self.top = ShadowTrie::new(root, Vec::new());
-        self.children.clear();
-        self.child_handles.clear();
+        let Self {
+            source,
+            table,
+            top,
+            children,
+            child_handles,
+            // How, not what.
+            hashing: _,
+        } = self;
+        change(source);
+        table.reset(KEPT_NODES);
+        top.reset(root, KEPT_NODES);
+        children.clear();
+        child_handles.clear();
     }
 
     /// The root of the parent state.

@@ -211,6 +211,22 @@ impl NodeTable {
         loaded.unwrap_or_else(|| Err(LoadError::missing(&request)))
     }
 
+    /// Forgets all nodes, and seeds the hasher anew; keeps memory for up to `most` nodes.
+    pub(crate) fn reset(&mut self, most: usize) {
+        let Self {
+            nodes,
+            by_hash,
+            hasher,
+            // What it copied is handed out, and so not its memory any more.
+            answers: _,
+        } = self;
+        nodes.clear();
+        nodes.shrink_to(most);
+        by_hash.clear();
+        by_hash.shrink_to(most, |_| 0);
+        *hasher = RandomState::default();
+    }
+
     /// Loads the nodes from `source`, and tells `loaded` of each of them by its place in `requests`.
     /// A node asked for twice, or loaded before, is kept once.
     pub(crate) fn load_all(

@@ -20,7 +20,11 @@
 //! frame, keeps it too. Dropping the *second* mention leaves the log up to the start of any open
 //! frame as it was: there, the part not seen had no key twice when the frame started.
 
-use crate::store::{Entry, EntryId, Store, StoreId};
+use crate::{
+    entries::{Entries, Entry},
+    index::index,
+    store::StoreId,
+};
 use alloc::vec::Vec;
 
 /// What became of a key.
@@ -51,38 +55,39 @@ pub struct Dirty<'a> {
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeLog {
-    ids: Vec<EntryId>,
-    seen: usize,
-    kept: usize,
+    ids: Vec<u32>,
+    seen: u32,
+    kept: u32,
     snapshots: u64,
 }
 
 /// Where the log stood when a frame started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogMark {
-    len: usize,
-    seen: usize,
+    len: u32,
+    seen: u32,
     snapshots: u64,
 }
 
 impl ChangeLog {
     /// Notes that `entry` changed.
     #[inline]
-    pub(crate) fn note(&mut self, id: EntryId, entry: &mut Entry) {
+    pub(crate) fn note(&mut self, id: u32, entry: &mut Entry) {
         if !self.names(id, entry) {
-            entry.logged_at = self.ids.len();
+            entry.logged_at = self.len();
             self.ids.push(id);
         }
     }
 
     /// The entries not seen yet, each once, by first change.
-    pub(crate) fn unseen(&self) -> &[EntryId] {
-        &self.ids[self.seen..]
+    pub(crate) fn unseen(&self) -> &[u32] {
+        &self.ids[self.seen as usize..]
     }
 
+    #[inline]
     pub(crate) fn mark(&self) -> LogMark {
         LogMark {
-            len: self.ids.len(),
+            len: self.len(),
             seen: self.seen,
             snapshots: self.snapshots,
         }
@@ -90,31 +95,36 @@ impl ChangeLog {
 
     /// Declares everything seen.
     pub(crate) fn snapshot(&mut self) {
-        self.seen = self.ids.len();
-        self.kept = self.ids.len();
+        self.seen = self.len();
+        self.kept = self.seen;
         self.snapshots += 1;
     }
 
-    pub(crate) fn roll_back(&mut self, mark: LogMark, stores: &mut [Store]) {
+    #[inline]
+    pub(crate) fn roll_back(&mut self, mark: LogMark, entries: &mut Entries) {
         if self.snapshots == mark.snapshots {
-            self.ids.truncate(mark.len);
-            return;
+            self.ids.truncate(mark.len as usize);
+        } else {
+            self.go_back(mark, entries);
         }
-        self.ids.truncate(self.kept);
+    }
+
+    fn go_back(&mut self, mark: LogMark, entries: &mut Entries) {
+        self.ids.truncate(self.kept as usize);
         self.seen = mark.seen;
         let mut end = self.seen;
-        for at in self.seen..self.ids.len() {
-            let id = self.ids[at];
-            let entry = stores[id.store].entry_mut(id.entry);
+        for at in self.seen..self.len() {
+            let id = self.ids[at as usize];
+            let entry = entries.at_mut(id);
             // Only what is in its final place counts as a mention: before `end`.
             if entry.logged_at < end && self.names(id, entry) {
                 continue;
             }
             entry.logged_at = end;
-            self.ids[end] = id;
+            self.ids[end as usize] = id;
             end += 1;
         }
-        self.ids.truncate(end);
+        self.ids.truncate(end as usize);
         self.kept = end;
     }
 
@@ -122,20 +132,48 @@ impl ChangeLog {
     ///
     /// Leaves it for later while it is the smaller part, so that moving the rest is paid for by
     /// what goes.
-    pub(crate) fn drop_seen(&mut self, stores: &mut [Store]) {
-        if self.seen < self.ids.len() - self.seen {
-            return;
+    #[inline]
+    pub(crate) fn drop_seen(&mut self, entries: &mut Entries) {
+        if self.seen > 0 && self.seen >= self.len() - self.seen {
+            self.drop(entries);
         }
-        self.ids.drain(..self.seen);
-        for (at, id) in self.ids.iter().enumerate() {
-            stores[id.store].entry_mut(id.entry).logged_at = at;
+    }
+
+    fn drop(&mut self, entries: &mut Entries) {
+        self.ids.drain(..self.seen as usize);
+        for (at, id) in (0..).zip(&self.ids) {
+            entries.at_mut(*id).logged_at = at;
         }
         self.seen = 0;
         self.kept = 0;
     }
 
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.ids.capacity() * size_of::<u32>()
+    }
+
+    /// Forgets everything; keeps memory for up to `most` keys.
+    pub(crate) fn reset(&mut self, most: usize) {
+        let Self {
+            ids,
+            seen,
+            kept,
+            snapshots,
+        } = self;
+        ids.clear();
+        ids.shrink_to(most);
+        (*seen, *kept, *snapshots) = (0, 0, 0);
+    }
+
+    #[inline]
+    fn len(&self) -> u32 {
+        index(self.ids.len())
+    }
+
     /// Whether the part not seen yet names `entry`, at the place that the entry remembers.
-    fn names(&self, id: EntryId, entry: &Entry) -> bool {
-        entry.logged_at >= self.seen && self.ids.get(entry.logged_at) == Some(&id)
+    #[inline]
+    fn names(&self, id: u32, entry: &Entry) -> bool {
+        entry.logged_at >= self.seen && self.ids.get(entry.logged_at as usize) == Some(&id)
     }
 }

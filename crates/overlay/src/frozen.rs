@@ -15,25 +15,27 @@ pub struct Frozen {
 impl Overlay {
     /// The changes, now that the block is over.
     ///
-    /// Costs the sorting of the keys; keys and values are moved, not copied.
+    /// Costs a copy of keys and values, and the sorting of the keys that are not in order yet.
     ///
     /// # Errors
-    /// [`TransactionError::StillOpen`] if a transaction is open. The overlay is gone then: what an
-    /// unbalanced block changed is not known.
-    pub fn freeze(self) -> Result<Frozen, TransactionError> {
+    /// [`TransactionError::StillOpen`] if a transaction is open: what an unbalanced block changed is
+    /// not known.
+    pub fn freeze(&self) -> Result<Frozen, TransactionError> {
         if self.depth() > 0 {
             return Err(TransactionError::StillOpen { open: self.depth() });
         }
-        let mut stores = self.stores.into_iter();
-        let top = stores
-            .next()
-            .map_or_else(Vec::new, |store| store.into_changes().1);
-        let mut children: Vec<_> = stores
-            .filter(|store| store.is_touched())
-            .map(|store| store.into_changes())
-            .collect();
-        children.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(Frozen { top, children })
+        let owned = |changes: Vec<Change<'_>>| -> ChangeSet {
+            let changes = changes.into_iter();
+            changes
+                .map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec)))
+                .collect()
+        };
+        let children = self.children();
+        let children = children.map(|key| (key.to_vec(), owned(self.changes(StoreId::Child(key)))));
+        Ok(Frozen {
+            top: owned(self.changes(StoreId::Top)),
+            children: children.collect(),
+        })
     }
 }
 

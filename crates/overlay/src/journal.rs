@@ -15,8 +15,11 @@
 //! costs what was changed in it.
 
 use crate::{
-    spare::Spare,
-    store::{Entry, EntryId, Slot, Store, NOWHERE},
+    dirty::Fate,
+    entries::{Entries, Entry, Slot},
+    heap::Heap,
+    index::{index, NOWHERE},
+    store::Stores,
     value::ListMark,
 };
 use alloc::vec::Vec;
@@ -28,16 +31,16 @@ pub(crate) struct Journal {
     records: Vec<Record>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Record {
-    id: EntryId,
-    before: Before,
+    id: u32,
     /// Where the record of the same entry in a lower frame is, or [`NOWHERE`].
-    lower: usize,
+    lower: u32,
+    before: Before,
 }
 
 /// What an entry held before a frame changed it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Before {
     Held(Slot),
     /// The list that is in the entry still, when it was this long.
@@ -46,23 +49,32 @@ enum Before {
 
 impl Journal {
     /// Where a frame that starts now starts.
-    pub(crate) fn len(&self) -> usize {
-        self.records.len()
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        index(self.records.len())
     }
 
     /// Must be called before what `entry` holds is replaced in the frame that starts at `frame`.
     ///
     /// What the entry holds afterwards may be overwritten.
     #[inline]
-    pub(crate) fn before_replacing(&mut self, frame: usize, id: EntryId, entry: &mut Entry) {
-        let Some(at) = self.record_of(id, entry).filter(|&at| at >= frame) else {
-            let held = mem::take(&mut entry.slot);
-            self.push(id, entry, Before::Held(held));
-            return;
-        };
-        let before = &mut self.records[at].before;
-        if matches!(before, Before::List(_)) {
-            hand_list_over(before, mem::take(&mut entry.slot));
+    pub(crate) fn before_replacing(
+        &mut self,
+        frame: u32,
+        id: u32,
+        entry: &mut Entry,
+        heap: &mut Heap,
+    ) {
+        match self.record_of(id, entry) {
+            Some(record) if entry.undo_at >= frame => {
+                if let Before::List(mark) = record.before {
+                    record.before = hand_list_over(mark, mem::take(&mut entry.slot), heap);
+                }
+            }
+            _ => {
+                let held = mem::take(&mut entry.slot);
+                self.push(id, entry, Before::Held(held));
+            }
         }
     }
 
@@ -71,116 +83,142 @@ impl Journal {
     #[inline]
     pub(crate) fn before_appending(
         &mut self,
-        frame: usize,
-        id: EntryId,
+        frame: u32,
+        id: u32,
         entry: &mut Entry,
         mark: ListMark,
     ) {
-        if self.record_of(id, entry).is_none_or(|at| at < frame) {
+        if entry.undo_at < frame || self.record_of(id, entry).is_none() {
             self.push(id, entry, Before::List(mark));
         }
     }
 
     /// Hands the frame that starts at `frame` over to the one below it, which starts at `parent`.
+    #[inline]
     pub(crate) fn commit(
         &mut self,
-        frame: usize,
-        parent: usize,
-        stores: &mut [Store],
-        spare: &mut Spare,
+        frame: u32,
+        parent: u32,
+        entries: &mut Entries,
+        heap: &mut Heap,
     ) {
-        if parent == frame {
-            return; // The parent frame has no records: these are its records as they stand.
+        // Where the parent frame has no records, these are its records as they stand.
+        if parent < frame && (frame as usize) < self.records.len() {
+            self.join(frame, parent, entries, heap);
         }
-        let (below, own) = self.records.split_at_mut(frame);
-        let mut kept = 0;
-        for at in 0..own.len() {
-            let Record { id, lower, .. } = own[at];
-            let entry = stores[id.store].entry_mut(id.entry);
-            if (parent..frame).contains(&lower) {
-                let before = mem::replace(&mut own[at].before, Before::Held(Slot::Untouched));
-                merge(&mut below[lower].before, before, spare);
-                entry.undo_at = lower;
+    }
+
+    fn join(&mut self, frame: u32, parent: u32, entries: &mut Entries, heap: &mut Heap) {
+        let mut kept = frame;
+        for at in frame..self.len() {
+            let record = self.records[at as usize];
+            let entry = entries.at_mut(record.id);
+            if (parent..frame).contains(&record.lower) {
+                let below = &mut self.records[record.lower as usize].before;
+                *below = join_records(*below, record.before, heap);
+                entry.undo_at = record.lower;
             } else {
-                own.swap(kept, at);
-                entry.undo_at = frame + kept;
+                self.records[kept as usize] = record;
+                entry.undo_at = kept;
                 kept += 1;
             }
         }
-        self.records.truncate(frame + kept);
+        self.records.truncate(kept as usize);
     }
 
     /// Forgets everything: the outermost frame was committed.
     ///
     /// Entries keep pointing here; [`Self::record_of`] sees through that.
-    pub(crate) fn forget(&mut self, spare: &mut Spare) {
+    pub(crate) fn forget(&mut self, heap: &mut Heap) {
         for record in self.records.drain(..) {
             if let Before::Held(slot) = record.before {
-                give(spare, slot);
+                slot.free(heap);
             }
         }
     }
 
     /// Puts back what the entries changed in the frame that starts at `frame` held; `false` if
     /// there were none.
+    #[inline]
     pub(crate) fn roll_back(
         &mut self,
-        frame: usize,
-        stores: &mut [Store],
-        spare: &mut Spare,
+        frame: u32,
+        entries: &mut Entries,
+        stores: &mut Stores,
+        heap: &mut Heap,
     ) -> bool {
-        let changed = self.records.len() > frame;
-        for Record { id, before, lower } in self.records.drain(frame..).rev() {
-            stores[id.store].change_entry(id.entry, |entry| {
-                entry.undo_at = lower;
-                match before {
-                    Before::Held(slot) => give(spare, mem::replace(&mut entry.slot, slot)),
-                    Before::List(mark) => {
-                        if let Slot::Value(list) = &mut entry.slot {
-                            list.take_back(mark);
-                        }
-                    }
-                }
-            });
+        if self.records.len() == frame as usize {
+            return false;
         }
-        changed
+        for Record { id, lower, before } in self.records.drain(frame as usize..).rev() {
+            let entry = entries.at_mut(id);
+            let fate = entry.slot.fate();
+            entry.undo_at = lower;
+            match before {
+                Before::Held(slot) => mem::replace(&mut entry.slot, slot).free(heap),
+                Before::List(mark) => take_back(&mut entry.slot, mark, heap),
+            }
+            note(stores, id, entry, fate);
+        }
+        true
     }
 
-    fn push(&mut self, id: EntryId, entry: &mut Entry, before: Before) {
-        let lower = self.record_of(id, entry).unwrap_or(NOWHERE);
-        entry.undo_at = self.records.len();
-        self.records.push(Record { id, before, lower });
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.records.capacity() * size_of::<Record>()
     }
 
-    /// Where the last record of `entry` is.
-    fn record_of(&self, id: EntryId, entry: &Entry) -> Option<usize> {
-        let record = self.records.get(entry.undo_at)?;
-        (record.id == id).then_some(entry.undo_at)
+    /// Forgets everything, blocks of the heap included; keeps memory for up to `most` records.
+    pub(crate) fn reset(&mut self, most: usize) {
+        let Self { records } = self;
+        records.clear();
+        records.shrink_to(most);
+    }
+
+    #[inline]
+    fn push(&mut self, id: u32, entry: &mut Entry, before: Before) {
+        let lower = self.record_of(id, entry).map_or(NOWHERE, |_| entry.undo_at);
+        entry.undo_at = self.len();
+        self.records.push(Record { id, lower, before });
+    }
+
+    /// The last record of `entry`, which is at the place that the entry remembers.
+    #[inline]
+    fn record_of(&mut self, id: u32, entry: &Entry) -> Option<&mut Record> {
+        let record = self.records.get_mut(entry.undo_at as usize)?;
+        (record.id == id).then_some(record)
     }
 }
 
-/// Turns `before`, a mark of the list in `slot`, into that list.
-fn hand_list_over(before: &mut Before, mut slot: Slot) {
-    if let (Before::List(mark), Slot::Value(list)) = (&*before, &mut slot) {
-        list.take_back(*mark);
-    }
-    *before = Before::Held(slot);
-}
-
-/// Makes `parent`, the older of two records of an entry, do the work of both.
-fn merge(parent: &mut Before, own: Before, spare: &mut Spare) {
-    let Before::Held(slot) = own else {
-        return; // Only appends since: what the parent record says of the list holds.
-    };
-    match parent {
-        Before::List(_) => hand_list_over(parent, slot),
-        Before::Held(_) => give(spare, slot),
+#[inline]
+fn note(stores: &mut Stores, id: u32, entry: &mut Entry, before: Fate) {
+    if entry.slot.fate() != before {
+        stores.at_mut(entry.store).note(id, entry, before);
     }
 }
 
-fn give(spare: &mut Spare, slot: Slot) {
-    if let Slot::Value(value) = slot {
-        spare.give(value);
+fn take_back(slot: &mut Slot, mark: ListMark, heap: &mut Heap) {
+    if let Slot::Value(list) = slot {
+        list.take_back(mark, heap);
+    }
+}
+
+/// The record that the list in `slot` was there as `mark` says, when it no longer is.
+fn hand_list_over(mark: ListMark, mut slot: Slot, heap: &mut Heap) -> Before {
+    take_back(&mut slot, mark, heap);
+    Before::Held(slot)
+}
+
+/// The one record that does the work of two of an entry.
+fn join_records(older: Before, younger: Before, heap: &mut Heap) -> Before {
+    match (older, younger) {
+        // Only appends since: what the older record says of the list holds.
+        (older, Before::List(_)) => older,
+        (Before::List(mark), Before::Held(slot)) => hand_list_over(mark, slot, heap),
+        (older, Before::Held(slot)) => {
+            slot.free(heap);
+            older
+        }
     }
 }
 

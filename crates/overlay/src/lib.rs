@@ -64,18 +64,24 @@
 
 extern crate alloc;
 
+mod branch;
 mod dirty;
+mod entries;
 mod frozen;
+mod heap;
+mod index;
 mod journal;
+mod key_hash;
 mod key_table;
+mod keys;
 mod list;
-mod ordered_keys;
+mod order;
 mod overlay;
-mod spare;
 mod store;
 mod transaction;
 mod value;
 
+pub use branch::{Base, Branch, Writes};
 pub use dirty::{Dirty, Fate};
 pub use frozen::Frozen;
 pub use overlay::{Lookup, Overlay};

@@ -23,6 +23,7 @@ pub(crate) struct Prefix {
 
 impl Prefix {
     /// The prefix of a list of `count` elements.
+    #[inline]
     pub(crate) fn of(count: u32) -> Self {
         let bytes = match count {
             0..ONE_BYTE_END => 1,
@@ -37,6 +38,7 @@ impl Prefix {
     ///
     /// The elements are not looked at: any value whose first bytes are a valid length passes for a
     /// list.
+    #[inline]
     pub(crate) fn read(value: &[u8]) -> Option<Self> {
         let first = *value.first()?;
         let (count, bytes) = match first & 0b11 {
@@ -51,19 +53,29 @@ impl Prefix {
     }
 
     /// Writes the prefix so that it ends where `room` ends, and returns where in `room` it starts.
-    pub(crate) fn write(self, room: &mut [u8; MAX_PREFIX]) -> usize {
+    #[inline]
+    pub(crate) fn write(self, room: &mut [u8; MAX_PREFIX]) -> u8 {
         let shifted = (self.count << 2).to_le_bytes();
         let [a, b, c, d] = shifted;
         match self.bytes {
-            1 => room[4] = a,
-            2 => [room[3], room[4]] = [a | 0b01, b],
-            4 => [room[1], room[2], room[3], room[4]] = [a | 0b10, b, c, d],
+            1 => {
+                room[4] = a;
+                4
+            }
+            2 => {
+                [room[3], room[4]] = [a | 0b01, b];
+                3
+            }
+            4 => {
+                [room[1], room[2], room[3], room[4]] = [a | 0b10, b, c, d];
+                1
+            }
             _ => {
                 let [a, b, c, d] = self.count.to_le_bytes();
                 *room = [0b11, a, b, c, d];
+                0
             }
         }
-        MAX_PREFIX - self.bytes
     }
 }
 
@@ -89,7 +101,7 @@ mod tests {
         for &(count, encoded) in cases {
             let prefix = Prefix::of(count);
             let mut room = [0xaa; MAX_PREFIX];
-            let start = prefix.write(&mut room);
+            let start = usize::from(prefix.write(&mut room));
             assert_eq!(&room[start..], encoded, "{count}");
             assert!(room[..start].iter().all(|&byte| byte == 0xaa), "{count}");
             assert_eq!(Prefix::read(encoded), Some(prefix), "{count}");

@@ -2,32 +2,28 @@
 
 use crate::{
     dirty::{ChangeLog, Dirty, Fate},
+    entries::{Entries, Slot},
+    heap::Heap,
     journal::Journal,
-    key_table::KeyTable,
-    spare::Spare,
-    store::{Entry, EntryId, Slot, Store, StoreId},
+    store::{Store, StoreId, Stores},
     transaction::Frame,
     value::Value,
     Change,
 };
 use alloc::vec::Vec;
-use core::mem;
 
 /// What a block changed so far. See the [crate page](crate).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Overlay {
-    /// The top store, then the child stores in the order of their first write. They stay when all
-    /// of their changes are rolled back, so that ids stay valid.
-    pub(crate) stores: Vec<Store>,
-    /// Child storage key to index in `stores`.
-    children: KeyTable,
+    pub(crate) entries: Entries,
+    pub(crate) stores: Stores,
+    pub(crate) heap: Heap,
     pub(crate) journal: Journal,
     pub(crate) log: ChangeLog,
     pub(crate) frames: Vec<Frame>,
     /// While the runtime is in control: how many transactions the host had open when it handed
     /// over.
     pub(crate) host_frames: Option<usize>,
-    pub(crate) spare: Spare,
     pub(crate) revision: u64,
 }
 
@@ -42,27 +38,55 @@ pub enum Lookup<'a> {
     Value(&'a [u8]),
 }
 
-const TOP: usize = 0;
-
-impl Default for Overlay {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// What [`Overlay::reset`] keeps memory for, at most.
+const KEPT_KEYS: usize = 1 << 15;
+const KEPT_KEY_BYTES: usize = 4 << 20;
+const KEPT_VALUE_BYTES: usize = 16 << 20;
+const KEPT_FRAMES: usize = 1 << 10;
 
 impl Overlay {
-    /// An overlay without changes, with the host in control and no transaction open.
+    /// An overlay without changes, with the host in control and no transaction open. Allocates
+    /// nothing.
     pub fn new() -> Self {
-        Self {
-            stores: Vec::from([Store::default()]),
-            children: KeyTable::default(),
-            journal: Journal::default(),
-            log: ChangeLog::default(),
-            frames: Vec::new(),
-            host_frames: None,
-            spare: Spare::default(),
-            revision: 0,
-        }
+        Self::default()
+    }
+
+    /// Makes the overlay as good as new, in whatever state it is, but keeps memory for the next block:
+    /// as much as a block of some ten thousand changes needs.
+    ///
+    /// Costs a pass over the hash table, whose seeds are drawn anew.
+    pub fn reset(&mut self) {
+        let Self {
+            entries,
+            stores,
+            heap,
+            journal,
+            log,
+            frames,
+            host_frames,
+            revision,
+        } = self;
+        entries.reset(KEPT_KEYS, KEPT_KEY_BYTES);
+        stores.reset(KEPT_KEYS, KEPT_KEY_BYTES);
+        heap.reset(KEPT_VALUE_BYTES);
+        journal.reset(KEPT_KEYS);
+        log.reset(KEPT_KEYS);
+        frames.clear();
+        frames.shrink_to(KEPT_FRAMES);
+        *host_frames = None;
+        // On and on: what was tagged with a revision before must not be taken for the new content.
+        *revision += 1;
+    }
+
+    /// Bytes of memory that the overlay holds for keys, values and transactions, used or not; without
+    /// those of the order and of child stores.
+    pub fn memory(&self) -> usize {
+        let frames = self.frames.capacity() * size_of::<Frame>();
+        self.entries.memory()
+            + self.heap.memory()
+            + self.journal.memory()
+            + self.log.memory()
+            + frames
     }
 
     /// What the overlay knows about `key`.
@@ -70,27 +94,30 @@ impl Overlay {
     /// Costs one hash and one probe at any depth of transactions, and never allocates or copies.
     #[inline]
     pub fn get(&self, store: StoreId<'_>, key: &[u8]) -> Lookup<'_> {
-        match self.find_store(store) {
-            Some(at) => self.stores[at].get(key),
+        let id = self
+            .stores
+            .find(store)
+            .and_then(|store| self.entries.find(store, key));
+        match id {
+            Some(id) => self.entries.at(id).slot.lookup(&self.heap),
             None => Lookup::Untouched,
         }
     }
 
     /// Whether no key has a value or a deletion.
     pub fn is_empty(&self) -> bool {
-        !self.stores.iter().any(Store::is_touched)
+        let mut children = self.stores.children();
+        !self.stores.top().is_touched() && !children.any(|(_, store)| store.is_touched())
     }
 
     /// Whether a key of `store` has a value or a deletion in the overlay.
     pub fn is_touched(&self, store: StoreId<'_>) -> bool {
-        self.find_store(store)
-            .is_some_and(|at| self.stores[at].is_touched())
+        self.store(store).is_some_and(Store::is_touched)
     }
 
     /// Whether a key of `store` has a value in the overlay.
     pub fn has_values(&self, store: StoreId<'_>) -> bool {
-        self.find_store(store)
-            .is_some_and(|at| self.stores[at].has_values())
+        self.store(store).is_some_and(Store::has_values)
     }
 
     /// The child storage keys of the child stores with a value or a deletion in the overlay,
@@ -102,12 +129,9 @@ impl Overlay {
     ///
     /// Costs the sorting.
     pub fn children(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
-        let children = self
-            .stores
-            .iter()
-            .skip(1)
-            .filter(|store| store.is_touched());
-        let mut keys: Vec<&[u8]> = children.map(|store| &*store.key).collect();
+        let children = self.stores.children();
+        let touched = children.filter(|(_, store)| store.is_touched());
+        let mut keys: Vec<&[u8]> = touched.map(|(key, _)| key).collect();
         keys.sort_unstable();
         keys.into_iter()
     }
@@ -116,8 +140,8 @@ impl Overlay {
     ///
     /// Costs a pass over the store and the sorting.
     pub fn changes(&self, store: StoreId<'_>) -> Vec<Change<'_>> {
-        self.find_store(store)
-            .map_or_else(Vec::new, |at| self.stores[at].changes())
+        self.store(store)
+            .map_or_else(Vec::new, |store| store.changes(&self.entries, &self.heap))
     }
 
     /// A number that goes up whenever the content changes, on rollbacks too.
@@ -131,18 +155,23 @@ impl Overlay {
     ///
     /// Takes a slice and copies it into a buffer the overlay keeps. The host side of a runtime sees
     /// values as slices of the runtime's memory; a `Vec` would have to be allocated for every
-    /// write, while a buffer of a value that is gone is mostly at hand.
+    /// write, while a place of a value that is gone is mostly at hand.
+    #[inline]
     pub fn set(&mut self, store: StoreId<'_>, key: &[u8], value: &[u8]) {
         let id = self.find_or_insert(store, key);
-        self.replace_value(id, |slot| slot.write(value));
+        self.change(id, |slot, heap| match slot {
+            Slot::Value(held) => held.write(value, heap),
+            Slot::Untouched | Slot::Deleted => *slot = Slot::Value(Value::new(value, heap)),
+        });
     }
 
     /// Deletes `key`; `false` if the overlay had it as deleted already, and nothing changed.
     ///
     /// A caller that removes keys of the parent state one by one counts the `true`s.
+    #[inline]
     pub fn remove(&mut self, store: StoreId<'_>, key: &[u8]) -> bool {
         let id = self.find_or_insert(store, key);
-        let removed = self.stores[id.store].entry(id.entry).slot.fate() != Fate::Deleted;
+        let removed = self.entries.at(id).slot.fate() != Fate::Deleted;
         if removed {
             self.delete(id);
         }
@@ -175,7 +204,7 @@ impl Overlay {
                 let list = parent()?;
                 let list = list.as_ref().map_or(&[][..], AsRef::as_ref);
                 let id = self.find_or_insert(store, key);
-                self.replace_value(id, |slot| slot.write_list(list, element));
+                self.replace_by_list(id, list, element);
             }
         }
         Ok(())
@@ -190,15 +219,17 @@ impl Overlay {
     /// Costs what matches, plus the sorting of the keys added since the last call that needed the
     /// order.
     pub fn clear_prefix(&mut self, store: StoreId<'_>, prefix: &[u8]) -> u32 {
-        let Some(store) = self.find_store(store) else {
+        let Some(store) = self.stores.find(store) else {
             return 0;
         };
-        let mut cleared = 0_u32;
-        for entry in self.stores[store].valued_with_prefix(prefix) {
-            self.delete(EntryId { store, entry });
-            cleared = cleared.saturating_add(1);
+        if !self.stores.at(store).has_values() {
+            return 0;
         }
-        cleared
+        if self.stores.at_mut(store).order.make(&mut self.entries) {
+            self.clear_ordered(store, prefix)
+        } else {
+            self.clear_unordered(store, prefix)
+        }
     }
 
     /// The first key after `key` that the overlay knows, with its value, or `None` for a value if
@@ -210,8 +241,19 @@ impl Overlay {
     /// Costs one search and the keys stepped over whose changes were rolled back, plus the sorting
     /// of the keys added since the last call that needed the order.
     pub fn next_after(&mut self, store: StoreId<'_>, key: &[u8]) -> Option<Change<'_>> {
-        let at = self.find_store(store)?;
-        self.stores[at].next_after(key)
+        let store = self.stores.find(store)?;
+        let (entries, order) = (&mut self.entries, &mut self.stores.at_mut(store).order);
+        let id = if order.make(entries) {
+            order
+                .touched_from(order.find(key, false, entries), entries)?
+                .0
+        } else {
+            let holds = |id: &u32| entries.at(*id).slot.fate() != Fate::Untouched;
+            let later = |id: &u32| entries.key(*id) > key;
+            let candidates = order.unordered(entries).filter(holds).filter(later);
+            candidates.min_by_key(|&id| entries.key(id))?
+        };
+        self.entries.change(id, &self.heap)
     }
 
     /// The keys that changed since the last snapshot, each once, by first change.
@@ -223,20 +265,13 @@ impl Overlay {
     /// [`Fate::Untouched`]. A key that changed and was never told of is not dirty after its change
     /// is rolled back.
     pub fn dirty(&self) -> impl ExactSizeIterator<Item = Dirty<'_>> + '_ {
-        self.log.unseen().iter().map(|id| {
-            let store = &self.stores[id.store];
-            let Entry { key, slot, .. } = store.entry(id.entry);
-            let store = if id.store == TOP {
-                StoreId::Top
-            } else {
-                StoreId::Child(&store.key)
-            };
+        self.log.unseen().iter().map(|&id| {
+            let entry = self.entries.at(id);
             Dirty {
-                store,
-                key,
-                // Four billion keys do not fit into memory.
-                index: u32::try_from(id.entry).unwrap_or(u32::MAX),
-                fate: slot.fate(),
+                store: self.stores.id(entry.store),
+                key: self.entries.key(id),
+                index: entry.number,
+                fate: entry.slot.fate(),
             }
         })
     }
@@ -245,104 +280,127 @@ impl Overlay {
     pub fn snapshot(&mut self) {
         self.log.snapshot();
         if self.frames.is_empty() {
-            self.log.drop_seen(&mut self.stores);
+            self.log.drop_seen(&mut self.entries);
         }
     }
 
-    #[inline]
-    fn find_store(&self, store: StoreId<'_>) -> Option<usize> {
-        match store {
-            StoreId::Top => Some(TOP),
-            StoreId::Child(key) => self.children.find(key, |at| &self.stores[at].key),
-        }
+    pub(crate) fn store(&self, store: StoreId<'_>) -> Option<&Store> {
+        self.stores.find(store).map(|store| self.stores.at(store))
     }
 
     /// The entry of `key`, if it holds anything.
-    fn find(&self, store: StoreId<'_>, key: &[u8]) -> Option<EntryId> {
-        let store = self.find_store(store)?;
-        let entry = self.stores[store].find(key)?;
-        let holds = self.stores[store].entry(entry).slot.fate() != Fate::Untouched;
-        holds.then_some(EntryId { store, entry })
+    #[inline]
+    fn find(&self, store: StoreId<'_>, key: &[u8]) -> Option<u32> {
+        let id = self.entries.find(self.stores.find(store)?, key)?;
+        let holds = self.entries.at(id).slot.fate() != Fate::Untouched;
+        holds.then_some(id)
     }
 
-    fn find_or_insert(&mut self, store: StoreId<'_>, key: &[u8]) -> EntryId {
-        let store = match store {
-            StoreId::Top => TOP,
-            StoreId::Child(child) => {
-                let stores = &self.stores;
-                let at = self
-                    .children
-                    .find_or_insert(child, stores.len(), |at| &stores[at].key);
-                if at == self.stores.len() {
-                    self.stores.push(Store::new(child));
-                }
-                at
-            }
-        };
-        EntryId {
-            store,
-            entry: self.stores[store].find_or_insert(key),
-        }
-    }
-
-    /// Replaces what the entry holds by the value that `write` writes over another.
-    fn replace_value(&mut self, id: EntryId, write: impl FnOnce(&mut Value)) {
-        self.change(id, |entry, spare| {
-            let mut value = match mem::take(&mut entry.slot) {
-                Slot::Value(value) => value,
-                Slot::Untouched | Slot::Deleted => spare.take(),
-            };
-            write(&mut value);
-            entry.slot = Slot::Value(value);
-        });
-    }
-
-    fn delete(&mut self, id: EntryId) {
-        self.change(id, |entry, spare| {
-            if let Slot::Value(value) = mem::replace(&mut entry.slot, Slot::Deleted) {
-                spare.give(value);
-            }
-        });
+    #[inline]
+    fn find_or_insert(&mut self, store: StoreId<'_>, key: &[u8]) -> u32 {
+        let store = self.stores.find_or_make(store);
+        self.entries.find_or_insert(store, key)
     }
 
     /// Lets `replace` replace what the entry holds, after what it held is safe.
     #[inline]
-    fn change(&mut self, id: EntryId, replace: impl FnOnce(&mut Entry, &mut Spare)) {
+    fn change(&mut self, id: u32, replace: impl FnOnce(&mut Slot, &mut Heap)) {
         let Self {
+            entries,
             stores,
+            heap,
             journal,
             log,
             frames,
-            spare,
             ..
         } = self;
-        stores[id.store].change_entry(id.entry, |entry| {
-            if let Some(frame) = frames.last() {
-                journal.before_replacing(frame.journal, id, entry);
-            }
-            replace(entry, spare);
-            log.note(id, entry);
-        });
+        let entry = entries.at_mut(id);
+        let before = entry.slot.fate();
+        if let Some(frame) = frames.last() {
+            journal.before_replacing(frame.journal, id, entry, heap);
+        }
+        replace(&mut entry.slot, heap);
+        if entry.slot.fate() != before {
+            stores.at_mut(entry.store).note(id, entry, before);
+        }
+        log.note(id, entry);
         self.revision += 1;
     }
 
-    fn append_to_known(&mut self, id: EntryId, element: &[u8]) {
-        let entry = self.stores[id.store].entry_mut(id.entry);
-        let mark = match &mut entry.slot {
-            Slot::Value(value) => value.open_list(),
+    fn delete(&mut self, id: u32) {
+        self.change(id, |slot, heap| {
+            core::mem::replace(slot, Slot::Deleted).free(heap);
+        });
+    }
+
+    fn replace_by_list(&mut self, id: u32, list: &[u8], element: &[u8]) {
+        self.change(id, |slot, heap| {
+            slot.free(heap);
+            *slot = Slot::Value(Value::new_list(list, element, heap));
+        });
+    }
+
+    #[inline]
+    fn append_to_known(&mut self, id: u32, element: &[u8]) {
+        let entry = self.entries.at_mut(id);
+        let list = match &mut entry.slot {
+            Slot::Value(value) => value.open_list(&mut self.heap).map(|mark| (*value, mark)),
             Slot::Untouched | Slot::Deleted => None,
         };
-        let Some(mark) = mark else {
-            return self.replace_value(id, |slot| slot.write_list(&[], element));
+        let Some((mut list, mark)) = list else {
+            return self.replace_by_list(id, &[], element);
         };
         if let Some(frame) = self.frames.last() {
             self.journal
                 .before_appending(frame.journal, id, entry, mark);
         }
-        if let Slot::Value(list) = &mut entry.slot {
-            list.append(element, mark);
-        }
+        list.append(element, mark, &mut self.heap);
+        entry.slot = Slot::Value(list);
         self.log.note(id, entry);
         self.revision += 1;
+    }
+
+    fn clear_ordered(&mut self, store: u32, prefix: &[u8]) -> u32 {
+        let mut cleared = 0_u32;
+        let mut place = self
+            .stores
+            .at(store)
+            .order
+            .find(prefix, true, &self.entries);
+        loop {
+            let (entries, order) = (&mut self.entries, &mut self.stores.at_mut(store).order);
+            let Some((id, at)) = order.touched_from(place, entries) else {
+                return cleared;
+            };
+            if !entries.key(id).starts_with(prefix) {
+                return cleared;
+            }
+            place = order.after(at);
+            cleared += self.delete_if_written(id);
+        }
+    }
+
+    fn clear_unordered(&mut self, store: u32, prefix: &[u8]) -> u32 {
+        let entries = &self.entries;
+        let ids = self.stores.at(store).order.unordered(entries);
+        let written = |id: &u32| entries.at(*id).slot.fate() == Fate::Written;
+        let cleared = ids
+            .filter(written)
+            .filter(|id| entries.key(*id).starts_with(prefix));
+        let mut cleared: Vec<u32> = cleared.collect();
+        cleared.sort_unstable_by(|&a, &b| entries.key(a).cmp(entries.key(b)));
+        cleared
+            .into_iter()
+            .map(|id| self.delete_if_written(id))
+            .sum()
+    }
+
+    /// How many keys that deleted.
+    fn delete_if_written(&mut self, id: u32) -> u32 {
+        let written = self.entries.at(id).slot.fate() == Fate::Written;
+        if written {
+            self.delete(id);
+        }
+        u32::from(written)
     }
 }

@@ -36,7 +36,7 @@ pub enum TransactionError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     /// Where its part of the journal starts.
-    pub(crate) journal: usize,
+    pub(crate) journal: u32,
     /// Where the change log stood at its start.
     pub(crate) log: LogMark,
 }
@@ -45,6 +45,7 @@ impl Overlay {
     /// Opens a transaction inside the innermost open one.
     ///
     /// Costs the same whatever the overlay holds.
+    #[inline]
     pub fn start_transaction(&mut self) {
         self.frames.push(Frame {
             journal: self.journal.len(),
@@ -59,21 +60,22 @@ impl Overlay {
     /// # Errors
     /// [`TransactionError::NoneOpen`], or [`TransactionError::OpenedByHost`] if the runtime is in
     /// control and opened none of the open transactions. Nothing changes then.
+    #[inline]
     pub fn commit_transaction(&mut self) -> Result<(), TransactionError> {
         let frame = self.close_frame()?;
         let Self {
             frames,
             journal,
-            stores,
-            spare,
+            entries,
+            heap,
             log,
             ..
         } = self;
         match frames.last() {
-            Some(parent) => journal.commit(frame.journal, parent.journal, stores, spare),
+            Some(parent) => journal.commit(frame.journal, parent.journal, entries, heap),
             None => {
-                journal.forget(spare);
-                log.drop_seen(stores);
+                journal.forget(heap);
+                log.drop_seen(entries);
             }
         }
         Ok(())
@@ -85,6 +87,7 @@ impl Overlay {
     ///
     /// # Errors
     /// As [`Self::commit_transaction`].
+    #[inline]
     pub fn rollback_transaction(&mut self) -> Result<(), TransactionError> {
         let frame = self.close_frame()?;
         self.roll_back(frame);
@@ -127,6 +130,7 @@ impl Overlay {
         self.frames.len()
     }
 
+    #[inline]
     fn close_frame(&mut self) -> Result<Frame, TransactionError> {
         let open = self.frames.len();
         if open > 0 && self.host_frames.is_some_and(|host| open <= host) {
@@ -139,18 +143,19 @@ impl Overlay {
         let Self {
             frames,
             journal,
+            entries,
             stores,
-            spare,
+            heap,
             log,
             revision,
             ..
         } = self;
-        if journal.roll_back(frame.journal, stores, spare) {
+        if journal.roll_back(frame.journal, entries, stores, heap) {
             *revision += 1;
         }
-        log.roll_back(frame.log, stores);
+        log.roll_back(frame.log, entries);
         if frames.is_empty() {
-            log.drop_seen(stores);
+            log.drop_seen(entries);
         }
     }
 }

@@ -1,117 +1,160 @@
-//! A value in its buffer.
+//! A value in its block of the heap.
 //!
 //! A list that is appended to gets room for the longest length prefix in front of its elements:
 //!
 //! ```text
-//! bytes:  [ . . . p p | element | element | ... ]
+//! block:  [ . . . p p | element | element | ... ]
 //!                ^ start        the prefix ends at MAX_PREFIX, whatever its length
 //! ```
 //!
 //! So an append writes its element at the end and the new prefix in place; the value is at any time
-//! the one slice `bytes[start..]`, and taking appends back is a truncation.
+//! one slice, from `start` on, and taking appends back is to forget the end.
 
-use crate::list::{Prefix, MAX_PREFIX};
-use alloc::vec::Vec;
+use crate::{
+    heap::{Block, Heap},
+    index::index,
+    list::{Prefix, MAX_PREFIX},
+};
 
-/// A value; see the top of the file for how it lies in its buffer.
-#[derive(Clone, Debug, Default)]
+/// A value; see the top of the file for how it lies in its block.
+///
+/// Whoever holds it holds its block. Copies are for reading.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
-    bytes: Vec<u8>,
-    start: usize,
+    // The parts of a block: as one they would take four bytes more.
+    at: u32,
+    class: u8,
+    start: u8,
+    /// Of what is used of the block, head room included.
+    len: u32,
 }
 
 impl Value {
-    /// An empty value that will be written into `buffer`.
-    pub(crate) fn in_buffer(buffer: Vec<u8>) -> Self {
-        let mut value = Self {
-            bytes: buffer,
-            start: 0,
-        };
-        value.bytes.clear();
-        value
+    #[inline]
+    pub(crate) fn new(content: &[u8], heap: &mut Heap) -> Self {
+        let block = heap.allocate(content.len());
+        heap.bytes_mut(block, content.len())
+            .copy_from_slice(content);
+        Self::in_block(block, content.len())
     }
 
-    pub(crate) fn as_slice(&self) -> &[u8] {
-        &self.bytes[self.start..]
-    }
-
-    /// The buffer, of which only the capacity is of interest.
-    pub(crate) fn into_buffer(self) -> Vec<u8> {
-        self.bytes
-    }
-
-    /// The value on its own, moved to the front of its buffer.
-    pub(crate) fn into_vec(mut self) -> Vec<u8> {
-        if self.start > 0 {
-            self.bytes.drain(..self.start);
-        }
-        self.bytes
-    }
-
-    /// Overwrites the value with `content`.
-    pub(crate) fn write(&mut self, content: &[u8]) {
-        self.start = 0;
-        self.bytes.clear();
-        self.bytes.extend_from_slice(content);
-    }
-
-    /// Overwrites the value with `list` and `element` behind it, or with the list of `element`
-    /// alone if `list` is none.
-    pub(crate) fn write_list(&mut self, list: &[u8], element: &[u8]) {
+    /// The value that is `list` with `element` behind it, or the list of `element` alone if `list` is
+    /// none.
+    pub(crate) fn new_list(list: &[u8], element: &[u8], heap: &mut Heap) -> Self {
         let (count, elements) = match Prefix::read(list) {
             Some(prefix) => (prefix.count, &list[prefix.bytes..]),
             None => (0, &[][..]),
         };
-        self.bytes.clear();
-        self.bytes
-            .reserve(MAX_PREFIX + elements.len() + element.len());
-        self.bytes.extend_from_slice(&[0; MAX_PREFIX]);
-        self.bytes.extend_from_slice(elements);
-        self.push(element, count);
+        let len = MAX_PREFIX + elements.len();
+        let block = heap.allocate(len + element.len());
+        heap.bytes_mut(block, len)[MAX_PREFIX..].copy_from_slice(elements);
+        let mut value = Self::in_block(block, len);
+        let mark = ListMark {
+            len: value.len,
+            count,
+        };
+        value.append(element, mark, heap);
+        value
+    }
+
+    #[inline]
+    fn in_block(block: Block, len: usize) -> Self {
+        Self {
+            at: block.at,
+            class: block.class,
+            start: 0,
+            len: index(len),
+        }
+    }
+
+    #[inline]
+    fn block(self) -> Block {
+        Block {
+            at: self.at,
+            class: self.class,
+        }
+    }
+
+    fn move_to(&mut self, block: Block) {
+        (self.at, self.class) = (block.at, block.class);
+    }
+
+    #[inline]
+    pub(crate) fn as_slice(self, heap: &Heap) -> &[u8] {
+        heap.part(self.block(), usize::from(self.start), self.len as usize)
+    }
+
+    /// Overwrites the value with `content`, in its block if that takes it.
+    #[inline]
+    pub(crate) fn write(&mut self, content: &[u8], heap: &mut Heap) {
+        if content.len() <= self.block().capacity() {
+            heap.bytes_mut(self.block(), content.len())
+                .copy_from_slice(content);
+            self.len = index(content.len());
+            self.start = 0;
+        } else {
+            heap.free(self.block());
+            *self = Self::new(content, heap);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn free(self, heap: &mut Heap) {
+        heap.free(self.block());
     }
 
     /// The mark to take later appends back to, after making room for them; `None` if the value is
     /// no list.
     ///
     /// The value stays the same. Costs a copy of the list the first time, and nothing after that.
-    pub(crate) fn open_list(&mut self) -> Option<ListMark> {
-        let prefix = Prefix::read(self.as_slice())?;
-        let elements_at = self.start + prefix.bytes;
+    #[inline]
+    pub(crate) fn open_list(&mut self, heap: &mut Heap) -> Option<ListMark> {
+        let prefix = Prefix::read(self.as_slice(heap))?;
+        let elements_at = usize::from(self.start) + prefix.bytes;
         if elements_at != MAX_PREFIX {
             // A value without head room starts at 0, so its prefix is the shorter one and the room
             // is missing.
             let missing = MAX_PREFIX - elements_at;
-            let len = self.bytes.len();
-            self.bytes.resize(len + missing, 0);
-            self.bytes.copy_within(..len, missing);
-            self.start += missing;
+            let len = self.len as usize;
+            if len + missing > self.block().capacity() {
+                self.move_to(heap.enlarge(self.block(), len, len + missing));
+            }
+            let room = heap.bytes_mut(self.block(), len + missing);
+            room.copy_within(..len, missing);
+            self.len = index(len + missing);
+            self.write_prefix(prefix.count, heap);
         }
         Some(ListMark {
-            len: self.bytes.len(),
+            len: self.len,
             count: prefix.count,
         })
     }
 
     /// Appends `element` to the list that `mark` was just taken of.
-    pub(crate) fn append(&mut self, element: &[u8], mark: ListMark) {
-        self.push(element, mark.count);
+    #[inline]
+    pub(crate) fn append(&mut self, element: &[u8], mark: ListMark, heap: &mut Heap) {
+        let len = self.len as usize;
+        let longer = len + element.len();
+        if longer > self.block().capacity() {
+            self.move_to(heap.enlarge(self.block(), len, longer));
+        }
+        heap.bytes_mut(self.block(), longer)[len..].copy_from_slice(element);
+        self.len = index(longer);
+        // Wraps at 2^32 elements, as the peer does. Only a value forged to claim that many gets
+        // there.
+        let count = mark.count.wrapping_add(1);
+        self.write_prefix(count, heap);
     }
 
     /// Takes back every append since `mark` was taken.
-    pub(crate) fn take_back(&mut self, mark: ListMark) {
-        self.bytes.truncate(mark.len);
-        self.write_prefix(mark.count);
+    pub(crate) fn take_back(&mut self, mark: ListMark, heap: &mut Heap) {
+        self.len = mark.len;
+        self.write_prefix(mark.count, heap);
     }
 
-    fn push(&mut self, element: &[u8], count_before: u32) {
-        self.bytes.extend_from_slice(element);
-        // Wraps at 2^32 elements, as the peer does. Only a value forged to claim that many gets
-        // there.
-        self.write_prefix(count_before.wrapping_add(1));
-    }
-
-    fn write_prefix(&mut self, count: u32) {
-        if let Some(room) = self.bytes.first_chunk_mut() {
+    #[inline]
+    fn write_prefix(&mut self, count: u32, heap: &mut Heap) {
+        if let Some(room) = heap.bytes_mut(self.block(), MAX_PREFIX).first_chunk_mut() {
             self.start = Prefix::of(count).write(room);
         }
     }
@@ -120,8 +163,8 @@ impl Value {
 /// How long a list was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListMark {
-    /// Of the buffer, head room included, in bytes.
-    len: usize,
+    /// Of what was used of its block, head room included, in bytes.
+    len: u32,
     /// Of the list, in elements.
     count: u32,
 }
@@ -130,54 +173,69 @@ pub(crate) struct ListMark {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    fn value(content: &[u8]) -> Value {
-        let mut value = Value::default();
-        value.write(content);
-        value
-    }
+    use alloc::vec::Vec;
 
     #[test]
     fn a_plain_list_gets_its_room_without_changing() {
         for count in [0_u32, 63, 64, 16_383, 16_384, 1 << 30, u32::MAX] {
-            let mut room = [0; MAX_PREFIX];
-            let start = Prefix::of(count).write(&mut room);
-            let plain = [&room[start..], b"elements"].concat();
-            let mut list = value(&plain);
-            let mark = list.open_list().unwrap();
-            assert_eq!(list.as_slice(), plain, "{count}");
-            list.append(b"x", mark);
-            list.take_back(mark);
-            assert_eq!(list.as_slice(), plain, "{count}");
-            assert_eq!(list.into_vec(), plain, "{count}");
+            for elements in 0..40 {
+                let heap = &mut Heap::default();
+                let mut room = [0; MAX_PREFIX];
+                let start = usize::from(Prefix::of(count).write(&mut room));
+                let plain = [&room[start..], &[7; 40][..elements]].concat();
+                let mut list = Value::new(&plain, heap);
+                let mark = list.open_list(heap).unwrap();
+                assert_eq!(list.as_slice(heap), plain, "{count}");
+                list.append(b"x", mark, heap);
+                list.take_back(mark, heap);
+                assert_eq!(list.as_slice(heap), plain, "{count}");
+            }
         }
     }
 
     #[test]
     fn the_length_wraps_at_its_end() {
-        let mut list = value(&[0x03, 0xff, 0xff, 0xff, 0xff, 7]);
-        let mark = list.open_list().unwrap();
-        list.append(&[8], mark);
-        assert_eq!(list.as_slice(), [0x00, 7, 8]);
+        let heap = &mut Heap::default();
+        let mut list = Value::new(&[0x03, 0xff, 0xff, 0xff, 0xff, 7], heap);
+        let mark = list.open_list(heap).unwrap();
+        list.append(&[8], mark, heap);
+        assert_eq!(list.as_slice(heap), [0x00, 7, 8]);
     }
 
     #[test]
-    fn appending_does_not_move_the_list() {
-        let mut list = Value::in_buffer(Vec::with_capacity(4096));
-        list.write_list(&[], &[0; 8]);
-        let at = list.bytes.as_ptr();
-        for _ in 0..200 {
-            let mark = list.open_list().unwrap();
-            list.append(&[0; 8], mark);
+    fn a_growing_list_moves_once_per_doubling() {
+        let heap = &mut Heap::default();
+        let mut list = Value::new_list(&[], &[0; 8], heap);
+        let mut blocks = Vec::from([list.block()]);
+        for _ in 0..2_000 {
+            let mark = list.open_list(heap).unwrap();
+            list.append(&[0; 8], mark, heap);
+            if blocks.last() != Some(&list.block()) {
+                blocks.push(list.block());
+            }
         }
-        assert_eq!(list.bytes.as_ptr(), at);
-        assert_eq!(
-            Prefix::read(list.as_slice()),
-            Some(Prefix {
-                count: 201,
-                bytes: 2
-            })
-        );
-        assert_eq!(list.as_slice().len(), 2 + 201 * 8);
+        assert!(blocks.len() <= 11, "{blocks:?}");
+        let prefix = Prefix {
+            count: 2_001,
+            bytes: 2,
+        };
+        assert_eq!(Prefix::read(list.as_slice(heap)), Some(prefix));
+        assert_eq!(list.as_slice(heap).len(), 2 + 2_001 * 8);
+    }
+
+    #[test]
+    fn a_value_stays_in_its_block_while_that_takes_it() {
+        let heap = &mut Heap::default();
+        let mut value = Value::new(&[1; 33], heap);
+        let len = heap.len();
+        for round in 0..100 {
+            value.write(&[2; 48][..round % 49], heap);
+            assert_eq!(value.as_slice(heap), &[2; 48][..round % 49]);
+        }
+        assert_eq!(heap.len(), len);
+        value.write(&[3; 49], heap);
+        assert_eq!(value.as_slice(heap), [3; 49]);
+        assert_eq!(Value::new(&[4; 48], heap).block().capacity(), 48);
+        assert_eq!(heap.len(), len + 64);
     }
 }

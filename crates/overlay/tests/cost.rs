@@ -68,6 +68,7 @@ fn filled(keys: &[Vec<u8>]) -> Overlay {
 
 /// About what a transfer does to the overlay, in a transaction of the host and one of the runtime.
 fn extrinsic(overlay: &mut Overlay, keys: &[Vec<u8>], events: &[u8]) {
+    overlay.snapshot();
     overlay.start_transaction();
     overlay.enter_runtime().unwrap();
     overlay.start_transaction();
@@ -119,6 +120,53 @@ fn reads_and_empty_transactions_allocate_nothing() {
         }
     });
     assert_eq!(counted, 0);
+}
+
+/// Of changing lengths, in transactions that are kept and taken back, as a value and as a list.
+#[test]
+fn a_key_written_a_million_times_takes_no_more_memory() {
+    let mut overlay = Overlay::new();
+    let value = [7; 200];
+    let mut round = |at: usize| {
+        overlay.start_transaction();
+        overlay.set(Top, b"key", &value[..at * 7 % 200]);
+        overlay.start_transaction();
+        overlay.set(Top, b"key", &value[..at * 11 % 200]);
+        let nothing = || Ok::<Option<&[u8]>, ()>(None);
+        overlay
+            .append(Top, b"list", &value[..at % 50], nothing)
+            .unwrap();
+        if at.is_multiple_of(3) {
+            overlay.rollback_transaction().unwrap();
+        } else {
+            overlay.commit_transaction().unwrap();
+        }
+        overlay.set(Top, b"list", &[0]);
+        overlay.commit_transaction().unwrap();
+        overlay.snapshot();
+    };
+    (0..10_000).for_each(&mut round);
+    assert_eq!(allocations(|| (10_000..500_000).for_each(&mut round)), 0);
+}
+
+/// A block after another on the same overlay: new keys, lists, children, and the order.
+#[test]
+fn a_reset_overlay_allocates_nothing_for_a_block_like_the_last() {
+    let keys = keys(500);
+    let mut overlay = Overlay::new();
+    let mut block = || {
+        overlay.reset();
+        overlay.start_transaction();
+        for key in &keys {
+            overlay.set(Top, key, &[1; 80]);
+            overlay.set(povmeter_overlay::StoreId::Child(b"child"), key, &[2; 80]);
+        }
+        extrinsic(&mut overlay, &keys[..14], b"events");
+        overlay.rollback_transaction().unwrap();
+    };
+    block();
+    block();
+    assert_eq!(allocations(block), 0);
 }
 
 fn report(name: &str, times: u32, mut work: impl FnMut()) {

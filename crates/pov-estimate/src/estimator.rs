@@ -112,6 +112,26 @@ pub struct Boundary<'e, 'k> {
 const MANY_KEYS: usize = 24;
 
 impl Estimator {
+    /// Forgets everything; keeps memory for up to `most` keys of the top trie.
+    pub fn reset(&mut self, most: usize) {
+        let Self {
+            tries,
+            needs,
+            counted,
+            rollbacks,
+        } = self;
+        tries.truncate(TrieHandle::TOP.index() + 1);
+        for Keys { known, root } in tries {
+            known.clear();
+            known.shrink_to(most);
+            *root = Known::default();
+        }
+        needs.reset(most);
+        counted.clear();
+        counted.shrink_to(most);
+        *rollbacks = 0;
+    }
+
     /// Begins a boundary: about so many `keys` are handed in, then [`Boundary::settle`] counts what
     /// they need. Of many keys the ways are walked together, which is faster.
     pub fn boundary<'k>(&mut self, keys: usize) -> Boundary<'_, 'k> {

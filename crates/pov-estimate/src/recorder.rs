@@ -30,6 +30,25 @@ pub struct RecorderMark {
 }
 
 impl Recorder {
+    /// Forgets everything; keeps memory for up to `most` nodes.
+    pub fn reset(&mut self, most: usize) {
+        let Self {
+            flags,
+            reads,
+            roots,
+            size,
+            news,
+        } = self;
+        flags.clear();
+        flags.shrink_to(most);
+        reads.clear();
+        reads.shrink_to(most);
+        roots.clear();
+        roots.shrink_to(most);
+        *size = ProofSize::default();
+        *news = None;
+    }
+
     /// The size of all that is counted.
     pub fn size(&self) -> ProofSize {
         self.size

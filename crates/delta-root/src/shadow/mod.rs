@@ -108,6 +108,24 @@ impl ShadowTrie {
         }
     }
 
+    /// Becomes the trie under `root`, nothing of it loaded yet; keeps memory for up to `most` nodes.
+    pub(crate) fn reset(&mut self, new_root: Root, most: usize) {
+        let Self {
+            root,
+            keyspace,
+            nodes,
+            branches,
+            way,
+        } = self;
+        way.clear();
+        *root = new_root;
+        keyspace.clear();
+        nodes.clear();
+        nodes.shrink_to(most);
+        branches.clear();
+        branches.shrink_to(most);
+    }
+
     pub(crate) fn root(&self) -> Root {
         self.root
     }

@@ -155,3 +155,28 @@ fn keys_are_told_once_after_the_log_was_shortened() {
     write(&mut overlay, A);
     assert_eq!(dirty(&overlay), [(C, Fate::Deleted), (A, Fate::Written)]);
 }
+
+/// As indices of the reader's tables: by store, without gaps, and the same whenever the key is told of.
+#[test]
+fn keys_are_numbered_by_store() {
+    let mut overlay = Overlay::new();
+    let indices = |overlay: &Overlay| overlay.dirty().map(|dirty| dirty.index).collect::<Vec<_>>();
+    write(&mut overlay, A);
+    overlay.set(Child(b"x"), A, b"value");
+    write(&mut overlay, B);
+    overlay.set(Child(b"y"), B, b"value");
+    overlay.set(Child(b"x"), B, b"value");
+    assert_eq!(indices(&overlay), [0, 0, 1, 0, 1]);
+    overlay.snapshot();
+    overlay.start_transaction();
+    write(&mut overlay, C);
+    overlay.remove(Child(b"x"), B);
+    assert_eq!(indices(&overlay), [2, 1]);
+    overlay.rollback_transaction().unwrap();
+    overlay.remove(Child(b"x"), C);
+    write(&mut overlay, C);
+    assert_eq!(indices(&overlay), [2, 2]);
+    overlay.reset();
+    overlay.set(Child(b"x"), C, b"value");
+    assert_eq!(indices(&overlay), [0]);
+}

@@ -5,6 +5,7 @@
 mod appends;
 mod dirty;
 mod frozen;
+mod many;
 mod naive;
 mod ordered;
 mod random;

@@ -14,13 +14,20 @@
 //! [`measure_roots`] does the same for root updates.
 
 mod measure;
+mod overlay;
 mod peer_trie;
+mod pool;
 mod roots;
 mod shadow;
 mod state;
 mod transfers;
 
 pub use measure::{measure, SpeedError, SpeedOptions};
+pub use overlay::{
+    measure_overlay, Allocated, ChildrenReport, OverlayMemory, OverlayOptions, OverlayReport,
+    OverlayRow,
+};
+pub use pool::{measure_pool, PoolError, PoolReport, PoolRow};
 
 pub use roots::{
     measure_roots, HashRow, RootRow, RootSpeedError, RootSpeedOptions, RootSpeedReport,

@@ -1,0 +1,208 @@
+//! The bytes of all values, in blocks that are used again.
+//!
+//! ```text
+//! block:      16 bytes times 1, 2, ... 8, 10, 12, 14, 16, 20, ...: four sizes for each doubling
+//! allocate:   the last block of its size that was freed, else new bytes at the end
+//! free:       the block keeps the place of the one freed before it
+//! ```
+//!
+//! So a key that is written over and over takes no more than a few blocks, and writing allocates
+//! nothing once the heap has grown. Blocks are neither split nor joined: what a size took, that size
+//! keeps until the heap is cleared.
+
+use crate::index::{index, NOWHERE};
+use alloc::vec::Vec;
+
+/// Bytes that a block's size is a multiple of.
+const UNIT: usize = 16;
+
+/// See the top of the file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heap {
+    bytes: Vec<u8>,
+    /// For each size, the block freed last.
+    free: Vec<u32>,
+}
+
+/// A block of the heap: of whoever holds it, who frees it once. A copy is a way to read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Place in units.
+    pub(crate) at: u32,
+    /// Which of the sizes it has.
+    pub(crate) class: u8,
+}
+
+impl Block {
+    /// How many bytes it takes.
+    #[inline(always)]
+    pub(crate) fn capacity(self) -> usize {
+        CAPACITIES[usize::from(self.class)]
+    }
+
+    #[inline]
+    fn start(self) -> usize {
+        self.at as usize * UNIT
+    }
+}
+
+impl Heap {
+    /// A block that takes `len` bytes; what is in it means nothing.
+    #[inline]
+    pub(crate) fn allocate(&mut self, len: usize) -> Block {
+        let class = class_of(len);
+        match self.free.get_mut(usize::from(class)) {
+            Some(last) if *last != NOWHERE => {
+                let block = Block { at: *last, class };
+                let start = block.start();
+                let before = self.bytes[start..].first_chunk();
+                *last = before.map_or(NOWHERE, |before| u32::from_le_bytes(*before));
+                block
+            }
+            _ => self.grow(class),
+        }
+    }
+
+    fn grow(&mut self, class: u8) -> Block {
+        let at = index(self.bytes.len() / UNIT);
+        let block = Block { at, class };
+        self.bytes.resize(block.start() + block.capacity(), 0);
+        block
+    }
+
+    #[inline]
+    pub(crate) fn free(&mut self, block: Block) {
+        let class = usize::from(block.class);
+        if self.free.len() <= class {
+            self.free.resize(class + 1, NOWHERE);
+        }
+        if let Some(room) = self.bytes[block.start()..].first_chunk_mut() {
+            *room = self.free[class].to_le_bytes();
+            self.free[class] = block.at;
+        }
+    }
+
+    /// What lies from `start` to `end` in `block`.
+    #[inline(always)]
+    pub(crate) fn part(&self, block: Block, start: usize, end: usize) -> &[u8] {
+        &self.bytes[block.start() + start..block.start() + end]
+    }
+
+    /// The first `len` bytes of `block`, to write.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self, block: Block, len: usize) -> &mut [u8] {
+        &mut self.bytes[block.start()..][..len]
+    }
+
+    /// A larger block that begins with the first `len` bytes of `block`, which is freed.
+    pub(crate) fn enlarge(&mut self, block: Block, len: usize, needed: usize) -> Block {
+        // Twice as much, so that a list that grows by appends is copied once per doubling.
+        let needed = needed.max(block.capacity() * 2);
+        let from = block.start();
+        if from + block.capacity() == self.bytes.len() {
+            // Nothing lies behind it: it grows where it is.
+            let larger = Block {
+                class: class_of(needed),
+                ..block
+            };
+            self.bytes.resize(from + larger.capacity(), 0);
+            return larger;
+        }
+        let larger = self.allocate(needed);
+        self.bytes.copy_within(from..from + len, larger.start());
+        self.free(block);
+        larger
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity() + self.free.capacity() * size_of::<u32>()
+    }
+
+    /// Forgets all blocks; keeps up to `most_bytes` of memory.
+    pub(crate) fn reset(&mut self, most_bytes: usize) {
+        let Self { bytes, free } = self;
+        bytes.clear();
+        bytes.shrink_to(most_bytes);
+        free.clear();
+    }
+
+    /// Bytes taken from the allocator.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// The smallest size that takes `len` bytes.
+#[inline]
+fn class_of(len: usize) -> u8 {
+    // One less than the units needed.
+    let over = len.saturating_sub(1) / UNIT;
+    let class = if over < 4 {
+        over
+    } else {
+        let power = over.ilog2() as usize;
+        4 * (power - 1) + (over >> (power - 2)) % 4
+    };
+    // A class for each quarter of a power of two: no more than 250 of them.
+    u8::try_from(class).unwrap_or(u8::MAX)
+}
+
+/// Bytes of each size; more sizes than blocks of 4 GiB need.
+const CAPACITIES: [usize; 256] = {
+    let mut capacities = [usize::MAX; 256];
+    let mut class = 0;
+    while class < 4 * (usize::BITS as usize - 7) {
+        capacities[class] = units_of_class(class) * UNIT;
+        class += 1;
+    }
+    capacities
+};
+
+const fn units_of_class(class: usize) -> usize {
+    if class < 4 {
+        class + 1
+    } else {
+        (class % 4 + 5) << (class / 4 - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_gets_the_smallest_size_that_takes_it() {
+        let sizes: Vec<usize> = (0..112).map(units_of_class).collect();
+        assert_eq!(sizes[..12], [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]);
+        assert!(sizes.is_sorted_by(|a, b| a < b));
+        let edges = sizes
+            .iter()
+            .flat_map(|units| [units * UNIT - 1, units * UNIT, units * UNIT + 1]);
+        for len in edges
+            .chain(0..5_000)
+            .filter(|len| *len <= u32::MAX as usize)
+        {
+            let class = usize::from(class_of(len));
+            assert!(sizes[class] * UNIT >= len, "{len}");
+            assert!(class == 0 || sizes[class - 1] * UNIT < len, "{len}");
+        }
+    }
+
+    #[test]
+    fn freed_blocks_come_back_the_last_one_first() {
+        let mut heap = Heap::default();
+        let blocks = [(); 3].map(|()| heap.allocate(40));
+        let other = heap.allocate(100);
+        let len = heap.len();
+        blocks.iter().for_each(|block| heap.free(*block));
+        heap.free(other);
+        for block in blocks.iter().rev() {
+            assert_eq!(heap.allocate(33), *block);
+        }
+        assert_eq!(heap.allocate(100), other);
+        assert_eq!(heap.len(), len);
+        assert_ne!(heap.allocate(40), blocks[0]);
+    }
+}

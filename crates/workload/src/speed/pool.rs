@@ -1,0 +1,250 @@
+//! A recorded block on fresh memory, and on that of the block before.
+
+use super::overlay::Allocated;
+use crate::{commit_state, Entries, StateError, StorageCall, TraceRecord};
+use povmeter::{Block, BlockError, BlockPool, ProofSize, SealedBlock, StateVersion, TrieId::Top};
+use povmeter_store::{MemoryStore, NodeStore};
+use povmeter_substrate::state_version;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What memory of earlier blocks saves.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PoolReport {
+    /// Whether both blocks have the same root, changes and proof.
+    pub same_block: bool,
+    /// Whether all sizes on the way are the same.
+    pub same_sizes: bool,
+    /// Extrinsics that are counted: all but the first, which sets the time.
+    pub extrinsics: u32,
+    /// On fresh memory.
+    pub fresh: PoolRow,
+    /// On that of the block before.
+    pub pooled: PoolRow,
+    /// Bytes that the pooled block allocates until it is sealed, in percent of the fresh one's.
+    pub bytes_percent: f64,
+}
+
+/// What one block allocates.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PoolRow {
+    /// Allocations for each extrinsic, with the estimate after it.
+    pub allocations_per_extrinsic: f64,
+    /// Allocations until the block is sealed.
+    pub allocations: u64,
+    /// Bytes until the block is sealed.
+    pub bytes: u64,
+    /// Bytes of sealing it: root, changes and proof, which leave the block for good.
+    pub bytes_of_sealing: u64,
+}
+
+/// Why the block could not be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// The parent state can't be made.
+    #[error("the state of the recorded block can't be made: {0}")]
+    State(#[from] StateError),
+    /// A call failed.
+    #[error("the recorded block can't be replayed: {0}")]
+    Block(#[from] BlockError),
+    /// A call had another result than the recorded one.
+    #[error("expected the recorded result of `{0}`, found another")]
+    Differs(String),
+    /// The trace does not ask for a root.
+    #[error("expected a recorded block that asks for its root, found none")]
+    NoRoot,
+    /// A call that blocks of transfers do not make.
+    #[error("expected a block of transfers, found `{0}`")]
+    Unknown(String),
+}
+
+/// Replays the recorded block of `trace` call by call, in fresh memory and in that of earlier ones.
+///
+/// # Errors
+/// A [`PoolError`].
+pub fn measure_pool(
+    trace: &[TraceRecord],
+    allocated: &dyn Fn() -> Allocated,
+) -> Result<PoolReport, PoolError> {
+    let is_genesis = |record: &&TraceRecord| {
+        matches!(
+            record,
+            TraceRecord::Storage {
+                call: StorageCall::Genesis { .. },
+                ..
+            }
+        )
+    };
+    let (genesis, records): (Vec<_>, Vec<_>) = trace.iter().partition(is_genesis);
+    let version = records.iter().find_map(|record| match record {
+        TraceRecord::Storage {
+            call: StorageCall::Root { version, .. },
+            ..
+        } => Some(*version),
+        _ => None,
+    });
+    let version = version.ok_or(PoolError::NoRoot)?;
+    let entries = genesis.into_iter().filter_map(|record| match record {
+        TraceRecord::Storage {
+            child: None,
+            call: StorageCall::Genesis { key, value },
+        } => Some((key.clone(), value.clone())),
+        _ => None,
+    });
+    let mut store = MemoryStore::new();
+    let entries: Entries = entries.collect();
+    commit_state(&mut store, &entries, &BTreeMap::new(), version, None)?;
+    let recorded = Recorded {
+        store,
+        records,
+        version: state_version(version),
+        allocated,
+    };
+    let fresh = recorded.replay(&BlockPool::new())?;
+    let pool = BlockPool::new();
+    // These make the memory.
+    recorded.replay(&pool)?;
+    recorded.replay(&pool)?;
+    let pooled = recorded.replay(&pool)?;
+    Ok(PoolReport {
+        same_block: format!("{:?}", fresh.sealed) == format!("{:?}", pooled.sealed),
+        same_sizes: fresh.sizes == pooled.sizes,
+        extrinsics: fresh.extrinsics,
+        bytes_percent: pooled.row.bytes as f64 / fresh.row.bytes as f64 * 100.0,
+        fresh: fresh.row,
+        pooled: pooled.row,
+    })
+}
+
+/// A recorded block, and the state below it.
+struct Recorded<'a> {
+    store: MemoryStore,
+    records: Vec<&'a TraceRecord>,
+    version: StateVersion,
+    allocated: &'a dyn Fn() -> Allocated,
+}
+
+/// What came of a replay.
+struct Replayed {
+    sealed: SealedBlock,
+    sizes: Vec<ProofSize>,
+    extrinsics: u32,
+    row: PoolRow,
+}
+
+impl Recorded<'_> {
+    fn replay(&self, pool: &BlockPool) -> Result<Replayed, PoolError> {
+        // As long as it gets, so that it is not counted.
+        let mut sizes = Vec::with_capacity(self.records.len());
+        let start = (self.allocated)();
+        let mut block = pool.block(&self.store, self.store.root());
+        let (mut extrinsics, mut first, mut last) = (0, start, start);
+        for record in &self.records {
+            match record {
+                TraceRecord::Extrinsic(1..) => {
+                    if extrinsics == 0 {
+                        first = (self.allocated)();
+                    }
+                    extrinsics += 1;
+                }
+                TraceRecord::HostCommit => {
+                    block.commit_transaction()?;
+                    sizes.push(block.proof_size()?);
+                    last = (self.allocated)();
+                }
+                record => make(&mut block, record)?,
+            }
+        }
+        let before = (self.allocated)();
+        let sealed = block.seal(self.version)?;
+        let row = PoolRow {
+            allocations_per_extrinsic: (last.calls - first.calls) as f64 / f64::from(extrinsics),
+            allocations: before.calls - start.calls,
+            bytes: before.bytes - start.bytes,
+            bytes_of_sealing: (self.allocated)().bytes - before.bytes,
+        };
+        Ok(Replayed {
+            sealed,
+            sizes,
+            extrinsics,
+            row,
+        })
+    }
+}
+
+/// Makes one call, and compares what it returns with what is recorded.
+fn make(block: &mut Block<&MemoryStore>, record: &TraceRecord) -> Result<(), PoolError> {
+    let as_recorded = match record {
+        TraceRecord::Enter => block.enter_runtime().map(|()| true)?,
+        TraceRecord::Exit => block.exit_runtime()? == 0,
+        TraceRecord::HostStart | TraceRecord::Start => {
+            block.start_transaction();
+            true
+        }
+        TraceRecord::HostCommit | TraceRecord::Commit => {
+            block.commit_transaction().map(|()| true)?
+        }
+        TraceRecord::Rollback => block.rollback_transaction().map(|()| true)?,
+        // What is recorded are the peer's.
+        TraceRecord::ProofSize => block.proof_size().map(|_| true)?,
+        TraceRecord::Phase(_) | TraceRecord::Extrinsic(_) | TraceRecord::Offchain { .. } => true,
+        TraceRecord::Storage { child: None, call } => match call {
+            StorageCall::Get { key, value } => block.get(Top, key)? == value.as_deref(),
+            StorageCall::Exists { key, exists } => block.exists(Top, key)? == *exists,
+            StorageCall::Next { key, next } => block.next_key(Top, key)? == *next,
+            StorageCall::Set { key, value } => block.set(Top, key, value).map(|()| true)?,
+            StorageCall::Delete { key } => block.remove(Top, key).map(|()| true)?,
+            StorageCall::Append { key, element } => {
+                block.append(Top, key, element).map(|()| true)?
+            }
+            StorageCall::Clear { prefix, removal } => {
+                let cursor = removal.cursor.as_deref();
+                let found = block.clear_prefix(Top, prefix, removal.limit, cursor)?;
+                found.cursor == removal.next_cursor && found.unique == removal.unique
+            }
+            // At the end of the block, where sealing computes it.
+            StorageCall::Root { .. } => true,
+            StorageCall::Hash { .. } | StorageCall::Genesis { .. } => {
+                return Err(PoolError::Unknown(record.to_string()))
+            }
+        },
+        TraceRecord::Storage { .. } | TraceRecord::KillChild { .. } => {
+            return Err(PoolError::Unknown(record.to_string()))
+        }
+    };
+    if as_recorded {
+        Ok(())
+    } else {
+        Err(PoolError::Differs(record.to_string()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_as_recorded_is_an_error() {
+        let replay = |lines: &[&str]| {
+            let trace: Vec<TraceRecord> = lines.iter().map(|line| line.parse().unwrap()).collect();
+            measure_pool(&trace, &Allocated::default)
+        };
+        let root = format!("root 01 {}", "00".repeat(32));
+        let block = [
+            "genesis 01 02",
+            "tx 1",
+            "host-start",
+            "get 01 02",
+            "host-commit",
+            &root,
+        ];
+        let report = replay(&block).unwrap();
+        assert!(report.same_block && report.same_sizes);
+        assert_eq!(report.extrinsics, 1);
+        let wrong = ["genesis 01 02", "get 01 03", &root];
+        assert!(matches!(replay(&wrong), Err(PoolError::Differs(call)) if call == "get 01 03"));
+        assert!(matches!(replay(&["get 01 -"]), Err(PoolError::NoRoot)));
+    }
+}

@@ -1,0 +1,45 @@
+//! The memory of a block that is over, for the next one.
+
+use crate::block::Frame;
+use alloc::vec::Vec;
+use povmeter_delta_root::ShadowScratch;
+use povmeter_overlay::Overlay;
+use povmeter_pov_estimate::{Estimator, Recorder};
+
+/// The memory of a [`Block`](crate::Block) that is over, for another one: the overlay, the arenas of the
+/// shadow trie, the tables of recorder and estimator.
+///
+/// [`Block::into_scratch`](crate::Block::into_scratch) takes it, and
+/// [`Block::in_scratch`](crate::Block::in_scratch) uses it. It holds nothing of the block that it was
+/// taken from, and keeps no more memory than some blocks of usual size need.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(crate) overlay: Overlay,
+    pub(crate) state: ShadowScratch,
+    pub(crate) recorder: Recorder,
+    pub(crate) estimator: Estimator,
+    pub(crate) frames: Vec<Frame>,
+}
+
+/// Nodes and keys that memory is kept for, at most.
+pub(crate) const KEPT: usize = 1 << 16;
+
+impl Scratch {
+    /// Empties all parts that are not empty by their type. Names every field, so that none is
+    /// forgotten.
+    pub(crate) fn reset(&mut self) {
+        let Self {
+            overlay,
+            // Emptied when it was taken.
+            state: _,
+            recorder,
+            estimator,
+            frames,
+        } = self;
+        overlay.reset();
+        recorder.reset(KEPT);
+        estimator.reset(KEPT);
+        frames.clear();
+        frames.shrink_to(KEPT);
+    }
+}

@@ -1,0 +1,222 @@
+//! Blocks in memory of earlier ones: as if it were new, however the earlier one ended.
+
+use crate::{accounts, key};
+use povmeter::{
+    Block, BlockError, BlockPool, NodeHash, NodePrefix, NodeSource, ProofSize, Root, SealedBlock,
+    SourceError, StateVersion::V1, TrieId,
+};
+use povmeter_store::{MemoryStore, NodeStore};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+const TOP: TrieId<'_> = TrieId::Top;
+const CHILD: TrieId<'_> = TrieId::Child(b"child");
+
+/// Some of everything, over a state of 100 accounts; other numbers do other things.
+fn work<S: NodeSource>(block: &mut Block<S>, number: u32) -> Result<Vec<ProofSize>, BlockError> {
+    let mut sizes = Vec::new();
+    for extrinsic in 0..20 {
+        let at = number * 31 + extrinsic * 7;
+        block.start_transaction();
+        block.enter_runtime()?;
+        let _ = block.get(TOP, &key(at % 100))?;
+        block.set(TOP, &key((at + 1) % 100), &number.to_le_bytes())?;
+        block.set(CHILD, &key(at % 5), &[7; 50])?;
+        block.start_transaction();
+        block.remove(TOP, &key((at + 2) % 100))?;
+        block.append(TOP, b"list", &at.to_le_bytes())?;
+        sizes.push(block.proof_size()?);
+        if at.is_multiple_of(3) {
+            block.rollback_transaction()?;
+        } else {
+            block.commit_transaction()?;
+        }
+        let _ = block.next_key(TOP, &key(at % 100))?;
+        block.exit_runtime()?;
+        sizes.push(block.peek_proof_size()?);
+        block.commit_transaction()?;
+    }
+    sizes.push(block.proof_size()?);
+    Ok(sizes)
+}
+
+/// All that comes of a block.
+fn outcome(sealed: &SealedBlock) -> String {
+    format!("{sealed:?}")
+}
+
+fn fresh(store: &MemoryStore, number: u32) -> (Vec<ProofSize>, String) {
+    let mut block: Block<_> = Block::new(store, store.root());
+    let sizes = work(&mut block, number).unwrap();
+    (sizes, outcome(&block.seal(V1).unwrap()))
+}
+
+#[track_caller]
+fn assert_as_fresh(pool: &BlockPool, store: &MemoryStore, number: u32) {
+    let mut block = pool.block(store, store.root());
+    assert_eq!(block.transaction_depth(), 0);
+    assert_eq!(block.recorded_size(), ProofSize::default());
+    assert_eq!(block.parent().loaded_nodes(), 0);
+    let sizes = work(&mut block, number).unwrap();
+    let sealed = block.seal(V1).unwrap();
+    assert_eq!((sizes, outcome(&sealed)), fresh(store, number));
+    assert_eq!(pool.spare_blocks(), 1, "the memory came back");
+}
+
+#[test]
+fn one_block_after_the_other() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    for number in 0..5 {
+        assert_as_fresh(&pool, &store, number);
+    }
+}
+
+#[test]
+fn what_was_handed_out_is_not_in_memory_that_is_used_again() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    let mut block = pool.block(&store, store.root());
+    work(&mut block, 1).unwrap();
+    let proof = block.recorded_proof();
+    let sealed = block.seal(V1).unwrap();
+    let (before, encoded) = (outcome(&sealed), proof.encode());
+    for number in 2..5 {
+        assert_as_fresh(&pool, &store, number);
+    }
+    assert_eq!(outcome(&sealed), before);
+    assert_eq!(proof.encode(), encoded);
+    assert_eq!(before, fresh(&store, 1).1);
+}
+
+/// A store that loses nodes after some.
+struct Losing<'a> {
+    store: &'a MemoryStore,
+    left: std::cell::Cell<u32>,
+}
+
+impl NodeSource for Losing<'_> {
+    fn node(
+        &self,
+        hash: &NodeHash,
+        prefix: NodePrefix<'_>,
+    ) -> Result<Option<bytes::Bytes>, SourceError> {
+        match self.left.get().checked_sub(1) {
+            Some(left) => {
+                self.left.set(left);
+                self.store.node(hash, prefix)
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+#[test]
+fn a_block_that_fails_leaves_nothing() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    for left in 0..60 {
+        let left = std::cell::Cell::new(left);
+        let losing = Losing {
+            store: &store,
+            left,
+        };
+        let mut block = pool.block(losing, store.root());
+        let failed = work(&mut block, 3).is_err();
+        assert!(failed == block.seal(V1).is_err());
+        assert_as_fresh(&pool, &store, 4);
+    }
+}
+
+/// Sealing fails late: with all computed, a transaction is open.
+#[test]
+fn a_block_that_cannot_be_sealed_leaves_nothing() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    let mut block = pool.block(&store, store.root());
+    work(&mut block, 1).unwrap();
+    block.start_transaction();
+    block.set(TOP, b"open", b"still").unwrap();
+    assert!(matches!(block.seal(V1), Err(BlockError::Transaction(_))));
+    assert_as_fresh(&pool, &store, 2);
+}
+
+#[test]
+fn a_block_that_ends_in_a_panic_leaves_nothing_and_its_memory() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    for round in 0..20 {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let mut block = pool.block(&store, store.root());
+            work(&mut block, round).unwrap();
+            block.start_transaction();
+            block.enter_runtime().unwrap();
+            block.start_transaction();
+            block.set(TOP, b"half", b"done").unwrap();
+            panic!("the runtime trapped");
+        }));
+        assert!(caught.is_err());
+        assert_eq!(pool.spare_blocks(), 1, "no slot is lost");
+        assert_as_fresh(&pool, &store, round + 1);
+    }
+}
+
+/// The runtime in control, transactions open, a root kept, counts looked at for the compact proof.
+#[test]
+fn no_flag_survives() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    let mut block = pool.block(&store, store.root());
+    work(&mut block, 1).unwrap();
+    block.compact_proof_bytes().unwrap();
+    block.start_transaction();
+    block.enter_runtime().unwrap();
+    block.start_transaction();
+    block.root(V1).unwrap();
+    drop(block);
+
+    let mut block = pool.block(&store, store.root());
+    assert!(block.exit_runtime().is_err(), "the host is in control");
+    assert!(block.commit_transaction().is_err(), "nothing is open");
+    assert_eq!(block.root(V1).unwrap().root, store.root());
+    drop(block);
+    assert_as_fresh(&pool, &store, 2);
+}
+
+#[test]
+fn another_state_and_several_at_once() {
+    let (small, large) = (accounts(100), accounts(3_000));
+    let pool = BlockPool::new();
+    std::thread::scope(|scope| {
+        for number in 0..4_u32 {
+            let (pool, small, large) = (&pool, &small, &large);
+            scope.spawn(move || {
+                for number in number..number + 6 {
+                    let store = if number.is_multiple_of(2) {
+                        small
+                    } else {
+                        large
+                    };
+                    let mut block = pool.block(store, store.root());
+                    let sizes = work(&mut block, number).unwrap();
+                    let sealed = block.seal(V1).unwrap();
+                    assert_eq!((sizes, outcome(&sealed)), fresh(store, number));
+                }
+            });
+        }
+    });
+    assert!((1..=4).contains(&pool.spare_blocks()));
+}
+
+/// What one block of unusual size takes is not kept for all that follow.
+#[test]
+fn no_more_is_kept_than_usual_blocks_need() {
+    let store = MemoryStore::new();
+    let pool = BlockPool::new();
+    let mut block = pool.block(&store, Root::EMPTY);
+    for at in 0..100_000_u32 {
+        block.set(TOP, &at.to_le_bytes(), &[1; 600]).unwrap();
+    }
+    drop(block);
+    let kept: usize = pool.spare_bytes();
+    assert!(kept < 32 << 20, "{kept}");
+    // And a usual block's memory is kept.
+    assert!(kept > 1 << 20, "{kept}");
+
+    let many: Vec<_> = (0..40).map(|_| pool.block(&store, Root::EMPTY)).collect();
+    drop(many);
+    assert!(pool.spare_blocks() <= 8);
+}
