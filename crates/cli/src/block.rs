@@ -7,9 +7,10 @@ use crate::{
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     parent_state::{ParentState, Trust},
     progress,
+    runtime_form::RuntimeArg,
 };
 use clap::Args;
-use povmeter_workload::{build_block, Estimates, PovmeterBlock};
+use povmeter_workload::{build_block_with, Estimates, PovmeterBlock};
 use std::path::PathBuf;
 
 /// What block to build, and where.
@@ -20,6 +21,9 @@ pub(crate) struct BlockArgs {
     /// How extrinsics are signed
     #[arg(long, value_enum, default_value_t = SignaturesArg::Sr25519)]
     signatures: SignaturesArg,
+    /// How the runtime is compiled
+    #[arg(long, value_enum, default_value_t = RuntimeArg::Native)]
+    runtime: RuntimeArg,
     /// Where the parent state lies
     #[arg(long, value_enum, default_value_t = StateArg::ParityDb)]
     state: StateArg,
@@ -40,18 +44,20 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
     if args.state == StateArg::Memory && args.db.is_some() {
         return Err(CliError::FolderForMemory);
     }
+    let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, args.state, args.db.as_deref(), Trust::Verify)?;
     let block = PovmeterBlock::new(state.nodes.clone(), &plan, Estimates::Everywhere);
     let bar = progress::bar(plan.extrinsics().len(), "building the block");
-    let outcome = build_block(block, &plan, |_| bar.step()).map_err(CliError::build("povmeter"))?;
+    let outcome = build_block_with(&runtime, block, &plan, |_| bar.step());
+    let outcome = outcome.map_err(CliError::build("povmeter"))?;
     drop(bar);
     let checks = progress::during("checking the block", || {
-        check_block(&outcome, &plan, &state)
+        check_block(&outcome, &plan, &state, &runtime)
     })?;
 
     let failed = failed(&checks);
-    let options = UsedOptions::new(&args.plan, args.signatures, args.state);
+    let options = UsedOptions::new(&args.plan, args.signatures, args.state, args.runtime);
     let report = BlockReport::new(options, &plan, &outcome, checks);
     let report = if args.json {
         serde_json::to_string_pretty(&report)?

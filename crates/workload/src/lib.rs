@@ -60,7 +60,7 @@ pub use host::{
     BoundarySize, Built, Host, HostError, NodeChange, ProofSizes, RootUpdate, TransactionStep,
 };
 pub use ladder::LadderBlock;
-pub use lockstep::{Calls, Difference, Lockstep, LockstepBlock, SizeRule};
+pub use lockstep::{clock_cost, Calls, Difference, Lockstep, LockstepBlock, SizeRule};
 pub use peer::{Finished, MemoryNodes, NodeStore, Parent, Peer, PeerBlock, ValidateError};
 pub use plan::{CallKind, Plan, PlanError, PlanOptions, Signatures};
 pub use povmeter_host::{

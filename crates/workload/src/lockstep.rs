@@ -3,9 +3,7 @@
 use crate::{
     host::{BoundarySize, Built, Host, HostError, TransactionStep},
     peer::PeerBlock,
-    povmeter_host::PovmeterBlock,
 };
-use povmeter::NodeSource;
 use povmeter_proof_size::RootedProofSizeExt;
 use sp_core::{
     hexdisplay::HexDisplay,
@@ -19,6 +17,7 @@ use sp_trie::proof_size_extension::ProofSizeExt;
 use std::{
     any::{Any, TypeId},
     fmt,
+    time::{Duration, Instant},
 };
 
 /// Differences that are kept word for word; of others only their number is.
@@ -35,6 +34,8 @@ pub struct Calls {
     pub sizes: u64,
     /// All calls: these, transactions, roots and others.
     pub all: u64,
+    /// Time spent in calls, if that was asked for, the clock's own included; see [`clock_cost`].
+    pub time: Duration,
     /// State version of the root last asked for.
     pub root_version: Option<StateVersion>,
     /// Results that were not the same on both sides.
@@ -88,6 +89,19 @@ pub struct Lockstep<'a> {
     peer: Option<&'a mut dyn Externalities>,
     calls: &'a mut Calls,
     rule: SizeRule,
+    timed: bool,
+}
+
+/// What timing one call costs.
+pub fn clock_cost() -> Duration {
+    const TIMES: u32 = 10_000;
+    let started = Instant::now();
+    let mut spent = Duration::ZERO;
+    for _ in 0..TIMES {
+        spent += Instant::now().elapsed();
+    }
+    std::hint::black_box(spent);
+    started.elapsed() / TIMES
 }
 
 impl<'a> Lockstep<'a> {
@@ -103,7 +117,26 @@ impl<'a> Lockstep<'a> {
             peer,
             calls,
             rule,
+            timed: false,
         }
+    }
+
+    /// Adds up the time that ours takes.
+    #[must_use]
+    pub fn timed(mut self, timed: bool) -> Self {
+        self.timed = timed;
+        self
+    }
+
+    /// What ours says.
+    fn on_ours<R>(&mut self, call: impl Fn(&mut dyn Externalities) -> R) -> R {
+        if !self.timed {
+            return call(self.ours);
+        }
+        let started = Instant::now();
+        let found = call(self.ours);
+        self.calls.time += started.elapsed();
+        found
     }
 
     fn on_both<R: PartialEq + fmt::Debug>(
@@ -112,7 +145,7 @@ impl<'a> Lockstep<'a> {
         name: impl FnOnce() -> String,
     ) -> R {
         self.calls.all += 1;
-        let found = call(self.ours);
+        let found = self.on_ours(&call);
         if let Some(peer) = &mut self.peer {
             let expected = call(*peer);
             if found != expected {
@@ -412,7 +445,9 @@ impl ExtensionStore for Lockstep<'_> {
         let asks_second = type_id == TypeId::of::<RootedProofSizeExt>();
         self.calls.sizes += u64::from(asks || asks_second);
         // Looking ours up is the question, so that is done once.
+        let started = self.timed.then(Instant::now);
         let mut found = self.ours.extension_by_type_id(type_id);
+        self.calls.time += started.map_or(Duration::ZERO, |started| started.elapsed());
         let Some(peer) = self.peer.as_mut().filter(|_| !asks_second) else {
             return found;
         };
@@ -470,33 +505,36 @@ impl ExtensionStore for Lockstep<'_> {
     }
 }
 
-/// A block that povmeter builds, with every call of the runtime counted, and compared with the
-/// peer's where there is one.
-pub struct LockstepBlock<'c, S> {
-    ours: PovmeterBlock<S>,
+/// A block with every call of the runtime counted, and compared with the peer's where there is one.
+pub struct LockstepBlock<'c, H> {
+    ours: H,
     peer: Option<PeerBlock>,
     rule: SizeRule,
+    timed: bool,
     calls: &'c mut Calls,
 }
 
-impl<'c, S: NodeSource + 'static> LockstepBlock<'c, S> {
+impl<'c, H: Host> LockstepBlock<'c, H> {
     /// Both blocks on the same parent state. What passes is added to `calls`.
-    pub fn new(
-        ours: PovmeterBlock<S>,
-        peer: Option<PeerBlock>,
-        rule: SizeRule,
-        calls: &'c mut Calls,
-    ) -> Self {
+    pub fn new(ours: H, peer: Option<PeerBlock>, rule: SizeRule, calls: &'c mut Calls) -> Self {
         Self {
             ours,
             peer,
             rule,
+            timed: false,
             calls,
         }
     }
+
+    /// Adds up the time that calls take.
+    #[must_use]
+    pub fn timed(mut self) -> Self {
+        self.timed = true;
+        self
+    }
 }
 
-impl<S: NodeSource + 'static> Host for LockstepBlock<'_, S> {
+impl<H: Host> Host for LockstepBlock<'_, H> {
     type Finished = Built;
 
     fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, HostError> {
@@ -504,17 +542,20 @@ impl<S: NodeSource + 'static> Host for LockstepBlock<'_, S> {
             ours,
             peer,
             rule,
+            timed,
             calls,
         } = self;
         let none = || HostError::Runtime { expected: "inside" };
         ours.execute(|| {
             let both = |ours: &mut dyn Externalities| match peer {
                 None => {
-                    let mut ext = Lockstep::new(ours, None, calls, *rule);
+                    let ext = Lockstep::new(ours, None, calls, *rule);
+                    let mut ext = ext.timed(*timed);
                     Ok(set_and_run_with_externalities(&mut ext, call))
                 }
                 Some(peer) => peer.inside(|theirs| {
-                    let mut ext = Lockstep::new(ours, Some(theirs), calls, *rule);
+                    let ext = Lockstep::new(ours, Some(theirs), calls, *rule);
+                    let mut ext = ext.timed(*timed);
                     set_and_run_with_externalities(&mut ext, call)
                 }),
             };

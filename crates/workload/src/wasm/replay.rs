@@ -38,7 +38,7 @@ use sp_core::{
 };
 use sp_externalities::with_externalities;
 use sp_runtime::{ApplyExtrinsicResult, DigestItem};
-use sp_trie::CompactProof;
+use sp_trie::{CompactProof, StorageProof};
 use std::{sync::Arc, vec};
 
 /// Which state machine executes the blocks.
@@ -79,6 +79,8 @@ pub struct ReplayedBlock {
     pub calls: Calls,
     /// The sizes of its proof.
     pub sizes: ProofSizes,
+    /// Its proof.
+    pub proof: StorageProof,
     /// The estimate after the last extrinsic; `None` of the peer's.
     pub estimate: Option<BoundarySize>,
     /// What the peer would have recorded, had the block ended there.
@@ -216,7 +218,8 @@ impl Replay {
         let code = value(CODE)?.ok_or(ReplayError::NoCode { number })?;
         let pages = value(HEAP_PAGES)?.and_then(|pages| u64::decode(&mut pages.as_slice()).ok());
         self.runtime = self.runtime.clone().with_code(code, pages);
-        Ok(())
+        let prepared = self.runtime.prepare();
+        prepared.map_err(|source| ReplayError::Runtime { number, source })
     }
 
     fn replay(&mut self, block: &RealBlock) -> Result<ReplayedBlock, ReplayError> {
@@ -328,7 +331,13 @@ impl Attempt<'_> {
         if every_node {
             checks.push(self.without_each(&built)?);
         }
-        let replayed = self.report(times, calls, sizes, estimate, Some(truth), checks);
+        let replayed = self.report(
+            times,
+            calls,
+            (sizes, &built.proof),
+            (estimate, Some(truth)),
+            checks,
+        );
         Ok((replayed, built))
     }
 
@@ -339,7 +348,13 @@ impl Attempt<'_> {
         let (sizes, _) = self.measure(&built, recorded)?;
         let (_, in_steps) = self.steps(self.peer_block(), &mut times.steps)?;
         let checks = vec![same_nodes(&built, &in_steps)];
-        let replayed = self.report(times, Calls::default(), sizes, None, None, checks);
+        let replayed = self.report(
+            times,
+            Calls::default(),
+            (sizes, &built.proof),
+            (None, None),
+            checks,
+        );
         Ok((replayed, built))
     }
 
@@ -373,7 +388,13 @@ impl Attempt<'_> {
             });
         }
         checks.extend(self.against_peer(&built, recorded)?);
-        let replayed = self.report(times, calls, sizes, estimate, None, checks);
+        let replayed = self.report(
+            times,
+            calls,
+            (sizes, &built.proof),
+            (estimate, None),
+            checks,
+        );
         Ok((replayed, built))
     }
 
@@ -381,11 +402,11 @@ impl Attempt<'_> {
         &self,
         times: BlockTimes,
         calls: Calls,
-        sizes: ProofSizes,
-        estimate: Option<BoundarySize>,
-        truth: Option<u64>,
+        (sizes, proof): (ProofSizes, &StorageProof),
+        estimate: (Option<BoundarySize>, Option<u64>),
         checks: Vec<Check>,
     ) -> ReplayedBlock {
+        let (estimate, truth) = estimate;
         ReplayedBlock {
             number: self.number,
             hash: self.block.hash,
@@ -394,6 +415,7 @@ impl Attempt<'_> {
             times,
             calls,
             sizes,
+            proof: proof.clone(),
             estimate,
             truth,
             checks,

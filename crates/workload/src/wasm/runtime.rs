@@ -12,6 +12,7 @@ use sp_core::{
 };
 use sp_externalities::with_externalities;
 use sp_runtime::{ApplyExtrinsicResult, ExtrinsicInclusionMode};
+use sp_state_machine::BasicExternalities;
 use std::borrow::Cow;
 
 /// What runtimes can import: all that Substrate offers, and either version of the proof size.
@@ -23,7 +24,7 @@ pub type HostFunctions = (
 /// The workload's runtime, made by the build script.
 const WORKLOAD: &[u8] = include_bytes!(env!("POVMETER_WORKLOAD_WASM"));
 
-/// Pages of the stack and the data of a call, if the state does not say how many.
+/// Calls are those of a block, which get the heap that a block gets.
 const CALL: CallContext = CallContext::Onchain { import: true };
 
 /// A runtime in wasm, compiled at its first call. A clone shares what was compiled.
@@ -68,6 +69,15 @@ impl WasmRuntime {
             heap_pages,
             ..self
         }
+    }
+
+    /// Compiles the runtime, which the first call would do otherwise: some tenths of a second.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] if the code is no runtime.
+    pub fn prepare(&self) -> Result<(), RuntimeError> {
+        let version = || self.call("Core_version", &[]).map(drop);
+        BasicExternalities::default().execute_with(version)
     }
 
     /// What `call` answers to `data`, run on the externalities of the thread.
