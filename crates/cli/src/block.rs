@@ -6,7 +6,7 @@ use crate::{
     error::CliError,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     parent_state::{ParentState, Trust},
-    progress,
+    progress, replay,
     runtime_form::RuntimeArg,
 };
 use clap::Args;
@@ -31,6 +31,10 @@ pub(crate) struct BlockArgs {
     /// itself is not written to it
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
+    /// Transfers on the runtime of a relay chain instead, in wasm: a raw chain specification
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["accounts", "call", "state_version",
+        "signatures", "runtime", "state", "db"])]
+    chain_spec: Option<PathBuf>,
     /// Print everything as JSON, each estimate included
     #[arg(long)]
     json: bool,
@@ -41,6 +45,9 @@ pub(crate) struct BlockArgs {
 /// # Errors
 /// A [`CliError`], among them the report if a check does not hold.
 pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
+    if let Some(spec) = &args.chain_spec {
+        return replay::run_transfers(spec, args.plan.transfers, args.plan.seed, args.json);
+    }
     if args.state == StateArg::Memory && args.db.is_some() {
         return Err(CliError::FolderForMemory);
     }

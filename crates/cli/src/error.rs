@@ -53,6 +53,9 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Replay(#[from] povmeter_workload::wasm::ReplayError),
     #[cfg(feature = "wasm")]
+    #[error("there is no such block: {0}")]
+    Chain(#[from] povmeter_workload::wasm::ChainError),
+    #[cfg(feature = "wasm")]
     #[error(transparent)]
     Runtime(#[from] povmeter_workload::RuntimeError),
     #[cfg(not(feature = "wasm"))]

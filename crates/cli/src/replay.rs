@@ -3,6 +3,8 @@
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
 use clap::Args;
+#[cfg(not(feature = "wasm"))]
+use std::path::Path;
 use std::path::PathBuf;
 
 /// Which blocks to replay, and how.
@@ -40,17 +42,27 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
     Err(CliError::NoWasm)
 }
 
+/// The report on a block of transfers on the chain of `spec`.
+///
+/// # Errors
+/// A [`CliError`] if there is no such block, or a check does not hold.
+#[cfg(not(feature = "wasm"))]
+pub(crate) fn run_transfers(_: &Path, _: u32, _: u64, _: bool) -> Result<String, CliError> {
+    Err(CliError::NoWasm)
+}
+
 #[cfg(feature = "wasm")]
-pub(crate) use with_wasm::run;
+pub(crate) use with_wasm::{run, run_transfers};
 
 #[cfg(feature = "wasm")]
 mod with_wasm {
     use super::ReplayArgs;
     use crate::{error::CliError, progress, replay_report::ReplayReport};
     use povmeter_workload::{
-        wasm::{Replay, ReplayMode, ReplayOptions},
-        RealBlocks,
+        wasm::{relay_chain_block, Replay, ReplayMode, ReplayOptions},
+        ChainSpec, RealBlocks,
     };
+    use std::path::Path;
 
     pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
         let (file, state) = progress::during("reading blocks and state", || read(args))?;
@@ -63,8 +75,33 @@ mod with_wasm {
             mode,
             every_node: args.every_node,
         };
-        let mut report = ReplayReport::new(&file, mode);
-        let replay = progress::during("making the state", || Replay::new(file, &state, options))?;
+        replay(file, &state, options, args.json)
+    }
+
+    pub(crate) fn run_transfers(
+        path: &Path,
+        transfers: u32,
+        seed: u64,
+        json: bool,
+    ) -> Result<String, CliError> {
+        let spec = ChainSpec::read(path).map_err(|source| CliError::ChainSpec {
+            path: path.to_owned(),
+            source,
+        })?;
+        let (file, state) = progress::during("building the block", || {
+            relay_chain_block(spec, transfers, seed)
+        })?;
+        replay(file, &state, ReplayOptions::default(), json)
+    }
+
+    fn replay(
+        file: RealBlocks,
+        state: &ChainSpec,
+        options: ReplayOptions,
+        json: bool,
+    ) -> Result<String, CliError> {
+        let mut report = ReplayReport::new(&file, options.mode);
+        let replay = progress::during("making the state", || Replay::new(file, state, options))?;
         let bar = progress::bar(replay.len(), "replaying");
         for block in replay {
             report.add(&block?);
@@ -72,7 +109,7 @@ mod with_wasm {
         }
         drop(bar);
         let failed = report.failed();
-        let report = if args.json {
+        let report = if json {
             serde_json::to_string_pretty(&report)?
         } else {
             report.to_string()
@@ -84,7 +121,7 @@ mod with_wasm {
         }
     }
 
-    fn read(args: &ReplayArgs) -> Result<(RealBlocks, povmeter_workload::ChainSpec), CliError> {
+    fn read(args: &ReplayArgs) -> Result<(RealBlocks, ChainSpec), CliError> {
         let file = RealBlocks::read(&args.blocks).map_err(|source| CliError::Blocks {
             path: args.blocks.clone(),
             source: Box::new(source),

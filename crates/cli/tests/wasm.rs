@@ -114,6 +114,25 @@ mod with_wasm {
     }
 
     #[test]
+    fn transfers_on_the_runtime_of_a_chain() {
+        let Some(data) = data_dir() else {
+            println!("skipped: no data");
+            return;
+        };
+        let spec = |name: &str| data.join(format!("chain-specs/{name}.json.gz"));
+        let paseo = spec("paseo");
+        let args = ["block", "--json", "--transfers", "5", "--chain-spec"];
+        let paseo = report(&[&args[..], &[paseo.to_str().unwrap()]].concat());
+        assert_eq!(paseo["blocks"][0]["extrinsics"], 7);
+        // A runtime of years ago, which is not understood.
+        let westend = spec("westend");
+        let message = error(&[&args[..], &[westend.to_str().unwrap()]].concat());
+        assert!(message.contains("there is no such block"), "{message}");
+        let both = error(&["block", "--chain-spec", "x", "--accounts", "3"]);
+        assert!(both.contains("cannot be used with"), "{both}");
+    }
+
+    #[test]
     fn the_same_block_as_natively() {
         let block = |runtime| {
             let args = ["block", "--json", "--accounts", "100", "--transfers", "10"];

@@ -21,10 +21,11 @@ use sp_core::{
     storage::{ChildInfo, StateVersion::V0, TrackedStorageKey},
     H256,
 };
-use sp_externalities::{with_externalities, Externalities};
+use sp_externalities::{with_externalities, Extension, Extensions, Externalities, TransactionType};
 use sp_state_machine::{Backend, Ext, OverlayedChanges, Storage, TrieBackend, TrieBackendBuilder};
 use sp_trie::{cache::LocalTrieCache, recorder::Recorder};
 use std::{
+    any::{Any, TypeId},
     collections::{BTreeMap, BTreeSet},
     io,
     panic::{catch_unwind, AssertUnwindSafe},
@@ -536,4 +537,45 @@ fn accesses_are_counted_as_benchmarks_count_them() {
         ext.wipe();
         assert_eq!(ext.read_write_count(), (0, 0, 0, 0));
     });
+}
+
+/// Counts the transactions it was told of: opened, closed.
+struct Told(Arc<std::sync::Mutex<(u32, u32)>>);
+
+impl Extension for Told {
+    fn as_mut_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn type_id(&self) -> TypeId {
+        TypeId::of::<Self>()
+    }
+
+    fn start_transaction(&mut self, _: TransactionType) {
+        self.0.lock().unwrap().0 += 1;
+    }
+
+    fn rollback_transaction(&mut self, _: TransactionType) {
+        self.0.lock().unwrap().1 += 1;
+    }
+}
+
+#[test]
+fn extensions_are_told_of_what_the_runtime_left_open() {
+    let nodes = state(&[&[0x1a]], &[]);
+    let told = Arc::new(std::sync::Mutex::new((0, 0)));
+    let (backend, _) = peer(&nodes);
+    let mut overlay = OverlayedChanges::default();
+    let mut extensions = Extensions::new();
+    extensions.register(Told(told.clone()));
+    overlay.enter_runtime().unwrap();
+    Ext::new(&mut overlay, &backend, Some(&mut extensions)).storage_start_transaction();
+    overlay.exit_runtime().unwrap();
+    assert_eq!(*told.lock().unwrap(), (1, 0));
+
+    let told = Arc::new(std::sync::Mutex::new((0, 0)));
+    let mut machine = machine(&nodes);
+    machine.register_extension(Told(told.clone()));
+    under_ours(&mut machine, |ext| ext.storage_start_transaction());
+    assert_eq!(*told.lock().unwrap(), (1, 1));
 }

@@ -5,8 +5,8 @@
 
 use povmeter_workload::{
     block_files, data_dir,
-    wasm::{Replay, ReplayMode, ReplayOptions, ReplayedBlock},
-    RealBlocks,
+    wasm::{relay_chain_block, Replay, ReplayMode, ReplayOptions, ReplayedBlock},
+    ChainSpec, RealBlocks,
 };
 use std::path::Path;
 
@@ -89,4 +89,26 @@ fn every_result_is_sp_state_machines() {
     let calls = files.iter().flat_map(|(_, blocks)| blocks);
     let calls: u64 = calls.map(|block| block.calls.all).sum();
     assert!(files.is_empty() || calls > 9_000, "{calls} calls");
+}
+
+#[test]
+fn transfers_on_a_relay_chain() {
+    let Some(data) = data_dir() else {
+        println!("skipped: no data");
+        return;
+    };
+    let spec = ChainSpec::read(&data.join("chain-specs/paseo.json.gz")).unwrap();
+    let (blocks, state) = relay_chain_block(spec, 20, 1).unwrap();
+    for mode in [ReplayMode::Ours, ReplayMode::Lockstep] {
+        let options = ReplayOptions {
+            mode,
+            every_node: false,
+        };
+        let replay = Replay::new(blocks.clone(), &state, options).unwrap();
+        let replayed: Vec<_> = replay.map(Result::unwrap).collect();
+        // Two of the chain's own, and the transfers.
+        assert_eq!(replayed[0].extrinsics, 22);
+        let mut checks = replayed[0].checks.iter();
+        assert!(checks.all(|check| check.holds), "{:?}", replayed[0].checks);
+    }
 }

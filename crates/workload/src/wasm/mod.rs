@@ -2,9 +2,12 @@
 //!
 //! With the feature `wasm`, which compiles an optimizing compiler for wasm.
 
+mod chain;
+mod metadata;
 mod replay;
 mod runtime;
 
+pub use chain::{relay_chain_block, ChainError};
 pub use replay::{
     BlockTimes, Check, Replay, ReplayError, ReplayMode, ReplayOptions, ReplayedBlock,
 };

@@ -13,7 +13,7 @@ use sp_core::{
 use sp_externalities::with_externalities;
 use sp_runtime::{ApplyExtrinsicResult, ExtrinsicInclusionMode};
 use sp_state_machine::BasicExternalities;
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
 /// What runtimes can import: all that Substrate offers, and either version of the proof size.
 pub type HostFunctions = (
@@ -27,10 +27,15 @@ const WORKLOAD: &[u8] = include_bytes!(env!("POVMETER_WORKLOAD_WASM"));
 /// Calls are those of a block, which get the heap that a block gets.
 const CALL: CallContext = CallContext::Onchain { import: true };
 
-/// A runtime in wasm, compiled at its first call. A clone shares what was compiled.
+/// The executor of all runtimes, with those that it compiled last.
+static EXECUTOR: LazyLock<WasmExecutor<HostFunctions>> = LazyLock::new(|| {
+    let executor = WasmExecutor::builder().with_allow_missing_host_functions(true);
+    executor.build()
+});
+
+/// A runtime in wasm, compiled at its first call; the last few stay compiled.
 #[derive(Clone)]
 pub struct WasmRuntime {
-    executor: WasmExecutor<HostFunctions>,
     code: Vec<u8>,
     hash: Vec<u8>,
     heap_pages: Option<u64>,
@@ -43,9 +48,7 @@ impl WasmRuntime {
     /// Host functions that no longer exist are there, and fail when they are called: runtimes of
     /// years ago import some.
     pub fn new(code: Vec<u8>, heap_pages: Option<u64>) -> Self {
-        let executor = WasmExecutor::builder().with_allow_missing_host_functions(true);
         Self {
-            executor: executor.build(),
             hash: Blake2Hasher::hash(&code).as_bytes().to_vec(),
             code,
             heap_pages,
@@ -55,20 +58,6 @@ impl WasmRuntime {
     /// The runtime of [`crate::runtime`], in state version 1.
     pub fn workload() -> Self {
         Self::new(WORKLOAD.to_vec(), None)
-    }
-
-    /// The runtime that a block of the same chain runs next: this one, if the code is the same.
-    #[must_use]
-    pub fn with_code(self, code: Vec<u8>, heap_pages: Option<u64>) -> Self {
-        if (self.code.as_slice(), self.heap_pages) == (&code, heap_pages) {
-            return self;
-        }
-        Self {
-            hash: Blake2Hasher::hash(&code).as_bytes().to_vec(),
-            code,
-            heap_pages,
-            ..self
-        }
     }
 
     /// Compiles the runtime, which the first call would do otherwise: some tenths of a second.
@@ -95,7 +84,7 @@ impl WasmRuntime {
             heap_pages: self.heap_pages,
             hash: self.hash.clone(),
         };
-        let result = with_externalities(|ext| self.executor.call(ext, &code, call, data, CALL).0);
+        let result = with_externalities(|ext| EXECUTOR.call(ext, &code, call, data, CALL).0);
         let result = result.ok_or_else(|| failed("no externalities".to_owned()))?;
         result.map_err(|error| failed(error.to_string()))
     }
