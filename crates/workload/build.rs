@@ -32,6 +32,16 @@ fn main() {
         println!("cargo::rerun-if-changed={source}");
     }
     println!("cargo::rerun-if-changed=src/runtime.rs");
+    // Those that it depends on by path.
+    for source in [
+        "../../src",
+        "../overlay",
+        "../delta-root",
+        "../pov-estimate",
+        "../proof-size",
+    ] {
+        println!("cargo::rerun-if-changed={source}");
+    }
     let wasm = build_runtime();
     println!("cargo::rustc-env=POVMETER_WORKLOAD_WASM={}", wasm.display());
 }

@@ -9,11 +9,32 @@ extern crate alloc;
 #[allow(dead_code)]
 mod runtime;
 
-use alloc::vec::Vec;
+mod validator;
+
+use alloc::{string::String, vec::Vec};
+use cumulus_primitives_proof_size_hostfunction::storage_proof_size as first_version;
 use frame_support::traits::Get;
+use povmeter_proof_size::storage_proof_size as second_version;
 use runtime::{Block, Executive, Extrinsic, Header, Runtime, Version};
 use sp_runtime::{ApplyExtrinsicResult, ExtrinsicInclusionMode};
 use sp_version::RuntimeVersion;
+use validator::{Outcome, Step};
+
+sp_api::decl_runtime_apis! {
+    /// What tests ask for.
+    pub trait Checks {
+        /// What either version of the host function says, after a write.
+        fn proof_sizes(key: Vec<u8>) -> (u64, u64);
+
+        /// What a validator without an operating system makes of a block.
+        fn validate(
+            root: [u8; 32],
+            proof: Vec<u8>,
+            state_version: u8,
+            steps: Vec<Step>,
+        ) -> Result<Outcome, String>;
+    }
+}
 
 sp_api::impl_runtime_apis! {
     impl sp_api::Core<Block> for Runtime {
@@ -48,6 +69,25 @@ sp_api::impl_runtime_apis! {
             _data: sp_inherents::InherentData,
         ) -> sp_inherents::CheckInherentsResult {
             sp_inherents::CheckInherentsResult::new()
+        }
+    }
+
+    impl crate::Checks<Block> for Runtime {
+        fn proof_sizes(key: Vec<u8>) -> (u64, u64) {
+            frame_support::storage::unhashed::put_raw(&key, &[1; 40]);
+            (
+                first_version::storage_proof_size(),
+                second_version::storage_proof_size(),
+            )
+        }
+
+        fn validate(
+            root: [u8; 32],
+            proof: Vec<u8>,
+            state_version: u8,
+            steps: Vec<Step>,
+        ) -> Result<Outcome, String> {
+            validator::validate(root, &proof, state_version, &steps)
         }
     }
 }
