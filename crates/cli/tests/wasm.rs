@@ -3,8 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use povmeter_workload::data_dir;
-use serde_json::Value;
-use std::{fs, path::Path, process::Command};
+use std::{fs, process::Command};
 
 /// What the program printed, its errors, and whether it did what it was asked for.
 fn povmeter(args: &[&str]) -> (String, String, bool) {
@@ -55,6 +54,8 @@ fn a_program_without_wasm_says_so() {
 #[cfg(feature = "wasm")]
 mod with_wasm {
     use super::*;
+    use serde_json::Value;
+    use std::path::Path;
 
     #[track_caller]
     fn report(args: &[&str]) -> Value {

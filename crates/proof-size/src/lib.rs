@@ -2,7 +2,7 @@
 //!
 //! | call | import in wasm | what it says |
 //! |---|---|---|
-//! | `storage_proof_size_version_1` | `ext_storage_proof_size_storage_proof_size_version_1` | what [`ProofSizeExt`](sp_trie::proof_size_extension::ProofSizeExt) says: the function that chains have today |
+//! | `storage_proof_size_version_1` | `ext_storage_proof_size_storage_proof_size_version_1` | what [`ProofSizeExt`] says: the function that chains have today |
 //! | `storage_proof_size` | `ext_storage_proof_size_storage_proof_size_version_2` | what was recorded, plus the nodes that computing the root would add, as proposed in Polkadot's RFC-0158 |
 //!
 //! Either says [`PROOF_RECORDING_DISABLED`] where no proof is recorded: off chain, as a rule.

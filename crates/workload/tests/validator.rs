@@ -7,7 +7,7 @@
 extern crate alloc;
 
 #[path = "../wasm-runtime/src/validator.rs"]
-#[allow(unreachable_pub)]
+#[allow(unreachable_pub, clippy::cast_possible_truncation)]
 mod validator;
 
 use codec::Encode;
