@@ -152,6 +152,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
+    /// Whether the block has changed `key` so far, so that reads of it need nothing of the parent
+    /// state. A deletion is a change, of a key that is not there, too.
+    pub fn is_changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {
+        !matches!(self.overlay.get(store(trie), key), Lookup::Untouched)
+    }
+
     /// Whether there is a value at `key`. The proof then holds the way to it, but not a value that
     /// is a node of its own.
     ///

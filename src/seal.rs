@@ -102,6 +102,17 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(state_update(&mut self.state, &changes, version, reading)?)
     }
 
+    /// Calls `look` with each key that the block has changed so far: those of the top trie, then
+    /// those of child tries, ordered.
+    pub fn for_each_changed(&self, mut look: impl FnMut(TrieId<'_>, &[u8])) {
+        let Changes { top, children } = net_changes(&self.overlay);
+        top.iter().for_each(|(key, _)| look(TrieId::Top, key));
+        for (child, changes) in &children {
+            let id = TrieId::Child(child);
+            changes.iter().for_each(|(key, _)| look(id, key));
+        }
+    }
+
     /// Ends the block: computes the root, if that was not done, and hands out all that follows.
     ///
     /// # Errors

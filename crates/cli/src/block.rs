@@ -6,10 +6,11 @@ use crate::{
     error::CliError,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     parent_state::{ParentState, Trust},
-    progress,
+    progress, replay,
+    runtime_form::RuntimeArg,
 };
 use clap::Args;
-use povmeter_workload::{build_block, Estimates, PovmeterBlock};
+use povmeter_workload::{build_block_with, Estimates, PovmeterBlock};
 use std::path::PathBuf;
 
 /// What block to build, and where.
@@ -20,6 +21,9 @@ pub(crate) struct BlockArgs {
     /// How extrinsics are signed
     #[arg(long, value_enum, default_value_t = SignaturesArg::Sr25519)]
     signatures: SignaturesArg,
+    /// How the runtime is compiled
+    #[arg(long, value_enum, default_value_t = RuntimeArg::Native)]
+    runtime: RuntimeArg,
     /// Where the parent state lies
     #[arg(long, value_enum, default_value_t = StateArg::ParityDb)]
     state: StateArg,
@@ -27,6 +31,10 @@ pub(crate) struct BlockArgs {
     /// itself is not written to it
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
+    /// Transfers on the runtime of a relay chain instead, in wasm: a raw chain specification
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["accounts", "call", "state_version",
+        "signatures", "runtime", "state", "db"])]
+    chain_spec: Option<PathBuf>,
     /// Print everything as JSON, each estimate included
     #[arg(long)]
     json: bool,
@@ -37,21 +45,26 @@ pub(crate) struct BlockArgs {
 /// # Errors
 /// A [`CliError`], among them the report if a check does not hold.
 pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
+    if let Some(spec) = &args.chain_spec {
+        return replay::run_transfers(spec, args.plan.transfers, args.plan.seed, args.json);
+    }
     if args.state == StateArg::Memory && args.db.is_some() {
         return Err(CliError::FolderForMemory);
     }
+    let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, args.state, args.db.as_deref(), Trust::Verify)?;
     let block = PovmeterBlock::new(state.nodes.clone(), &plan, Estimates::Everywhere);
     let bar = progress::bar(plan.extrinsics().len(), "building the block");
-    let outcome = build_block(block, &plan, |_| bar.step()).map_err(CliError::build("povmeter"))?;
+    let outcome = build_block_with(&runtime, block, &plan, |_| bar.step());
+    let outcome = outcome.map_err(CliError::build("povmeter"))?;
     drop(bar);
     let checks = progress::during("checking the block", || {
-        check_block(&outcome, &plan, &state)
+        check_block(&outcome, &plan, &state, &runtime)
     })?;
 
     let failed = failed(&checks);
-    let options = UsedOptions::new(&args.plan, args.signatures, args.state);
+    let options = UsedOptions::new(&args.plan, args.signatures, args.state, args.runtime);
     let report = BlockReport::new(options, &plan, &outcome, checks);
     let report = if args.json {
         serde_json::to_string_pretty(&report)?

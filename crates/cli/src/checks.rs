@@ -1,9 +1,12 @@
 //! What a block must satisfy.
 
-use crate::{error::CliError, oracle::Oracle, parent_state::ParentState};
+use crate::{
+    error::CliError, oracle::Oracle, parent_state::ParentState, runtime_form::RuntimeForm,
+};
 use codec::Encode;
 use povmeter_workload::{
-    build_block, BlockOutcome, BoundarySize, Built, Estimates, Plan, PovmeterBlock,
+    build_block, build_block_with, BlockOutcome, BoundarySize, Built, Estimates, Plan,
+    PovmeterBlock,
 };
 use serde::Serialize;
 
@@ -23,7 +26,8 @@ pub(crate) fn same_block(a: &Built, b: &Built) -> bool {
         && a.child_changes == b.child_changes
 }
 
-/// The checks of a block that povmeter built of `plan`.
+/// The checks of a block that povmeter built of `plan` with `runtime`. What it is compared with is
+/// built with the native one.
 ///
 /// # Errors
 /// A [`CliError`] if a block to compare it with can't be built at all.
@@ -31,6 +35,7 @@ pub(crate) fn check_block(
     block: &BlockOutcome,
     plan: &Plan,
     state: &ParentState,
+    runtime: &RuntimeForm,
 ) -> Result<Vec<Check>, CliError> {
     let peer = state.peer(plan);
     let told = block.built.told.as_deref().unwrap_or_default();
@@ -53,7 +58,7 @@ pub(crate) fn check_block(
             holds: block.built.proof == theirs.built.proof,
             detail: format!("{} bytes recorded", theirs.sizes.recorded),
         },
-        executes_again(block, plan, told)?,
+        executes_again(block, plan, told, runtime)?,
         Check {
             name: "sp-state-machine validates the proof",
             holds: peer.validate_told(plan, &block.compact, told)? == block.built.root,
@@ -78,9 +83,15 @@ fn estimate_complete(block: &BlockOutcome, oracle: &Oracle) -> Check {
     }
 }
 
-fn executes_again(block: &BlockOutcome, plan: &Plan, told: &[u64]) -> Result<Check, CliError> {
+fn executes_again(
+    block: &BlockOutcome,
+    plan: &Plan,
+    told: &[u64],
+    runtime: &RuntimeForm,
+) -> Result<Check, CliError> {
     let again = PovmeterBlock::from_compact(&block.compact.encode(), plan, Estimates::InRuntime)?;
-    let again = build_block(again, plan, |_| {}).map_err(CliError::build("povmeter"))?;
+    let again = build_block_with(runtime, again, plan, |_| {});
+    let again = again.map_err(CliError::build("povmeter"))?;
     let sizes = again.built.told.as_deref() == Some(told);
     Ok(Check {
         name: "executes again from the compact proof alone",

@@ -12,9 +12,10 @@ use crate::{
     overlay,
     parent_state::{ParentState, Trust},
     pool, progress,
+    runtime_form::{RuntimeArg, RuntimeForm},
 };
 use clap::{Args, Subcommand, ValueEnum};
-use povmeter_workload::{build_block, BoundarySize, Plan, Spent};
+use povmeter_workload::{build_block, BoundarySize, Phases, Plan};
 use serde::Serialize;
 
 /// What to compare.
@@ -43,6 +44,9 @@ pub(crate) struct CompareArgs {
     /// Where the parent state lies
     #[arg(long, value_enum, default_value_t = StateArg::Memory)]
     state: StateArg,
+    /// How the runtime is compiled
+    #[arg(long, value_enum, default_value_t = RuntimeArg::Native)]
+    runtime: RuntimeArg,
     /// The peer's trie cache, for peer-none and the strategies on it; povmeter has none yet
     #[arg(long, value_enum, default_value_t = CacheArg::None)]
     cache: CacheArg,
@@ -82,9 +86,10 @@ pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
 }
 
 fn run_block(args: &CompareArgs) -> Result<String, CliError> {
+    let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, args.state, None, Trust::AsStored)?;
-    let report = compare(args, &plan, &state)?;
+    let report = compare(args, &plan, &state, &runtime)?;
     let failed = report.failed_checks();
     let report = if args.json {
         serde_json::to_string_pretty(&report)?
@@ -102,6 +107,7 @@ fn compare(
     args: &CompareArgs,
     plan: &Plan,
     state: &ParentState,
+    runtime: &RuntimeForm,
 ) -> Result<CompareReport, CliError> {
     let mut peer = state.peer(plan);
     let oracle = progress::during("asking the peer for the truth", || Oracle::ask(&peer, plan))?;
@@ -112,6 +118,7 @@ fn compare(
         plan,
         state,
         peer: &peer,
+        runtime,
     };
     let contenders = Contender::all();
     let bar = progress::bar(builds(&contenders, args.rounds), "warming up");
@@ -121,6 +128,11 @@ fn compare(
         bar.step();
     }
     let roots_equal = roots_equal(&arena, &contenders, &warm_up)?;
+    let mut shares = Vec::new();
+    for &contender in &contenders {
+        shares.push(arena.share(contender)?);
+        bar.step();
+    }
     let mut spent = vec![Vec::new(); contenders.len()];
     for round in 0..args.rounds {
         bar.say(format!("round {} of {}", round + 1, args.rounds));
@@ -131,16 +143,21 @@ fn compare(
                 continue;
             }
             let attempt = arena.build(contenders[which])?;
-            spent[which].push(attempt.outcome.phases.total());
+            spent[which].push(attempt.outcome.phases);
             bar.step();
         }
     }
     drop(bar);
-    let peer_ms = median(&spent[0], |spent| spent.cpu);
-    let rows = contenders.iter().zip(&warm_up).zip(&spent);
-    let rows =
-        rows.map(|((contender, attempt), spent)| row(*contender, attempt, spent, peer_ms, &oracle));
-    let options = UsedOptions::new(&args.plan, args.signatures, args.state);
+    let peer_ms = median(&spent[0], |phases| phases.total().cpu);
+    let rows = contenders
+        .iter()
+        .zip(&warm_up)
+        .zip(spent.iter().zip(shares));
+    let rows = rows.map(|((contender, attempt), (spent, share))| Row {
+        state_machine_percent: share,
+        ..row(*contender, attempt, spent, peer_ms, &oracle)
+    });
+    let options = UsedOptions::new(&args.plan, args.signatures, args.state, args.runtime);
     let rows: Vec<_> = rows.collect();
     Ok(CompareReport::new(
         options,
@@ -158,7 +175,7 @@ fn builds(contenders: &[Contender], rounds: u32) -> usize {
         .filter(|contender| contender.is_slow())
         .count();
     let slow_rounds = rounds.div_ceil(SLOW_EVERY) as usize;
-    contenders.len() + (contenders.len() - slow) * rounds as usize + slow * slow_rounds
+    2 * contenders.len() + (contenders.len() - slow) * rounds as usize + slow * slow_rounds
 }
 
 /// Whether every contender built the peer's block. povmeter's runtime is told larger sizes than the
@@ -186,13 +203,14 @@ fn roots_equal(
 fn row(
     contender: Contender,
     attempt: &Attempt,
-    spent: &[Spent],
+    spent: &[Phases],
     peer_ms: f64,
     oracle: &Oracle,
 ) -> Row {
     let outcome = &attempt.outcome;
     let last = outcome.boundaries.last().map(BoundarySize::total);
-    let median_ms = median(spent, |spent| spent.cpu);
+    let median_ms = median(spent, |phases| phases.total().cpu);
+    let extrinsics = (outcome.applied + outcome.refused.len() + 1) as f64;
     Row {
         name: contender.name(),
         median_ms,
@@ -204,7 +222,10 @@ fn row(
         compact: outcome.sizes.compact,
         nodes: outcome.sizes.nodes,
         allocations_per_extrinsic: attempt.allocations_per_extrinsic,
-        median_wall_ms: median(spent, |spent| spent.wall),
+        median_wall_ms: median(spent, |phases| phases.total().wall),
+        per_extrinsic_us: median(spent, |phases| phases.extrinsics.cpu) * 1e3 / extrinsics,
+        finalize_ms: median(spent, |phases| phases.finalize.cpu),
+        state_machine_percent: f64::NAN,
         rounds: spent.len(),
         claims_complete: contender.claims_complete(),
         estimate_under_bytes: last.map(|last| oracle.lacks(last)),
@@ -212,7 +233,7 @@ fn row(
 }
 
 /// The median in milliseconds.
-fn median(spent: &[Spent], of: impl Fn(&Spent) -> std::time::Duration) -> f64 {
+fn median<T>(spent: &[T], of: impl Fn(&T) -> std::time::Duration) -> f64 {
     let mut times: Vec<f64> = spent
         .iter()
         .map(|spent| of(spent).as_secs_f64() * 1e3)
@@ -229,6 +250,7 @@ fn median(spent: &[Spent], of: impl Fn(&Spent) -> std::time::Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use povmeter_workload::Spent;
     use std::time::Duration;
 
     #[test]
@@ -249,7 +271,10 @@ mod tests {
     fn slow_contenders_take_part_in_every_tenth_round() {
         let contenders = Contender::all();
         let quick = contenders.len() - 1;
-        assert_eq!(builds(&contenders, 1), contenders.len() + quick + 1);
-        assert_eq!(builds(&contenders, 11), contenders.len() + 11 * quick + 2);
+        assert_eq!(builds(&contenders, 1), 2 * contenders.len() + quick + 1);
+        assert_eq!(
+            builds(&contenders, 11),
+            2 * contenders.len() + 11 * quick + 2
+        );
     }
 }

@@ -18,6 +18,12 @@ pub(crate) struct Row {
     pub(crate) nodes: u64,
     pub(crate) allocations_per_extrinsic: f64,
     pub(crate) median_wall_ms: f64,
+    /// Executing one extrinsic, without the estimate after it.
+    pub(crate) per_extrinsic_us: f64,
+    /// `finalize_block`, in which the root is computed.
+    pub(crate) finalize_ms: f64,
+    /// Share of the state machine in the block's time; the rest is the runtime.
+    pub(crate) state_machine_percent: f64,
     pub(crate) rounds: usize,
     pub(crate) claims_complete: bool,
     /// What the last estimate lacks of the truth; `None` without estimates.
@@ -93,11 +99,14 @@ impl fmt::Display for CompareReport {
         )?;
         writeln!(
             f,
-            "{:<15} {:>9} {:>7} {:>9} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6} {:>9}",
+            "{:<15} {:>9} {:>7} {:>9} {:>7} {:>8} {:>7} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6} {:>9}",
             "",
             "cpu ms",
             "%",
             "wall ms",
+            "us/tx",
+            "final ms",
+            "state %",
             "rounds",
             "estimate",
             "under",
@@ -112,11 +121,14 @@ impl fmt::Display for CompareReport {
                 |size: Option<u64>| size.map_or_else(|| "-".to_owned(), |size| size.to_string());
             writeln!(
                 f,
-                "{:<15} {:>9.3} {:>7.1} {:>9.3} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6} {:>9.1}",
+                "{:<15} {:>9.3} {:>7.1} {:>9.3} {:>7.1} {:>8.3} {:>7.1} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6} {:>9.1}",
                 row.name,
                 row.median_ms,
                 row.percent_of_peer_none,
                 row.median_wall_ms,
+                row.per_extrinsic_us,
+                row.finalize_ms,
+                row.state_machine_percent,
                 row.rounds,
                 or_none(row.estimate_after_last),
                 or_none(row.estimate_under_bytes),

@@ -1,8 +1,9 @@
 //! What is compared: the peer, the ladder of strategies, povmeter.
 
-use crate::{allocations, error::CliError, parent_state::ParentState};
+use crate::{allocations, error::CliError, parent_state::ParentState, runtime_form::RuntimeForm};
 use povmeter_workload::{
-    build_block, BlockOutcome, Estimates, Host, LadderBlock, Peer, Plan, PovmeterBlock, Strategy,
+    build_block_with, clock_cost, BlockOutcome, Calls, Estimates, Host, LadderBlock, LockstepBlock,
+    Peer, Plan, PovmeterBlock, SharedNodes, SizeRule, Strategy,
 };
 
 /// One way to build a block.
@@ -56,6 +57,7 @@ pub(crate) struct Arena<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) state: &'a ParentState,
     pub(crate) peer: &'a Peer,
+    pub(crate) runtime: &'a RuntimeForm,
 }
 
 /// A block and what it cost.
@@ -72,21 +74,53 @@ impl Arena<'_> {
     /// # Errors
     /// [`CliError::Build`].
     pub(crate) fn build(&self, contender: Contender) -> Result<Attempt, CliError> {
-        let povmeter =
-            |estimates| PovmeterBlock::new(self.state.nodes.clone(), self.plan, estimates);
         match contender {
             Contender::Peer => self.attempt(contender, self.peer.block()),
             Contender::Ladder(strategy) => {
                 self.attempt(contender, LadderBlock::new(self.peer, strategy))
             }
-            Contender::PovmeterNone => self.attempt(contender, povmeter(Estimates::Nowhere)),
-            Contender::Povmeter => self.attempt(contender, povmeter(Estimates::Everywhere)),
+            Contender::PovmeterNone => self.attempt(contender, self.ours(Estimates::Nowhere)),
+            Contender::Povmeter => self.attempt(contender, self.ours(Estimates::Everywhere)),
         }
+    }
+
+    fn ours(&self, estimates: Estimates) -> PovmeterBlock<SharedNodes> {
+        PovmeterBlock::new(self.state.nodes.clone(), self.plan, estimates)
+    }
+
+    /// How much of the time of a block built by `contender` goes to the state machine, in percent:
+    /// calls from the runtime, estimates, and what follows the block. The rest is the runtime.
+    ///
+    /// # Errors
+    /// [`CliError::Build`].
+    pub(crate) fn share(&self, contender: Contender) -> Result<f64, CliError> {
+        match contender {
+            Contender::Peer => self.share_of(contender, self.peer.block()),
+            Contender::Ladder(strategy) => {
+                self.share_of(contender, LadderBlock::new(self.peer, strategy))
+            }
+            Contender::PovmeterNone => self.share_of(contender, self.ours(Estimates::Nowhere)),
+            Contender::Povmeter => self.share_of(contender, self.ours(Estimates::Everywhere)),
+        }
+    }
+
+    fn share_of(&self, contender: Contender, host: impl Host) -> Result<f64, CliError> {
+        let mut calls = Calls::default();
+        let host = LockstepBlock::new(host, None, SizeRule::Equal, &mut calls).timed();
+        let outcome = build_block_with(self.runtime, host, self.plan, |_| {})
+            .map_err(CliError::build(contender.name()))?;
+        let phases = outcome.phases;
+        // The clock stands half inside of what it measures.
+        let clock = clock_cost().as_secs_f64() * calls.all as f64;
+        let inside = (calls.time.as_secs_f64() - clock / 2.0).max(0.0);
+        let inside = inside + (phases.boundaries.wall + phases.finish.wall).as_secs_f64();
+        let all = (phases.total().wall.as_secs_f64() - clock).max(inside);
+        Ok(inside / all * 100.0)
     }
 
     fn attempt(&self, contender: Contender, host: impl Host) -> Result<Attempt, CliError> {
         let (mut first, mut last) = (0, 0);
-        let outcome = build_block(host, self.plan, |progress| {
+        let outcome = build_block_with(self.runtime, host, self.plan, |progress| {
             last = allocations::count();
             if progress.done == 1 {
                 first = last;

@@ -44,6 +44,29 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: ChainSpecError,
     },
+    #[error("{}: {source}", path.display())]
+    Blocks {
+        path: PathBuf,
+        source: Box<povmeter_workload::RealBlocksError>,
+    },
+    #[cfg(feature = "wasm")]
+    #[error(transparent)]
+    Replay(#[from] povmeter_workload::wasm::ReplayError),
+    #[cfg(feature = "wasm")]
+    #[error("there is no such block: {0}")]
+    Chain(#[from] povmeter_workload::wasm::ChainError),
+    #[cfg(feature = "wasm")]
+    #[error(transparent)]
+    Runtime(#[from] povmeter_workload::RuntimeError),
+    #[cfg(not(feature = "wasm"))]
+    #[error(
+        "expected a program that runs wasm, found one built without it; build it anew: cargo \
+        build --release -p povmeter-cli --features wasm"
+    )]
+    NoWasm,
+    #[cfg(feature = "wasm")]
+    #[error("expected `--state-version 1` with `--runtime wasm`, found 0")]
+    WasmVersion,
     #[error("expected all checks to hold, found {failed:?} not to")]
     ChecksFailed {
         failed: Vec<&'static str>,

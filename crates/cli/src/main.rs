@@ -19,6 +19,10 @@ mod overlay;
 mod parent_state;
 mod pool;
 mod progress;
+mod replay;
+#[cfg(feature = "wasm")]
+mod replay_report;
+mod runtime_form;
 
 use clap::{Parser, Subcommand};
 use error::CliError;
@@ -44,6 +48,8 @@ enum Command {
     /// Measure povmeter, the peer and other strategies side by side
     #[command(subcommand)]
     Compare(compare::CompareCommand),
+    /// Execute recorded blocks of real chains again, with the chain's own runtime
+    Replay(replay::ReplayArgs),
     /// Compute state root and genesis hash of a raw chain specification
     Genesis(genesis::GenesisArgs),
 }
@@ -54,6 +60,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Block(args) => block::run(&args),
         Command::Compare(command) => compare::run(&command),
+        Command::Replay(args) => replay::run(&args),
         Command::Genesis(args) => genesis::run(&args),
     };
     match done.and_then(|text| write_out(&text)) {

@@ -5,7 +5,7 @@ use povmeter_workload::{CallKind, Plan, PlanOptions, Signatures};
 use serde::Serialize;
 use sp_core::storage::StateVersion;
 
-use crate::{error::CliError, progress};
+use crate::{error::CliError, progress, runtime_form::RuntimeArg};
 
 /// The parent state and the block on top of it.
 #[derive(Args, Clone, Copy, Debug)]
@@ -119,11 +119,17 @@ pub(crate) struct UsedOptions {
     signatures: SignaturesArg,
     state_version: u8,
     state: StateArg,
+    runtime: RuntimeArg,
     seed: u64,
 }
 
 impl UsedOptions {
-    pub(crate) fn new(args: &PlanArgs, signatures: SignaturesArg, state: StateArg) -> Self {
+    pub(crate) fn new(
+        args: &PlanArgs,
+        signatures: SignaturesArg,
+        state: StateArg,
+        runtime: RuntimeArg,
+    ) -> Self {
         Self {
             accounts: args.accounts,
             transfers: args.transfers,
@@ -131,6 +137,7 @@ impl UsedOptions {
             signatures,
             state_version: args.state_version.number(),
             state,
+            runtime,
             seed: args.seed,
         }
     }
@@ -144,6 +151,7 @@ impl UsedOptions {
             signatures,
             state_version,
             state,
+            runtime,
             seed,
         } = self;
         let name = |value: Option<clap::builder::PossibleValue>| {
@@ -151,10 +159,11 @@ impl UsedOptions {
         };
         format!(
             "{transfers} {} over {accounts} accounts, {} signatures, state version \
-             {state_version} in {}, seed {seed}",
+             {state_version} in {}, {} runtime, seed {seed}",
             name(call.to_possible_value()),
             name(signatures.to_possible_value()),
             name(state.to_possible_value()),
+            name(runtime.to_possible_value()),
         )
     }
 }

@@ -40,6 +40,13 @@ pub enum RootError {
         /// The trie: the child's storage key, empty for the top trie.
         trie: KeyPath,
     },
+    /// Changes that are not ordered by key, or change a key twice: in the top trie, roots of child
+    /// tries handed in as changes are.
+    #[error("expected changes ordered by key, each key once, found {key} after one not below it")]
+    Unordered {
+        /// The key, after the child's storage key in a child trie.
+        key: KeyPath,
+    },
 }
 
 /// The update that `changes` make to the state, in layout `version`, with every node that it needs
@@ -148,6 +155,11 @@ fn trie_update<S: NodeSource>(
     version: StateVersion,
     writes: &mut Writes,
 ) -> Result<Root, RootError> {
+    if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+        let key = [state.trie(handle).keyspace(), pair[1].0].concat();
+        let key = KeyPath::new((&key, None));
+        return Err(RootError::Unordered { key });
+    }
     // Deletions of keys that the parent does not have change nothing.
     let mut present = Vec::with_capacity(entries.len());
     for &(key, value) in entries {

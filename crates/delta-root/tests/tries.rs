@@ -5,9 +5,9 @@
 use bytes::Bytes;
 use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
-    state_update, Blake2b256, Changes, KeyChanges, LayoutV0, LayoutV1, LoadError, NodeHash, NodeId,
-    NodePrefix, NodeSource, Observer, Root, RootError, RootUpdate, ShadowState, SourceError,
-    StateVersion, TrieId,
+    child_root_key, state_update, Blake2b256, Changes, KeyChanges, LayoutV0, LayoutV1, LoadError,
+    NodeHash, NodeId, NodePrefix, NodeSource, Observer, Root, RootError, RootUpdate, ShadowState,
+    SourceError, StateVersion, TrieId,
 };
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -247,6 +247,45 @@ impl Observer for Touched {
 }
 
 /// A state of `count` entries with hashed keys, as runtimes have them.
+#[test]
+fn changes_out_of_order_are_an_error() {
+    let root_key = child_root_key(b"child");
+    fn one(key: &[u8]) -> (&[u8], Option<&[u8]>) {
+        (key, Some(b"1"))
+    }
+    let cases: [(Changes<'_>, &str); 3] = [
+        (top(vec![one(b"a"), one(b"a")]), "0x61"),
+        (
+            Changes {
+                top: Vec::new(),
+                children: vec![(b"child", vec![one(b"b"), one(b"a")])],
+            },
+            "0x6368696c6461",
+        ),
+        // The root of a child, handed in beside the child.
+        (
+            Changes {
+                top: vec![one(&root_key)],
+                children: vec![(b"child", vec![one(b"a")])],
+            },
+            "0x3a6368696c645f73746f726167653a64656661756c743a6368696c64",
+        ),
+    ];
+    for (changes, key) in cases {
+        let mut state = ShadowState::new(Nodes::default(), Root::EMPTY);
+        let error = state_update(&mut state, &changes, StateVersion::V1, &mut ()).unwrap_err();
+        assert!(matches!(error, RootError::Unordered { .. }), "{error}");
+        assert!(error.to_string().contains(key), "{error}");
+    }
+}
+
+fn top(top: KeyChanges<'_>) -> Changes<'_> {
+    Changes {
+        top,
+        children: Vec::new(),
+    }
+}
+
 fn hashed_state(count: u32) -> (Entries, Nodes, Root) {
     let entry = |index: u32| {
         (

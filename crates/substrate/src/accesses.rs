@@ -1,31 +1,53 @@
-//! Reads of the parent state and writes, counted for benchmarks.
+//! Reads of the parent state and writes to it, counted as benchmarks want them counted.
+//!
+//! A read counts if the block has not changed the key: what it holds itself costs no database. A
+//! write counts when it is committed. Keys on the whitelist are in the list with no counts of their
+//! own; it is looked at when the counts start anew, so not by the call that sets it.
 
 use povmeter::TrieId;
 use sp_core::storage::TrackedStorageKey;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
-/// A key's trie (the child's storage key, `None` for the top trie) and the key.
-type Place = (Option<Vec<u8>>, Vec<u8>);
+/// Bytes of a key that [`Accesses::by_prefix`] tells apart: those that name pallet and item.
+const PREFIX_BYTES: usize = 32;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     reads: u32,
     writes: u32,
+    whitelisted: bool,
+}
+
+/// The keys of one trie in the order they came.
+#[derive(Debug, Default)]
+struct Tracked {
+    counts: Vec<(Vec<u8>, Count)>,
+    places: HashMap<Vec<u8>, usize>,
+}
+
+impl Tracked {
+    fn count(&mut self, key: &[u8]) -> &mut Count {
+        let place = match self.places.get(key) {
+            Some(place) => *place,
+            None => {
+                let place = self.counts.len();
+                self.places.insert(key.to_vec(), place);
+                self.counts.push((key.to_vec(), Count::default()));
+                place
+            }
+        };
+        &mut self.counts[place].1
+    }
 }
 
 /// Accesses by key, and the keys that do not count.
 #[derive(Debug, Default)]
 pub(crate) struct Accesses {
     enabled: bool,
-    counts: BTreeMap<Place, Count>,
+    top: Tracked,
+    /// By storage key, in the order they came.
+    children: Vec<(Vec<u8>, Tracked)>,
     whitelist: Vec<TrackedStorageKey>,
-}
-
-fn place(trie: TrieId<'_>, key: &[u8]) -> Place {
-    match trie {
-        TrieId::Top => (None, key.to_vec()),
-        TrieId::Child(child) => (Some(child.to_vec()), key.to_vec()),
-    }
 }
 
 impl Accesses {
@@ -33,22 +55,50 @@ impl Accesses {
         self.enabled = true;
     }
 
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
     pub(crate) fn read(&mut self, trie: TrieId<'_>, key: &[u8]) {
         if self.enabled {
-            let count = self.counts.entry(place(trie, key)).or_default();
+            let count = self.tracked(trie).count(key);
             count.reads = count.reads.saturating_add(1);
         }
     }
 
     pub(crate) fn written(&mut self, trie: TrieId<'_>, key: &[u8]) {
         if self.enabled {
-            let count = self.counts.entry(place(trie, key)).or_default();
+            let count = self.tracked(trie).count(key);
             count.writes = count.writes.saturating_add(1);
         }
     }
 
+    fn tracked(&mut self, trie: TrieId<'_>) -> &mut Tracked {
+        let child = match trie {
+            TrieId::Top => return &mut self.top,
+            TrieId::Child(child) => child,
+        };
+        let found = self.children.iter().position(|(key, _)| key == child);
+        let place = found.unwrap_or_else(|| {
+            self.children.push((child.to_vec(), Tracked::default()));
+            self.children.len() - 1
+        });
+        &mut self.children[place].1
+    }
+
+    /// Starts the counts anew, with the whitelist as it is now.
     pub(crate) fn reset(&mut self) {
-        self.counts.clear();
+        self.top = Tracked::default();
+        self.children.clear();
+        for key in std::mem::take(&mut self.whitelist) {
+            let trie = key.child_trie_key.as_deref();
+            let trie = trie.map_or(TrieId::Top, TrieId::Child);
+            *self.tracked(trie).count(&key.key) = Count {
+                whitelisted: true,
+                ..Count::default()
+            };
+            self.whitelist.push(key);
+        }
     }
 
     pub(crate) fn whitelist(&self) -> &[TrackedStorageKey] {
@@ -59,40 +109,41 @@ impl Accesses {
         self.whitelist = whitelist;
     }
 
-    fn whitelisted(&self, key: &[u8]) -> Option<&TrackedStorageKey> {
-        self.whitelist.iter().find(|tracked| tracked.key == key)
+    /// The keys that count.
+    fn counted(&self) -> impl Iterator<Item = &(Vec<u8>, Count)> {
+        let children = self.children.iter().flat_map(|(_, child)| &child.counts);
+        let all = self.top.counts.iter().chain(children);
+        all.filter(|(_, count)| !count.whitelisted)
     }
 
-    /// First reads, repeated reads, first writes, repeated writes, of keys not whitelisted.
+    /// First reads, repeated reads, first writes, repeated writes.
     pub(crate) fn totals(&self) -> (u32, u32, u32, u32) {
-        let counted = self
-            .counts
-            .iter()
-            .filter(|((_, key), _)| self.whitelisted(key).is_none());
-        counted.fold(
-            (0, 0, 0, 0),
-            |(reads, reread, writes, rewritten), (_, count)| {
-                let (first_read, first_write) = (count.reads.min(1), count.writes.min(1));
-                (
-                    reads + first_read,
-                    reread.saturating_add(count.reads - first_read),
-                    writes + first_write,
-                    rewritten.saturating_add(count.writes - first_write),
-                )
-            },
-        )
+        let mut totals = (0, 0, 0, 0);
+        for (_, count) in self.counted() {
+            let (first_read, first_write) = (count.reads.min(1), count.writes.min(1));
+            totals.0 += first_read;
+            totals.1 += count.reads - first_read;
+            totals.2 += first_write;
+            totals.3 += count.writes - first_write;
+        }
+        totals
     }
 
-    /// Key, reads, writes, whether it is whitelisted.
-    pub(crate) fn by_key(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
-        let row = |((_, key), count): (&Place, &Count)| {
-            (
-                key.clone(),
-                count.reads,
-                count.writes,
-                self.whitelisted(key).is_some(),
-            )
-        };
-        self.counts.iter().map(row).collect()
+    /// For each beginning of keys, in the order they came: how many keys were read, how many
+    /// written, and that it is not on the whitelist.
+    pub(crate) fn by_prefix(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
+        let mut rows: Vec<(Vec<u8>, u32, u32, bool)> = Vec::new();
+        for (key, count) in self.counted() {
+            let prefix = &key[..key.len().min(PREFIX_BYTES)];
+            let (reads, writes) = (count.reads.min(1), count.writes.min(1));
+            match rows.iter_mut().find(|row| row.0 == prefix) {
+                Some(row) => {
+                    row.1 += reads;
+                    row.2 += writes;
+                }
+                None => rows.push((prefix.to_vec(), reads, writes, false)),
+            }
+        }
+        rows
     }
 }

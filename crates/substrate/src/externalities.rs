@@ -1,36 +1,29 @@
 //! The interface between runtime and host, over a [`StateMachine`].
 
-use crate::machine::{state_version, IndexOperation, MachineError, StateMachine};
+use crate::{
+    machine::{state_version, IndexOperation, MachineError, StateMachine},
+    runtime_extensions::RuntimeExtensions,
+    sizes::Question,
+};
 use povmeter::{Accounting, NodeSource, Removal, TrieId};
 use sp_core::storage::{
     well_known_keys::{is_child_storage_key, starts_with_child_storage_key},
     ChildInfo, StateVersion, TrackedStorageKey,
 };
-use sp_externalities::{
-    Error, Extension, ExtensionStore, Externalities, MultiRemovalResults, TransactionType,
-};
-use sp_trie::proof_size_extension::ProofSizeExt;
+use sp_externalities::{Error, Extension, ExtensionStore, Externalities, MultiRemovalResults};
 use std::any::{Any, TypeId};
 
-/// A machine while its runtime executes. Extensions that the runtime registers go with it.
+/// A machine while its runtime executes. What the runtime does to extensions goes with it.
 pub(crate) struct Ext<'a, S, A> {
     machine: &'a mut StateMachine<S, A>,
-    registered: Vec<TypeId>,
+    extensions: RuntimeExtensions,
 }
 
 impl<'a, S, A> Ext<'a, S, A> {
     pub(crate) fn new(machine: &'a mut StateMachine<S, A>) -> Self {
         Self {
             machine,
-            registered: Vec::new(),
-        }
-    }
-}
-
-impl<S, A> Drop for Ext<'_, S, A> {
-    fn drop(&mut self) {
-        for type_id in self.registered.drain(..) {
-            self.machine.extensions.0.deregister(type_id);
+            extensions: RuntimeExtensions::default(),
         }
     }
 }
@@ -54,8 +47,18 @@ impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
         }
     }
 
+    /// Counts a read, if it goes to the parent state.
+    fn note_read(&mut self, trie: TrieId<'_>, key: &[u8]) {
+        let StateMachine {
+            accesses, block, ..
+        } = &mut *self.machine;
+        if accesses.is_enabled() && !block.is_changed(trie, key) {
+            accesses.read(trie, key);
+        }
+    }
+
     fn read(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Vec<u8>> {
-        self.machine.accesses.read(trie, key);
+        self.note_read(trie, key);
         let value = self
             .machine
             .block
@@ -65,24 +68,25 @@ impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
     }
 
     fn hash(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Vec<u8>> {
-        self.machine.accesses.read(trie, key);
+        self.note_read(trie, key);
         let hash = self.machine.block.value_hash(trie, key);
         self.must(hash).map(|hash| hash.as_bytes().to_vec())
     }
 
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> bool {
-        self.machine.accesses.read(trie, key);
+        self.note_read(trie, key);
         let exists = self.machine.block.exists(trie, key);
         self.must(exists)
     }
 
     fn next(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Vec<u8>> {
+        // Asked of the parent state in any case.
+        self.machine.accesses.read(trie, key);
         let next = self.machine.block.next_key(trie, key);
         self.must(next)
     }
 
     fn place(&mut self, trie: TrieId<'_>, key: &[u8], value: Option<&[u8]>) {
-        self.machine.accesses.written(trie, key);
         let placed = match value {
             Some(value) => self.machine.block.set(trie, key, value),
             None => self.machine.block.remove(trie, key),
@@ -215,7 +219,7 @@ impl<S: NodeSource, A: Accounting> Externalities for Ext<'_, S, A> {
         if is_child_storage_key(&key) {
             return;
         }
-        self.machine.accesses.written(TrieId::Top, &key);
+        self.note_read(TrieId::Top, &key);
         let appended = self.machine.block.append(TrieId::Top, &key, &value);
         self.must(appended);
     }
@@ -234,29 +238,20 @@ impl<S: NodeSource, A: Accounting> Externalities for Ext<'_, S, A> {
     fn storage_start_transaction(&mut self) {
         self.machine.block.start_transaction();
         self.machine.offchain.start_transaction();
-        self.machine
-            .extensions
-            .0
-            .start_transaction(TransactionType::Runtime);
+        self.extensions.start(&mut self.machine.extensions.0);
     }
 
     fn storage_rollback_transaction(&mut self) -> Result<(), ()> {
         self.machine.block.rollback_transaction().map_err(drop)?;
         self.machine.offchain.rollback_transaction().map_err(drop)?;
-        self.machine
-            .extensions
-            .0
-            .rollback_transaction(TransactionType::Runtime);
+        self.extensions.roll_back(&mut self.machine.extensions.0);
         Ok(())
     }
 
     fn storage_commit_transaction(&mut self) -> Result<(), ()> {
         self.machine.block.commit_transaction().map_err(drop)?;
         self.machine.offchain.commit_transaction().map_err(drop)?;
-        self.machine
-            .extensions
-            .0
-            .commit_transaction(TransactionType::Runtime);
+        self.extensions.commit(&mut self.machine.extensions.0);
         Ok(())
     }
 
@@ -304,25 +299,25 @@ impl<S: NodeSource, A: Accounting> Externalities for Ext<'_, S, A> {
     }
 
     fn proof_size(&self) -> Option<u32> {
-        u32::try_from(self.machine.block.recorded_size().total_bytes()).ok()
+        let size = self.machine.recorded_compact_bytes()?;
+        Some(u32::try_from(size).unwrap_or(u32::MAX))
     }
 
     fn get_read_and_written_keys(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
-        self.machine.accesses.by_key()
+        self.machine.accesses.by_prefix()
     }
 }
 
 impl<S: NodeSource, A: Accounting> ExtensionStore for Ext<'_, S, A> {
     fn extension_by_type_id(&mut self, type_id: TypeId) -> Option<&mut dyn Any> {
-        if type_id == TypeId::of::<ProofSizeExt>() {
-            // Whoever looks this extension up is about to ask for the size.
-            let StateMachine { block, sizes, .. } = &mut *self.machine;
-            let reads = block.recorded_size().read_bytes;
-            let answered: Result<(), MachineError> =
-                sizes.answer(reads, || Ok(block.proof_size()?.total_bytes()));
-            self.must(answered);
+        let StateMachine { extensions, .. } = &mut *self.machine;
+        if let Some(question) = Question::asked_by(type_id) {
+            if self.extensions.sees_of_host(&extensions.0, type_id) {
+                let answered = self.machine.answer(question);
+                self.must(answered);
+            }
         }
-        self.machine.extensions.0.get_mut(type_id)
+        self.extensions.get(&mut self.machine.extensions.0, type_id)
     }
 
     fn register_extension_with_type_id(
@@ -330,19 +325,12 @@ impl<S: NodeSource, A: Accounting> ExtensionStore for Ext<'_, S, A> {
         type_id: TypeId,
         extension: Box<dyn Extension>,
     ) -> Result<(), Error> {
-        self.machine
-            .extensions
-            .0
-            .register_with_type_id(type_id, extension)?;
-        self.registered.push(type_id);
-        Ok(())
+        let host = &self.machine.extensions.0;
+        self.extensions.register(host, type_id, extension)
     }
 
     fn deregister_extension_by_type_id(&mut self, type_id: TypeId) -> Result<(), Error> {
-        if self.machine.extensions.0.deregister(type_id) {
-            Ok(())
-        } else {
-            Err(Error::ExtensionIsNotRegistered(type_id))
-        }
+        let host = &self.machine.extensions.0;
+        self.extensions.deregister(host, type_id)
     }
 }

@@ -53,6 +53,7 @@ mod externalities;
 mod layered;
 mod machine;
 mod nodes;
+mod runtime_extensions;
 mod sizes;
 
 pub use machine::{

@@ -4,18 +4,20 @@ use crate::{
     accesses::Accesses,
     externalities::Ext,
     layered::Layered,
-    sizes::{ReplayError, SizeSource, Sizes},
+    sizes::{Question, ReplayError, SizeSource, Sizes},
 };
 use povmeter::{
     Accounting, Block, BlockError, Consensus, NodeSource, ProofSize, Root, SealedBlock, TrieId,
 };
 use povmeter_overlay::{Overlay, StoreId, TransactionError};
+use povmeter_proof_size::RootedProofSizeExt;
 use sp_core::{
     offchain::{OffchainOverlayedChange, STORAGE_PREFIX},
     storage::StateVersion,
 };
 use sp_externalities::{Extension, Extensions, TransactionType};
 use sp_trie::proof_size_extension::ProofSizeExt;
+use std::any::{Any, TypeId};
 
 /// Why a runtime could not be executed or its block not be sealed.
 #[derive(Debug, thiserror::Error)]
@@ -103,9 +105,13 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// A machine for a block on top of the state that `parent` commits and `source` holds, answering
     /// the runtime's questions for the proof size from `sizes`.
     pub fn new(source: S, parent: Root, sizes: SizeSource) -> Self {
-        let sizes = Sizes::new(sizes);
         let mut extensions = Extensions::new();
-        extensions.register(ProofSizeExt::new(sizes.provider()));
+        let recorded = sizes != SizeSource::Unrecorded;
+        let sizes = Sizes::new(sizes);
+        if recorded {
+            extensions.register(ProofSizeExt::new(sizes.provider()));
+            extensions.register(RootedProofSizeExt::new(0));
+        }
         Self {
             block: Block::new(Layered::new(source), parent),
             offchain: Overlay::new(),
@@ -118,9 +124,13 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         }
     }
 
-    /// Registers an extension for the runtime to find. An own [`ProofSizeExt`] takes the place of
-    /// the machine's and is not told of estimates.
+    /// Registers an extension for the runtime to find. An own [`ProofSizeExt`] or
+    /// [`RootedProofSizeExt`] takes the place of the machine's: it has to know what it says, and
+    /// nothing of it is recorded.
     pub fn register_extension<E: Extension>(&mut self, extension: E) {
+        if let Some(question) = Question::asked_by(extension.type_id()) {
+            self.sizes.leave_to_others(question);
+        }
         self.extensions.0.register(extension);
     }
 
@@ -147,6 +157,38 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         };
         self.exit_runtime()?;
         Ok(result)
+    }
+
+    /// Answers a question for the size, which the runtime is about to see.
+    pub(crate) fn answer(&mut self, question: Question) -> Result<(), MachineError> {
+        let Self {
+            block,
+            sizes,
+            extensions,
+            ..
+        } = self;
+        let reads = block.recorded_size().read_bytes;
+        let size = sizes.answer(question, reads, || {
+            Ok::<_, MachineError>(block.proof_size()?.total_bytes())
+        })?;
+        if let (Some(size), Question::Rooted) = (size, question) {
+            let rooted = extensions.0.get_mut(TypeId::of::<RootedProofSizeExt>());
+            if let Some(rooted) = rooted.and_then(<dyn Any>::downcast_mut::<RootedProofSizeExt>) {
+                *rooted = RootedProofSizeExt::new(size);
+            }
+        }
+        Ok(())
+    }
+
+    /// The length of the compact proof of what was recorded so far; 0 if that is nothing, `None` if
+    /// it is no proof of the parent state.
+    pub(crate) fn recorded_compact_bytes(&self) -> Option<u64> {
+        let proof = self.block.recorded_proof();
+        if proof.nodes().is_empty() {
+            return Some(0);
+        }
+        let compact = proof.to_compact(self.block.parent_root()).ok()?;
+        Some(compact.encoded_bytes())
     }
 
     fn enter_runtime(&mut self) -> Result<(), MachineError> {
@@ -270,12 +312,25 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         }
         let version = state_version(StateVersion::default());
         let update = self.block.root(version)?.clone();
+        self.note_writes();
         let root = update.root;
         self.rebase(root, |source| source.commit(&update))
     }
 
+    /// Counts the changes, which are about to be committed.
+    fn note_writes(&mut self) {
+        let Self {
+            block, accesses, ..
+        } = self;
+        if !accesses.is_enabled() {
+            return;
+        }
+        block.for_each_changed(|trie, key| accesses.written(trie, key));
+    }
+
     /// Drops all changes, committed ones too.
     pub(crate) fn wipe(&mut self) -> Result<(), MachineError> {
+        self.accesses.reset();
         self.rebase(self.parent, Layered::wipe)
     }
 
@@ -287,6 +342,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     ) -> Result<(), MachineError> {
         self.block.rebase(root, change);
         self.offchain = Overlay::new();
+        self.transaction_index.clear();
         self.enter_runtime()
     }
 }

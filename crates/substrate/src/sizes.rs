@@ -1,8 +1,13 @@
 //! The sizes that the runtime sees: where they come from, and their record.
 
-use std::sync::{
-    atomic::{AtomicUsize, Ordering},
-    Arc,
+use povmeter_proof_size::RootedProofSizeExt;
+use sp_trie::proof_size_extension::ProofSizeExt;
+use std::{
+    any::TypeId,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        Arc,
+    },
 };
 
 /// Where the answers to the runtime's questions for the proof size come from.
@@ -12,11 +17,37 @@ pub enum SizeSource {
     #[default]
     Estimate,
     /// The size of what was read so far, without what the root computation will add: the number that
-    /// sp-state-machine's recorder tells. For chains whose validators tell that one.
+    /// sp-state-machine's recorder tells. For chains whose validators tell that one. The second
+    /// version of the host function includes the root's part here, too.
     Reads,
     /// Taken from a record in order, without estimating. What an importer may do that has the
     /// author's record and makes no proof.
     Replay(Vec<u64>),
+    /// No proof is recorded: there is no size, and both host functions say `u64::MAX`. What a node
+    /// does that answers a call of a user off chain.
+    Unrecorded,
+}
+
+/// Which of the host functions asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// The first version. What it says is up to the source.
+    Stock,
+    /// The second version, which includes the root's part by what it is.
+    Rooted,
+}
+
+impl Question {
+    /// Which question is asked by looking up an extension of this type, if one is.
+    pub(crate) fn asked_by(type_id: TypeId) -> Option<Self> {
+        if type_id == TypeId::of::<ProofSizeExt>() {
+            Some(Self::Stock)
+        } else if type_id == TypeId::of::<RootedProofSizeExt>() {
+            Some(Self::Rooted)
+        } else {
+            None
+        }
+    }
 }
 
 /// A replay that does not fit the questions asked.
@@ -49,6 +80,8 @@ pub(crate) struct Sizes {
     handed_out: Vec<u64>,
     host_marks: Vec<usize>,
     current: CurrentSize,
+    /// The questions that an extension of the host's answers.
+    left: Vec<Question>,
 }
 
 /// The size last handed out, as an sp-trie proof size provider.
@@ -77,17 +110,27 @@ impl Sizes {
         &self.handed_out
     }
 
+    /// Leaves a question to an extension of the host's.
+    pub(crate) fn leave_to_others(&mut self, question: Question) {
+        self.left.push(question);
+    }
+
     /// Answers a question: with the next size of the record, with `reads`, or with what `estimate`
-    /// says.
+    /// says; `None` if it is not for us to answer.
     pub(crate) fn answer<E: From<ReplayError>>(
         &mut self,
+        question: Question,
         reads: u64,
         estimate: impl FnOnce() -> Result<u64, E>,
-    ) -> Result<(), E> {
-        let size = match &self.source {
-            SizeSource::Estimate => estimate()?,
-            SizeSource::Reads => reads,
-            SizeSource::Replay(sizes) => {
+    ) -> Result<Option<u64>, E> {
+        if self.left.contains(&question) {
+            return Ok(None);
+        }
+        let size = match (&self.source, question) {
+            (SizeSource::Unrecorded, _) => return Ok(None),
+            (SizeSource::Estimate, _) | (SizeSource::Reads, Question::Rooted) => estimate()?,
+            (SizeSource::Reads, Question::Stock) => reads,
+            (SizeSource::Replay(sizes), _) => {
                 *sizes
                     .get(self.handed_out.len())
                     .ok_or(ReplayError::Exhausted {
@@ -96,11 +139,9 @@ impl Sizes {
             }
         };
         self.handed_out.push(size);
-        self.current.0.store(
-            usize::try_from(size).unwrap_or(usize::MAX),
-            Ordering::Relaxed,
-        );
-        Ok(())
+        let told = usize::try_from(size).unwrap_or(usize::MAX);
+        self.current.0.store(told, Ordering::Relaxed);
+        Ok(Some(size))
     }
 
     pub(crate) fn start_host_transaction(&mut self) {

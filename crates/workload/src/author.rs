@@ -1,9 +1,10 @@
 //! What a block author does with a plan.
 
 use crate::{
+    entry::{EntryPoints, Native, RuntimeError},
     host::{BoundarySize, Built, Host, HostError, ProofSizes, TransactionStep},
     plan::Plan,
-    runtime::{with_state_version, Executive, Extrinsic, Header},
+    runtime::{with_state_version, Extrinsic, Header},
     stopwatch::Spent,
 };
 use sp_core::H256;
@@ -31,8 +32,21 @@ pub fn build_block<H: Host>(
     plan: &Plan,
     progress: impl FnMut(Progress),
 ) -> Result<BlockOutcome, AuthorError> {
+    build_block_with(&Native, host, plan, progress)
+}
+
+/// As [`build_block`], with another form of the runtime.
+///
+/// # Errors
+/// As [`build_block`], and if a call into the runtime has no result.
+pub fn build_block_with<H: Host>(
+    runtime: &impl EntryPoints,
+    host: H,
+    plan: &Plan,
+    progress: impl FnMut(Progress),
+) -> Result<BlockOutcome, AuthorError> {
     with_state_version(plan.options().state_version, || {
-        Author::new(host).build(plan, progress)
+        Author::new(host, runtime).build(plan, progress)
     })
 }
 
@@ -123,6 +137,9 @@ pub enum AuthorError {
     /// The host failed.
     #[error("the host failed")]
     Host(#[from] HostError),
+    /// The runtime failed.
+    #[error("the runtime failed")]
+    Runtime(#[from] RuntimeError),
     /// The timestamp was refused.
     #[error("the runtime refused the inherent: {0:?}")]
     Inherent(ApplyExtrinsicResult),
@@ -137,19 +154,21 @@ pub enum AuthorError {
 }
 
 /// A block in the making.
-struct Author<H> {
+struct Author<'r, H, R> {
     host: H,
+    runtime: &'r R,
     phases: Phases,
     boundaries: Vec<BoundarySize>,
     failed: Vec<(usize, DispatchError)>,
     refused: Vec<Rejected>,
 }
 
-impl<H: Host> Author<H> {
-    fn new(host: H) -> Self {
+impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
+    fn new(host: H, runtime: &'r R) -> Self {
         let (boundaries, failed, refused) = Default::default();
         Self {
             host,
+            runtime,
             phases: Phases::default(),
             boundaries,
             failed,
@@ -162,10 +181,15 @@ impl<H: Host> Author<H> {
         plan: &Plan,
         mut progress: impl FnMut(Progress),
     ) -> Result<BlockOutcome, AuthorError> {
-        let Self { host, phases, .. } = &mut self;
+        let Self {
+            host,
+            phases,
+            runtime,
+            ..
+        } = &mut self;
         phases
             .initialize
-            .during(|| host.execute(|| Executive::initialize_block(plan.header())))?;
+            .during(|| host.execute(|| runtime.initialize_block(plan.header())))??;
         let inherent = self.apply(plan.inherent())?;
         if !matches!(inherent, Ok(Ok(()))) {
             return Err(AuthorError::Inherent(inherent));
@@ -189,12 +213,17 @@ impl<H: Host> Author<H> {
     }
 
     /// One extrinsic in its transaction.
-    fn apply(&mut self, extrinsic: &Extrinsic) -> Result<ApplyExtrinsicResult, HostError> {
+    fn apply(&mut self, extrinsic: &Extrinsic) -> Result<ApplyExtrinsicResult, AuthorError> {
         let extrinsic = extrinsic.clone();
-        let Self { host, phases, .. } = self;
+        let Self {
+            host,
+            phases,
+            runtime,
+            ..
+        } = self;
         phases.extrinsics.during(|| {
             host.transaction(TransactionStep::Start)?;
-            let result = host.execute(|| Executive::apply_extrinsic(extrinsic))?;
+            let result = host.execute(|| runtime.apply_extrinsic(extrinsic))??;
             // An extrinsic whose call failed is part of the block nevertheless.
             let step = match result {
                 Ok(_) => TransactionStep::Commit,
@@ -215,6 +244,7 @@ impl<H: Host> Author<H> {
     fn finish(self, plan: &Plan) -> Result<BlockOutcome, AuthorError> {
         let Self {
             mut host,
+            runtime,
             mut phases,
             boundaries,
             failed,
@@ -223,7 +253,7 @@ impl<H: Host> Author<H> {
         let recorded_before_finalize = host.recorded();
         let header = phases
             .finalize
-            .during(|| host.execute(Executive::finalize_block))?;
+            .during(|| host.execute(|| runtime.finalize_block()))??;
         let recorded = host.recorded();
         let finished = phases.finish.during(|| host.finish())?;
         let built: Built = finished.into();

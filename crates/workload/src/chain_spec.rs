@@ -1,6 +1,7 @@
 //! Genesis states: raw chain specifications, and plain state files.
 
 use crate::data_files::{read_file, FileError};
+use povmeter::CHILD_ROOT_PREFIX;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use sp_core::{Blake2Hasher, Hasher, H256};
 use std::collections::BTreeMap;
@@ -59,6 +60,12 @@ pub enum ChainSpecError {
         /// What is wrong with it.
         source: hex::FromHexError,
     },
+    /// The top trie has a root for a child trie that the file does not have.
+    #[error("expected the entries of the child trie with its root under `{key}`, found none")]
+    NoChild {
+        /// The key of the root.
+        key: String,
+    },
     /// A key appears more than once in one trie.
     #[error("expected every key once, found `{key}` again")]
     RepeatedKey {
@@ -103,16 +110,32 @@ impl ChainSpec {
             (None, None) => return Err(ChainSpecError::NoGenesis),
         };
         let children = raw.children.unwrap_or_default().0.into_iter();
+        let children = unique(children.map(|(key, entries)| {
+            let storage_key = decode_hex(&key, &key, "storage key")?;
+            Ok((key, storage_key, decode(entries)?))
+        }))?;
         Ok(Self {
             name: file.name,
             id: file.id,
-            top: decode(raw.top.ok_or(ChainSpecError::NoTop)?)?,
-            children: unique(children.map(|(key, entries)| {
-                let storage_key = decode_hex(&key, &key, "storage key")?;
-                Ok((key, storage_key, decode(entries)?))
-            }))?,
+            top: without_child_roots(decode(raw.top.ok_or(ChainSpecError::NoTop)?)?, &children)?,
+            children,
         })
     }
+}
+
+/// `top` without the roots of `children`, which some files have and which follow from the children.
+fn without_child_roots(
+    mut top: Entries,
+    children: &BTreeMap<Vec<u8>, Entries>,
+) -> Result<Entries, ChainSpecError> {
+    let of_child = |key: &[u8]| key.strip_prefix(CHILD_ROOT_PREFIX).map(<[u8]>::to_vec);
+    let orphan = |key: &&Vec<u8>| of_child(key).is_some_and(|child| !children.contains_key(&child));
+    if let Some(key) = top.keys().find(orphan) {
+        let key = format!("0x{}", hex::encode(key));
+        return Err(ChainSpecError::NoChild { key });
+    }
+    top.retain(|key, _| of_child(key).is_none());
+    Ok(top)
 }
 
 /// Hash of the genesis header of a chain whose genesis state has the root `state_root`: Blake2b-256
@@ -313,6 +336,20 @@ mod tests {
     fn a_list_is_no_chain_spec() {
         let error = ChainSpec::from_json(b" [null,null,null,{\"0x01\":\"0x02\"},{}]").unwrap_err();
         assert!(matches!(error, ChainSpecError::Shape(_)), "{error}");
+    }
+
+    #[test]
+    fn roots_of_child_tries_are_no_entries() {
+        let root = |child: &[u8]| hex::encode([CHILD_ROOT_PREFIX, child].concat());
+        let state = |top: String| {
+            let json = format!(r#"{{"top":{top},"childrenDefault":{{"0x61":{{"0x01":"0x02"}}}}}}"#);
+            ChainSpec::from_json(json.as_bytes())
+        };
+        let known = state(format!(r#"{{"0x01":"0x02","0x{}":"0x00"}}"#, root(b"a"))).unwrap();
+        assert_eq!(known, state(r#"{"0x01":"0x02"}"#.to_owned()).unwrap());
+        let error = state(format!(r#"{{"0x{}":"0x00"}}"#, root(b"b"))).unwrap_err();
+        assert!(matches!(error, ChainSpecError::NoChild { .. }), "{error}");
+        assert!(error.to_string().contains(&root(b"b")), "{error}");
     }
 
     #[test]

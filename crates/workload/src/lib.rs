@@ -20,13 +20,17 @@
 //!
 //! Everything is single-threaded unless its documentation says otherwise.
 
+extern crate alloc;
+
 mod author;
 mod chain_spec;
 mod data_files;
+mod entry;
 mod fake_hasher;
 pub mod fuzzing;
 mod host;
 mod ladder;
+mod lockstep;
 pub mod oracle;
 mod peer;
 mod plan;
@@ -42,15 +46,21 @@ mod touched;
 mod trace;
 mod trace_line;
 mod trial;
+#[cfg(feature = "wasm")]
+pub mod wasm;
 
-pub use author::{build_block, AuthorError, BlockOutcome, Phases, Progress, Rejected};
+pub use author::{
+    build_block, build_block_with, AuthorError, BlockOutcome, Phases, Progress, Rejected,
+};
 pub use chain_spec::{genesis_hash, ChainSpec, ChainSpecError, Entries};
 pub use data_files::{data_dir, read_file, FileError, FILE_LIMIT};
+pub use entry::{EntryPoints, Native, RuntimeError};
 pub use fake_hasher::FakeHasher;
 pub use host::{
     BoundarySize, Built, Host, HostError, NodeChange, ProofSizes, RootUpdate, TransactionStep,
 };
 pub use ladder::LadderBlock;
+pub use lockstep::{clock_cost, Calls, Difference, Lockstep, LockstepBlock, SizeRule};
 pub use peer::{Finished, MemoryNodes, NodeStore, Parent, Peer, PeerBlock, ValidateError};
 pub use plan::{CallKind, Plan, PlanError, PlanOptions, Signatures};
 pub use povmeter_host::{

@@ -5,13 +5,14 @@ use crate::runtime::{
     RuntimeCall, RuntimeGenesisConfig, Signature, SignedPayload,
 };
 use codec::Encode;
+use frame_support::traits::StorageVersion;
 use sp_core::{
     sr25519,
     storage::{StateVersion, Storage},
     Pair, H256,
 };
 use sp_runtime::{
-    generic::Era,
+    generic::{Era, Preamble},
     traits::{Hash as _, Header as _},
     BuildStorage,
 };
@@ -201,6 +202,19 @@ impl Plan {
             .map(Encode::encode)
     }
 
+    /// The plan with other `calls` in its extrinsics, in order, whose signatures are free then. What
+    /// there is more of stays as it is.
+    #[must_use]
+    pub fn with_calls(mut self, calls: impl IntoIterator<Item = RuntimeCall>) -> Self {
+        for (extrinsic, call) in self.extrinsics.iter_mut().zip(calls) {
+            extrinsic.function = call;
+            if let Preamble::Signed(_, signature, _) = &mut extrinsic.preamble {
+                *signature = Signature::Free([0; 64]);
+            }
+        }
+        self
+    }
+
     /// The plan with the signed extrinsic at `index` replaced by one that the runtime refuses,
     /// after some reads: its sender does not exist.
     ///
@@ -253,7 +267,7 @@ fn genesis(accounts: &[AccountId]) -> Result<Storage, PlanError> {
         .iter()
         .map(|account| (account.clone(), ENDOWMENT))
         .collect();
-    RuntimeGenesisConfig {
+    let mut storage = RuntimeGenesisConfig {
         balances: runtime::BalancesConfig {
             balances,
             dev_accounts: None,
@@ -261,7 +275,12 @@ fn genesis(accounts: &[AccountId]) -> Result<Storage, PlanError> {
         ..Default::default()
     }
     .build_storage()
-    .map_err(PlanError::Genesis)
+    .map_err(PlanError::Genesis)?;
+    // A pallet without storage: a key for its version would only make this another state than the
+    // one that recorded blocks start from.
+    let version = StorageVersion::storage_key::<runtime::Utility>();
+    storage.top.remove(version.as_slice());
+    Ok(storage)
 }
 
 /// The root of the parent state; the genesis of this runtime has no child tries.

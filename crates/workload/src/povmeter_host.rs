@@ -166,10 +166,23 @@ impl<S: NodeSource> PovmeterBlock<S> {
             Estimates::Everywhere | Estimates::InRuntime => SizeSource::Estimate,
             Estimates::Nowhere => SizeSource::Reads,
         };
+        let version = plan.options().state_version;
+        Self::on(source, parent_root(plan), version, estimates, sizes)
+    }
+
+    /// A new block on the state with root `parent`, whose nodes are in `source`; its runtime is told
+    /// `sizes`, whatever is estimated besides.
+    pub fn on(
+        source: S,
+        parent: Root,
+        version: StateVersion,
+        estimates: Estimates,
+        sizes: SizeSource,
+    ) -> Self {
         Self {
-            machine: Some(StateMachine::new(source, parent_root(plan), sizes)),
+            machine: Some(StateMachine::new(source, parent, sizes)),
             estimates,
-            version: plan.options().state_version,
+            version,
             depth: 0,
         }
     }
@@ -224,6 +237,8 @@ impl<S: NodeSource + 'static> Host for PovmeterBlock<S> {
         // The machine unwinds from under the runtime if the parent state can't be read. It is not
         // used any more then, so it does not matter what state it is left in.
         match catch_unwind(AssertUnwindSafe(|| machine.execute(call))) {
+            // An executor of wasm keeps the panic to itself.
+            Ok(_) if machine.failure().is_some() => Err(self.fail(Box::new("a failed machine"))),
             Ok(result) => result.map_err(HostError::state),
             Err(panic) => Err(self.fail(panic)),
         }

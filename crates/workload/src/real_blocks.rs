@@ -33,7 +33,7 @@ pub struct RealBlock {
     pub hash: H256,
     /// Header with the seal. Its state root is that of the state after the block.
     pub header: RealHeader,
-    /// Encoded extrinsics in order, each with its length in front.
+    /// Encoded extrinsics in order, without the length that a block puts in front of each.
     pub body: Vec<Vec<u8>>,
 }
 
@@ -246,7 +246,7 @@ mod tests {
         };
         let expected = [
             ("child-trie-create-one", StateVersion::V1, 1, 2, (34, 0)),
-            ("child-trie-read-basic", StateVersion::V1, 1, 2, (64, 3)),
+            ("child-trie-read-basic", StateVersion::V1, 1, 2, (61, 3)),
             ("kusama-1", StateVersion::V0, 1, 2, (3419, 0)),
             ("polkadot-1", StateVersion::V0, 1, 2, (11_645, 0)),
             ("westend-1-64", StateVersion::V0, 64, 165, (93, 0)),

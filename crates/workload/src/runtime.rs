@@ -5,10 +5,15 @@
 //! - [`Signature`] has a variant that costs nothing to check;
 //! - the limits on weight and length are far above a parachain's (see [`MAX_BLOCK_WEIGHT`]);
 //! - the state version is picked per block, by [`with_state_version`].
+//!
+//! Compiled once more without std, to wasm, where the state version is 1.
 
 // The code that macros make here has no documentation, public items, and casts of its own.
 #![allow(missing_docs, unreachable_pub, clippy::cast_possible_truncation)]
 
+use alloc::borrow::Cow;
+#[cfg(not(feature = "std"))]
+use alloc::vec::Vec;
 use codec::{Decode, DecodeWithMemTracking, Encode};
 use frame_support::{
     derive_impl, parameter_types,
@@ -27,7 +32,6 @@ use sp_runtime::{
     MultiAddress, MultiSigner, Perbill, Perquintill,
 };
 use sp_version::RuntimeVersion;
-use std::{borrow::Cow, cell::Cell};
 
 /// The account that signs, sends and receives.
 pub type AccountId = AccountId32;
@@ -105,24 +109,44 @@ impl Verify for Signature {
     }
 }
 
-thread_local! {
-    static STATE_VERSION: Cell<StateVersion> = const { Cell::new(StateVersion::V1) };
+#[cfg(feature = "std")]
+mod version_of_thread {
+    use sp_core::storage::StateVersion;
+    use std::cell::Cell;
+
+    thread_local! {
+        static STATE_VERSION: Cell<StateVersion> = const { Cell::new(StateVersion::V1) };
+    }
+
+    /// What `f` returns, run with `version` as the state version of this thread's runtime.
+    ///
+    /// The runtime tells its host which version to compute the storage root with. Here that is a
+    /// value of the thread, not of the type, so that one runtime serves both. Without a scope it is
+    /// V1. The old version is restored after `f`, also when `f` panics.
+    pub fn with_state_version<R>(version: StateVersion, f: impl FnOnce() -> R) -> R {
+        struct Restore(StateVersion);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                STATE_VERSION.set(self.0);
+            }
+        }
+        let _restore = Restore(STATE_VERSION.replace(version));
+        f()
+    }
+
+    pub(super) fn state_version() -> StateVersion {
+        STATE_VERSION.get()
+    }
 }
 
-/// What `f` returns, run with `version` as the state version of this thread's runtime.
-///
-/// The runtime tells its host which version to compute the storage root with. Here that is a value
-/// of the thread, not of the type, so that one runtime serves both. Without a scope it is V1. The
-/// old version is restored after `f`, also when `f` panics.
-pub fn with_state_version<R>(version: StateVersion, f: impl FnOnce() -> R) -> R {
-    struct Restore(StateVersion);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            STATE_VERSION.set(self.0);
-        }
-    }
-    let _restore = Restore(STATE_VERSION.replace(version));
-    f()
+#[cfg(feature = "std")]
+use version_of_thread::state_version;
+#[cfg(feature = "std")]
+pub use version_of_thread::with_state_version;
+
+#[cfg(not(feature = "std"))]
+fn state_version() -> StateVersion {
+    StateVersion::V1
 }
 
 /// The runtime's version, with the state version of the thread in it.
@@ -138,7 +162,7 @@ impl Get<RuntimeVersion> for Version {
             impl_version: 1,
             apis: Cow::Borrowed(&[]),
             transaction_version: TRANSACTION_VERSION,
-            system_version: match STATE_VERSION.get() {
+            system_version: match state_version() {
                 StateVersion::V0 => 0,
                 StateVersion::V1 => 1,
             },
@@ -177,6 +201,9 @@ mod pallets {
 
     #[runtime::pallet_index(4)]
     pub type WeightReclaim = cumulus_pallet_weight_reclaim::Pallet<Runtime>;
+
+    #[runtime::pallet_index(5)]
+    pub type Utility = pallet_utility::Pallet<Runtime>;
 }
 
 parameter_types! {
@@ -253,4 +280,11 @@ impl pallet_transaction_payment::Config for Runtime {
 
 impl cumulus_pallet_weight_reclaim::Config for Runtime {
     type WeightInfo = ();
+}
+
+impl pallet_utility::Config for Runtime {
+    type PalletsOrigin = OriginCaller;
+    type RuntimeCall = RuntimeCall;
+    type RuntimeEvent = RuntimeEvent;
+    type WeightInfo = pallet_utility::weights::SubstrateWeight<Runtime>;
 }

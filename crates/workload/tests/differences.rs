@@ -18,13 +18,14 @@ use povmeter_workload::{
     NodeStore,
 };
 use sp_core::{
-    storage::{ChildInfo, StateVersion::V0},
+    storage::{ChildInfo, StateVersion::V0, TrackedStorageKey},
     H256,
 };
-use sp_externalities::{with_externalities, Externalities};
+use sp_externalities::{with_externalities, Extension, Extensions, Externalities, TransactionType};
 use sp_state_machine::{Backend, Ext, OverlayedChanges, Storage, TrieBackend, TrieBackendBuilder};
 use sp_trie::{cache::LocalTrieCache, recorder::Recorder};
 use std::{
+    any::{Any, TypeId},
     collections::{BTreeMap, BTreeSet},
     io,
     panic::{catch_unwind, AssertUnwindSafe},
@@ -464,11 +465,12 @@ fn what_benchmarks_call_is_there() {
         ext.storage(&[0x1a]).unwrap();
         ext.set_storage(vec![0x1b], vec![1]);
         assert!(ext.proof_size().unwrap() > 40);
-        let (reads, _, writes, _) = ext.read_write_count();
-        assert_eq!((reads, writes), (1, 1));
-        ext.reset_read_write_count();
-        assert_eq!(ext.read_write_count(), (0, 0, 0, 0));
+        // A write counts once it is committed, and a read of what the block holds never.
+        ext.storage(&[0x1b]).unwrap();
+        ext.next_storage_key(&[0x1a]).unwrap();
+        assert_eq!(ext.read_write_count(), (1, 1, 0, 0));
         ext.commit();
+        assert_eq!(ext.read_write_count(), (1, 1, 1, 0));
         assert_eq!(
             ext.proof_size(),
             Some(0),
@@ -481,4 +483,99 @@ fn what_benchmarks_call_is_there() {
         assert_eq!(ext.storage(&[0x1c]), None);
         ext.storage(&[0x1a]).unwrap();
     });
+}
+
+#[test]
+fn accesses_are_counted_as_benchmarks_count_them() {
+    let nodes = state(&[&[0x1a], &[0x1b], &[0x1c; 40]], &[&[0x1a]]);
+    let mut machine = machine(&nodes);
+    machine.track_accesses();
+    under_ours(&mut machine, |ext| {
+        ext.storage(&[0x1a]);
+        ext.storage_hash(&[0x1a]);
+        ext.exists_storage(&[0x1b]);
+        ext.storage(&[0x1c; 40]);
+        ext.storage(&[[0x1c; 32].as_slice(), &[0x1d; 8]].concat());
+        ext.child_storage(&pool(), &[0x1a]);
+        assert_eq!(ext.read_write_count(), (5, 1, 0, 0));
+        // A list that the block does not hold is read to be appended to.
+        ext.storage_append(vec![0x1d], vec![1]);
+        ext.storage_append(vec![0x1d], vec![2]);
+        assert_eq!(ext.read_write_count(), (6, 1, 0, 0));
+        ext.storage_start_transaction();
+        ext.clear_storage(&[0x1b]);
+        ext.storage_rollback_transaction().unwrap();
+        ext.storage(&[0x1b]);
+        assert_eq!(ext.read_write_count(), (6, 2, 0, 0));
+        ext.set_child_storage(&pool(), vec![0x1a], vec![1]);
+        ext.commit();
+        assert_eq!(ext.read_write_count(), (6, 2, 2, 0));
+        ext.set_storage(vec![0x1d], vec![1]);
+        ext.commit();
+        assert_eq!(ext.read_write_count(), (6, 2, 2, 1));
+        let prefix = vec![0x1c; 32];
+        let expected = vec![
+            (vec![0x1a], 1, 0, false),
+            (vec![0x1b], 1, 0, false),
+            (prefix, 2, 0, false),
+            (vec![0x1d], 1, 1, false),
+        ];
+        let mut rows = ext.get_read_and_written_keys();
+        // The child's key of the same name counts to the same beginning.
+        assert_eq!(rows[0], (vec![0x1a], 2, 1, false));
+        rows[0] = expected[0].clone();
+        assert_eq!(rows, expected);
+
+        // Keys on the whitelist do not count, from the next reset on.
+        ext.set_whitelist(vec![TrackedStorageKey::new(vec![0x1a])]);
+        assert_eq!(ext.read_write_count(), (6, 2, 2, 1));
+        ext.reset_read_write_count();
+        ext.storage(&[0x1a]);
+        ext.storage(&[0x1b]);
+        assert_eq!(ext.read_write_count(), (1, 0, 0, 0));
+        assert_eq!(ext.get_whitelist().len(), 1);
+        ext.wipe();
+        assert_eq!(ext.read_write_count(), (0, 0, 0, 0));
+    });
+}
+
+/// Counts the transactions it was told of: opened, closed.
+struct Told(Arc<std::sync::Mutex<(u32, u32)>>);
+
+impl Extension for Told {
+    fn as_mut_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn type_id(&self) -> TypeId {
+        TypeId::of::<Self>()
+    }
+
+    fn start_transaction(&mut self, _: TransactionType) {
+        self.0.lock().unwrap().0 += 1;
+    }
+
+    fn rollback_transaction(&mut self, _: TransactionType) {
+        self.0.lock().unwrap().1 += 1;
+    }
+}
+
+#[test]
+fn extensions_are_told_of_what_the_runtime_left_open() {
+    let nodes = state(&[&[0x1a]], &[]);
+    let told = Arc::new(std::sync::Mutex::new((0, 0)));
+    let (backend, _) = peer(&nodes);
+    let mut overlay = OverlayedChanges::default();
+    let mut extensions = Extensions::new();
+    extensions.register(Told(told.clone()));
+    overlay.enter_runtime().unwrap();
+    Ext::new(&mut overlay, &backend, Some(&mut extensions)).storage_start_transaction();
+    overlay.exit_runtime().unwrap();
+    assert_eq!(*told.lock().unwrap(), (1, 0));
+
+    let told = Arc::new(std::sync::Mutex::new((0, 0)));
+    let mut machine = machine(&nodes);
+    machine.register_extension(Told(told.clone()));
+    under_ours(&mut machine, |ext| ext.storage_start_transaction());
+    assert_eq!(*told.lock().unwrap(), (1, 1));
 }

@@ -7,9 +7,13 @@ use povmeter::{Advisory, Block, NodeSource, Root, SealedBlock, StateVersion, Tri
 use povmeter_store::{MemoryStore, NodeStore};
 use povmeter_substrate::{state_version, SizeSource, StateMachine};
 use povmeter_workload::{
-    commit_state, data_dir, read_trace, Entries, Removal, StorageCall, TraceRecord,
+    commit_state, data_dir, read_trace, Calls, Entries, Estimates, Host, LockstepBlock, Peer,
+    PovmeterBlock, Removal, SharedNodes, SizeRule, StorageCall, TraceRecord, TransactionStep,
 };
-use sp_core::storage::{ChildInfo, StateVersion as PeerVersion};
+use sp_core::{
+    storage::{ChildInfo, StateVersion as PeerVersion},
+    H256,
+};
 use sp_externalities::{with_externalities, Externalities, ExternalitiesExt, MultiRemovalResults};
 use sp_trie::proof_size_extension::ProofSizeExt;
 use std::collections::BTreeMap;
@@ -110,6 +114,50 @@ fn through_the_externalities() {
     }
     // 40,837 get, 1,633 exists, 1 clear, 1 root, three times.
     assert_eq!(results, 3 * RESULTS);
+}
+
+#[test]
+fn in_lockstep_with_the_peer() {
+    let Some(Trace { store, records }) = trace() else {
+        println!("skipped: no data");
+        return;
+    };
+    let (parent, version) = (store.root(), version(&records));
+    let nodes = SharedNodes::new(store);
+    for (sizes, rule) in [
+        (SizeSource::Reads, SizeRule::Equal),
+        (SizeSource::Estimate, SizeRule::AtLeast),
+    ] {
+        let estimates = Estimates::Nowhere;
+        let ours = PovmeterBlock::on(nodes.clone(), parent, version, estimates, sizes);
+        let peer = Peer::new(nodes.parent(H256(parent.into())), version);
+        let mut calls = Calls::default();
+        let mut both = LockstepBlock::new(ours, Some(peer.block()), rule, &mut calls);
+        let mut records = records.iter();
+        while let Some(record) = records.next() {
+            match record {
+                TraceRecord::Enter => {
+                    let inside = records
+                        .by_ref()
+                        .take_while(|record| **record != TraceRecord::Exit);
+                    let call = |ext: &mut dyn Externalities| {
+                        inside.map(|record| replay(ext, record)).sum::<u32>()
+                    };
+                    both.execute(|| with_externalities(call)).unwrap().unwrap();
+                }
+                TraceRecord::HostStart => both.transaction(TransactionStep::Start).unwrap(),
+                TraceRecord::HostCommit => both.transaction(TransactionStep::Commit).unwrap(),
+                _ => {}
+            }
+        }
+        let built = both.finish().unwrap();
+        assert_eq!(built.proof.len(), 2_350);
+        assert_eq!(calls.differences, 0, "{:?}", calls.first);
+        assert!(
+            calls.reads == 40_837 + 1_633 && calls.sizes == 1_088,
+            "{calls:?}"
+        );
+    }
 }
 
 /// Results in the trace: of get, exists, clear and root.

@@ -1,0 +1,175 @@
+//! The report on replayed blocks, as a table and as JSON.
+
+use povmeter_workload::{
+    wasm::{ReplayMode, ReplayedBlock},
+    RealBlocks,
+};
+use serde::Serialize;
+use std::fmt;
+
+/// What came of each block.
+#[derive(Serialize)]
+pub(crate) struct ReplayReport {
+    what: &'static str,
+    name: String,
+    on: &'static str,
+    blocks: Vec<Row>,
+    checks: Vec<Checks>,
+}
+
+/// One block. Times are processor time of the thread, sizes are bytes.
+#[derive(Serialize)]
+struct Row {
+    number: u32,
+    hash: String,
+    state_root: String,
+    extrinsics: usize,
+    whole_ms: f64,
+    steps_ms: f64,
+    /// `None` where they are not counted.
+    reads: Option<u64>,
+    writes: Option<u64>,
+    recorded: u64,
+    encoded: u64,
+    compact: u64,
+    nodes: u64,
+    estimate_after_last: Option<u64>,
+    truth_after_last: Option<u64>,
+}
+
+/// One kind of check, over all blocks.
+#[derive(Serialize)]
+struct Checks {
+    name: &'static str,
+    holds: usize,
+    of: usize,
+    first_failure: Option<String>,
+}
+
+impl ReplayReport {
+    pub(crate) fn new(file: &RealBlocks, mode: ReplayMode) -> Self {
+        Self {
+            what: "replay",
+            name: file.name.clone(),
+            on: match mode {
+                ReplayMode::Ours => "povmeter",
+                ReplayMode::Peer => "sp-state-machine",
+                ReplayMode::Lockstep => "both in lockstep",
+            },
+            blocks: Vec::new(),
+            checks: Vec::new(),
+        }
+    }
+
+    /// Adds what came of the next block.
+    pub(crate) fn add(&mut self, block: &ReplayedBlock) {
+        let calls = &block.calls;
+        let counted = |count| (calls.all > 0).then_some(count);
+        self.blocks.push(Row {
+            number: block.number,
+            hash: format!("{:?}", block.hash),
+            state_root: format!("{:?}", block.state_root),
+            extrinsics: block.extrinsics,
+            whole_ms: block.times.whole.cpu.as_secs_f64() * 1e3,
+            steps_ms: block.times.steps.cpu.as_secs_f64() * 1e3,
+            reads: counted(calls.reads),
+            writes: counted(calls.writes),
+            recorded: block.sizes.recorded,
+            encoded: block.sizes.encoded,
+            compact: block.sizes.compact,
+            nodes: block.sizes.nodes,
+            estimate_after_last: block.estimate.map(|estimate| estimate.total()),
+            truth_after_last: block.truth,
+        });
+        self.check("state root as published", true, block.number, "");
+        for check in &block.checks {
+            self.check(check.name, check.holds, block.number, &check.detail);
+        }
+    }
+
+    fn check(&mut self, name: &'static str, holds: bool, number: u32, detail: &str) {
+        let known = self.checks.iter().position(|check| check.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.checks.push(Checks {
+                name,
+                holds: 0,
+                of: 0,
+                first_failure: None,
+            });
+            self.checks.len() - 1
+        });
+        let check = &mut self.checks[at];
+        check.of += 1;
+        check.holds += usize::from(holds);
+        if !holds && check.first_failure.is_none() {
+            check.first_failure = Some(format!("block {number}: {detail}"));
+        }
+    }
+
+    /// The names of the checks that do not hold for every block.
+    pub(crate) fn failed(&self) -> Vec<&'static str> {
+        let failed = self.checks.iter().filter(|check| check.holds < check.of);
+        failed.map(|check| check.name).collect()
+    }
+}
+
+impl fmt::Display for ReplayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, on) = (&self.name, self.on);
+        writeln!(f, "{name}: {} blocks on {on}\n", self.blocks.len())?;
+        writeln!(
+            f,
+            "{:>7} {:>5} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6}  {:<10}",
+            "block",
+            "txs",
+            "whole ms",
+            "steps ms",
+            "reads",
+            "writes",
+            "estimate",
+            "truth",
+            "recorded",
+            "compact",
+            "nodes",
+            "state root",
+        )?;
+        for row in &self.blocks {
+            let or_none =
+                |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |c| c.to_string());
+            writeln!(
+                f,
+                "{:>7} {:>5} {:>9.3} {:>9.3} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6}  {:<10}",
+                row.number,
+                row.extrinsics,
+                row.whole_ms,
+                row.steps_ms,
+                or_none(row.reads),
+                or_none(row.writes),
+                or_none(row.estimate_after_last),
+                or_none(row.truth_after_last),
+                row.recorded,
+                row.compact,
+                row.nodes,
+                row.state_root.get(..10).unwrap_or_default(),
+            )?;
+        }
+        writeln!(
+            f,
+            "\nestimate and truth: bytes after the last extrinsic; finalizing the block adds to them"
+        )?;
+        for check in &self.checks {
+            let Checks {
+                name,
+                holds,
+                of,
+                first_failure,
+            } = check;
+            let verdict = if holds == of { "ok" } else { "FAILED" };
+            write!(f, "\n{verdict:<7}{name}: {holds} of {of} blocks")?;
+            if let Some(failure) = first_failure {
+                write!(f, "; {failure}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! The form in which the workload's runtime runs.
+
+use crate::{error::CliError, options::VersionArg};
+use clap::ValueEnum;
+use povmeter_workload::{
+    runtime::{Extrinsic, Header},
+    EntryPoints, Native, RuntimeError,
+};
+use serde::Serialize;
+use sp_runtime::ApplyExtrinsicResult;
+
+/// How the runtime is compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RuntimeArg {
+    /// Into this program
+    #[default]
+    Native,
+    /// To wasm, run by wasmtime as nodes do; needs the feature `wasm`
+    Wasm,
+}
+
+/// The runtime, ready to be called.
+pub(crate) enum RuntimeForm {
+    Native,
+    #[cfg(feature = "wasm")]
+    Wasm(Box<povmeter_workload::wasm::WasmRuntime>),
+}
+
+impl RuntimeArg {
+    /// The runtime in this form, for a state of `version`.
+    ///
+    /// # Errors
+    /// [`CliError::NoWasm`] if this program can't run wasm, [`CliError::WasmVersion`] if there is no
+    /// such runtime.
+    pub(crate) fn form(self, version: VersionArg) -> Result<RuntimeForm, CliError> {
+        match self {
+            Self::Native => Ok(RuntimeForm::Native),
+            Self::Wasm => wasm(version),
+        }
+    }
+}
+
+#[cfg(feature = "wasm")]
+fn wasm(version: VersionArg) -> Result<RuntimeForm, CliError> {
+    if version.number() != 1 {
+        return Err(CliError::WasmVersion);
+    }
+    let runtime = povmeter_workload::wasm::WasmRuntime::workload();
+    crate::progress::during("compiling the runtime", || runtime.prepare())?;
+    Ok(RuntimeForm::Wasm(Box::new(runtime)))
+}
+
+#[cfg(not(feature = "wasm"))]
+fn wasm(_: VersionArg) -> Result<RuntimeForm, CliError> {
+    Err(CliError::NoWasm)
+}
+
+impl EntryPoints for RuntimeForm {
+    fn initialize_block(&self, header: &Header) -> Result<(), RuntimeError> {
+        match self {
+            Self::Native => Native.initialize_block(header),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(runtime) => runtime.initialize_block(header),
+        }
+    }
+
+    fn apply_extrinsic(&self, extrinsic: Extrinsic) -> Result<ApplyExtrinsicResult, RuntimeError> {
+        match self {
+            Self::Native => Native.apply_extrinsic(extrinsic),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(runtime) => runtime.apply_extrinsic(extrinsic),
+        }
+    }
+
+    fn finalize_block(&self) -> Result<Header, RuntimeError> {
+        match self {
+            Self::Native => Native.finalize_block(),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(runtime) => runtime.finalize_block(),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Runtimes in wasm, as a user meets them.
+
+#![allow(clippy::unwrap_used)]
+
+use povmeter_workload::data_dir;
+use std::{fs, process::Command};
+
+/// What the program printed, its errors, and whether it did what it was asked for.
+fn povmeter(args: &[&str]) -> (String, String, bool) {
+    let program = env!("CARGO_BIN_EXE_povmeter");
+    let output = Command::new(program).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let done = output.status.success();
+    (text(output.stdout), text(output.stderr), done)
+}
+
+#[track_caller]
+fn error(args: &[&str]) -> String {
+    let (printed, errors, done) = povmeter(args);
+    assert!(!done && printed.is_empty(), "{printed}");
+    assert!(!errors.contains("panicked"), "{errors}");
+    errors
+}
+
+#[test]
+fn files_that_are_no_blocks_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("blocks.json");
+    let replay = |content: &str| {
+        fs::write(&path, content).unwrap();
+        error(&["replay", path.to_str().unwrap()])
+    };
+    assert!(replay("[]").contains("blocks.json: expected a file of blocks"));
+    let empty = r#"{"name":"a","state":"s","state_version":"V1","blocks":[]}"#;
+    assert!(replay(empty).contains("expected at least one block, found none"));
+    let missing = error(&["replay", folder.path().join("none").to_str().unwrap()]);
+    assert!(missing.contains("none"), "{missing}");
+    let both = error(&["replay", "x", "--peer", "--lockstep"]);
+    assert!(both.contains("cannot be used with"), "{both}");
+}
+
+#[cfg(not(feature = "wasm"))]
+#[test]
+fn a_program_without_wasm_says_so() {
+    let message = error(&["block", "--runtime", "wasm"]);
+    assert!(message.contains("--features wasm"), "{message}");
+    if let Some(data) = data_dir() {
+        let path = data.join("blocks/polkadot-1.json");
+        let message = error(&["replay", path.to_str().unwrap()]);
+        assert!(message.contains("--features wasm"), "{message}");
+    }
+}
+
+#[cfg(feature = "wasm")]
+mod with_wasm {
+    use super::*;
+    use serde_json::Value;
+    use std::path::Path;
+
+    #[track_caller]
+    fn report(args: &[&str]) -> Value {
+        let (printed, errors, done) = povmeter(args);
+        assert!(done && errors.is_empty(), "{args:?}: {errors}");
+        serde_json::from_str(&printed).unwrap()
+    }
+
+    fn replayed(file: &Path, more: &[&str]) -> Value {
+        report(&[&["replay", "--json", file.to_str().unwrap()], more].concat())
+    }
+
+    #[test]
+    fn real_blocks_in_each_mode() {
+        let Some(data) = data_dir() else {
+            println!("skipped: no data");
+            return;
+        };
+        let file = data.join("blocks/child-trie-read-basic.json");
+        for (mode, on, checks) in [
+            (&[][..], "povmeter", 7),
+            (&["--every-node"], "povmeter", 8),
+            (&["--lockstep"], "both in lockstep", 5),
+            (&["--peer"], "sp-state-machine", 2),
+        ] {
+            let report = replayed(&file, mode);
+            assert_eq!(report["on"], on);
+            let block = &report["blocks"][0];
+            assert_eq!(
+                (&block["number"], &block["recorded"]),
+                (&3.into(), &25_008.into())
+            );
+            assert_eq!(block["estimate_after_last"].is_null(), mode == ["--peer"]);
+            let held = report["checks"].as_array().unwrap();
+            assert_eq!(held.len(), checks, "{on}");
+            assert!(held.iter().all(|check| check["holds"] == 1), "{report}");
+        }
+    }
+
+    #[test]
+    fn a_block_on_another_state_is_an_error() {
+        let Some(data) = data_dir() else {
+            println!("skipped: no data");
+            return;
+        };
+        // Kusama's first block on Polkadot's genesis.
+        let folder = tempfile::tempdir().unwrap();
+        let block = fs::read_to_string(data.join("blocks/kusama-1.json")).unwrap();
+        let spec = data.join("chain-specs/polkadot.json.gz");
+        let block = block.replace("../chain-specs/kusama.json.gz", spec.to_str().unwrap());
+        let path = folder.path().join("mixed.json");
+        fs::write(&path, block).unwrap();
+        for mode in ["--json", "--peer", "--lockstep"] {
+            let message = error(&["replay", path.to_str().unwrap(), mode]);
+            assert!(message.contains("block 1: the runtime failed"), "{message}");
+        }
+    }
+
+    #[test]
+    fn transfers_on_the_runtime_of_a_chain() {
+        let Some(data) = data_dir() else {
+            println!("skipped: no data");
+            return;
+        };
+        let spec = |name: &str| data.join(format!("chain-specs/{name}.json.gz"));
+        let paseo = spec("paseo");
+        let args = ["block", "--json", "--transfers", "5", "--chain-spec"];
+        let paseo = report(&[&args[..], &[paseo.to_str().unwrap()]].concat());
+        assert_eq!(paseo["blocks"][0]["extrinsics"], 7);
+        // A runtime of years ago, which is not understood.
+        let westend = spec("westend");
+        let message = error(&[&args[..], &[westend.to_str().unwrap()]].concat());
+        assert!(message.contains("there is no such block"), "{message}");
+        let both = error(&["block", "--chain-spec", "x", "--accounts", "3"]);
+        assert!(both.contains("cannot be used with"), "{both}");
+    }
+
+    #[test]
+    fn the_same_block_as_natively() {
+        let block = |runtime| {
+            let args = ["block", "--json", "--accounts", "100", "--transfers", "10"];
+            report(&[&args[..], &["--state", "memory", "--runtime", runtime]].concat())
+        };
+        let [native, wasm] = ["native", "wasm"].map(block);
+        for part in ["parent_root", "root", "estimates", "told", "proof_bytes"] {
+            assert_eq!(native[part], wasm[part], "{part}");
+        }
+        assert_eq!(wasm["options"]["runtime"], "wasm");
+        let old = error(&["block", "--runtime", "wasm", "--state-version", "0"]);
+        assert!(old.contains("expected `--state-version 1`"), "{old}");
+    }
+}

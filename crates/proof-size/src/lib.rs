@@ -1,0 +1,75 @@
+//! The host functions by which a Substrate runtime asks how large the storage proof is.
+//!
+//! | call | import in wasm | what it says |
+//! |---|---|---|
+//! | `storage_proof_size_version_1` | `ext_storage_proof_size_storage_proof_size_version_1` | what [`ProofSizeExt`] says: the function that chains have today |
+//! | `storage_proof_size` | `ext_storage_proof_size_storage_proof_size_version_2` | what was recorded, plus the nodes that computing the root would add, as proposed in Polkadot's RFC-0158 |
+//!
+//! Either says [`PROOF_RECORDING_DISABLED`] where no proof is recorded: off chain, as a rule.
+//!
+//! A node hands [`storage_proof_size::HostFunctions`] to its executor *in place of* those of
+//! `cumulus-primitives-proof-size-hostfunction`, which are the first version alone. A runtime calls
+//! [`storage_proof_size::storage_proof_size`]. A runtime that imports the second version does not
+//! start on nodes that lack it: all nodes of a chain go first.
+//!
+//! ```
+//! use povmeter_proof_size::{storage_proof_size, RootedProofSizeExt, PROOF_RECORDING_DISABLED};
+//! # use sp_externalities::Extensions;
+//! // Without externalities that record there is no size.
+//! # let mut ext = sp_state_machine::BasicExternalities::default();
+//! ext.execute_with(|| {
+//!     assert_eq!(storage_proof_size::storage_proof_size(), PROOF_RECORDING_DISABLED);
+//! });
+//! // What a machine does that knows the size.
+//! ext.extensions().register(RootedProofSizeExt::new(1_234));
+//! ext.execute_with(|| assert_eq!(storage_proof_size::storage_proof_size(), 1_234));
+//! ```
+//!
+//! # Features
+//! - `std` (default): the host's side. A runtime in wasm uses the crate without it.
+#![cfg_attr(not(feature = "std"), no_std)]
+// What the macro makes has none.
+#![allow(missing_docs)]
+
+#[cfg(feature = "std")]
+use sp_externalities::ExternalitiesExt;
+use sp_runtime_interface::runtime_interface;
+#[cfg(feature = "std")]
+use sp_trie::proof_size_extension::ProofSizeExt;
+
+/// The size said where no proof is recorded.
+pub const PROOF_RECORDING_DISABLED: u64 = u64::MAX;
+
+#[cfg(feature = "std")]
+sp_externalities::decl_extension! {
+    /// The size that the second version says. Whoever owns the extension sets it before the runtime
+    /// gets hold of it.
+    pub struct RootedProofSizeExt(u64);
+}
+
+#[cfg(feature = "std")]
+impl RootedProofSizeExt {
+    /// An extension that says `size`, in bytes.
+    pub fn new(size: u64) -> Self {
+        Self(size)
+    }
+}
+
+/// The size of the storage proof, in bytes.
+#[runtime_interface]
+pub trait StorageProofSize {
+    /// What was recorded so far, as the host of old counts it.
+    fn storage_proof_size(&mut self) -> u64 {
+        self.extension::<ProofSizeExt>()
+            .map_or(PROOF_RECORDING_DISABLED, |extension| {
+                extension.storage_proof_size()
+            })
+    }
+
+    /// What was recorded so far, and the nodes that computing the storage root would add.
+    #[version(2)]
+    fn storage_proof_size(&mut self) -> u64 {
+        self.extension::<RootedProofSizeExt>()
+            .map_or(PROOF_RECORDING_DISABLED, |extension| extension.0)
+    }
+}

@@ -1,0 +1,85 @@
+//! Extensions as one call into the runtime sees them.
+
+use sp_externalities::{Error, Extension, Extensions, TransactionType};
+use std::{
+    any::{Any, TypeId},
+    collections::BTreeSet,
+};
+
+/// What the runtime does to the host's extensions during one call: both end with the call.
+#[derive(Default)]
+pub(crate) struct RuntimeExtensions {
+    registered: Extensions,
+    /// The host's that the runtime deregistered.
+    hidden: BTreeSet<TypeId>,
+}
+
+impl RuntimeExtensions {
+    /// Whether the runtime would find one of this type.
+    pub(crate) fn sees(&self, host: &Extensions, type_id: TypeId) -> bool {
+        self.registered.is_registered(type_id) || self.sees_of_host(host, type_id)
+    }
+
+    /// Whether what the runtime would find is the host's.
+    pub(crate) fn sees_of_host(&self, host: &Extensions, type_id: TypeId) -> bool {
+        host.is_registered(type_id) && !self.hidden.contains(&type_id)
+    }
+
+    pub(crate) fn get<'a>(
+        &'a mut self,
+        host: &'a mut Extensions,
+        type_id: TypeId,
+    ) -> Option<&'a mut dyn Any> {
+        if self.sees_of_host(host, type_id) {
+            host.get_mut(type_id)
+        } else {
+            self.registered.get_mut(type_id)
+        }
+    }
+
+    pub(crate) fn register(
+        &mut self,
+        host: &Extensions,
+        type_id: TypeId,
+        extension: Box<dyn Extension>,
+    ) -> Result<(), Error> {
+        if self.sees(host, type_id) {
+            return Err(Error::ExtensionAlreadyRegistered);
+        }
+        self.registered.register_with_type_id(type_id, extension)
+    }
+
+    pub(crate) fn deregister(&mut self, host: &Extensions, type_id: TypeId) -> Result<(), Error> {
+        let was_hosts = host.is_registered(type_id) && self.hidden.insert(type_id);
+        if was_hosts || self.registered.deregister(type_id) {
+            Ok(())
+        } else {
+            Err(Error::ExtensionIsNotRegistered(type_id))
+        }
+    }
+
+    /// Tells all that the runtime sees that it opened a transaction.
+    pub(crate) fn start(&mut self, host: &mut Extensions) {
+        let runtime = TransactionType::Runtime;
+        self.each(host, |extension| extension.start_transaction(runtime));
+    }
+
+    /// As [`Self::start`], of one that it keeps.
+    pub(crate) fn commit(&mut self, host: &mut Extensions) {
+        let runtime = TransactionType::Runtime;
+        self.each(host, |extension| extension.commit_transaction(runtime));
+    }
+
+    /// As [`Self::start`], of one that it undoes.
+    pub(crate) fn roll_back(&mut self, host: &mut Extensions) {
+        let runtime = TransactionType::Runtime;
+        self.each(host, |extension| extension.rollback_transaction(runtime));
+    }
+
+    fn each(&mut self, host: &mut Extensions, tell: impl Fn(&mut dyn Extension)) {
+        let seen = host.iter_mut().filter(|(id, _)| !self.hidden.contains(id));
+        seen.for_each(|(_, extension)| tell(extension));
+        let own = self.registered.iter_mut();
+        own.for_each(|(_, extension)| tell(extension));
+    }
+}
