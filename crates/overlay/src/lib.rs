@@ -28,16 +28,19 @@
 //! | [`StoreId`] | the top store, or a child store by its child storage key |
 //! | [`Lookup`] | what the overlay knows about a key |
 //! | [`Dirty`], [`Fate`] | a key that changed since the last snapshot, and what became of it |
+//! | [`Base`], [`Branch`], [`Writes`] | changes tried out on top of an overlay, and those worth keeping |
 //! | [`TransactionError`] | a transaction closed by somebody who may not, or left open |
 //! | [`Frozen`] | the changes when the block is over |
 //! | [`Change`], [`OwnedChange`] | a key and its new value, or `None` for a deletion |
 //! | [`ChangeSet`] | the changes of a store, sorted by key |
 //!
 //! # Guarantees
-//! - No call panics. Misuse of transactions is an error and changes nothing, except that
+//! - No call panics, short of arenas of 4 billion places. Misuse of transactions is an error and changes nothing, except that
 //!   [`Overlay::freeze`] takes the overlay with it.
 //! - Everything that comes in an order comes in one that follows from the calls alone: by key, or
-//!   by first change. The hash tables are seeded, and the seed shows nowhere.
+//!   by first change. Hashes are keyed, with seeds drawn anew for each overlay and each reset, and the
+//!   seeds show nowhere.
+//! - The writes of a branch go to the overlay that it is a branch of, all or none.
 //! - Reads take `&self`, except [`Overlay::next_after`], which may have to sort keys. `Overlay` is
 //!   `Send` and `Sync`.
 //! - The runtime cannot close a transaction that the host opened, and what it leaves open is rolled
@@ -48,12 +51,15 @@
 //! change.
 //!
 //! # Costs
-//! - A read is one hash and one probe, at any depth of transactions.
-//! - A write costs the same plus a copy of the value. It allocates for a key that is new to the
-//!   overlay, for a value larger than the buffer at hand, and as tables grow.
+//! - A read is one look-up at any depth of transactions, mostly without a hash.
+//! - A write costs the same plus a copy of the value. It allocates only as arenas and tables grow:
+//!   after a [reset](Overlay::reset) nothing for a block like the last one, and nothing for writing
+//!   the same keys again and again.
 //! - An append costs a copy of the element, not of the list.
 //! - Starting a transaction costs the same always; closing it costs what was changed in it.
-//! - Keys are sorted once somebody needs the order, and then only those added since the last time.
+//! - Keys are sorted once somebody asks for the order a few times, and then only those added since.
+//!   Clearing a prefix costs what it clears.
+//! - A child store costs nothing before its first write, and a branch allocates nothing before its.
 //! - The overlay keeps the key of everything it was ever told of, rolled back or not.
 //!
 //! # Features
