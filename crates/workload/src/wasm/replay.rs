@@ -275,7 +275,7 @@ fn update(parent: Root, built: &Built) -> RootUpdate {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(hash);
         NodeChange {
-            path: path.to_vec(),
+            path: path.to_vec().into(),
             odd_nibble: None,
             hash: NodeHash::from(bytes),
             references: change.count,
