@@ -2,7 +2,7 @@
 
 use super::{
     peer_trie::PeerTrie,
-    shadow::{Change, Shadow},
+    shadow::{Change, Memory, Shadow},
     state::BigState,
     transfers::transfer_changes,
     Flatness, ShadowMemory, SpeedCase, SpeedReport, SpeedRow,
@@ -13,7 +13,7 @@ use crate::{
 };
 use povmeter::LoadError;
 use rand::{rngs::SmallRng, seq::index, SeedableRng};
-use std::hint::black_box;
+use std::{cell::Cell, hint::black_box};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -98,6 +98,7 @@ pub fn measure(
             plan: &plan,
             options,
             allocations: &allocations,
+            memory: Cell::default(),
         };
         progress(format!("estimates in a state of {keys} keys"));
         lane.boundaries(&mut report)?;
@@ -113,6 +114,8 @@ struct Lane<'a, F> {
     plan: &'a Plan,
     options: &'a SpeedOptions,
     allocations: &'a F,
+    /// Of the block before, for the next one.
+    memory: Cell<Memory>,
 }
 
 /// What was measured once.
@@ -199,7 +202,7 @@ impl<F: Fn() -> u64> Lane<'_, F> {
         changes: &[Change],
         samples: &mut Samples,
     ) -> Result<(), SpeedError> {
-        let mut shadow = Shadow::new(self.state);
+        let mut shadow = Shadow::new(self.state, self.memory.take());
         let mark = shadow.mark();
         let numbered = shadow.number(changes);
         match case {
@@ -222,6 +225,7 @@ impl<F: Fn() -> u64> Lane<'_, F> {
         samples.keys += changes.len();
         samples.ours.push(per(spent, changes.len()));
         black_box(&shadow);
+        self.memory.set(shadow.into_memory());
         Ok(())
     }
 
@@ -236,7 +240,7 @@ impl<F: Fn() -> u64> Lane<'_, F> {
         let (mut early, mut late) = (Vec::new(), Vec::new());
         let mut loaded = (0, 0);
         for round in 0..(self.options.rounds / 4).max(3) {
-            let mut shadow = Shadow::new(self.state);
+            let mut shadow = Shadow::new(self.state, self.memory.take());
             let mut trie = self.peer_trie();
             for (at, batch) in transfers.chunks(BATCH).enumerate() {
                 if (at + round) % 2 == 0 {
@@ -253,6 +257,7 @@ impl<F: Fn() -> u64> Lane<'_, F> {
                 }
             }
             loaded = shadow.loaded();
+            self.memory.set(shadow.into_memory());
         }
         report.rows.push(samples.row(SpeedCase::Transfer, keys));
         let (after_50_ns, after_5000_ns) = (median(&mut early), median(&mut late));

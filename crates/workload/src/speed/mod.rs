@@ -7,6 +7,7 @@
 //! sp-state-machine has it. The peer is handed sorted keys, ours come in no order.
 //!
 //! ```text
+//! blocks of ours are in the memory of those before, as a pool hands it out
 //! for each round: keys by chance; for each case: the peer and ours in turns, the other one first
 //! a row:          medians over rounds of processor time of the thread, divided by the keys
 //! ```

@@ -3,7 +3,7 @@
 use super::state::BigState;
 use crate::povmeter_host::SharedNodes;
 use povmeter::{Changes, LoadError, RootError, RootUpdate, ShadowState, StateVersion, TrieId};
-use povmeter_delta_root::{state_update_of_loaded, Fate, Hashing, TrieHandle};
+use povmeter_delta_root::{state_update_of_loaded, Fate, Hashing, ShadowScratch, TrieHandle};
 use povmeter_pov_estimate::{ChangedKey, Estimator, EstimatorMark, Recorder, RecorderMark};
 use std::collections::HashMap;
 
@@ -21,19 +21,43 @@ pub(super) struct Shadow {
     estimator: Estimator,
 }
 
-impl Shadow {
-    pub(super) fn new(state: &BigState) -> Self {
-        Self::hashed_by(state, Hashing::best())
-    }
+/// The memory of a block that is over, for the next one.
+#[derive(Default)]
+pub(super) struct Memory {
+    state: ShadowScratch,
+    recorder: Recorder,
+    estimator: Estimator,
+}
 
-    /// As [`Self::new`], with the root hashed by `hashing`.
-    pub(super) fn hashed_by(state: &BigState, hashing: Hashing) -> Self {
-        let state = ShadowState::new(state.nodes.clone(), state.root);
+/// Keys and nodes that memory is kept for.
+const KEPT: usize = 1 << 16;
+
+impl Shadow {
+    /// In the memory of an earlier block, as a `BlockPool` hands it out.
+    pub(super) fn new(state: &BigState, memory: Memory) -> Self {
         Self {
             numbers: HashMap::new(),
-            state: state.with_hashing(hashing),
-            recorder: Recorder::default(),
-            estimator: Estimator::default(),
+            state: ShadowState::in_scratch(state.nodes.clone(), state.root, memory.state),
+            recorder: memory.recorder,
+            estimator: memory.estimator,
+        }
+    }
+
+    /// In memory of its own, with the root hashed by `hashing`.
+    pub(super) fn hashed_by(state: &BigState, hashing: Hashing) -> Self {
+        let shadow = Self::new(state, Memory::default());
+        let state = shadow.state.with_hashing(hashing);
+        Self { state, ..shadow }
+    }
+
+    /// The memory of this block, emptied.
+    pub(super) fn into_memory(mut self) -> Memory {
+        self.recorder.reset(KEPT);
+        self.estimator.reset(KEPT);
+        Memory {
+            state: self.state.into_scratch(),
+            recorder: self.recorder,
+            estimator: self.estimator,
         }
     }
 
