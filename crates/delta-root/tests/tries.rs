@@ -6,8 +6,8 @@ use bytes::Bytes;
 use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
     child_root_key, state_update, Blake2b256, Changes, KeyChanges, LayoutV0, LayoutV1, LoadError,
-    NodeHash, NodeId, NodePrefix, NodeSource, Observer, Root, RootError, RootUpdate, ShadowState,
-    SourceError, StateVersion, TrieId,
+    NodeChange, NodeHash, NodeId, NodePrefix, NodeSource, Observer, Root, RootError, RootUpdate,
+    ShadowState, SourceError, StateVersion, TrieId,
 };
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,10 @@ impl NodeSource for Nodes {
 
 impl Nodes {
     fn commit(&mut self, update: &RootUpdate) {
+        let place = |change: &NodeChange| (change.hash, change.path.clone(), change.odd_nibble);
+        let mut neighbours = update.nodes.windows(2);
+        let in_order = |pair: &[NodeChange]| place(&pair[0]) < place(&pair[1]);
+        assert!(neighbours.all(in_order), "by hash and place, each once");
         for change in &update.nodes {
             let entry = self.0.entry(change.hash).or_default();
             entry.1 += change.references;

@@ -153,14 +153,14 @@ pub(crate) fn trie_root<'a>(
         table,
         version,
         hashing,
-        nodes: Vec::with_capacity(3 * changes.len()),
+        nodes: Vec::with_capacity(2 * changes.len()),
         children: Vec::new(),
-        others: Vec::with_capacity(3 * changes.len()),
+        others: Vec::with_capacity(2 * changes.len()),
         nibbles: Vec::new(),
         values: Vec::with_capacity(changes.len()),
         writes,
     };
-    batch.writes.reserve(3 * changes.len());
+    batch.writes.reserve(2 * changes.len());
     let built = match trie.loaded_root() {
         _ if trie.root() == Root::EMPTY => batch.fresh(changes, 0),
         Some(root) => batch.apply(root, changes, 0)?,

@@ -1,9 +1,9 @@
 //! The nodes that a root computation gains and loses.
 
 use crate::{NodeChange, NodeHash, Root};
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 use bytes::Bytes;
-use core::{cmp::Ordering, ops::Range};
+use core::{cmp::Ordering, mem, ops::Range};
 
 /// The place of a node: whole bytes of its path, and the last nibble of an odd one in a high half.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ impl Writes {
     pub(super) fn reserve(&mut self, nodes: usize) {
         self.writes.reserve(2 * nodes);
         self.paths.reserve(64 * nodes);
-        self.encoded.reserve(256 * nodes);
+        self.encoded.reserve(128 * nodes);
     }
 
     /// The encoded nodes and values of all tries, to append to.
@@ -109,12 +109,14 @@ impl Writes {
         };
         let mut changes: Vec<NodeChange> = Vec::with_capacity(writes.len());
         let mut last: Option<&Write> = None;
+        let mut met = false;
         for (_, index) in in_order(&writes, compare) {
             let write = &writes[index as usize];
             let references = if write.gained.is_some() { 1 } else { -1 };
             let bytes = |(start, length): (usize, usize)| encoded.slice(start..start + length);
             match (last, changes.last_mut()) {
                 (Some(same), Some(change)) if compare(same, write) == Ordering::Equal => {
+                    met = true;
                     change.references = change.references.saturating_add(references);
                     if let (true, Some(gained)) = (change.encoded.is_empty(), write.gained) {
                         change.encoded = bytes(gained);
@@ -130,31 +132,55 @@ impl Writes {
             }
             last = Some(write);
         }
-        changes.retain_mut(|change| {
-            if change.references < 0 {
-                change.encoded = Bytes::new();
-            }
-            change.references != 0
-        });
+        if met {
+            changes.retain_mut(|change| {
+                if change.references < 0 {
+                    change.encoded = Bytes::new();
+                }
+                change.references != 0
+            });
+        }
         changes
     }
 }
 
 /// The indices of `writes` in order, with what decides it as a rule: the beginning of the hash. The
 /// null node is nowhere stored, and so left out.
+///
+/// Hashes are spread evenly, so that a pass which puts those together that begin with the same bits
+/// leaves few to be compared.
 fn in_order(writes: &[Write], compare: impl Fn(&Write, &Write) -> Ordering) -> Vec<(u64, u32)> {
     let null = Root::EMPTY.node_hash();
-    let mut order: Vec<(u64, u32)> = Vec::with_capacity(writes.len());
     // Four billion changes do not fit into memory.
-    order.extend(writes.iter().zip(0u32..).filter_map(|(write, index)| {
+    let numbered = writes.iter().zip(0u32..).filter_map(|(write, index)| {
         let (first, _) = write.hash.as_bytes().split_first_chunk::<8>()?;
         (write.hash != null).then_some((u64::from_be_bytes(*first), index))
-    }));
-    // Sorting by a number alone takes a fraction of the time; few hashes begin alike.
-    order.sort_unstable_by_key(|(first, _)| *first);
-    for alike in order.chunk_by_mut(|(a, _), (b, _)| a == b) {
-        alike
-            .sort_unstable_by(|(_, a), (_, b)| compare(&writes[*a as usize], &writes[*b as usize]));
+    });
+    let bits = writes.len().max(2).ilog2().min(MOST_BITS);
+    // So few bits fit.
+    let group = |first: u64| usize::try_from(first >> (u64::BITS - bits)).unwrap_or(0);
+    let mut ends = vec![0; 1 << bits];
+    for (first, _) in numbered.clone() {
+        ends[group(first)] += 1;
+    }
+    let mut count = 0;
+    for end in &mut ends {
+        count += mem::replace(end, count);
+    }
+    let mut order = vec![(0, 0); count];
+    for (first, index) in numbered {
+        let end = &mut ends[group(first)];
+        order[*end] = (first, index);
+        *end += 1;
+    }
+    for alike in order.chunk_by_mut(|(a, _), (b, _)| group(*a) == group(*b)) {
+        alike.sort_unstable_by(|(a, at), (b, bt)| {
+            let places = || compare(&writes[*at as usize], &writes[*bt as usize]);
+            a.cmp(b).then_with(places)
+        });
     }
     order
 }
+
+/// Of the bits that are looked at first: places for more would not stay near.
+const MOST_BITS: u32 = 14;
