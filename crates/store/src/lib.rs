@@ -13,7 +13,7 @@
 //! let encoded = b"\x41\x02\x10value".to_vec();
 //! let hash = Blake2b256::hash(&encoded);
 //! let node = NodeChange {
-//!     path: vec![],
+//!     path: Default::default(),
 //!     odd_nibble: None,
 //!     hash,
 //!     references: 1,
