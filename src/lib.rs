@@ -95,6 +95,8 @@
 //! # Features
 //! - `std` (default): uses std in dependencies. Without it the crate is `no_std` and needs `alloc`;
 //!   sizes, roots and proofs are the same.
+//! - `parallel`: roots of blocks with many changes are computed on several threads, those of the
+//!   rayon pool that [`Block::seal`] is called in; they are the same.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;

@@ -151,10 +151,12 @@ impl RootReport {
                 ratio_to_peer_node,
                 allocations_per_change,
             } = row;
+            let allocations = allocations_per_change.map(|count| format!("{count:.3}"));
+            let allocations = allocations.unwrap_or_else(|| "-".to_owned());
             writeln!(
                 f,
                 "{keys:>9} {changes:>8} {mode:<11} {us:>11.1} {ratio_to_peer_plain:>11.2} \
-                 {ratio_to_peer_node:>11.2} {allocations_per_change:>14.3}"
+                 {ratio_to_peer_node:>11.2} {allocations:>14}"
             )?;
         }
         Ok(())

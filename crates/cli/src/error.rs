@@ -76,6 +76,8 @@ pub(crate) enum CliError {
     Speed(#[from] povmeter_workload::speed::SpeedError),
     #[error("roots can't be measured: {0}")]
     RootSpeed(#[from] povmeter_workload::speed::RootSpeedError),
+    #[error("threads can't be had: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("the real states can't be read")]
     KnownStates(#[from] povmeter_workload::oracle::KnownStatesError),
     #[error("the recorded block can't be read: {0}")]

@@ -74,6 +74,8 @@
 //! - `std` (default): finds out at run time what the processor can do, and hashes eight nodes at once
 //!   where it has AVX-512 and the crate was compiled by Rust 1.89 or later, four where it has AVX2.
 //!   Without it the crate is `no_std` and needs `alloc`; the hashes are the same.
+//! - `parallel`: large root updates go to several threads, subtrie by subtrie, in the rayon pool that
+//!   the caller is in. The update is the same on any number of them.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -94,6 +96,8 @@ mod table;
 mod update;
 mod version;
 
+#[cfg(feature = "parallel")]
+pub use batch::SPLIT_FROM;
 pub use codec::{LayoutV0, LayoutV1, StateCodec};
 pub use decode::{DecodeError, NodeReferences};
 pub use hash::{Blake2b256, HashMode, Hashing, NodeHash, Root, UnsupportedMode, HASH_LENGTH};

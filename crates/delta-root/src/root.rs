@@ -177,7 +177,7 @@ fn trie_update<S: NodeSource>(
         state.table(),
         &present,
         version,
-        state.hashing(),
+        state.effort(),
         writes,
     );
     root.map_err(|NotLoaded(hash)| {

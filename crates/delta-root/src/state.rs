@@ -1,6 +1,7 @@
 //! The shadow tries of a block: the top trie and the child tries touched.
 
 use crate::{
+    batch::Effort,
     decode::NULL_NODE,
     nibbles::{BackwardPath, Ways},
     shadow::{
@@ -62,7 +63,7 @@ pub struct ShadowState<S> {
     top: ShadowTrie,
     children: Vec<Child>,
     child_handles: BTreeMap<Vec<u8>, TrieHandle>,
-    hashing: Hashing,
+    effort: Effort,
 }
 
 /// The memory of a [`ShadowState`] that is no longer needed, for another one.
@@ -107,19 +108,34 @@ impl<S> ShadowState<S> {
             top,
             children: Vec::new(),
             child_handles: BTreeMap::new(),
-            hashing: Hashing::best(),
+            effort: Effort::default(),
         }
     }
 
     /// The same state, whose root updates are hashed by `hashing` instead of the best there is.
     #[must_use]
-    pub fn with_hashing(self, hashing: Hashing) -> Self {
-        Self { hashing, ..self }
+    pub fn with_hashing(mut self, hashing: Hashing) -> Self {
+        self.effort.hashing = hashing;
+        self
     }
 
     /// What root updates are hashed by.
     pub fn hashing(&self) -> Hashing {
-        self.hashing
+        self.effort.hashing
+    }
+
+    /// The same state, whose root updates go to several threads from `changes` changes on below one
+    /// branch, instead of from where it was measured to pay. Threads are those of the rayon pool that
+    /// the caller is in. The update is the same on any number of them.
+    #[cfg(feature = "parallel")]
+    #[must_use]
+    pub fn with_split_from(mut self, changes: usize) -> Self {
+        self.effort.split_from = changes;
+        self
+    }
+
+    pub(crate) fn effort(&self) -> Effort {
+        self.effort
     }
 
     /// The memory of this state, emptied.
@@ -130,7 +146,7 @@ impl<S> ShadowState<S> {
             mut top,
             children: _,
             child_handles: _,
-            hashing: _,
+            effort: _,
         } = self;
         table.reset(KEPT_NODES);
         top.reset(Root::EMPTY, KEPT_NODES);
@@ -146,7 +162,7 @@ impl<S> ShadowState<S> {
             children,
             child_handles,
             // How, not what.
-            hashing: _,
+            effort: _,
         } = self;
         change(source);
         table.reset(KEPT_NODES);

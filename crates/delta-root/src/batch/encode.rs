@@ -12,7 +12,7 @@ use core::{iter::empty, ops::Range};
 
 /// What a new node's parent holds for it: a hash, or the node itself where it is shorter than one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Reference {
+pub(super) struct Reference {
     bytes: [u8; HASH_LENGTH],
     length: u8,
 }
@@ -43,7 +43,14 @@ struct Encoder {
 
 impl Batch<'_> {
     /// The root, all new nodes and values handed to the writes.
-    pub(super) fn encode(mut self, root: u32) -> Root {
+    pub(super) fn encode_root(&mut self, root: u32) -> Root {
+        let reference = self.encode(root, Some(root));
+        Root::from(reference.bytes)
+    }
+
+    /// What refers to `top`, all new nodes and values handed to the writes. `root` has a hash however
+    /// short it is.
+    pub(super) fn encode(&mut self, top: u32, root: Option<u32>) -> Reference {
         let mut encoder = Encoder {
             values: self.encode_values(),
             references: vec![Reference::default(); self.nodes.len()],
@@ -53,7 +60,7 @@ impl Batch<'_> {
         for level in self.levels() {
             self.encode_level(&level, root, &mut encoder);
         }
-        Root::from(encoder.references[root as usize].bytes)
+        encoder.references[top as usize]
     }
 
     /// The nodes by height, the lowest first.
@@ -76,7 +83,7 @@ impl Batch<'_> {
     fn encode_values(&mut self) -> Vec<NodeHash> {
         let mut hashes = vec![NodeHash::default(); self.values.len()];
         let inputs = self.values.iter().map(|(_, value)| *value);
-        self.hashing.hash_all(inputs, &mut hashes);
+        self.effort.hashing.hash_all(inputs, &mut hashes);
         for ((key, value), hash) in self.values.iter().zip(&hashes) {
             let place = self.writes.place(self.trie.keyspace(), key, None, empty());
             let start = self.writes.encoded().len();
@@ -87,14 +94,19 @@ impl Batch<'_> {
     }
 
     /// Encodes the nodes of a level, and hashes those together that have a hash.
-    fn encode_level(&mut self, level: &[u32], root: u32, encoder: &mut Encoder) {
+    fn encode_level(&mut self, level: &[u32], root: Option<u32>, encoder: &mut Encoder) {
         let mut buffer = core::mem::take(self.writes.encoded());
         encoder.stored.clear();
         for &index in level {
             let start = buffer.len();
+            #[cfg(feature = "parallel")]
+            if let Parts::Done(reference) = self.nodes[index as usize].parts {
+                encoder.references[index as usize] = reference;
+                continue;
+            }
             self.encode_node(&self.nodes[index as usize], encoder, &mut buffer);
             let encoded = &buffer[start..];
-            if encoded.len() >= HASH_LENGTH || index == root {
+            if encoded.len() >= HASH_LENGTH || Some(index) == root {
                 encoder.stored.push((index, start..buffer.len()));
             } else {
                 encoder.references[index as usize] = Reference::of(encoded);
@@ -111,7 +123,7 @@ impl Batch<'_> {
         let hashes = &mut hashes[..stored.len()];
         let inputs = stored.iter().map(|(_, range)| range.clone());
         let inputs = inputs.map(|range| self.writes.bytes(range));
-        self.hashing.hash_all(inputs, hashes);
+        self.effort.hashing.hash_all(inputs, hashes);
         for ((index, range), hash) in stored.drain(..).zip(hashes) {
             references[index as usize] = Reference::of(hash.as_ref());
             let place = self.written(self.nodes[index as usize].place, 0..0);
@@ -141,6 +153,8 @@ impl Batch<'_> {
                     self.encode_whole(&partial, value, Some(&children), encoder, out);
                 }
             }
+            #[cfg(feature = "parallel")]
+            Parts::Done(_) => {}
         }
     }
 

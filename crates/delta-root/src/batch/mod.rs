@@ -15,9 +15,15 @@
 //!
 //! Depth of recursion: the number of branches on the longest changed key's way.
 
+mod effort;
 mod encode;
+#[cfg(feature = "parallel")]
+mod split;
 mod writes;
 
+pub(crate) use effort::Effort;
+#[cfg(feature = "parallel")]
+pub use split::SPLIT_FROM;
 pub(crate) use writes::Writes;
 use writes::WrittenPlace;
 
@@ -25,10 +31,10 @@ use crate::{
     nibbles,
     root::KeyChanges,
     shadow::{referred_hash, OldSlot, OldValue, ShadowTrie},
-    Hashing, NodeHash, NodeTable, Root, ShadowNode, StateVersion,
+    NodeHash, NodeTable, Root, ShadowNode, StateVersion,
 };
 use alloc::vec::Vec;
-use core::{iter::empty, ops::Range};
+use core::{iter::empty, mem::take, ops::Range};
 
 /// A change of one key.
 type Change<'a> = (&'a [u8], Option<&'a [u8]>);
@@ -102,6 +108,9 @@ enum Parts<'a> {
         value: NewValue<'a>,
         children: Option<usize>,
     },
+    /// A subtree that was encoded apart.
+    #[cfg(feature = "parallel")]
+    Done(encode::Reference),
 }
 
 /// A node of the new trie.
@@ -134,8 +143,8 @@ struct Batch<'a> {
     nibbles: Vec<u8>,
     /// New values that are nodes of their own, with their keys.
     values: Vec<(&'a [u8], &'a [u8])>,
-    writes: &'a mut Writes,
-    hashing: Hashing,
+    writes: Writes,
+    effort: Effort,
 }
 
 /// The root of `trie` after `changes`, sorted, none of which deletes a key that the trie does not
@@ -145,32 +154,24 @@ pub(crate) fn trie_root<'a>(
     table: &'a NodeTable,
     changes: &KeyChanges<'a>,
     version: StateVersion,
-    hashing: Hashing,
-    writes: &'a mut Writes,
+    effort: Effort,
+    writes: &mut Writes,
 ) -> Result<Root, NotLoaded> {
-    let mut batch = Batch {
-        trie,
-        table,
-        version,
-        hashing,
-        nodes: Vec::with_capacity(2 * changes.len()),
-        children: Vec::new(),
-        others: Vec::with_capacity(2 * changes.len()),
-        nibbles: Vec::new(),
-        values: Vec::with_capacity(changes.len()),
-        writes,
-    };
-    batch.writes.reserve(2 * changes.len());
+    let mut batch = Batch::new(trie, table, version, effort);
+    batch.writes = take(writes);
+    batch.reserve(changes.len());
     let built = match trie.loaded_root() {
         _ if trie.root() == Root::EMPTY => batch.fresh(changes, 0),
         Some(root) => batch.apply(root, changes, 0)?,
         None => return Err(NotLoaded(trie.root().node_hash())),
     };
-    match built {
-        Built::New(root) => Ok(batch.encode(root)),
-        Built::Kept(_) | Built::Unloaded(..) => Ok(trie.root()),
-        Built::Empty => Ok(Root::EMPTY),
-    }
+    let root = match built {
+        Built::New(root) => batch.encode_root(root),
+        Built::Kept(_) | Built::Unloaded(..) => trie.root(),
+        Built::Empty => Root::EMPTY,
+    };
+    *writes = batch.writes;
+    Ok(root)
 }
 
 /// Splits off the changes whose key has `nibble` at `depth`.
@@ -185,6 +186,34 @@ fn split_off<'c, 'a>(changes: &mut &'c [Change<'a>], nibble: u8, depth: usize) -
 }
 
 impl<'a> Batch<'a> {
+    fn new(
+        trie: &'a ShadowTrie,
+        table: &'a NodeTable,
+        version: StateVersion,
+        effort: Effort,
+    ) -> Self {
+        Self {
+            trie,
+            table,
+            version,
+            nodes: Vec::new(),
+            children: Vec::new(),
+            others: Vec::new(),
+            nibbles: Vec::new(),
+            values: Vec::new(),
+            writes: Writes::default(),
+            effort,
+        }
+    }
+
+    /// Makes room for what so many changes are likely to make.
+    fn reserve(&mut self, changes: usize) {
+        self.nodes.reserve(2 * changes);
+        self.others.reserve(2 * changes);
+        self.values.reserve(changes);
+        self.writes.reserve(2 * changes);
+    }
+
     /// The subtree of loaded node `at`, which begins at `depth`, after `changes`.
     fn apply(
         &mut self,
@@ -348,14 +377,19 @@ impl<'a> Batch<'a> {
         let mut count = 0;
         let mut only_others = true;
         let mut all_kept = true;
+        #[cfg(feature = "parallel")]
+        let mut apart = self.change_apart(at, changes, depth)?.into_iter();
         while let Some((key, _)) = changes.first() {
             let nibble = nibbles::at(key, depth);
             let group = split_off(&mut changes, nibble, depth);
             let slot = self.trie.old_slot(at, nibble, self.table);
-            let child = match slot {
-                OldSlot::Empty => self.fresh(group, depth + 1),
-                OldSlot::Loaded(child) => self.apply(child, group, depth + 1)?,
-                OldSlot::Unloaded(reference) => return Err(NotLoaded(referred_hash(reference))),
+            #[cfg(feature = "parallel")]
+            let apart = apart.next();
+            #[cfg(not(feature = "parallel"))]
+            let apart = None;
+            let child = match apart {
+                Some(child) => child,
+                None => self.change_child(slot, group, depth + 1)?,
             };
             let kept = matches!(child, Built::Kept(_));
             all_kept &= kept;
@@ -381,6 +415,20 @@ impl<'a> Batch<'a> {
             children[usize::from(*nibble)] = *child;
         }
         Ok(Below::Whole(children))
+    }
+
+    /// What is in a branch's slot, which begins at `depth`, after `changes`.
+    fn change_child(
+        &mut self,
+        slot: OldSlot<'_>,
+        changes: &[Change<'a>],
+        depth: usize,
+    ) -> Result<Built, NotLoaded> {
+        match slot {
+            OldSlot::Empty => Ok(self.fresh(changes, depth)),
+            OldSlot::Loaded(child) => self.apply(child, changes, depth),
+            OldSlot::Unloaded(reference) => Err(NotLoaded(referred_hash(reference))),
+        }
     }
 
     /// The children of a loaded node as they are.
@@ -515,6 +563,8 @@ impl<'a> Batch<'a> {
                 });
                 heights.max()
             }),
+            #[cfg(feature = "parallel")]
+            Parts::Done(_) => None,
         };
         heights.unwrap_or(0)
     }
@@ -549,6 +599,9 @@ impl<'a> Batch<'a> {
                         let value = NewValue::of(self.trie.old(at, self.table).value);
                         (NewPartial::Of(at), value, Some(self.children.len() - 1))
                     }
+                    // Children go apart only where two are left.
+                    #[cfg(feature = "parallel")]
+                    Parts::Done(_) => return Ok(child),
                 };
                 self.push_partial(&below);
                 let node = &mut self.nodes[index as usize];

@@ -13,6 +13,12 @@ pub(super) struct WrittenPlace {
     odd_nibble: Option<u8>,
 }
 
+impl WrittenPlace {
+    fn path(&self) -> Range<usize> {
+        self.start..self.start + self.length
+    }
+}
+
 /// One reference gained or lost.
 #[derive(Clone, Copy, Debug)]
 struct Write {
@@ -28,6 +34,8 @@ pub(crate) struct Writes {
     writes: Vec<Write>,
     paths: Vec<u8>,
     encoded: Vec<u8>,
+    /// Those of subtries that were computed apart, which have none themselves.
+    apart: Vec<Self>,
 }
 
 impl Writes {
@@ -35,7 +43,7 @@ impl Writes {
     pub(super) fn reserve(&mut self, nodes: usize) {
         self.writes.reserve(2 * nodes);
         self.paths.reserve(64 * nodes);
-        self.encoded.reserve(128 * nodes);
+        self.encoded.reserve(256 * nodes);
     }
 
     /// The encoded nodes and values of all tries, to append to.
@@ -93,44 +101,42 @@ impl Writes {
         });
     }
 
+    /// Takes over those of a subtrie that was computed apart.
+    #[cfg(feature = "parallel")]
+    pub(super) fn append(&mut self, mut more: Self) {
+        self.apart.append(&mut more.apart);
+        self.apart.push(more);
+    }
+
     /// The net changes, ordered by hash and place.
-    pub(crate) fn into_changes(self) -> Vec<NodeChange> {
-        let Self {
-            writes,
-            paths,
-            encoded,
-        } = self;
-        let (paths, encoded) = (Bytes::from(paths), Bytes::from(encoded));
-        let path = |place: &WrittenPlace| place.start..place.start + place.length;
-        let compare = |a: &Write, b: &Write| {
-            let paths = || paths[path(&a.place)].cmp(&paths[path(&b.place)]);
-            let odd = || a.place.odd_nibble.cmp(&b.place.odd_nibble);
-            a.hash.cmp(&b.hash).then_with(paths).then_with(odd)
-        };
-        let mut changes: Vec<NodeChange> = Vec::with_capacity(writes.len());
-        let mut last: Option<&Write> = None;
+    pub(crate) fn into_changes(mut self) -> Vec<NodeChange> {
+        let mut parts = mem::take(&mut self.apart);
+        parts.push(self);
+        let parts: Vec<Part> = parts.into_iter().map(Part::from).collect();
+        let count = parts.iter().map(|part| part.writes.len()).sum();
+        let mut changes: Vec<NodeChange> = Vec::with_capacity(count);
+        let mut last = None;
         let mut met = false;
-        for (_, index) in in_order(&writes, compare) {
-            let write = &writes[index as usize];
+        for which in in_order(&parts, count) {
+            let (part, write) = which.of(&parts);
             let references = if write.gained.is_some() { 1 } else { -1 };
-            let bytes = |(start, length): (usize, usize)| encoded.slice(start..start + length);
             match (last, changes.last_mut()) {
-                (Some(same), Some(change)) if compare(same, write) == Ordering::Equal => {
+                (Some(same), Some(change)) if compare(same, (part, write)).is_eq() => {
                     met = true;
                     change.references = change.references.saturating_add(references);
-                    if let (true, Some(gained)) = (change.encoded.is_empty(), write.gained) {
-                        change.encoded = bytes(gained);
+                    if change.encoded.is_empty() {
+                        change.encoded = part.gained(write);
                     }
                 }
                 _ => changes.push(NodeChange {
-                    path: paths.slice(path(&write.place)),
+                    path: part.paths.slice(write.place.path()),
                     odd_nibble: write.place.odd_nibble,
                     hash: write.hash,
                     references,
-                    encoded: write.gained.map_or_else(Bytes::new, bytes),
+                    encoded: part.gained(write),
                 }),
             }
-            last = Some(write);
+            last = Some((part, write));
         }
         if met {
             changes.retain_mut(|change| {
@@ -144,39 +150,94 @@ impl Writes {
     }
 }
 
-/// The indices of `writes` in order, with what decides it as a rule: the beginning of the hash. The
-/// null node is nowhere stored, and so left out.
+/// All that was written in one piece of the computation.
+struct Part {
+    writes: Vec<Write>,
+    paths: Bytes,
+    encoded: Bytes,
+}
+
+impl From<Writes> for Part {
+    fn from(writes: Writes) -> Self {
+        Self {
+            writes: writes.writes,
+            paths: Bytes::from(writes.paths),
+            encoded: Bytes::from(writes.encoded),
+        }
+    }
+}
+
+impl Part {
+    /// The bytes of a node gained, none of one lost.
+    fn gained(&self, write: &Write) -> Bytes {
+        let bytes = |(start, length)| self.encoded.slice(start..start + length);
+        write.gained.map_or_else(Bytes::new, bytes)
+    }
+}
+
+/// By hash and place.
+fn compare((of_a, a): (&Part, &Write), (of_b, b): (&Part, &Write)) -> Ordering {
+    let paths = || of_a.paths[a.place.path()].cmp(&of_b.paths[b.place.path()]);
+    let odd = || a.place.odd_nibble.cmp(&b.place.odd_nibble);
+    a.hash.cmp(&b.hash).then_with(paths).then_with(odd)
+}
+
+/// A write by number, with what decides its order as a rule: the beginning of its hash.
+#[derive(Clone, Copy, Default)]
+struct Which {
+    first: u64,
+    part: u32,
+    index: u32,
+}
+
+impl Which {
+    fn of<'p>(&self, parts: &'p [Part]) -> (&'p Part, &'p Write) {
+        let part = &parts[self.part as usize];
+        (part, &part.writes[self.index as usize])
+    }
+}
+
+/// All `count` writes in order. The null node is nowhere stored, and so left out.
 ///
 /// Hashes are spread evenly, so that a pass which puts those together that begin with the same bits
 /// leaves few to be compared.
-fn in_order(writes: &[Write], compare: impl Fn(&Write, &Write) -> Ordering) -> Vec<(u64, u32)> {
+fn in_order(parts: &[Part], count: usize) -> Vec<Which> {
     let null = Root::EMPTY.node_hash();
     // Four billion changes do not fit into memory.
-    let numbered = writes.iter().zip(0u32..).filter_map(|(write, index)| {
-        let (first, _) = write.hash.as_bytes().split_first_chunk::<8>()?;
-        (write.hash != null).then_some((u64::from_be_bytes(*first), index))
+    let numbered = parts.iter().zip(0u32..).flat_map(|(part, number)| {
+        part.writes
+            .iter()
+            .zip(0u32..)
+            .filter_map(move |(write, index)| {
+                let (first, _) = write.hash.as_bytes().split_first_chunk::<8>()?;
+                (write.hash != null).then_some(Which {
+                    first: u64::from_be_bytes(*first),
+                    part: number,
+                    index,
+                })
+            })
     });
-    let bits = writes.len().max(2).ilog2().min(MOST_BITS);
+    let bits = count.max(2).ilog2().min(MOST_BITS);
     // So few bits fit.
-    let group = |first: u64| usize::try_from(first >> (u64::BITS - bits)).unwrap_or(0);
+    let group = |which: &Which| usize::try_from(which.first >> (u64::BITS - bits)).unwrap_or(0);
     let mut ends = vec![0; 1 << bits];
-    for (first, _) in numbered.clone() {
-        ends[group(first)] += 1;
+    for which in numbered.clone() {
+        ends[group(&which)] += 1;
     }
     let mut count = 0;
     for end in &mut ends {
         count += mem::replace(end, count);
     }
-    let mut order = vec![(0, 0); count];
-    for (first, index) in numbered {
-        let end = &mut ends[group(first)];
-        order[*end] = (first, index);
+    let mut order = vec![Which::default(); count];
+    for which in numbered {
+        let end = &mut ends[group(&which)];
+        order[*end] = which;
         *end += 1;
     }
-    for alike in order.chunk_by_mut(|(a, _), (b, _)| group(*a) == group(*b)) {
-        alike.sort_unstable_by(|(a, at), (b, bt)| {
-            let places = || compare(&writes[*at as usize], &writes[*bt as usize]);
-            a.cmp(b).then_with(places)
+    for alike in order.chunk_by_mut(|a, b| group(a) == group(b)) {
+        alike.sort_unstable_by(|a, b| {
+            let places = || compare(a.of(parts), b.of(parts));
+            a.first.cmp(&b.first).then_with(places)
         });
     }
     order

@@ -187,7 +187,7 @@ mod tests {
             println!("skipped: no data");
             return;
         };
-        let modes = RootMode::all(|_| {});
+        let modes = RootMode::all(|_| {}).unwrap();
         let states = KnownState::read_all(&data).unwrap();
         assert_eq!(states.len(), 13);
         let mut counts = RootCounts::default();

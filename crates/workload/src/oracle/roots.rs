@@ -6,31 +6,127 @@ use crate::{
     runtime::Hashing,
 };
 use povmeter::{state_update, Changes, NodeSource, Root, RootError, ShadowState, StateVersion};
-use povmeter_delta_root::{HashMode, UnsupportedMode};
+use povmeter_delta_root::{HashMode, UnsupportedMode, SPLIT_FROM};
 use povmeter_substrate::{from_prefixed_memory_db, to_prefixed_memory_db, NodesError};
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use sp_core::H256;
 use sp_trie::PrefixedMemoryDB;
-use std::ops::AddAssign;
+use std::{ops::AddAssign, sync::Arc};
 
 /// A way to compute roots.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RootMode {
     /// Its name.
     pub name: &'static str,
-    /// What hashes the nodes.
-    pub hashing: povmeter_delta_root::Hashing,
+    hashing: povmeter_delta_root::Hashing,
+    /// The threads, if there are several.
+    pool: Option<Arc<ThreadPool>>,
+    split_from: usize,
 }
 
+/// Changes from which on random cases go to several threads: they have few.
+const FEW_CHANGES: usize = 2;
+/// Threads that are measured, and what they are called.
+const CURVE: [(usize, &str); 5] = [
+    (1, "threads_1"),
+    (2, "threads_2"),
+    (4, "threads_4"),
+    (8, "threads_8"),
+    (16, "threads_16"),
+];
+/// Threads that random cases go to, whatever the machine has.
+const THREADS: usize = 3;
+
 impl RootMode {
-    /// The modes of this machine, the slowest first. `missing` is told what others need.
-    pub fn all(mut missing: impl FnMut(UnsupportedMode)) -> Vec<Self> {
+    /// One thread, hashing by `hashing`.
+    pub fn one_thread(hashing: povmeter_delta_root::Hashing) -> Self {
+        let split_from = usize::MAX;
+        let (name, pool) = (hashing.mode().name(), None);
+        Self {
+            name,
+            hashing,
+            pool,
+            split_from,
+        }
+    }
+
+    /// As many `threads`, to which `split_from` changes go, by a `name`, hashing in the best mode.
+    ///
+    /// # Errors
+    /// [`ThreadPoolBuildError`] if there can't be so many.
+    pub fn threads(
+        threads: usize,
+        split_from: usize,
+        name: &'static str,
+    ) -> Result<Self, ThreadPoolBuildError> {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build()?;
+        Ok(Self {
+            name,
+            hashing: povmeter_delta_root::Hashing::best(),
+            pool: Some(Arc::new(pool)),
+            split_from,
+        })
+    }
+
+    /// The modes of this machine, the slowest first, and threads. `missing` is told what others need.
+    ///
+    /// # Errors
+    /// [`ThreadPoolBuildError`] if there can't be threads.
+    pub fn all(missing: impl FnMut(UnsupportedMode)) -> Result<Vec<Self>, ThreadPoolBuildError> {
+        let mut modes = Self::of_one_thread(missing);
+        modes.push(Self::threads(THREADS, FEW_CHANGES, "threads")?);
+        Ok(modes)
+    }
+
+    /// The modes to be measured: as [`Self::all`], but threads are as many as pay, from 1 to 16 or
+    /// what the machine has, and share updates from where that is the default.
+    ///
+    /// # Errors
+    /// As [`Self::all`].
+    pub fn for_speed(
+        missing: impl FnMut(UnsupportedMode),
+    ) -> Result<Vec<Self>, ThreadPoolBuildError> {
+        let mut modes = Self::of_one_thread(missing);
+        let most = std::thread::available_parallelism().map_or(1, usize::from);
+        for (threads, name) in CURVE {
+            if threads <= most {
+                modes.push(Self::threads(threads, SPLIT_FROM, name)?);
+            }
+        }
+        Ok(modes)
+    }
+
+    /// As [`Self::all`], without threads.
+    pub fn of_one_thread(mut missing: impl FnMut(UnsupportedMode)) -> Vec<Self> {
         let modes = HashMode::ALL.into_iter().filter_map(|mode| {
             let hashing = povmeter_delta_root::Hashing::new(mode);
-            let hashing = hashing.map_err(&mut missing).ok()?;
-            let name = mode.name();
-            Some(Self { name, hashing })
+            hashing.map_err(&mut missing).ok().map(Self::one_thread)
         });
         modes.collect()
+    }
+
+    /// What hashes the nodes.
+    pub fn hashing(&self) -> povmeter_delta_root::Hashing {
+        self.hashing
+    }
+
+    /// Whether there are several threads.
+    pub fn is_threaded(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    /// `state` whose root is computed in this mode.
+    pub(crate) fn prepare<S>(&self, state: ShadowState<S>) -> ShadowState<S> {
+        let state = state.with_hashing(self.hashing);
+        state.with_split_from(self.split_from)
+    }
+
+    /// What `compute` returns, run on the threads of this mode.
+    pub(crate) fn run<R: Send>(&self, compute: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            None => compute(),
+            Some(pool) => pool.install(compute),
+        }
     }
 }
 
@@ -127,7 +223,7 @@ pub(crate) struct PeersUpdate {
 
 impl PeersUpdate {
     /// Compares it with ours in all of `modes`.
-    pub(crate) fn compare<S: NodeSource + Clone>(
+    pub(crate) fn compare<S: NodeSource + Clone + Sync>(
         &self,
         source: &S,
         changes: &Changes<'_>,
@@ -135,13 +231,12 @@ impl PeersUpdate {
         modes: &[RootMode],
     ) -> Result<RootCounts, RootMismatch> {
         let mut first: Option<povmeter::RootUpdate> = None;
-        for &RootMode {
-            name: mode,
-            hashing,
-        } in modes
-        {
-            let mut state = ShadowState::new(source.clone(), self.parent).with_hashing(hashing);
-            let update = state_update(&mut state, changes, version, &mut ());
+        for mode in modes {
+            let update = mode.run(|| {
+                let state = ShadowState::new(source.clone(), self.parent);
+                state_update(&mut mode.prepare(state), changes, version, &mut ())
+            });
+            let mode = mode.name;
             let update = update.map_err(|source| RootMismatch::Ours { mode, source })?;
             match &first {
                 None => {
@@ -205,7 +300,7 @@ mod tests {
 
     #[test]
     fn random_cases_agree_in_all_modes() {
-        let modes = RootMode::all(|missing| println!("skipped: {missing}"));
+        let modes = RootMode::all(|missing| println!("skipped: {missing}")).unwrap();
         let tally = run_roots(0, 300, &modes, || {});
         assert!(tally.failures.is_empty(), "{:?}", tally.failures);
         for counts in [tally.version_0, tally.version_1] {
@@ -217,7 +312,7 @@ mod tests {
 
     #[test]
     fn every_difference_is_found() {
-        let modes = RootMode::all(|_| {});
+        let modes = RootMode::all(|_| {}).unwrap();
         let source = ParentNodes::new(&Default::default());
         let changes = Changes {
             top: vec![(b"key", Some(&[7; 40]))],

@@ -1,9 +1,9 @@
 //! Our side: the shadow trie of one block, with what counts its nodes.
 
 use super::state::BigState;
-use crate::povmeter_host::SharedNodes;
+use crate::{oracle::RootMode, povmeter_host::SharedNodes};
 use povmeter::{Changes, LoadError, RootError, RootUpdate, ShadowState, StateVersion, TrieId};
-use povmeter_delta_root::{state_update_of_loaded, Fate, Hashing, ShadowScratch, TrieHandle};
+use povmeter_delta_root::{state_update_of_loaded, Fate, ShadowScratch, TrieHandle};
 use povmeter_pov_estimate::{ChangedKey, Estimator, EstimatorMark, Recorder, RecorderMark};
 use std::collections::HashMap;
 
@@ -43,10 +43,10 @@ impl Shadow {
         }
     }
 
-    /// In memory of its own, with the root hashed by `hashing`.
-    pub(super) fn hashed_by(state: &BigState, hashing: Hashing) -> Self {
+    /// In memory of its own, with the root computed in `mode`.
+    pub(super) fn in_mode(state: &BigState, mode: &RootMode) -> Self {
         let shadow = Self::new(state, Memory::default());
-        let state = shadow.state.with_hashing(hashing);
+        let state = mode.prepare(shadow.state);
         Self { state, ..shadow }
     }
 

@@ -20,10 +20,10 @@ use povmeter_substrate::state_version;
 use sp_core::H256;
 use sp_state_machine::Backend;
 use sp_trie::{recorder::Recorder, PrefixedMemoryDB};
-use std::hint::black_box;
+use std::{hint::black_box, time::Duration};
 
 /// Who computes the root.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Contender {
     PeerPlain,
     PeerNode,
@@ -32,7 +32,11 @@ enum Contender {
 }
 
 impl Contender {
-    fn name(self) -> &'static str {
+    fn is_threaded(&self) -> bool {
+        matches!(self, Self::Loaded(mode) if mode.is_threaded())
+    }
+
+    fn name(&self) -> &'static str {
         match self {
             Self::PeerPlain => RootRow::PEER_PLAIN,
             Self::PeerNode => RootRow::PEER_NODE,
@@ -45,7 +49,8 @@ impl Contender {
 /// What was measured of one contender.
 #[derive(Default)]
 struct Samples {
-    us: Vec<f64>,
+    cpu_us: Vec<f64>,
+    wall_us: Vec<f64>,
     allocations: u64,
 }
 
@@ -97,11 +102,11 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         report: &mut RootSpeedReport,
     ) -> Result<(), RootSpeedError> {
         let mut contenders = vec![Contender::PeerPlain, Contender::PeerNode];
-        contenders.extend(modes.iter().copied().map(Contender::Loaded));
+        contenders.extend(modes.iter().cloned().map(Contender::Loaded));
         contenders.push(Contender::Cold);
         // Also fills the cache.
         let mut expected = Vec::new();
-        for &contender in &contenders {
+        for contender in &contenders {
             let found = self.update(contender, &mut Samples::default())?;
             if expected.is_empty() {
                 expected = found;
@@ -122,21 +127,29 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         for round in 0..rounds {
             for place in 0..contenders.len() {
                 let which = (place + round) % contenders.len();
-                self.update(contenders[which], &mut samples[which])?;
+                self.update(&contenders[which], &mut samples[which])?;
             }
         }
-        let us: Vec<_> = samples.iter_mut().map(|s| median(&mut s.us)).collect();
+        let medians = |samples: &mut Samples| {
+            let (cpu, wall) = (&mut samples.cpu_us, &mut samples.wall_us);
+            (median(cpu), median(wall))
+        };
+        let us: Vec<_> = samples.iter_mut().map(medians).collect();
         let changes = self.draws.first().map_or(0, Vec::len);
-        for ((contender, samples), &took) in contenders.iter().zip(&samples).zip(&us) {
-            let all = rounds * self.draws.len() * changes;
+        let all = rounds * self.draws.len() * changes;
+        for ((contender, samples), us_of) in contenders.iter().zip(&samples).zip(&us) {
+            // Threads save time on the wall, and that alone.
+            let threaded = contender.is_threaded();
+            let took = |(cpu, wall): (f64, f64)| if threaded { wall } else { cpu };
+            let allocations = ratio(samples.allocations as f64, all as f64);
             report.rows.push(RootRow {
                 keys: self.state.keys.len(),
                 changes,
                 mode: contender.name(),
-                us: took,
-                ratio_to_peer_plain: us[0] / took,
-                ratio_to_peer_node: us[1] / took,
-                allocations_per_change: ratio(samples.allocations as f64, all as f64),
+                us: took(*us_of),
+                ratio_to_peer_plain: took(us[0]) / took(*us_of),
+                ratio_to_peer_node: took(us[1]) / took(*us_of),
+                allocations_per_change: (!threaded).then_some(allocations),
             });
         }
         Ok(())
@@ -145,7 +158,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
     /// Has `contender` update all draws; returns the roots.
     fn update(
         &self,
-        contender: Contender,
+        contender: &Contender,
         samples: &mut Samples,
     ) -> Result<Vec<H256>, RootSpeedError> {
         match contender {
@@ -156,7 +169,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
             Contender::Loaded(mode) => {
                 let mut shadows = Vec::new();
                 for draw in &self.draws {
-                    let mut shadow = Shadow::hashed_by(self.state, mode.hashing);
+                    let mut shadow = Shadow::in_mode(self.state, mode);
                     shadow.read(draw)?;
                     let numbered = shadow.number(draw);
                     shadow.estimate(&numbered)?;
@@ -164,16 +177,18 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
                 }
                 let version = self.version();
                 let updates = self.time(samples, &mut shadows, |(shadow, draw)| {
-                    shadow.update(draw, version)
+                    mode.run(|| shadow.update(draw, version))
                 });
                 our_roots(updates)
             }
             Contender::Cold => {
                 let source = self.state.nodes.clone();
+                let one_thread = RootMode::one_thread(Default::default());
                 let version = self.version();
                 let mut draws: Vec<_> = self.draws.iter().collect();
                 let updates = self.time(samples, &mut draws, |draw| {
-                    let mut state = ShadowState::new(&source, self.state.root);
+                    let state = ShadowState::new(&source, self.state.root);
+                    let mut state = one_thread.prepare(state);
                     state_update(&mut state, &Shadow::changes(draw), version, &mut ())
                 });
                 our_roots(updates)
@@ -220,8 +235,8 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         let before = (self.allocations)();
         spent.during(|| results.extend(inputs.iter_mut().map(&mut update)));
         samples.allocations += (self.allocations)() - before;
-        let us = spent.cpu.as_secs_f64() * 1e6;
-        samples.us.push(ratio(us, inputs.len() as f64));
+        samples.cpu_us.push(per(spent.cpu, inputs.len()));
+        samples.wall_us.push(per(spent.wall, inputs.len()));
         results
     }
 
@@ -250,11 +265,11 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
                 spent.during(|| {
                     for _ in 0..repeated {
                         let nodes = black_box(&nodes);
-                        mode.hashing.hash_all(nodes.iter().copied(), &mut hashes);
+                        mode.hashing().hash_all(nodes.iter().copied(), &mut hashes);
                         black_box(&hashes);
                     }
                 });
-                us.push(ratio(spent.cpu.as_secs_f64() * 1e6, repeated as f64));
+                us.push(per(spent.cpu, repeated));
             }
         }
         for (mode, mut us) in modes.iter().zip(us) {
@@ -283,6 +298,11 @@ where
     let delta = draw.iter();
     let delta = delta.map(|(key, value)| (key.as_slice(), value.as_deref()));
     backend.storage_root(delta, peer.version())
+}
+
+/// Microseconds for each of `count` things.
+fn per(spent: Duration, count: usize) -> f64 {
+    ratio(spent.as_secs_f64() * 1e6, count as f64)
 }
 
 fn our_roots(updates: Vec<Result<RootUpdate, RootError>>) -> Result<Vec<H256>, RootSpeedError> {

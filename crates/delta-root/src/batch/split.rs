@@ -1,0 +1,128 @@
+//! Subtries on several threads.
+//!
+//! ```text
+//! a branch with many changes below several children:
+//!     two children are sure to be left: each child with changes is built, encoded and hashed apart,
+//!         in a batch of its own; here it is a node that is done, of which its reference is known
+//!     else: all in one batch; the branch may go, and a child that takes its place is not encoded yet
+//! ```
+//! What is sure is seen without computing anything: a child without changes stays, and so does one
+//! below which something is written. So no work is done twice, whatever the changes are.
+//!
+//! Nothing is shared but what was loaded, and the changes are put into order in the end: the update
+//! is the same on any number of threads.
+
+use super::{
+    encode::Reference, split_off, Batch, Built, Change, Effort, NotLoaded, Parts, Place, Writes,
+};
+use crate::shadow::{OldSlot, ShadowNode};
+use alloc::vec::Vec;
+use rayon::prelude::*;
+
+/// Changes below one branch from which on it pays to go apart, as measured.
+pub const SPLIT_FROM: usize = 512;
+
+/// The changes below one child of a branch.
+struct Group<'c, 'a> {
+    first: &'a [u8],
+    slot: OldSlot<'a>,
+    changes: &'c [Change<'a>],
+}
+
+/// What came of a child.
+enum Alone {
+    Gone,
+    Kept(ShadowNode),
+    Done(Reference),
+}
+
+impl<'a> Batch<'a> {
+    /// What comes of those children of branch `at` that `changes` are below, in their order, if they
+    /// go apart; else nothing. Children begin at `depth` and one nibble.
+    pub(super) fn change_apart(
+        &mut self,
+        at: ShadowNode,
+        changes: &[Change<'a>],
+        depth: usize,
+    ) -> Result<Vec<Built>, NotLoaded> {
+        let threads = rayon::current_num_threads();
+        if changes.len() < self.effort.split_from || threads < 2 {
+            return Ok(Vec::new());
+        }
+        let Some(groups) = self.groups(at, changes, depth) else {
+            return Ok(Vec::new());
+        };
+        // A group goes apart again if it is more than a thread's part.
+        let split_from = self.effort.split_from.max(changes.len() / threads + 1);
+        let this = &*self;
+        let apart: Vec<_> = groups
+            .par_iter()
+            .with_max_len(1)
+            .map(|group| this.alone(group, depth + 1, split_from))
+            .collect();
+        let mut built = Vec::with_capacity(groups.len());
+        for (group, apart) in groups.iter().zip(apart) {
+            // Of several errors always the first.
+            let (child, writes) = apart?;
+            self.writes.append(writes);
+            built.push(match child {
+                Alone::Done(reference) => {
+                    let place = Place::of(group.first, depth + 1);
+                    self.add(place, Parts::Done(reference))
+                }
+                Alone::Kept(child) => Built::Kept(child),
+                Alone::Gone => Built::Empty,
+            });
+        }
+        Ok(built)
+    }
+
+    /// The changes by child, if there are several and two children are sure to be left.
+    fn groups<'c>(
+        &self,
+        at: ShadowNode,
+        mut changes: &'c [Change<'a>],
+        depth: usize,
+    ) -> Option<Vec<Group<'c, 'a>>> {
+        let mut groups = Vec::with_capacity(16);
+        let mut left = 0;
+        for nibble in 0..16 {
+            let group = split_off(&mut changes, nibble, depth);
+            let slot = self.trie.old_slot(at, nibble, self.table);
+            let stays = group.is_empty() && !matches!(slot, OldSlot::Empty);
+            let written = || group.iter().any(|(_, value)| value.is_some());
+            left += usize::from(stays || written());
+            if let Some(&(first, _)) = group.first() {
+                groups.push(Group {
+                    first,
+                    slot,
+                    changes: group,
+                });
+            }
+        }
+        (groups.len() > 1 && left > 1).then_some(groups)
+    }
+
+    /// What comes of the child of `group`, which begins at `depth`, in a batch of its own.
+    fn alone(
+        &self,
+        group: &Group<'_, 'a>,
+        depth: usize,
+        split_from: usize,
+    ) -> Result<(Alone, Writes), NotLoaded> {
+        let effort = Effort {
+            split_from,
+            ..self.effort
+        };
+        let (trie, table) = (self.trie, self.table);
+        let mut batch = Self::new(trie, table, self.version, effort);
+        batch.reserve(group.changes.len());
+        let child = match batch.change_child(group.slot, group.changes, depth)? {
+            Built::New(top) => Alone::Done(batch.encode(top, None)),
+            Built::Kept(child) => Alone::Kept(child),
+            // A child with changes below is looked at.
+            Built::Empty | Built::Unloaded(..) => Alone::Gone,
+        };
+        Ok((child, batch.writes))
+    }
+}
