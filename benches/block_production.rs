@@ -8,8 +8,8 @@
 use criterion::{criterion_group, criterion_main, Criterion, Throughput};
 use povmeter_store::MemoryStore;
 use povmeter_workload::{
-    build_block, commit_parent, BlockOutcome, Estimates, Host, LadderBlock, Peer, Plan,
-    PlanOptions, PovmeterBlock, SharedNodes, Strategy,
+    build_block, commit_parent, oracle::on_one_thread, BlockOutcome, Estimates, Host, LadderBlock,
+    Peer, Plan, PlanOptions, PovmeterBlock, SharedNodes, Strategy,
 };
 use std::time::Duration;
 
@@ -63,6 +63,8 @@ fn bench(c: &mut Criterion, name: &str, setting: &Setting, build: impl Fn() -> B
 }
 
 fn block_production(c: &mut Criterion) {
+    // As the peer does it.
+    on_one_thread().unwrap();
     let usual = Setting::new(PlanOptions::default().transfers);
     // Each of its extrinsics costs as much as a whole block's end.
     let short = Setting::new(50);

@@ -133,7 +133,8 @@ impl RootReport {
     fn fmt_rows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\nus of cpu time per update, medians of {} rounds; how many times as long the peer takes",
+            "\nus of cpu time per update, of wall time on threads, medians of {} rounds; how many times as \
+             long the peer takes",
             self.rounds
         )?;
         writeln!(

@@ -26,6 +26,7 @@ mod runtime_form;
 
 use clap::{Parser, Subcommand};
 use error::CliError;
+use povmeter_workload::oracle::on_one_thread;
 use std::{
     io::{self, Write},
     panic,
@@ -57,12 +58,13 @@ enum Command {
 fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     leave_unreadable_state_to_errors();
-    let done = match command {
+    let done = on_one_thread().map_err(CliError::from);
+    let done = done.and_then(|()| match command {
         Command::Block(args) => block::run(&args),
         Command::Compare(command) => compare::run(&command),
         Command::Replay(args) => replay::run(&args),
         Command::Genesis(args) => genesis::run(&args),
-    };
+    });
     match done.and_then(|text| write_out(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -45,7 +45,7 @@ pub use op::{Op, TrieName};
 pub use report::CaseReport;
 pub use root_tally::{run_roots, RootFailure, RootTally};
 pub(crate) use roots::PeersUpdate;
-pub use roots::{compare_roots, RootCounts, RootMismatch, RootMode};
+pub use roots::{compare_roots, on_one_thread, RootCounts, RootMismatch, RootMode};
 pub use shrink::shrink;
 pub use tally::{run_cases, CaseName, Failure, Tally};
 pub use vectors::{Vector, VectorError, VectorFile};

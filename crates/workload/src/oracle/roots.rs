@@ -19,7 +19,7 @@ pub struct RootMode {
     /// Its name.
     pub name: &'static str,
     hashing: povmeter_delta_root::Hashing,
-    /// The threads, if there are several.
+    /// The threads, unless it is the one that asks.
     pool: Option<Arc<ThreadPool>>,
     split_from: usize,
 }
@@ -36,6 +36,15 @@ const CURVE: [(usize, &str); 5] = [
 ];
 /// Threads that random cases go to, whatever the machine has.
 const THREADS: usize = 3;
+
+/// Has root updates of this process computed by the thread that asks for them, except in pools that
+/// [`RootMode`]s have: what is measured as a rule is the time of one thread.
+///
+/// # Errors
+/// [`ThreadPoolBuildError`] if updates were computed before.
+pub fn on_one_thread() -> Result<(), ThreadPoolBuildError> {
+    ThreadPoolBuilder::new().num_threads(1).build_global()
+}
 
 impl RootMode {
     /// One thread, hashing by `hashing`.
@@ -110,7 +119,7 @@ impl RootMode {
         self.hashing
     }
 
-    /// Whether there are several threads.
+    /// Whether there are other threads than the one that asks.
     pub fn is_threaded(&self) -> bool {
         self.pool.is_some()
     }
