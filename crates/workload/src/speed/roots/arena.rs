@@ -176,8 +176,11 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
                     shadows.push((shadow, draw));
                 }
                 let version = self.version();
-                let updates = self.time(samples, &mut shadows, |(shadow, draw)| {
-                    mode.run(|| shadow.update(draw, version))
+                let update = |(shadow, draw): &mut (Shadow, &Draw)| shadow.update(draw, version);
+                let count = shadows.len();
+                // To go to the threads and to come back takes as long as a small update.
+                let updates = self.time_all(samples, count, |updates| {
+                    mode.run(|| updates.extend(shadows.iter_mut().map(update)));
                 });
                 our_roots(updates)
             }
@@ -228,15 +231,28 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         &self,
         samples: &mut Samples,
         inputs: &mut [T],
-        mut update: impl FnMut(&mut T) -> R,
+        update: impl FnMut(&mut T) -> R,
     ) -> Vec<R> {
-        let mut results = Vec::with_capacity(inputs.len());
+        let count = inputs.len();
+        self.time_all(samples, count, |results| {
+            results.extend(inputs.iter_mut().map(update));
+        })
+    }
+
+    /// The `count` results of `update_all`.
+    fn time_all<R>(
+        &self,
+        samples: &mut Samples,
+        count: usize,
+        update_all: impl FnOnce(&mut Vec<R>),
+    ) -> Vec<R> {
+        let mut results = Vec::with_capacity(count);
         let mut spent = Spent::default();
         let before = (self.allocations)();
-        spent.during(|| results.extend(inputs.iter_mut().map(&mut update)));
+        spent.during(|| update_all(&mut results));
         samples.allocations += (self.allocations)() - before;
-        samples.cpu_us.push(per(spent.cpu, inputs.len()));
-        samples.wall_us.push(per(spent.wall, inputs.len()));
+        samples.cpu_us.push(per(spent.cpu, count));
+        samples.wall_us.push(per(spent.wall, count));
         results
     }
 
