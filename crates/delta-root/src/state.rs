@@ -108,7 +108,7 @@ impl<S> ShadowState<S> {
             top,
             children: Vec::new(),
             child_handles: BTreeMap::new(),
-            effort: Effort::default(),
+            effort: Effort::best(),
         }
     }
 

@@ -11,8 +11,9 @@ pub(crate) struct Effort {
     pub(crate) split_from: usize,
 }
 
-impl Default for Effort {
-    fn default() -> Self {
+impl Effort {
+    /// With the best hashing, apart from where it was measured to pay.
+    pub(crate) fn best() -> Self {
         Self {
             hashing: Hashing::best(),
             #[cfg(feature = "parallel")]
