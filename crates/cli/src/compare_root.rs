@@ -9,7 +9,7 @@ use crate::{
 use clap::Args;
 use povmeter_workload::{
     data_dir,
-    oracle::{run_roots, Flavour, KnownState, RootCounts, RootMode, RootTally},
+    oracle::{run_roots, Flavour, KnownState, RootCounts, RootMode, RootTally, SPLIT_FROM},
     speed::{measure_roots, RootSpeedOptions},
 };
 use sp_core::storage::StateVersion;
@@ -26,6 +26,9 @@ pub(crate) struct RootArgs {
     /// Accounts in the parent states that are measured
     #[arg(long, value_delimiter = ',', default_values_t = [10_000, 1_000_000])]
     keys: Vec<usize>,
+    /// Changes from which on measured updates go to several threads
+    #[arg(long, default_value_t = SPLIT_FROM)]
+    split_from: usize,
     /// What blocks and keys are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -59,7 +62,7 @@ pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
     };
     let steps = options.keys.len() * (1 + options.changes.len());
     let bar = progress::bar(steps, "");
-    let measured = RootMode::for_speed(|_| {})?;
+    let measured = RootMode::for_speed(args.split_from, |_| {})?;
     let speed = measure_roots(&options, &measured, allocations::count, |what| {
         bar.say(what);
         bar.step();

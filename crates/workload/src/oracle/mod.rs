@@ -42,6 +42,7 @@ pub use known_states::{KnownState, KnownStatesError};
 pub use lockstep::run_case;
 pub use mismatch::{Mismatch, MismatchKind, Role, RoleDifference};
 pub use op::{Op, TrieName};
+pub use povmeter_delta_root::SPLIT_FROM;
 pub use report::CaseReport;
 pub use root_tally::{run_roots, RootFailure, RootTally};
 pub(crate) use roots::PeersUpdate;

@@ -6,7 +6,7 @@ use crate::{
     runtime::Hashing,
 };
 use povmeter::{state_update, Changes, NodeSource, Root, RootError, ShadowState, StateVersion};
-use povmeter_delta_root::{HashMode, UnsupportedMode, SPLIT_FROM};
+use povmeter_delta_root::{HashMode, UnsupportedMode};
 use povmeter_substrate::{from_prefixed_memory_db, to_prefixed_memory_db, NodesError};
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use sp_core::H256;
@@ -88,18 +88,19 @@ impl RootMode {
     }
 
     /// The modes to be measured: as [`Self::all`], but threads are as many as pay, from 1 to 16 or
-    /// what the machine has, and share updates from where that is the default.
+    /// what the machine has, and share updates from `split_from` changes on.
     ///
     /// # Errors
     /// As [`Self::all`].
     pub fn for_speed(
+        split_from: usize,
         missing: impl FnMut(UnsupportedMode),
     ) -> Result<Vec<Self>, ThreadPoolBuildError> {
         let mut modes = Self::of_one_thread(missing);
         let most = std::thread::available_parallelism().map_or(1, usize::from);
         for (threads, name) in CURVE {
             if threads <= most {
-                modes.push(Self::threads(threads, SPLIT_FROM, name)?);
+                modes.push(Self::threads(threads, split_from, name)?);
             }
         }
         Ok(modes)

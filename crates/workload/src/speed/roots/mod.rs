@@ -213,6 +213,7 @@ fn draws(state: &BigState, changes: usize, seed: u64) -> Vec<Draw> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::oracle::SPLIT_FROM;
 
     #[test]
     fn every_contender_is_measured() {
@@ -222,7 +223,7 @@ mod tests {
             rounds: 2,
             seed: 1,
         };
-        let modes = RootMode::for_speed(|_| {}).unwrap();
+        let modes = RootMode::for_speed(SPLIT_FROM, |_| {}).unwrap();
         let report = measure_roots(&options, &modes, || 0, |_| {}).unwrap();
         // No thousand changes of five hundred keys.
         assert_eq!(report.rows.len(), 2 * (3 + modes.len()));
