@@ -144,10 +144,7 @@ impl Batch<'_> {
             Parts::Other(at, others) => {
                 let others = &self.others[others.clone()];
                 if !self.encode_other(*at, others, encoder, out) {
-                    let mut children = self.old_children(*at);
-                    for (nibble, child) in others {
-                        children[usize::from(*nibble)] = Built::New(*child);
-                    }
+                    let children = self.children_with(*at, others);
                     let value = NewValue::of(self.trie.old(*at, self.table).value);
                     let partial = NewPartial::Of(*at);
                     self.encode_whole(&partial, value, Some(&children), encoder, out);

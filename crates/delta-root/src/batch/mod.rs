@@ -345,16 +345,11 @@ impl<'a> Batch<'a> {
                 Below::Whole(_) => {}
             }
         }
-        let mut children = self.old_children(at);
-        match below {
-            Below::Kept => {}
-            Below::Others(others) => {
-                for (nibble, child) in self.others.drain(others) {
-                    children[usize::from(nibble)] = Built::New(child);
-                }
-            }
-            Below::Whole(changed) => children = changed,
-        }
+        let children = match below {
+            Below::Kept => self.old_children(at),
+            Below::Others(others) => self.children_with(at, &self.others[others]),
+            Below::Whole(children) => children,
+        };
         let partial = if skip == 0 {
             NewPartial::Of(at)
         } else {
@@ -440,6 +435,15 @@ impl<'a> Batch<'a> {
                 OldSlot::Unloaded(_) => Built::Unloaded(at, nibble),
                 OldSlot::Loaded(child) => Built::Kept(child),
             };
+        }
+        children
+    }
+
+    /// The same with new ones at some nibbles.
+    fn children_with(&self, at: ShadowNode, others: &[(u8, u32)]) -> [Built; 16] {
+        let mut children = self.old_children(at);
+        for (nibble, child) in others {
+            children[usize::from(*nibble)] = Built::New(*child);
         }
         children
     }
@@ -591,11 +595,8 @@ impl<'a> Batch<'a> {
                         children,
                     } => (partial, value, children),
                     Parts::Other(at, others) => {
-                        let mut children = self.old_children(at);
-                        for (nibble, child) in &self.others[others] {
-                            children[usize::from(*nibble)] = Built::New(*child);
-                        }
-                        self.children.push(children);
+                        self.children
+                            .push(self.children_with(at, &self.others[others]));
                         let value = NewValue::of(self.trie.old(at, self.table).value);
                         (NewPartial::Of(at), value, Some(self.children.len() - 1))
                     }
