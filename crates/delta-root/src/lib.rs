@@ -32,13 +32,15 @@
 //! # Types
 //! | type | what it is |
 //! |---|---|
-//! | [`NodeSource`], [`SourceError`] | where encoded nodes come from; one method |
+//! | [`NodeSource`], [`SourceError`] | where encoded nodes come from; one method, and one for many at once |
+//! | [`NodeRequest`], [`NodeAnswers`] | what is asked for together, and what a source says |
 //! | [`ShadowState`] | the parent state as far as it is loaded: the top trie and the child tries |
 //! | [`ShadowScratch`] | the memory of one, emptied, for the next |
 //! | [`TrieId`], [`TrieHandle`] | a trie by name, and a trie opened |
 //! | [`ShadowNode`], [`ValuePlace`] | a node in a shadow trie, and where a value lies |
 //! | [`NodeTable`], [`NodeId`] | the bytes loaded, each distinct hash once |
 //! | [`Observer`] | is told of each node that a call needs, loaded before or not |
+//! | [`Search`] | finds many keys, whose walks wait together |
 //! | [`RootNeeds`], [`Fate`] | finds what a root computation will need, for keys marked one by one |
 //! | [`Changes`] | net changes of a state, sorted |
 //! | [`RootUpdate`], [`NodeChange`] | the new root, and what it does to a node store |

@@ -30,7 +30,8 @@ struct Searched<'k, T> {
     tag: T,
 }
 
-/// Keys to be found in the parent state, each with a `T` of the caller's, in any order.
+/// Keys to be found in the parent state, each with a `T` of the caller's; they are found in no order
+/// that means anything.
 pub struct Search<'k, T> {
     keys: Vec<Searched<'k, T>>,
     /// Whether every walk ended.
