@@ -409,8 +409,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// counted stays counted, so everybody who executes the block has to ask at the same places, as
     /// a runtime does. For a question of one's own there is [`Self::peek_proof_size`].
     ///
-    /// Costs a walk through loaded nodes for each key changed since the last call, a look-up for
-    /// each that was counted before.
+    /// Costs a walk for each key changed since the last call, a look-up for each that was read or
+    /// counted before.
     ///
     /// # Errors
     /// [`BlockError::Load`]; the next call counts what this one did not.

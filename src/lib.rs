@@ -85,12 +85,12 @@
 //!   recorder, and proofs are encoded as `sp-trie` 47 encodes them.
 //!
 //! # Costs
-//! - A read of a key the block changed: one hash table look-up. Another read: a walk through the
-//!   nodes on the way to the key; each of them is loaded and decoded once in a block.
-//! - A size: for each key changed since the last one such a walk, or a look-up if the key was
+//! - A read of a key the block changed, or read before: one or two hash table look-ups. Another read:
+//!   a walk through the nodes on the way to the key; each is loaded and decoded once in a block.
+//! - A size: for each key changed since the last one such a walk, or a look-up if the key was read or
 //!   counted before. Nothing is encoded or hashed for it.
 //! - A root: one update of the parent trie, with Blake2b-256 of the nodes that changed.
-//! - Memory: every node loaded stays until the block is dropped.
+//! - Memory: every node loaded, and every key of up to 256 bytes read, stays until the block is dropped.
 //!
 //! # Features
 //! - `std` (default): uses std in dependencies. Without it the crate is `no_std` and needs `alloc`;

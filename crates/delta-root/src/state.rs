@@ -54,7 +54,7 @@ struct Child {
 ///
 /// Reads walk shadow tries and load what is missing from the source; nothing is loaded twice, and
 /// every node with a hash of its own that a call passes is reported to the observer, each time,
-/// whether it was loaded before or not. So what is observed depends on the state and the calls
+/// whether it was loaded before or not, unless the observer [knows](Observer::known) the way. So what is observed depends on the state and the calls
 /// alone, never on what was loaded earlier.
 #[derive(Debug)]
 pub struct ShadowState<S> {
@@ -294,11 +294,11 @@ impl<S: NodeSource> ShadowState<S> {
         key: &[u8],
         observer: &mut impl Observer,
     ) -> Result<Option<ValuePlace>, LoadError> {
+        let Some(at) = self.find(handle, key, observer)? else {
+            return Ok(None);
+        };
         let (trie, mut loader) = self.parts(handle);
-        match trie.find(key, &mut loader, observer)? {
-            Some(at) => trie.value(at, key, &mut loader, observer),
-            None => Ok(None),
-        }
+        trie.value(at, key, &mut loader, observer)
     }
 
     /// Blake2b-256 of the value at `key`; a value that is a node of its own is not loaded.
@@ -519,8 +519,13 @@ impl<S: NodeSource> ShadowState<S> {
         key: &[u8],
         observer: &mut impl Observer,
     ) -> Result<Option<ShadowNode>, LoadError> {
+        if let Some(found) = observer.known(handle, key) {
+            return Ok(found);
+        }
         let (trie, mut loader) = self.parts(handle);
-        trie.find(key, &mut loader, observer)
+        let found = trie.find(key, &mut loader, observer)?;
+        observer.found(handle, key, found);
+        Ok(found)
     }
 
     /// A walk that begins at the root.

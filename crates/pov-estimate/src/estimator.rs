@@ -242,7 +242,23 @@ impl<'k> Boundary<'_, 'k> {
     ///
     /// # Panics
     /// If the trie's handle is another state's, which has more tries open.
+    #[inline]
     pub fn mark_key<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        changed: ChangedKey<'k>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        let id = KeyId::Key(changed.trie, changed.index);
+        if self.estimator.mark_known(state, id, changed.fate) {
+            return Ok(());
+        }
+        self.count(state, changed, observer)
+    }
+
+    /// [`Self::mark_key`] of a key that is not counted.
+    #[inline(never)]
+    fn count<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
         changed: ChangedKey<'k>,
@@ -255,7 +271,8 @@ impl<'k> Boundary<'_, 'k> {
             fate,
         } = changed;
         let tag = (KeyId::Key(trie, index), fate);
-        if self.estimator.mark_known(state, tag.0, fate) {
+        if let Some(entry) = observer.known(trie, key) {
+            self.estimator.mark_found(state, tag, entry);
             return Ok(());
         }
         let Some(search) = &mut self.search else {

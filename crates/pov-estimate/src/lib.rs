@@ -60,8 +60,9 @@
 //!
 //! # Costs
 //! - Counting a node that is counted: one look-up in a table by number.
-//! - A key handed in for the first time in a block: a walk through the shadow trie. A key that was
-//!   counted before: one hash table look-up.
+//! - A key handed in for the first time in a block: a walk through the shadow trie, or one hash table
+//!   look-up if it was read before. A key that was counted before: one look-up in a table by number.
+//! - A key that is read: the first time a walk, and its bytes are kept; later a hash table look-up.
 //! - Taking counts back: what was counted since.
 //! - A size: nothing. The compact length: what came and went since it was asked for last.
 //!
@@ -76,6 +77,7 @@ mod estimator;
 mod proof;
 mod recorder;
 mod size;
+mod ways;
 
 pub use compact_size::CompactSize;
 pub use estimator::{Boundary, ChangedKey, Estimator, EstimatorMark};

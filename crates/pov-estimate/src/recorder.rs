@@ -1,8 +1,11 @@
 //! The recorder: which nodes the proof holds, and how many bytes they are.
 
-use crate::size::{scale_bytes, ProofSize};
+use crate::{
+    size::{scale_bytes, ProofSize},
+    ways::KnownWays,
+};
 use alloc::vec::Vec;
-use povmeter_delta_root::{NodeId, NodeTable, Observer};
+use povmeter_delta_root::{NodeId, NodeTable, Observer, ShadowNode, TrieHandle};
 
 const READ: u8 = 1;
 const ROOT: u8 = 2;
@@ -17,6 +20,8 @@ pub struct Recorder {
     flags: Vec<u8>,
     reads: Vec<NodeId>,
     roots: Vec<NodeId>,
+    /// Keys to which all nodes are among `reads`.
+    ways: KnownWays,
     size: ProofSize,
     /// Nodes that may have come in or gone since the last look, if anybody looks.
     news: Option<Vec<NodeId>>,
@@ -27,6 +32,7 @@ pub struct Recorder {
 pub struct RecorderMark {
     reads: usize,
     roots: usize,
+    ways: usize,
 }
 
 impl Recorder {
@@ -36,6 +42,7 @@ impl Recorder {
             flags,
             reads,
             roots,
+            ways,
             size,
             news,
         } = self;
@@ -45,6 +52,7 @@ impl Recorder {
         reads.shrink_to(most);
         roots.clear();
         roots.shrink_to(most);
+        ways.reset(most);
         *size = ProofSize::default();
         *news = None;
     }
@@ -69,6 +77,7 @@ impl Recorder {
         RecorderMark {
             reads: self.reads.len(),
             roots: self.roots.len(),
+            ways: self.ways.len(),
         }
     }
 
@@ -78,6 +87,7 @@ impl Recorder {
     /// # Panics
     /// If `table` is not the one that the counted nodes are from.
     pub fn roll_back_reads(&mut self, mark: RecorderMark, table: &NodeTable) {
+        self.ways.truncate(mark.ways);
         for node in self.reads.drain(mark.reads.min(self.reads.len())..) {
             self.news.iter_mut().for_each(|news| news.push(node));
             let bytes = scale_bytes(table.bytes(node).len());
@@ -159,6 +169,16 @@ impl Observer for Reading<'_> {
         self.0.reads.push(node);
         self.0.news.iter_mut().for_each(|news| news.push(node));
     }
+
+    #[inline]
+    fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
+        self.0.ways.get(trie, key)
+    }
+
+    #[inline]
+    fn found(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
+        self.0.ways.insert(trie, key, found);
+    }
 }
 
 /// Counts what it sees as needed by the root; see [`Recorder::estimating`].
@@ -178,5 +198,11 @@ impl Observer for Estimating<'_> {
         self.0.size.root_bytes += scale_bytes(length);
         self.0.roots.push(node);
         self.0.news.iter_mut().for_each(|news| news.push(node));
+    }
+
+    // All that is on the way to a key that was read is counted at least as long as this is.
+    #[inline]
+    fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
+        self.0.ways.get(trie, key)
     }
 }

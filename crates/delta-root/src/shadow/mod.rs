@@ -19,19 +19,33 @@ use crate::{
     nibbles::{Partial, Ways},
     table::KeyPath,
     DecodeError, LoadError, NodeHash, NodeId, NodePrefix, NodeRequest, NodeSource, NodeTable, Root,
-    HASH_LENGTH,
+    TrieHandle, HASH_LENGTH,
 };
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::ops::Range;
 use node::{Branch, Node, Slot, Value};
 
-/// Is told of every node and value with a hash of its own that an operation passes, each time.
+/// Is told of every node and value with a hash of its own that an operation passes, each time, but for
+/// the ways that it says it knows.
 ///
 /// Implemented by what counts for a proof; `()` does not care.
 pub trait Observer {
     /// `node`, of `length` bytes, was needed.
     fn touched(&mut self, node: NodeId, length: usize);
+
+    /// What is at `key` of `trie`, if the observer knows that and would learn nothing from being told
+    /// again of the nodes on the way: nobody walks it then. `Some(None)` where there is no entry.
+    fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
+        let _ = (trie, key);
+        None
+    }
+
+    /// The way to `key` of `trie` was walked to its end, and all nodes on it were told of; `found` is
+    /// what is there, for [`Self::known`].
+    fn found(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
+        let _ = (trie, key, found);
+    }
 }
 
 impl Observer for () {

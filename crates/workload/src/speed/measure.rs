@@ -64,8 +64,11 @@ pub enum SpeedError {
 const PLAN_ACCOUNTS: u32 = 10_000;
 /// Transfers timed together: reading the clock costs as much as an estimate.
 const BATCH: usize = 50;
-/// Transfers of the block: one batch follows the 5,000th.
-const TRANSFERS: u32 = 5_050;
+/// Transfers before the early batch, and before the late one, the last of the block.
+const EARLY: usize = 50;
+const LATE: usize = TRANSFERS as usize - BATCH;
+/// Transfers of the block, none of which has an account in common with another.
+const TRANSFERS: u32 = PLAN_ACCOUNTS / 2;
 
 /// What estimates cost. `allocations` says how often this thread has allocated so far; `progress` is
 /// told what is being done.
@@ -251,8 +254,8 @@ impl<F: Fn() -> u64> Lane<'_, F> {
                     peers_batch(&mut trie, batch, &mut samples)?;
                 }
                 match at * BATCH {
-                    50 => early.push(per(spent, batch.len())),
-                    5_000 => late.push(per(spent, batch.len())),
+                    EARLY => early.push(per(spent, batch.len())),
+                    LATE => late.push(per(spent, batch.len())),
                     _ => {}
                 }
             }

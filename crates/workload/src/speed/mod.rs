@@ -87,7 +87,7 @@ pub struct Flatness {
     pub keys: usize,
     /// Nanoseconds of an estimate, on average over the 50 transfers after the 50th.
     pub after_50_ns: f64,
-    /// The same after the 5,000th.
+    /// The same of the batch that ends with the 5,000th.
     pub after_5000_ns: f64,
     /// How much more the latter is.
     pub ratio: f64,

@@ -1,0 +1,209 @@
+//! Keys whose ways reads have counted.
+//!
+//! A runtime reads a key again and again, and mostly before it writes it. Where its entry is, and that
+//! all nodes on the way are counted, is known from the first read on: what follows, the estimate of
+//! the key among it, costs a look-up in a hash table instead of a walk through the trie.
+
+use alloc::vec::Vec;
+use core::hash::BuildHasher;
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use povmeter_delta_root::{ShadowNode, TrieHandle};
+
+/// Longer keys walk each time, so that what is kept of a key is no more than what its way takes.
+const LONGEST_KEY: usize = 256;
+
+/// The keys that were read, in order, each with what was found there.
+#[derive(Debug, Default)]
+pub(crate) struct KnownWays {
+    ways: Vec<Way>,
+    /// The keys one after the other.
+    keys: Vec<u8>,
+    /// Indices of `ways` by key. Nothing reads it in its own order, so its seeds show in no result.
+    by_key: HashTable<u32>,
+    seeds: RandomState,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    trie: TrieHandle,
+    /// Where the key begins and ends among the keys.
+    start: u32,
+    end: u32,
+    found: Option<ShadowNode>,
+}
+
+impl Way {
+    #[inline]
+    fn is_to(&self, trie: TrieHandle, key: &[u8], keys: &[u8]) -> bool {
+        self.trie == trie && keys[self.start as usize..self.end as usize] == *key
+    }
+}
+
+impl KnownWays {
+    /// Forgets all keys; keeps memory for up to `most`.
+    pub(crate) fn reset(&mut self, most: usize) {
+        let Self {
+            ways,
+            keys,
+            by_key,
+            // Those of one process are as good as others.
+            seeds: _,
+        } = self;
+        ways.clear();
+        ways.shrink_to(most);
+        keys.clear();
+        keys.shrink_to(most.saturating_mul(LONGEST_KEY / 4));
+        by_key.clear();
+        if by_key.capacity() / 2 > most {
+            *by_key = HashTable::new();
+        }
+    }
+
+    /// How many keys are known.
+    pub(crate) fn len(&self) -> usize {
+        self.ways.len()
+    }
+
+    /// What was found at `key`, if it was read.
+    #[inline]
+    pub(crate) fn get(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
+        if self.ways.is_empty() || key.len() > LONGEST_KEY {
+            return None;
+        }
+        let is_it = |index: &u32| self.ways[*index as usize].is_to(trie, key, &self.keys);
+        let index = self.by_key.find(self.hash(trie, key), is_it)?;
+        Some(self.ways[*index as usize].found)
+    }
+
+    /// Takes note that the way to `key`, which was not known, is counted, and of what is there.
+    pub(crate) fn insert(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
+        // Beyond 4 GiB of keys no more are known.
+        let (Ok(start), Ok(end), Ok(index)) = (
+            u32::try_from(self.keys.len()),
+            u32::try_from(self.keys.len().saturating_add(key.len())),
+            u32::try_from(self.ways.len()),
+        ) else {
+            return;
+        };
+        if key.len() > LONGEST_KEY {
+            return;
+        }
+        let hash = self.hash(trie, key);
+        self.keys.extend_from_slice(key);
+        self.ways.push(Way {
+            trie,
+            start,
+            end,
+            found,
+        });
+        let (ways, keys, seeds) = (&self.ways, &self.keys, &self.seeds);
+        self.by_key.insert_unique(hash, index, |index| {
+            let way = &ways[*index as usize];
+            hash_of(seeds, way.trie, &keys[way.start as usize..way.end as usize])
+        });
+    }
+
+    /// Forgets the keys after the first `count`.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        while self.ways.len() > count {
+            let Some(way) = self.ways.pop() else {
+                return;
+            };
+            let key = &self.keys[way.start as usize..way.end as usize];
+            let hash = hash_of(&self.seeds, way.trie, key);
+            let last = self.ways.len();
+            let entry = self
+                .by_key
+                .find_entry(hash, |index| *index as usize == last);
+            if let Ok(entry) = entry {
+                entry.remove();
+            }
+            self.keys.truncate(way.start as usize);
+        }
+    }
+
+    #[inline]
+    fn hash(&self, trie: TrieHandle, key: &[u8]) -> u64 {
+        hash_of(&self.seeds, trie, key)
+    }
+}
+
+#[inline]
+fn hash_of(seeds: &RandomState, trie: TrieHandle, key: &[u8]) -> u64 {
+    seeds.hash_one((trie.index(), key))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use povmeter_delta_root::{Blake2b256, NodeSource, Root, ShadowState, SourceError, TrieId};
+    use rand::{rngs::SmallRng, Rng, SeedableRng};
+
+    /// The root node of the state with an entry at the empty key.
+    #[derive(Clone, Copy)]
+    struct OneNode;
+
+    const NODE: &[u8] = &[0x40, 0x04, 0x2a];
+
+    impl NodeSource for OneNode {
+        fn node(
+            &self,
+            _: &povmeter_delta_root::NodeHash,
+            _: povmeter_delta_root::NodePrefix<'_>,
+        ) -> Result<Option<bytes::Bytes>, SourceError> {
+            Ok(Some(bytes::Bytes::from_static(NODE)))
+        }
+    }
+
+    /// Some node: they can't be made up.
+    fn some_node() -> ShadowNode {
+        let root = Root::from(*Blake2b256::hash(NODE).as_bytes());
+        let mut state = ShadowState::new(OneNode, root);
+        let found = state.find(TrieHandle::TOP, &[], &mut ());
+        assert!(state.exists(TrieId::Top, &[], &mut ()).unwrap());
+        found.unwrap().unwrap()
+    }
+
+    #[test]
+    fn what_was_read_is_known_until_it_is_taken_back() {
+        let node = some_node();
+        let mut dice = SmallRng::seed_from_u64(1);
+        let mut ways = KnownWays::default();
+        let mut model: Vec<(Vec<u8>, Option<ShadowNode>)> = Vec::new();
+        for round in 0..20_000 {
+            let length = [0, 1, 2, 32, LONGEST_KEY, LONGEST_KEY + 1][dice.random_range(0..6)];
+            let mut key = alloc::vec![0; length];
+            key.iter_mut()
+                .take(2)
+                .for_each(|byte| *byte = dice.random_range(0..40));
+            let known = model.iter().find(|(other, _)| *other == key);
+            let known = known.map(|(_, found)| *found);
+            assert_eq!(ways.get(TrieHandle::TOP, &key), known, "{round}");
+            if known.is_none() && length <= LONGEST_KEY {
+                let found = dice.random_bool(0.5).then_some(node);
+                ways.insert(TrieHandle::TOP, &key, found);
+                model.push((key, found));
+            } else if dice.random_ratio(1, 50) {
+                let count = dice.random_range(0..=model.len());
+                ways.truncate(count);
+                model.truncate(count);
+            } else if dice.random_ratio(1, 2_000) {
+                ways.reset(1 << 16);
+                model.clear();
+            }
+            assert_eq!(ways.len(), model.len());
+        }
+    }
+
+    #[test]
+    fn a_long_key_is_not_kept() {
+        let mut ways = KnownWays::default();
+        let key = [0; LONGEST_KEY + 1];
+        ways.insert(TrieHandle::TOP, &key, None);
+        assert_eq!(ways.get(TrieHandle::TOP, &key), None);
+        ways.insert(TrieHandle::TOP, &key[1..], None);
+        assert_eq!(ways.get(TrieHandle::TOP, &key[1..]), Some(None));
+    }
+}
