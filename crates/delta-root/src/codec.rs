@@ -1,7 +1,9 @@
 //! The node format as trie-db wants it: for computing roots and packing proofs.
 
 use crate::{
-    decode::{self, DecodeError, DecodedNode, DecodedValue, ESCAPE_HEADER, NULL_NODE},
+    decode::{
+        self, ChildOffsets, DecodeError, DecodedNode, DecodedValue, ESCAPE_HEADER, NULL_NODE,
+    },
     scale::push_compact,
     Blake2b256, NodeHash, Root, StateVersion,
 };
@@ -101,29 +103,30 @@ impl trie_db::NodeCodec for StateCodec {
     }
 
     fn decode_plan(data: &[u8]) -> Result<NodePlan, DecodeError> {
-        let (partial, value, children) = match decode::decode(data)? {
+        let mut children = ChildOffsets::default();
+        let (partial, value, is_branch) = match decode::decode(data, &mut children)? {
             DecodedNode::Null => return Ok(NodePlan::Empty),
             DecodedNode::Node {
                 partial,
                 partial_nibbles,
                 value,
-                children,
+                is_branch,
                 ..
             } => (
                 NibbleSlicePlan::new(partial, partial_nibbles % 2),
                 value,
-                children,
+                is_branch,
             ),
         };
         let value = value.map(|value| match value {
             DecodedValue::Inline(range) => ValuePlan::Inline(range),
             DecodedValue::Hash(range) => ValuePlan::Node(range),
         });
-        let Some(children) = children else {
+        if !is_branch {
             // A leaf always has a value: every leaf header says so.
             let value = value.ok_or(DecodeError::Header { found: data[0] })?;
             return Ok(NodePlan::Leaf { partial, value });
-        };
+        }
         let children = children.map(|offset| {
             let offset = offset as usize;
             (offset != 0).then(|| {

@@ -108,17 +108,22 @@ pub(crate) enum DecodedNode {
         partial: Range<usize>,
         partial_nibbles: usize,
         value: Option<DecodedValue>,
-        /// Where each child's bytes begin; zero where there is none. Its length byte is just before.
-        children: Option<[u32; 16]>,
+        /// Whether the node is a branch, and so has children.
+        is_branch: bool,
         end: usize,
     },
 }
 
-/// Finds the parts of the node in `data`. Bytes after the node are left alone.
+/// Where each child of a branch begins; zero where there is none. Its length byte is just before.
+pub(crate) type ChildOffsets = [u32; 16];
+
+/// Finds the parts of the node in `data`; those of a branch's children go to `children`, which are
+/// all zero before. Bytes after the node are left alone.
 ///
 /// # Errors
 /// What is wrong with the bytes. Costs at most a few steps per child and none per byte of value.
-pub(crate) fn decode(data: &[u8]) -> Result<DecodedNode, DecodeError> {
+#[inline]
+pub(crate) fn decode(data: &[u8], children: &mut ChildOffsets) -> Result<DecodedNode, DecodeError> {
     if data.len() > MAX_NODE_BYTES {
         return Err(DecodeError::TooLong { found: data.len() });
     }
@@ -151,16 +156,14 @@ pub(crate) fn decode(data: &[u8]) -> Result<DecodedNode, DecodeError> {
             Some(DecodedValue::Inline(input.take(length)?))
         }
     };
-    let children = if is_branch {
-        Some(input.children(bitmap)?)
-    } else {
-        None
-    };
+    if is_branch {
+        input.children(bitmap, children)?;
+    }
     Ok(DecodedNode::Node {
         partial,
         partial_nibbles,
         value,
-        children,
+        is_branch,
         end: input.at,
     })
 }
@@ -185,12 +188,13 @@ impl NodeReferences {
     /// # Errors
     /// [`DecodeError`] if it is no node.
     pub fn of(data: &[u8]) -> Result<Self, DecodeError> {
+        let mut children = ChildOffsets::default();
         let DecodedNode::Node {
             value,
-            children,
+            is_branch,
             partial_nibbles,
             ..
-        } = decode(data)?
+        } = decode(data, &mut children)?
         else {
             return Ok(Self::default());
         };
@@ -200,11 +204,11 @@ impl NodeReferences {
             NodeHash::from(hash)
         };
         // Both kinds by hash have fewer bits for the size than those with an inline value.
-        let by_hash_bits = if children.is_some() { 4 } else { 5 };
+        let by_hash_bits = if is_branch { 4 } else { 5 };
         let detached_saving = header_bytes(partial_nibbles, by_hash_bits) + HASH_LENGTH
             - header_bytes(partial_nibbles, 6)
             - 2;
-        let children = children.unwrap_or_default().into_iter();
+        let children = children.into_iter();
         let children = children
             .map(|offset| offset as usize)
             .filter(|offset| *offset != 0 && child_length(data, *offset) == HASH_LENGTH);
@@ -289,8 +293,7 @@ impl Input<'_> {
         Ok(bitmap)
     }
 
-    fn children(&mut self, bitmap: u16) -> Result<[u32; 16], DecodeError> {
-        let mut children = [0; 16];
+    fn children(&mut self, bitmap: u16, children: &mut ChildOffsets) -> Result<(), DecodeError> {
         let mut left = bitmap;
         while left != 0 {
             let length = match self.data.get(self.at) {
@@ -309,7 +312,7 @@ impl Input<'_> {
             children[left.trailing_zeros() as usize] = u32::try_from(range.start).unwrap_or(0);
             left &= left - 1;
         }
-        Ok(children)
+        Ok(())
     }
 
     fn compact(&mut self) -> Result<usize, DecodeError> {
@@ -345,6 +348,10 @@ fn may_go_on(rest: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    fn decode(data: &[u8]) -> Result<DecodedNode, DecodeError> {
+        super::decode(data, &mut ChildOffsets::default())
+    }
+
     #[test]
     fn leaf_and_branch_parts() {
         // Leaf, three nibbles 1 2 3, value "ab".
@@ -353,7 +360,7 @@ mod tests {
             partial,
             partial_nibbles,
             value,
-            children,
+            is_branch,
             end,
         } = decode(&leaf).expect("a leaf")
         else {
@@ -361,7 +368,7 @@ mod tests {
         };
         assert_eq!((partial, partial_nibbles, end), (1..3, 3, 6));
         assert_eq!(value, Some(DecodedValue::Inline(4..6)));
-        assert!(children.is_none());
+        assert!(!is_branch);
     }
 
     #[test]

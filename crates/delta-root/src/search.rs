@@ -135,64 +135,101 @@ impl<'k, T: Copy> Search<'k, T> {
         state: &mut ShadowState<S>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
-        self.guide = None;
-        self.way.clear();
-        loop {
-            while self.step(state, observer) {
-                // The first key leads those of the next round.
-                if let Some(Progress::Goes(walk)) = self.keys.first().map(|key| key.progress) {
-                    self.way.push(walk);
-                }
-            }
-            if !self.resume(state)? {
-                self.guide = self.keys.first().map(|key| (key.trie, key.key));
-                return Ok(());
-            }
-        }
-    }
-
-    /// Has each walk that goes take a step; `false` if none goes.
-    fn step<S: NodeSource>(
-        &mut self,
-        state: &ShadowState<S>,
-        observer: &mut impl Observer,
-    ) -> bool {
-        let mut going = false;
-        for key in &mut self.keys {
-            if let Progress::Goes(walk) = key.progress {
-                key.progress = state.step(key.trie, key.key, walk, observer);
-                going = true;
-            }
-        }
-        going
-    }
-
-    /// Loads what the stopped walks wait for; `false` if there are none.
-    fn resume<S: NodeSource>(&mut self, state: &mut ShadowState<S>) -> Result<bool, LoadError> {
-        let mut stopped = false;
         for keys in self.keys.chunks_mut(TOGETHER) {
-            load_awaited(keys, state)?;
-            for key in keys {
-                if let Progress::Stopped(walk) = key.progress {
-                    let walk = state.resume(key.trie, key.key, walk, key.loaded.take())?;
-                    key.progress = Progress::Goes(walk);
-                    stopped = true;
-                }
-            }
+            self.guide = None;
+            self.way.clear();
+            walk_together(keys, &mut self.way, state, observer)?;
+            // The first key leads those of the next round.
+            self.guide = keys.first().map(|key| (key.trie, key.key));
         }
-        Ok(stopped)
+        Ok(())
     }
 }
 
-/// Loads what walks wait for, not more than [`TOGETHER`] of them.
+/// Some of the walks that are taken together.
+#[derive(Clone, Copy)]
+struct Turns {
+    walks: [u8; TOGETHER],
+    count: usize,
+}
+
+impl Turns {
+    /// The first `count` walks, not more than [`TOGETHER`].
+    fn first(count: usize) -> Self {
+        let mut walks = [0; TOGETHER];
+        for (walk, number) in walks.iter_mut().zip(0..) {
+            *walk = number;
+        }
+        Self { walks, count }
+    }
+
+    fn push(&mut self, walk: u8) {
+        self.walks[self.count] = walk;
+        self.count += 1;
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.walks[..self.count]
+    }
+}
+
+/// Takes the walks to `keys`, not more than [`TOGETHER`], to their ends; that to the first of them goes
+/// through `way`.
+fn walk_together<S: NodeSource, T>(
+    keys: &mut [Searched<'_, T>],
+    way: &mut Vec<Walk>,
+    state: &mut ShadowState<S>,
+    observer: &mut impl Observer,
+) -> Result<(), LoadError> {
+    let mut going = Turns::first(keys.len());
+    loop {
+        let mut stopped = Turns::first(0);
+        while going.count > 0 {
+            let turns = going;
+            going.count = 0;
+            for &walk in turns.as_slice() {
+                let key = &mut keys[usize::from(walk)];
+                let Progress::Goes(from) = key.progress else {
+                    continue;
+                };
+                key.progress = state.step(key.trie, key.key, from, observer);
+                match key.progress {
+                    Progress::Goes(_) => going.push(walk),
+                    Progress::Stopped(_) => stopped.push(walk),
+                    Progress::Ended(_) => {}
+                }
+            }
+            if let Some(Progress::Goes(first)) = keys.first().map(|key| key.progress) {
+                way.push(first);
+            }
+        }
+        if stopped.count == 0 {
+            return Ok(());
+        }
+        load_awaited(keys, &stopped, state)?;
+        for &walk in stopped.as_slice() {
+            let key = &mut keys[usize::from(walk)];
+            if let Progress::Stopped(from) = key.progress {
+                let on = state.resume(key.trie, key.key, from, key.loaded.take())?;
+                key.progress = Progress::Goes(on);
+            }
+        }
+        going = stopped;
+    }
+}
+
+/// Loads what the stopped walks wait for.
 fn load_awaited<S: NodeSource, T>(
     keys: &mut [Searched<'_, T>],
+    stopped: &Turns,
     state: &mut ShadowState<S>,
 ) -> Result<(), LoadError> {
     let mut requests = [NodeRequest::default(); TOGETHER];
     let mut asking = [0; TOGETHER];
     let mut count = 0;
-    for (index, key) in keys.iter_mut().enumerate() {
+    for &index in stopped.as_slice() {
+        let index = usize::from(index);
+        let key = &mut keys[index];
         let Progress::Stopped(walk) = key.progress else {
             continue;
         };

@@ -139,12 +139,18 @@ impl Recorder {
         }
     }
 
+    #[inline(always)]
     fn flags(&mut self, node: NodeId) -> &mut u8 {
         let index = node.index();
         if index >= self.flags.len() {
-            self.flags.resize(index + 1, 0);
+            self.make_room(index);
         }
         &mut self.flags[index]
+    }
+
+    #[cold]
+    fn make_room(&mut self, index: usize) {
+        self.flags.resize(index + 1, 0);
     }
 }
 

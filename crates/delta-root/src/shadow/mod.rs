@@ -15,7 +15,7 @@ pub(crate) use view::{referred_hash, OldSlot, OldValue};
 pub(crate) use walk::{Awaited, Progress, Walk};
 
 use crate::{
-    decode::{self, DecodedNode, NULL_NODE},
+    decode::{self, ChildOffsets, DecodedNode, NULL_NODE},
     nibbles::{Partial, Ways},
     table::KeyPath,
     DecodeError, LoadError, NodeHash, NodeId, NodePrefix, NodeRequest, NodeSource, NodeTable, Root,
@@ -298,26 +298,21 @@ impl ShadowTrie {
             Slot::Loaded(child) => return Ok(Some(child)),
             Slot::At(offset) => offset,
         };
-        let node = &self.nodes[parent.index()];
-        let data = loader.table.bytes(node.data);
-        let length = decode::child_length(data, offset);
-        let (hash, data, range) = if length == HASH_LENGTH {
-            let hash = hash_at(data, offset);
-            let id = match loaded {
-                Some(id) => id,
-                None => self.load_bytes(&hash, prefix, loader)?,
-            };
-            (hash, id, 0..loader.table.bytes(id).len())
-        } else {
-            (
-                *loader.table.hash(node.data),
-                node.data,
-                offset..offset + length,
-            )
+        let data = match loaded {
+            Some(id) => Some(id),
+            None => self.load_child(parent, offset, prefix, loader)?,
+        };
+        let (data, range) = match data {
+            Some(id) => (id, 0..loader.table.bytes(id).len()),
+            None => {
+                let data = self.nodes[parent.index()].data;
+                let length = decode::child_length(loader.table.bytes(data), offset);
+                (data, offset..offset + length)
+            }
         };
         let added = self.add(data, range, Some((parent, nibble)), loader.table);
         let child = added.map_err(|error| LoadError::Corrupt {
-            hash,
+            hash: *loader.table.hash(data),
             path: self.key_path(prefix),
             error,
         })?;
@@ -325,6 +320,22 @@ impl ShadowTrie {
             self.branches[branch].set_loaded(nibble, child);
         }
         Ok(Some(child))
+    }
+
+    /// The bytes of the child at `offset` of `parent`, loaded; `None` if they are a part of the parent's.
+    fn load_child<S: NodeSource>(
+        &self,
+        parent: ShadowNode,
+        offset: usize,
+        prefix: NodePrefix<'_>,
+        loader: &mut Loader<'_, S>,
+    ) -> Result<Option<NodeId>, LoadError> {
+        let data = loader.table.bytes(self.nodes[parent.index()].data);
+        if decode::child_length(data, offset) != HASH_LENGTH {
+            return Ok(None);
+        }
+        let hash = hash_at(data, offset);
+        self.load_bytes(&hash, prefix, loader).map(Some)
     }
 
     fn load_bytes<S: NodeSource>(
@@ -365,7 +376,8 @@ impl ShadowTrie {
         let length = range.len();
         // A node with a hash of its own fills the bytes it was loaded as.
         let inlined = table.bytes(data).len() != length;
-        let decoded = decode::decode(&table.bytes(data)[range])?;
+        let mut children = ChildOffsets::default();
+        let decoded = decode::decode(&table.bytes(data)[range], &mut children)?;
         let mut node = Node::null(data, length);
         if let Some((parent, nibble)) = parent {
             node.place(parent, nibble, inlined.then_some(base));
@@ -377,7 +389,7 @@ impl ShadowTrie {
                 partial,
                 partial_nibbles,
                 value,
-                children,
+                is_branch,
                 end,
             } => {
                 if inlined && end != length {
@@ -387,7 +399,7 @@ impl ShadowTrie {
                     });
                 }
                 node.set_parts(partial.start, partial_nibbles, value, base);
-                if let Some(children) = children {
+                if is_branch {
                     let branch = Branch::new(children, base);
                     node.set_branch(self.branches.len(), branch.count());
                     self.branches.push(branch);
