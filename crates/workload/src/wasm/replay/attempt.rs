@@ -1,0 +1,322 @@
+//! One block, executed on the state before it.
+
+use super::{
+    checks::{estimated, same_nodes, same_results},
+    BlockTimes, Check, ReplayError, ReplayedBlock,
+};
+use crate::{
+    entry::RuntimeError,
+    host::{BoundarySize, Built, Host, HostError, ProofSizes, TransactionStep},
+    lockstep::{Calls, LockstepBlock, SizeRule},
+    peer::{Peer, PeerBlock},
+    povmeter_host::{Estimates, PovmeterBlock, SharedNodes},
+    real_blocks::{RealBlock, RealHeader},
+    stopwatch::Spent,
+    wasm::WasmRuntime,
+};
+use codec::{Decode, Encode};
+use povmeter::{NodeSource, ProofError, Root};
+use povmeter_substrate::SizeSource;
+use sp_core::{storage::StateVersion, H256};
+use sp_externalities::with_externalities;
+use sp_runtime::{ApplyExtrinsicResult, DigestItem};
+use sp_trie::{CompactProof, StorageProof};
+
+/// One block on the state before it.
+pub(super) struct Attempt<'a> {
+    pub(super) block: &'a RealBlock,
+    pub(super) number: u32,
+    pub(super) version: StateVersion,
+    pub(super) nodes: SharedNodes,
+    pub(super) parent: Root,
+    pub(super) runtime: &'a WasmRuntime,
+}
+
+impl Attempt<'_> {
+    pub(super) fn our_block<S: NodeSource>(
+        &self,
+        source: S,
+        estimates: Estimates,
+    ) -> PovmeterBlock<S> {
+        let sizes = SizeSource::Estimate;
+        PovmeterBlock::on(source, self.parent, self.version, estimates, sizes)
+    }
+
+    pub(super) fn peer_block(&self) -> PeerBlock {
+        let parent = self.nodes.parent(H256(self.parent.into()));
+        Peer::new(parent, self.version).block()
+    }
+
+    /// On povmeter, with all that follows from it.
+    pub(super) fn ours(&self, every_node: bool) -> Result<(ReplayedBlock, Built), ReplayError> {
+        let mut times = BlockTimes::default();
+        let host = self.our_block(self.nodes.clone(), Estimates::Nowhere);
+        let (built, recorded) = self.whole(host, &mut times.whole)?;
+        let (sizes, compact) = self.measure(&built, recorded)?;
+
+        let host = self.our_block(self.nodes.clone(), Estimates::Everywhere);
+        let (estimate, in_steps) = self.steps(host, &mut times.steps)?;
+
+        let mut calls = Calls::default();
+        let counted = self.our_block(self.nodes.clone(), Estimates::Nowhere);
+        let counted = LockstepBlock::new(counted, None, SizeRule::AtLeast, &mut calls);
+        self.whole(counted, &mut Spent::default())?;
+
+        let truth = self.truth()?;
+        let mut checks = vec![estimated(estimate, truth), same_nodes(&built, &in_steps)];
+        checks.extend(self.against_peer(&built, recorded)?);
+        checks.push(self.again(&built, &compact)?);
+        checks.push(self.stock_validator(&built, &compact));
+        if every_node {
+            checks.push(self.without_each(&built));
+        }
+        let replayed = self.report(
+            times,
+            calls,
+            (sizes, &built.proof),
+            (estimate, Some(truth)),
+            checks,
+        );
+        Ok((replayed, built))
+    }
+
+    /// On the peer.
+    pub(super) fn peer(&self) -> Result<(ReplayedBlock, Built), ReplayError> {
+        let mut times = BlockTimes::default();
+        let (built, recorded) = self.whole(self.peer_block(), &mut times.whole)?;
+        let (sizes, _) = self.measure(&built, recorded)?;
+        let (_, in_steps) = self.steps(self.peer_block(), &mut times.steps)?;
+        let checks = vec![same_nodes(&built, &in_steps)];
+        let replayed = self.report(
+            times,
+            Calls::default(),
+            (sizes, &built.proof),
+            (None, None),
+            checks,
+        );
+        Ok((replayed, built))
+    }
+
+    /// On both, call by call.
+    pub(super) fn lockstep(&self) -> Result<(ReplayedBlock, Built), ReplayError> {
+        let (mut times, mut calls, mut in_steps) = <(BlockTimes, Calls, Calls)>::default();
+        let both = |calls, estimates| {
+            let ours = self.our_block(self.nodes.clone(), estimates);
+            LockstepBlock::new(ours, Some(self.peer_block()), SizeRule::AtLeast, calls)
+        };
+        let host = both(&mut calls, Estimates::Nowhere);
+        let (built, recorded) = self.whole(host, &mut times.whole)?;
+        let (sizes, _) = self.measure(&built, recorded)?;
+        let host = both(&mut in_steps, Estimates::Everywhere);
+        let (estimate, _) = self.steps(host, &mut times.steps)?;
+        let mut checks = vec![
+            same_results("every result is sp-state-machine's, as a whole", &calls),
+            same_results("every result is sp-state-machine's, in steps", &in_steps),
+        ];
+        checks.extend(self.against_peer(&built, recorded)?);
+        let replayed = self.report(
+            times,
+            calls,
+            (sizes, &built.proof),
+            (estimate, None),
+            checks,
+        );
+        Ok((replayed, built))
+    }
+
+    fn report(
+        &self,
+        times: BlockTimes,
+        calls: Calls,
+        (sizes, proof): (ProofSizes, &StorageProof),
+        estimate: (Option<BoundarySize>, Option<u64>),
+        checks: Vec<Check>,
+    ) -> ReplayedBlock {
+        let (estimate, truth) = estimate;
+        ReplayedBlock {
+            number: self.number,
+            hash: self.block.hash,
+            state_root: self.block.header.state_root,
+            extrinsics: self.block.body.len(),
+            times,
+            calls,
+            sizes,
+            proof: proof.clone(),
+            estimate,
+            truth,
+            checks,
+        }
+    }
+
+    /// The header as it was before its author signed it.
+    fn unsealed(&self) -> RealHeader {
+        let mut header = self.block.header.clone();
+        let logs = &mut header.digest.logs;
+        logs.retain(|item| !matches!(item, DigestItem::Seal(..)));
+        header
+    }
+
+    /// The block executed as a whole, and what was recorded.
+    pub(super) fn whole<H: Host>(
+        &self,
+        mut host: H,
+        spent: &mut Spent,
+    ) -> Result<(Built, u64), ReplayError> {
+        let encoded = (self.unsealed(), &self.block.body).encode();
+        spent.during(|| {
+            self.enter(&mut host, || {
+                self.runtime.call("Core_execute_block", &encoded)
+            })
+        })?;
+        let recorded = host.recorded();
+        let built = self.finish(host)?;
+        Ok((built, recorded))
+    }
+
+    /// The block as its author made it: the estimate after the last extrinsic, and what came out.
+    fn steps<H: Host>(
+        &self,
+        mut host: H,
+        spent: &mut Spent,
+    ) -> Result<(Option<BoundarySize>, Built), ReplayError> {
+        spent.during(|| self.up_to_finalize(&mut host))?;
+        let estimate = host.boundary().map_err(|source| self.host(source))?;
+        let header: RealHeader = spent.during(|| {
+            self.enter(&mut host, || {
+                self.runtime.call_for("BlockBuilder_finalize_block", &[])
+            })
+        })?;
+        let expected = self.unsealed();
+        self.expect("state root", &expected.state_root, &header.state_root)?;
+        self.expect("header", &expected, &header)?;
+        Ok((estimate, self.finish(host)?))
+    }
+
+    /// Initializes the block and applies its extrinsics, each in a transaction of the host.
+    fn up_to_finalize<H: Host>(&self, host: &mut H) -> Result<(), ReplayError> {
+        let RealHeader {
+            parent_hash,
+            number,
+            digest,
+            ..
+        } = &self.block.header;
+        let mut header = RealHeader {
+            parent_hash: *parent_hash,
+            number: *number,
+            state_root: H256::zero(),
+            extrinsics_root: H256::zero(),
+            digest: digest.clone(),
+        };
+        // The rest of the digest is for the runtime to write.
+        let logs = &mut header.digest.logs;
+        logs.retain(|item| matches!(item, DigestItem::PreRuntime(..)));
+        // Answers with nothing or a mode, depending on the age of the runtime.
+        self.enter(host, || {
+            self.runtime.call("Core_initialize_block", &header.encode())
+        })?;
+        for extrinsic in &self.block.body {
+            let step = |host: &mut H, step| {
+                let done = host.transaction(step);
+                done.map_err(|source| self.host(source))
+            };
+            step(host, TransactionStep::Start)?;
+            let applied: AppliedExtrinsic = self.enter(host, || {
+                self.runtime
+                    .call("BlockBuilder_apply_extrinsic", &extrinsic.encode())
+                    .map(|answer| AppliedExtrinsic::of(&answer))
+            })?;
+            if applied == AppliedExtrinsic::Refused {
+                let accepted = AppliedExtrinsic::Accepted;
+                return self.expect("extrinsic", &accepted, &applied);
+            }
+            step(host, TransactionStep::Commit)?;
+        }
+        Ok(())
+    }
+
+    /// What the peer would have recorded, had the block ended after its last extrinsic.
+    fn truth(&self) -> Result<u64, ReplayError> {
+        let mut host = self.peer_block();
+        self.up_to_finalize(&mut host)?;
+        self.enter(&mut host, || {
+            let root = with_externalities(|ext| ext.storage_root(self.version));
+            root.ok_or_else(|| RuntimeError {
+                call: "storage root".to_owned(),
+                reason: "no externalities".to_owned(),
+            })
+        })?;
+        Ok(host.recorded())
+    }
+
+    fn measure(
+        &self,
+        built: &Built,
+        recorded: u64,
+    ) -> Result<(ProofSizes, CompactProof), ReplayError> {
+        let parent = H256(self.parent.into());
+        let measured = ProofSizes::measure(&built.proof, recorded, parent);
+        measured.map_err(|source| self.host(source))
+    }
+
+    fn finish<H: Host>(&self, host: H) -> Result<Built, ReplayError> {
+        let built: Built = host.finish().map_err(|source| self.host(source))?.into();
+        self.expect("state root", &self.block.header.state_root, &built.root)?;
+        Ok(built)
+    }
+
+    /// What `call` returns under `host`.
+    fn enter<H: Host, R>(
+        &self,
+        host: &mut H,
+        call: impl FnOnce() -> Result<R, RuntimeError>,
+    ) -> Result<R, ReplayError> {
+        let number = self.number;
+        let answer = host.execute(call).map_err(|source| self.host(source))?;
+        answer.map_err(|source| ReplayError::Runtime { number, source })
+    }
+
+    fn host(&self, source: HostError) -> ReplayError {
+        let number = self.number;
+        ReplayError::Host { number, source }
+    }
+
+    pub(super) fn proof(&self, source: ProofError) -> ReplayError {
+        let number = self.number;
+        ReplayError::Proof { number, source }
+    }
+
+    fn expect<T: PartialEq + std::fmt::Debug>(
+        &self,
+        part: &'static str,
+        expected: &T,
+        found: &T,
+    ) -> Result<(), ReplayError> {
+        if expected == found {
+            return Ok(());
+        }
+        Err(ReplayError::Header {
+            number: self.number,
+            part,
+            expected: format!("{expected:?}"),
+            found: format!("{found:?}"),
+        })
+    }
+}
+
+/// What a runtime says to an extrinsic, as far as runtimes of all ages say it alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AppliedExtrinsic {
+    Accepted,
+    Refused,
+}
+
+impl AppliedExtrinsic {
+    /// Errors inside of the answer have changed over the years; the outermost tag has not.
+    fn of(answer: &[u8]) -> Self {
+        let decoded = ApplyExtrinsicResult::decode(&mut &answer[..]);
+        match (decoded, answer.first()) {
+            (Ok(Ok(_)), _) | (Err(_), Some(0)) => Self::Accepted,
+            _ => Self::Refused,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Blocks of real chains, executed again by the chain's own runtime.
+//!
+//! ```text
+//! for each block, on the state after the one before it:
+//!     execute it as a whole, as an importer does             root of the header, proof
+//!     initialize, apply each extrinsic, finalize             the header, estimate
+//!     execute it from the compact proof alone                same root, sizes and proof
+//!     the same, on sp-state-machine
+//!     execute it on sp-state-machine                         same recorded nodes
+//!     commit it
+//! ```
+
+mod attempt;
+mod checks;
+mod error;
+mod replayed;
+
+pub use error::ReplayError;
+pub use replayed::{BlockTimes, Check, ReplayedBlock};
+
+use crate::{
+    chain_spec::ChainSpec,
+    host::Built,
+    povmeter_host::{commit_state, SharedNodes},
+    real_blocks::{RealBlock, RealBlocks},
+    wasm::WasmRuntime,
+};
+use attempt::Attempt;
+use codec::Decode;
+use povmeter::{Block, NodeChange, NodeHash, Root, RootUpdate, TrieId};
+use povmeter_store::{MemoryStore, NodeStore};
+use sp_core::storage::{
+    well_known_keys::{CODE, HEAP_PAGES},
+    StateVersion,
+};
+use std::vec;
+
+/// Which state machine executes the blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplayMode {
+    /// povmeter.
+    #[default]
+    Ours,
+    /// sp-state-machine.
+    Peer,
+    /// Both, with every result compared.
+    Lockstep,
+}
+
+/// How blocks are replayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplayOptions {
+    /// Which state machine executes the blocks.
+    pub mode: ReplayMode,
+    /// Whether each proof is tried without each of its nodes. Executes a block once for each.
+    pub every_node: bool,
+}
+
+/// The blocks of a file, one after the other, and the state between them.
+pub struct Replay {
+    blocks: vec::IntoIter<RealBlock>,
+    version: StateVersion,
+    store: MemoryStore,
+    runtime: WasmRuntime,
+    options: ReplayOptions,
+}
+
+impl Replay {
+    /// The blocks of `file` on top of `state`.
+    ///
+    /// # Errors
+    /// [`ReplayError::State`].
+    pub fn new(
+        file: RealBlocks,
+        state: &ChainSpec,
+        options: ReplayOptions,
+    ) -> Result<Self, ReplayError> {
+        let mut store = MemoryStore::new();
+        let version = file.state_version;
+        commit_state(&mut store, &state.top, &state.children, version, None)?;
+        Ok(Self {
+            blocks: file.blocks.into_iter(),
+            version,
+            store,
+            runtime: WasmRuntime::new(Vec::new(), None),
+            options,
+        })
+    }
+
+    /// Makes the runtime that of the state.
+    fn find_runtime(&mut self, number: u32) -> Result<(), ReplayError> {
+        let mut state: Block<_> = Block::new(&self.store, self.store.root());
+        let mut value = |key| {
+            let value = state.get(TrieId::Top, key);
+            let value = value.map_err(|source| ReplayError::Block { number, source })?;
+            Ok::<_, ReplayError>(value.map(<[u8]>::to_vec))
+        };
+        let code = value(CODE)?.ok_or(ReplayError::NoCode { number })?;
+        let pages = value(HEAP_PAGES)?.and_then(|pages| u64::decode(&mut pages.as_slice()).ok());
+        self.runtime = WasmRuntime::new(code, pages);
+        let prepared = self.runtime.prepare();
+        prepared.map_err(|source| ReplayError::Runtime { number, source })
+    }
+
+    fn replay(&mut self, block: &RealBlock) -> Result<ReplayedBlock, ReplayError> {
+        let number = block.header.number;
+        self.find_runtime(number)?;
+        let attempt = Attempt {
+            block,
+            number,
+            version: self.version,
+            nodes: SharedNodes::new(self.store.clone()),
+            parent: self.store.root(),
+            runtime: &self.runtime,
+        };
+        let (replayed, built) = match self.options.mode {
+            ReplayMode::Ours => attempt.ours(self.options.every_node),
+            ReplayMode::Peer => attempt.peer(),
+            ReplayMode::Lockstep => attempt.lockstep(),
+        }?;
+        let update = update(self.store.root(), &built);
+        let committed = self.store.commit(&update);
+        committed.map_err(|source| ReplayError::Store { number, source })?;
+        Ok(replayed)
+    }
+}
+
+impl Iterator for Replay {
+    type Item = Result<ReplayedBlock, ReplayError>;
+
+    /// The next block. After an error there is none.
+    fn next(&mut self) -> Option<Self::Item> {
+        let block = self.blocks.next()?;
+        let replayed = self.replay(&block);
+        if replayed.is_err() {
+            self.blocks = Vec::new().into_iter();
+        }
+        Some(replayed)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.blocks.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Replay {}
+
+/// What a block does to a store that keys by hash alone.
+fn update(parent: Root, built: &Built) -> RootUpdate {
+    let nodes = built.update.nodes().iter().map(|change| {
+        let (path, hash) = change.key.split_at(change.key.len().saturating_sub(32));
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(hash);
+        NodeChange {
+            path: path.to_vec().into(),
+            odd_nibble: None,
+            hash: NodeHash::from(bytes),
+            references: change.count,
+            encoded: change.node.clone().into(),
+        }
+    });
+    RootUpdate {
+        parent,
+        root: Root::from(built.root.0),
+        children: Vec::new(),
+        nodes: nodes.collect(),
+    }
+}

@@ -1,0 +1,56 @@
+//! What comes of a block that is replayed.
+
+use crate::{
+    host::{BoundarySize, ProofSizes},
+    lockstep::Calls,
+    stopwatch::Spent,
+};
+use sp_core::H256;
+use sp_trie::StorageProof;
+
+/// A block that was executed again, and whose header has the root that came out.
+#[derive(Clone, Debug)]
+pub struct ReplayedBlock {
+    /// Its number.
+    pub number: u32,
+    /// Its hash.
+    pub hash: H256,
+    /// The state root after it.
+    pub state_root: H256,
+    /// Extrinsics in it, inherents included.
+    pub extrinsics: usize,
+    /// How long it took.
+    pub times: BlockTimes,
+    /// What its runtime asked for, executing it as a whole.
+    pub calls: Calls,
+    /// The sizes of its proof.
+    pub sizes: ProofSizes,
+    /// Its proof.
+    pub proof: StorageProof,
+    /// The estimate after the last extrinsic; `None` of the peer's.
+    pub estimate: Option<BoundarySize>,
+    /// What the peer would have recorded, had the block ended there.
+    pub truth: Option<u64>,
+    /// What must hold besides the root.
+    pub checks: Vec<Check>,
+}
+
+/// How long the ways to execute a block took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockTimes {
+    /// As a whole.
+    pub whole: Spent,
+    /// Initialized, applied, finalized.
+    pub steps: Spent,
+}
+
+/// Something that must hold for a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What.
+    pub name: &'static str,
+    /// Whether it does.
+    pub holds: bool,
+    /// Numbers to it.
+    pub detail: String,
+}
