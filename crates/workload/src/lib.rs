@@ -22,6 +22,9 @@
 
 extern crate alloc;
 
+#[macro_use]
+mod forward;
+
 mod author;
 mod chain_spec;
 mod data_files;

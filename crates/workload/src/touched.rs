@@ -1,6 +1,6 @@
 //! Which keys the runtime changed since the last boundary.
 
-use sp_core::storage::{ChildInfo, StateVersion, TrackedStorageKey};
+use sp_core::storage::{ChildInfo, StateVersion};
 use sp_externalities::{Error, Extension, ExtensionStore, Externalities, MultiRemovalResults};
 use std::any::{Any, TypeId};
 
@@ -187,37 +187,7 @@ impl<E: Externalities> Externalities for Tracked<'_, E> {
         self.inner.storage_renew_transaction_index(index, hash);
     }
 
-    fn wipe(&mut self) {
-        self.inner.wipe();
-    }
-
-    fn commit(&mut self) {
-        self.inner.commit();
-    }
-
-    fn read_write_count(&self) -> (u32, u32, u32, u32) {
-        self.inner.read_write_count()
-    }
-
-    fn reset_read_write_count(&mut self) {
-        self.inner.reset_read_write_count();
-    }
-
-    fn get_whitelist(&self) -> Vec<TrackedStorageKey> {
-        self.inner.get_whitelist()
-    }
-
-    fn set_whitelist(&mut self, new: Vec<TrackedStorageKey>) {
-        self.inner.set_whitelist(new);
-    }
-
-    fn proof_size(&self) -> Option<u32> {
-        self.inner.proof_size()
-    }
-
-    fn get_read_and_written_keys(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
-        self.inner.get_read_and_written_keys()
-    }
+    forward_benchmarking!(inner);
 }
 
 impl<E: ExtensionStore> ExtensionStore for Tracked<'_, E> {

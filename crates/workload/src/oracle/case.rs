@@ -33,6 +33,15 @@ pub enum Flavour {
 impl Flavour {
     /// All flavours.
     pub const ALL: [Self; 3] = [Self::Adversarial, Self::Mixed, Self::DeleteHeavy];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Adversarial => "adversarial",
+            Self::Mixed => "mixed",
+            Self::DeleteHeavy => "delete_heavy",
+        }
+    }
 }
 
 /// The state before a block.

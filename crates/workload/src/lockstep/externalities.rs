@@ -1,17 +1,13 @@
-//! Every call of a runtime on two state machines, every result compared.
+//! Every call of a runtime, handed to two state machines.
 
-use crate::{
-    host::{BoundarySize, Built, Host, HostError, TransactionStep},
-    peer::PeerBlock,
-};
+use super::Calls;
 use povmeter_proof_size::RootedProofSizeExt;
 use sp_core::{
     hexdisplay::HexDisplay,
-    storage::{ChildInfo, StateVersion, TrackedStorageKey},
+    storage::{ChildInfo, StateVersion},
 };
 use sp_externalities::{
-    set_and_run_with_externalities, with_externalities, Error, Extension, ExtensionStore,
-    Externalities, MultiRemovalResults, TransactionType,
+    Error, Extension, ExtensionStore, Externalities, MultiRemovalResults, TransactionType,
 };
 use sp_trie::proof_size_extension::ProofSizeExt;
 use std::{
@@ -19,55 +15,6 @@ use std::{
     fmt,
     time::{Duration, Instant},
 };
-
-/// Differences that are kept word for word; of others only their number is.
-const KEPT: usize = 8;
-
-/// What passed between a runtime and its host.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
-    /// Values, hashes, existence and next keys asked for.
-    pub reads: u64,
-    /// Values set and deleted, elements appended, prefixes removed.
-    pub writes: u64,
-    /// Questions for the proof size.
-    pub sizes: u64,
-    /// All calls: these, transactions, roots and others.
-    pub all: u64,
-    /// Time spent in calls, if that was asked for, the clock's own included; see [`clock_cost`].
-    pub time: Duration,
-    /// State version of the root last asked for.
-    pub root_version: Option<StateVersion>,
-    /// Results that were not the same on both sides.
-    pub differences: u64,
-    /// The first of them.
-    pub first: Vec<Difference>,
-}
-
-/// A call that two state machines answered differently.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// Which of all calls it was, the first being 1.
-    pub at: u64,
-    /// The call.
-    pub call: String,
-    /// The peer's answer.
-    pub expected: String,
-    /// Ours.
-    pub found: String,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            at,
-            call,
-            expected,
-            found,
-        } = self;
-        write!(f, "call {at}, {call}: expected {expected}, found {found}")
-    }
-}
 
 /// How the sizes that the two sides tell the runtime relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,18 +37,6 @@ pub struct Lockstep<'a> {
     calls: &'a mut Calls,
     rule: SizeRule,
     timed: bool,
-}
-
-/// What timing one call costs.
-pub fn clock_cost() -> Duration {
-    const TIMES: u32 = 10_000;
-    let started = Instant::now();
-    let mut spent = Duration::ZERO;
-    for _ in 0..TIMES {
-        spent += Instant::now().elapsed();
-    }
-    std::hint::black_box(spent);
-    started.elapsed() / TIMES
 }
 
 impl<'a> Lockstep<'a> {
@@ -183,20 +118,6 @@ impl<'a> Lockstep<'a> {
         call: impl Fn(&mut dyn Externalities) -> R,
     ) -> R {
         self.on_both(call, || name.to_owned())
-    }
-}
-
-impl Calls {
-    fn note(&mut self, call: String, expected: &dyn fmt::Debug, found: &dyn fmt::Debug) {
-        self.differences += 1;
-        if self.first.len() < KEPT {
-            self.first.push(Difference {
-                at: self.all,
-                call,
-                expected: format!("{expected:?}"),
-                found: format!("{found:?}"),
-            });
-        }
     }
 }
 
@@ -389,37 +310,7 @@ impl Externalities for Lockstep<'_> {
         });
     }
 
-    fn wipe(&mut self) {
-        self.ours.wipe();
-    }
-
-    fn commit(&mut self) {
-        self.ours.commit();
-    }
-
-    fn read_write_count(&self) -> (u32, u32, u32, u32) {
-        self.ours.read_write_count()
-    }
-
-    fn reset_read_write_count(&mut self) {
-        self.ours.reset_read_write_count();
-    }
-
-    fn get_whitelist(&self) -> Vec<TrackedStorageKey> {
-        self.ours.get_whitelist()
-    }
-
-    fn set_whitelist(&mut self, new: Vec<TrackedStorageKey>) {
-        self.ours.set_whitelist(new);
-    }
-
-    fn proof_size(&self) -> Option<u32> {
-        self.ours.proof_size()
-    }
-
-    fn get_read_and_written_keys(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
-        self.ours.get_read_and_written_keys()
-    }
+    forward_benchmarking!(ours);
 }
 
 /// Stands in the peer's store for an extension of which there is only one.
@@ -503,115 +394,4 @@ impl ExtensionStore for Lockstep<'_> {
         }
         found
     }
-}
-
-/// A block with every call of the runtime counted, and compared with the peer's where there is one.
-pub struct LockstepBlock<'c, H> {
-    ours: H,
-    peer: Option<PeerBlock>,
-    rule: SizeRule,
-    timed: bool,
-    calls: &'c mut Calls,
-}
-
-impl<'c, H: Host> LockstepBlock<'c, H> {
-    /// Both blocks on the same parent state. What passes is added to `calls`.
-    pub fn new(ours: H, peer: Option<PeerBlock>, rule: SizeRule, calls: &'c mut Calls) -> Self {
-        Self {
-            ours,
-            peer,
-            rule,
-            timed: false,
-            calls,
-        }
-    }
-
-    /// Adds up the time that calls take.
-    #[must_use]
-    pub fn timed(mut self) -> Self {
-        self.timed = true;
-        self
-    }
-}
-
-impl<H: Host> Host for LockstepBlock<'_, H> {
-    type Finished = Built;
-
-    fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, HostError> {
-        let Self {
-            ours,
-            peer,
-            rule,
-            timed,
-            calls,
-        } = self;
-        let none = || HostError::Runtime { expected: "inside" };
-        ours.execute(|| {
-            let both = |ours: &mut dyn Externalities| match peer {
-                None => {
-                    let ext = Lockstep::new(ours, None, calls, *rule);
-                    let mut ext = ext.timed(*timed);
-                    Ok(set_and_run_with_externalities(&mut ext, call))
-                }
-                Some(peer) => peer.inside(|theirs| {
-                    let ext = Lockstep::new(ours, Some(theirs), calls, *rule);
-                    let mut ext = ext.timed(*timed);
-                    set_and_run_with_externalities(&mut ext, call)
-                }),
-            };
-            with_externalities(both).unwrap_or_else(|| Err(none()))
-        })?
-    }
-
-    fn transaction(&mut self, step: TransactionStep) -> Result<(), HostError> {
-        self.ours.transaction(step)?;
-        match &mut self.peer {
-            None => Ok(()),
-            Some(peer) => peer.transaction(step),
-        }
-    }
-
-    fn boundary(&mut self) -> Result<Option<BoundarySize>, HostError> {
-        self.ours.boundary()
-    }
-
-    fn recorded(&self) -> u64 {
-        self.ours.recorded()
-    }
-
-    fn finish(self) -> Result<Built, HostError> {
-        let ours = self.ours.finish()?.into();
-        if let Some(peer) = self.peer {
-            compare_built(self.calls, &peer.finish()?.into(), &ours);
-        }
-        Ok(ours)
-    }
-}
-
-/// What is left of the block on either side, compared as one more call.
-fn compare_built(calls: &mut Calls, expected: &Built, found: &Built) {
-    calls.all += 1;
-    let mut compare =
-        |what: &str, same: bool, expected: &dyn fmt::Debug, found: &dyn fmt::Debug| {
-            if !same {
-                calls.note(what.to_owned(), expected, found);
-            }
-        };
-    compare(
-        "final root",
-        expected.root == found.root,
-        &expected.root,
-        &found.root,
-    );
-    let (theirs, ours) = (&expected.main_changes, &found.main_changes);
-    compare("changes", theirs == ours, &theirs.len(), &ours.len());
-    let (theirs, ours) = (&expected.child_changes, &found.child_changes);
-    compare("child changes", theirs == ours, &theirs.len(), &ours.len());
-    let (theirs, ours) = (&expected.update, &found.update);
-    compare(
-        "nodes",
-        theirs == ours,
-        &theirs.nodes().len(),
-        &ours.nodes().len(),
-    );
 }

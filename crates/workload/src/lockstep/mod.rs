@@ -1,0 +1,9 @@
+//! Every call of a runtime on two state machines, every result compared.
+
+mod block;
+mod calls;
+mod externalities;
+
+pub use block::LockstepBlock;
+pub use calls::{clock_cost, Calls, Difference};
+pub use externalities::{Lockstep, SizeRule};
