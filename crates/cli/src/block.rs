@@ -15,23 +15,27 @@ use std::path::PathBuf;
 
 /// What block to build, and where.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  povmeter block --transfers 100 --state memory     a small block, nothing on disk
+  povmeter block --call transfer_all                each transfer deletes its sender
+  povmeter block --db state                         on a state that is made once and kept")]
 pub(crate) struct BlockArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// How extrinsics are signed
-    #[arg(long, value_enum, default_value_t = SignaturesArg::Sr25519)]
+    /// How extrinsics are signed: sr25519, some 50 us each, or free
+    #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = SignaturesArg::Sr25519)]
     signatures: SignaturesArg,
-    /// How the runtime is compiled
-    #[arg(long, value_enum, default_value_t = RuntimeArg::Native)]
+    /// How the runtime is compiled: native, or wasm in a program built with that feature
+    #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
-    /// Where the parent state lies
-    #[arg(long, value_enum, default_value_t = StateArg::ParityDb)]
+    /// Where the parent state lies: parity-db or memory
+    #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = StateArg::ParityDb)]
     state: StateArg,
-    /// Folder of the parent state, made if nothing is there; a temporary one otherwise. The block
-    /// itself is not written to it
+    /// Folder of the parent state, made if nothing is there, in place of a temporary one
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
-    /// Transfers on the runtime of a relay chain instead, in wasm: a raw chain specification
+    /// Transfers on the runtime of a relay chain, in wasm: a raw chain specification
     #[arg(long, value_name = "FILE", conflicts_with_all = ["accounts", "call", "state_version",
         "signatures", "runtime", "state", "db"])]
     chain_spec: Option<PathBuf>,

@@ -1,6 +1,6 @@
 //! The report on a block, as a table and as JSON.
 
-use crate::{checks::Check, options::UsedOptions};
+use crate::{checks::Check, options::UsedOptions, output::Heading};
 use povmeter_workload::{BlockOutcome, BoundarySize, Phases, Plan, Spent};
 use serde::Serialize;
 use std::fmt;
@@ -8,7 +8,8 @@ use std::fmt;
 /// All there is to say about a block.
 #[derive(Serialize)]
 pub(crate) struct BlockReport {
-    what: &'static str,
+    #[serde(flatten)]
+    heading: Heading,
     options: UsedOptions,
     parent_root: String,
     root: String,
@@ -126,7 +127,7 @@ impl BlockReport {
         // Far below 2^52, so exact.
         let mean = |spent: Spent| spent.cpu.as_secs_f64() * 1e6 / count as f64;
         Self {
-            what: "block",
+            heading: Heading::BLOCK,
             options,
             parent_root: format!("{:?}", plan.parent().state_root),
             root: format!("{:?}", outcome.built.root),

@@ -9,6 +9,7 @@ use crate::{
     estimator,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     oracle::Oracle,
+    output::printed,
     overlay,
     parent_state::{ParentState, Trust},
     pool, progress,
@@ -21,11 +22,11 @@ use serde::Serialize;
 /// What to compare.
 #[derive(Subcommand, Debug)]
 pub(crate) enum CompareCommand {
-    /// Ways to know the size of the proof after each extrinsic of a block
+    /// Ways to know the proof size after each extrinsic of a block, sp-state-machine first
     Block(CompareArgs),
-    /// Estimates, with what sp-state-machine reads for the same blocks, and what they cost
+    /// Estimates beside what sp-state-machine reads for the same blocks, and what they cost
     Estimator(estimator::EstimatorArgs),
-    /// Root updates, with sp-state-machine's for the same changes, and what they cost
+    /// Root updates beside sp-state-machine's for the same changes, and what they cost
     Root(compare_root::RootArgs),
     /// The overlay beside sp-state-machine's, call by call
     Overlay(overlay::OverlayArgs),
@@ -35,23 +36,28 @@ pub(crate) enum CompareCommand {
 
 /// Which block to compare on, and how often.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  povmeter compare block                     in memory, no cache
+  povmeter compare block --cache warm        sp-state-machine with its shared trie cache
+  povmeter compare block --state parity-db --call transfer_all")]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// How extrinsics are signed: free leaves the state machines' work alone
-    #[arg(long, value_enum, default_value_t = SignaturesArg::Free)]
+    /// How extrinsics are signed: sr25519, or free, which leaves the state machines alone
+    #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = SignaturesArg::Free)]
     signatures: SignaturesArg,
-    /// Where the parent state lies
-    #[arg(long, value_enum, default_value_t = StateArg::Memory)]
+    /// Where the parent state lies: parity-db or memory
+    #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = StateArg::Memory)]
     state: StateArg,
-    /// How the runtime is compiled
-    #[arg(long, value_enum, default_value_t = RuntimeArg::Native)]
+    /// How the runtime is compiled: native, or wasm in a program built with that feature
+    #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
-    /// The peer's trie cache, for peer-none and the strategies on it; povmeter has none yet
-    #[arg(long, value_enum, default_value_t = CacheArg::None)]
+    /// sp-state-machine's trie cache: none, or warm; povmeter has none yet
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = CacheArg::None)]
     cache: CacheArg,
-    /// Measured rounds, after one to warm up; root-each-tx takes part in every tenth
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Measured rounds, after one to warm up; root-each-tx is in every tenth
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Print JSON
     #[arg(long)]
@@ -62,9 +68,9 @@ pub(crate) struct CompareArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CacheArg {
-    /// Nothing is kept between blocks
+    // Nothing is kept between blocks.
     None,
-    /// All that the block needs is in it
+    // All that the block needs is in it.
     Warm,
 }
 
@@ -90,17 +96,7 @@ fn run_block(args: &CompareArgs) -> Result<String, CliError> {
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, args.state, None, Trust::AsStored)?;
     let report = compare(args, &plan, &state, &runtime)?;
-    let failed = report.failed_checks();
-    let report = if args.json {
-        serde_json::to_string_pretty(&report)?
-    } else {
-        report.to_string()
-    };
-    if failed.is_empty() {
-        Ok(report)
-    } else {
-        Err(CliError::ChecksFailed { failed, report })
-    }
+    printed(&report, args.json, report.failed())
 }
 
 fn compare(

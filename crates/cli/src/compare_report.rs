@@ -1,6 +1,11 @@
 //! The report on a comparison, as a table and as JSON.
 
-use crate::{compare::CacheArg, options::UsedOptions};
+use crate::{
+    compare::CacheArg,
+    options::UsedOptions,
+    output::{self, verdict, Heading},
+    table::{or_dash, Table},
+};
 use serde::Serialize;
 use std::fmt;
 
@@ -39,7 +44,8 @@ struct Checks {
 /// All contenders' results.
 #[derive(Serialize)]
 pub(crate) struct CompareReport {
-    what: &'static str,
+    #[serde(flatten)]
+    heading: Heading,
     options: UsedOptions,
     cache: CacheArg,
     rounds: u32,
@@ -58,7 +64,7 @@ impl CompareReport {
         let mut claiming = rows.iter().filter(|row| row.claims_complete);
         let estimates_complete = claiming.all(|row| row.estimate_under_bytes == Some(0));
         Self {
-            what: "block",
+            heading: Heading::COMPARE,
             options,
             cache,
             rounds,
@@ -71,17 +77,15 @@ impl CompareReport {
     }
 
     /// The names of the checks that do not hold.
-    pub(crate) fn failed_checks(&self) -> Vec<&'static str> {
+    pub(crate) fn failed(&self) -> Vec<&'static str> {
         let Checks {
             roots_equal,
             estimates_complete,
         } = self.checks;
-        let checks = [
+        output::failed([
             ("roots_equal", roots_equal),
             ("estimates_complete", estimates_complete),
-        ];
-        let failed = checks.into_iter().filter(|(_, holds)| !holds);
-        failed.map(|(name, _)| name).collect()
+        ])
     }
 }
 
@@ -97,10 +101,28 @@ impl fmt::Display for CompareReport {
             "medians of {} rounds; cpu time of the thread, % of the throughput of peer-none\n",
             self.rounds
         )?;
+        writeln!(f, "{}", self.table())?;
+        let Checks {
+            roots_equal,
+            estimates_complete,
+        } = self.checks;
         writeln!(
             f,
-            "{:<15} {:>9} {:>7} {:>9} {:>7} {:>8} {:>7} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6} {:>9}",
-            "",
+            "\n{}roots_equal: same root, changes and nodes as the peer",
+            verdict(roots_equal)
+        )?;
+        write!(
+            f,
+            "{}estimates_complete: nothing under where that is claimed",
+            verdict(estimates_complete)
+        )
+    }
+}
+
+impl CompareReport {
+    fn table(&self) -> Table<15> {
+        let mut table = Table::new([
+            "<",
             "cpu ms",
             "%",
             "wall ms",
@@ -115,44 +137,26 @@ impl fmt::Display for CompareReport {
             "compact",
             "nodes",
             "allocs/tx",
-        )?;
+        ]);
         for row in &self.rows {
-            let or_none =
-                |size: Option<u64>| size.map_or_else(|| "-".to_owned(), |size| size.to_string());
-            writeln!(
-                f,
-                "{:<15} {:>9.3} {:>7.1} {:>9.3} {:>7.1} {:>8.3} {:>7.1} {:>6} {:>9} {:>6} {:>9} {:>9} {:>9} {:>6} {:>9.1}",
-                row.name,
-                row.median_ms,
-                row.percent_of_peer_none,
-                row.median_wall_ms,
-                row.per_extrinsic_us,
-                row.finalize_ms,
-                row.state_machine_percent,
-                row.rounds,
-                or_none(row.estimate_after_last),
-                or_none(row.estimate_under_bytes),
-                row.recorded,
-                row.encoded,
-                row.compact,
-                row.nodes,
-                row.allocations_per_extrinsic,
-            )?;
+            table.row([
+                row.name.to_owned(),
+                format!("{:.3}", row.median_ms),
+                format!("{:.1}", row.percent_of_peer_none),
+                format!("{:.3}", row.median_wall_ms),
+                format!("{:.1}", row.per_extrinsic_us),
+                format!("{:.3}", row.finalize_ms),
+                format!("{:.1}", row.state_machine_percent),
+                row.rounds.to_string(),
+                or_dash(row.estimate_after_last),
+                or_dash(row.estimate_under_bytes),
+                row.recorded.to_string(),
+                row.encoded.to_string(),
+                row.compact.to_string(),
+                row.nodes.to_string(),
+                format!("{:.1}", row.allocations_per_extrinsic),
+            ]);
         }
-        let verdict = |holds| if holds { "ok" } else { "FAILED" };
-        let Checks {
-            roots_equal,
-            estimates_complete,
-        } = self.checks;
-        writeln!(
-            f,
-            "\n{:<7}roots_equal: same root, changes and nodes as the peer",
-            verdict(roots_equal)
-        )?;
-        write!(
-            f,
-            "{:<7}estimates_complete: nothing under where that is claimed",
-            verdict(estimates_complete)
-        )
+        table
     }
 }

@@ -4,33 +4,37 @@ use crate::{
     allocations,
     compare_root_report::{Checks, Failed, KnownFailed, OfVersion, RootReport},
     error::{chain, CliError},
+    output::{printed, Heading},
     progress,
 };
 use clap::Args;
 use povmeter_workload::{
     data_dir,
-    oracle::{run_roots, Flavour, KnownState, RootCounts, RootMode, RootTally, SPLIT_FROM},
+    oracle::{run_roots, KnownState, RootCounts, RootMode, RootTally, SPLIT_FROM},
     speed::{measure_roots, RootSpeedOptions},
 };
 use sp_core::storage::StateVersion;
 
 /// How many updates to compare, and which.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example: fewer random blocks, and one small state to measure on
+  povmeter compare root --cases 2000 --keys 10000")]
 pub(crate) struct RootArgs {
-    /// Random blocks of each state version, whose updates are compared in every mode
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Random blocks of each state version, compared in every mode
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     cases: u64,
     /// Measured rounds, after one to warm up
-    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Accounts in the parent states that are measured
-    #[arg(long, value_delimiter = ',', default_values_t = [10_000, 1_000_000])]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = [10_000, 1_000_000])]
     keys: Vec<usize>,
     /// Changes from which on measured updates go to several threads
-    #[arg(long, default_value_t = SPLIT_FROM)]
+    #[arg(long, value_name = "N", default_value_t = SPLIT_FROM)]
     split_from: usize,
     /// What blocks and keys are drawn from
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print JSON
     #[arg(long)]
@@ -47,10 +51,7 @@ const FAILURES_SHOWN: usize = 10;
 pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
     let mut missing = Vec::new();
     let modes = RootMode::all(|unsupported| missing.push(unsupported.0.name()))?;
-    let bar = progress::bar(
-        usize::try_from(args.cases).unwrap_or(usize::MAX),
-        "random blocks",
-    );
+    let bar = progress::bar(args.cases, "random blocks");
     let tally = run_roots(args.seed, args.cases, &modes, || bar.step());
     drop(bar);
     let (known_states, known_failures) = known_states(&modes)?;
@@ -64,12 +65,11 @@ pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
     let bar = progress::bar(steps, "");
     let measured = RootMode::for_speed(args.split_from, |_| {})?;
     let speed = measure_roots(&options, &measured, allocations::count, |what| {
-        bar.say(what);
-        bar.step();
+        bar.next(what)
     })?;
     drop(bar);
     let report = RootReport {
-        what: "root",
+        heading: Heading::ROOT,
         cases: args.cases,
         seed: args.seed,
         modes: modes.iter().map(|mode| mode.name).collect(),
@@ -88,20 +88,7 @@ pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
         rounds: options.rounds,
         speed,
     };
-    let failed = report.checks.failed();
-    let text = if args.json {
-        serde_json::to_string_pretty(&report)?
-    } else {
-        report.to_string()
-    };
-    if failed.is_empty() {
-        Ok(text)
-    } else {
-        Err(CliError::ChecksFailed {
-            failed,
-            report: text,
-        })
-    }
+    printed(&report, args.json, report.checks.failed())
 }
 
 /// How many real states were compared, none if there is no data, and those that differ.
@@ -142,11 +129,7 @@ fn failures(tally: &RootTally) -> Vec<Failed> {
     let failures = tally.failures.iter().take(FAILURES_SHOWN);
     failures
         .map(|failure| Failed {
-            flavour: match failure.flavour {
-                Flavour::Adversarial => "adversarial",
-                Flavour::Mixed => "mixed",
-                Flavour::DeleteHeavy => "delete_heavy",
-            },
+            flavour: failure.flavour.name(),
             seed: failure.seed,
             state_version: match failure.version {
                 StateVersion::V0 => 0,

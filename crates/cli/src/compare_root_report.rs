@@ -1,6 +1,10 @@
 //! The report on root updates, as text and as JSON.
 
-use povmeter_workload::speed::{HashRow, RootRow, RootSpeedReport};
+use crate::{
+    output::{self, verdict, Heading},
+    table::{or_dash, Table},
+};
+use povmeter_workload::speed::RootSpeedReport;
 use serde::Serialize;
 use std::fmt;
 
@@ -16,12 +20,10 @@ pub(crate) struct Checks {
 impl Checks {
     /// The names of the checks that do not hold.
     pub(crate) fn failed(&self) -> Vec<&'static str> {
-        let checks = [
-            ("updates_differ", self.updates_differ),
-            ("known_states_differ", self.known_states_differ),
-        ];
-        let failed = checks.into_iter().filter(|(_, count)| *count > 0);
-        failed.map(|(name, _)| name).collect()
+        output::failed([
+            ("updates_differ", self.updates_differ == 0),
+            ("known_states_differ", self.known_states_differ == 0),
+        ])
     }
 }
 
@@ -54,7 +56,8 @@ pub(crate) struct KnownFailed {
 /// Correctness and cost of root updates.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RootReport {
-    pub(crate) what: &'static str,
+    #[serde(flatten)]
+    pub(crate) heading: Heading,
     pub(crate) cases: u64,
     pub(crate) seed: u64,
     /// The modes compared.
@@ -90,33 +93,30 @@ impl fmt::Display for RootReport {
 
 impl RootReport {
     fn fmt_checks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "\n{:<14} {:>8} {:>10} {:>10} {:>10}",
-            "", "blocks", "changes", "inserted", "removed"
-        )?;
+        let mut table = Table::new(["<", "blocks", "changes", "inserted", "removed"]);
         for of in &self.versions {
-            writeln!(
-                f,
-                "version {:<6} {:>8} {:>10} {:>10} {:>10}",
-                of.state_version, of.blocks, of.changes, of.inserted, of.removed
-            )?;
+            table.row([
+                format!("version {}", of.state_version),
+                of.blocks.to_string(),
+                of.changes.to_string(),
+                of.inserted.to_string(),
+                of.removed.to_string(),
+            ]);
         }
         let checks = &self.checks;
-        let verdict = |count| if count == 0 { "ok" } else { "FAILED" };
         let differ = checks.updates_differ;
         writeln!(
             f,
-            "\n{:<7}updates_differ: roots and nodes are the peer's in all modes ({differ} blocks)",
-            verdict(differ)
+            "\n{table}\n\n{}updates_differ: roots and nodes are the peer's in all modes ({differ} blocks)",
+            verdict(differ == 0)
         )?;
         let (states, differ) = (self.known_states, checks.known_states_differ);
         writeln!(
             f,
-            "{:<7}known_states_differ: so are those of {states} real states ({differ} states)",
+            "{}known_states_differ: so are those of {states} real states ({differ} states)",
             match states {
-                0 => "no data",
-                _ => verdict(differ),
+                0 => "no data ",
+                _ => verdict(differ == 0),
             }
         )?;
         for failed in &self.failures {
@@ -137,30 +137,28 @@ impl RootReport {
              long the peer takes",
             self.rounds
         )?;
-        writeln!(
-            f,
-            "{:>9} {:>8} {:<11} {:>11} {:>11} {:>11} {:>14}",
-            "keys", "changes", "", "us", "peer_plain", "peer_node", "allocs/change"
-        )?;
+        let mut table = Table::new([
+            "keys",
+            "changes",
+            "<",
+            "us",
+            "peer_plain",
+            "peer_node",
+            "allocs/change",
+        ]);
         for row in &self.speed.rows {
-            let RootRow {
-                keys,
-                changes,
-                mode,
-                us,
-                ratio_to_peer_plain,
-                ratio_to_peer_node,
-                allocations_per_change,
-            } = row;
-            let allocations = allocations_per_change.map(|count| format!("{count:.3}"));
-            let allocations = allocations.unwrap_or_else(|| "-".to_owned());
-            writeln!(
-                f,
-                "{keys:>9} {changes:>8} {mode:<11} {us:>11.1} {ratio_to_peer_plain:>11.2} \
-                 {ratio_to_peer_node:>11.2} {allocations:>14}"
-            )?;
+            let allocations = row.allocations_per_change;
+            table.row([
+                row.keys.to_string(),
+                row.changes.to_string(),
+                row.mode.to_owned(),
+                format!("{:.1}", row.us),
+                format!("{:.2}", row.ratio_to_peer_plain),
+                format!("{:.2}", row.ratio_to_peer_node),
+                or_dash(allocations.map(|count| format!("{count:.3}"))),
+            ]);
         }
-        Ok(())
+        writeln!(f, "{table}")
     }
 
     fn fmt_hashing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,28 +166,28 @@ impl RootReport {
             f,
             "\nus of hashing alone, all new nodes of an update together"
         )?;
-        write!(
-            f,
-            "{:>9} {:>8} {:<11} {:>11} {:>11} {:>13} {:>19}",
-            "keys", "changes", "", "us", "nodes", "compressions", "ns per compression"
-        )?;
+        let mut table = Table::new([
+            "keys",
+            "changes",
+            "<",
+            "us",
+            "nodes",
+            "compressions",
+            "ns per compression",
+        ]);
         for row in &self.speed.hashing {
-            let HashRow {
-                keys,
-                changes,
-                mode,
-                nodes,
-                compressions,
-                us,
-            } = row;
-            let each = us * 1_000.0 / (*compressions).max(1) as f64;
-            write!(
-                f,
-                "\n{keys:>9} {changes:>8} {mode:<11} {us:>11.1} {nodes:>11} {compressions:>13} \
-                 {each:>19.1}"
-            )?;
+            let each = row.us * 1_000.0 / row.compressions.max(1) as f64;
+            table.row([
+                row.keys.to_string(),
+                row.changes.to_string(),
+                row.mode.to_owned(),
+                format!("{:.1}", row.us),
+                row.nodes.to_string(),
+                row.compressions.to_string(),
+                format!("{each:.1}"),
+            ]);
         }
-        Ok(())
+        write!(f, "{table}")
     }
 }
 

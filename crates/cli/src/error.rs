@@ -3,7 +3,10 @@
 use povmeter::Root;
 use povmeter_store::OpenError;
 use povmeter_workload::{AuthorError, ChainSpecError, PlanError, StateError, ValidateError};
-use std::{error::Error, io, path::PathBuf};
+use std::{error::Error, io, path::PathBuf, process::ExitCode};
+
+/// What the program ends with if a result is worse than allowed.
+const REGRESSED: u8 = 3;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -18,8 +21,7 @@ pub(crate) enum CliError {
     #[error("no temporary folder for the state: {0}")]
     TemporaryFolder(#[source] io::Error),
     #[error("{}: expected the state with root {expected}, which these options make, found the \
-        state with root {found}; use another folder, or the options that it was made with",
-        path.display())]
+        state with root {found}", path.display())]
     OtherState {
         path: PathBuf,
         expected: Root,
@@ -59,10 +61,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Runtime(#[from] povmeter_workload::RuntimeError),
     #[cfg(not(feature = "wasm"))]
-    #[error(
-        "expected a program that runs wasm, found one built without it; build it anew: cargo \
-        build --release -p povmeter-cli --features wasm"
-    )]
+    #[error("expected a program that runs wasm, found one built without it")]
     NoWasm,
     #[cfg(feature = "wasm")]
     #[error("expected `--state-version 1` with `--runtime wasm`, found 0")]
@@ -72,6 +71,10 @@ pub(crate) enum CliError {
         failed: Vec<&'static str>,
         report: String,
     },
+    #[error("expected nothing worse than allowed, found {}", what.join(", "))]
+    Regressed { what: Vec<String>, report: String },
+    #[error(transparent)]
+    Diff(#[from] crate::diff::DiffError),
     #[error("estimates can't be measured: {0}")]
     Speed(#[from] povmeter_workload::speed::SpeedError),
     #[error("roots can't be measured: {0}")]
@@ -86,6 +89,8 @@ pub(crate) enum CliError {
     NoRecordedBlock,
     #[error("pooled blocks can't be measured: {0}")]
     Pool(#[from] povmeter_workload::speed::PoolError),
+    #[error("the script for the shell is no text: {0}")]
+    Completions(#[from] std::string::FromUtf8Error),
     #[error("the result can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the result can't be printed: {0}")]
@@ -96,6 +101,22 @@ impl CliError {
     /// The error for a block that could not be built by what is called `name`.
     pub(crate) fn build(name: &'static str) -> impl FnOnce(AuthorError) -> Self {
         move |source| Self::Build { name, source }
+    }
+
+    /// The report of a command that came to its end, and did not like what it found.
+    pub(crate) fn report(&self) -> Option<&str> {
+        match self {
+            Self::ChecksFailed { report, .. } | Self::Regressed { report, .. } => Some(report),
+            _ => None,
+        }
+    }
+
+    /// What the program ends with. Code 2 is for options that can't be understood.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Regressed { .. } => ExitCode::from(REGRESSED),
+            _ => ExitCode::FAILURE,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     allocations,
     error::{chain, CliError},
     estimator_report::{Checks, EstimatorReport, Failed, OfFlavour},
+    output::{printed, Heading},
     progress,
 };
 use clap::Args;
@@ -14,12 +15,15 @@ use povmeter_workload::{
 
 /// How many blocks to compare, and which.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example: 600 random blocks instead of 3,000
+  povmeter compare estimator --cases 200")]
 pub(crate) struct EstimatorArgs {
-    /// Random blocks of each of the three flavours, each in both accountings
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Random blocks of each of three flavours, each in both accountings
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     cases: u64,
     /// What blocks and keys are drawn from
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print JSON
     #[arg(long)]
@@ -34,10 +38,7 @@ const FAILURES_SHOWN: usize = 10;
 /// # Errors
 /// A [`CliError`], among them the report if a check does not hold.
 pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
-    let bar = progress::bar(
-        usize::try_from(args.cases).unwrap_or(usize::MAX),
-        "random blocks",
-    );
+    let bar = progress::bar(args.cases, "random blocks");
     let tally = run_cases(args.seed, args.cases, |_| bar.step());
     drop(bar);
     let options = SpeedOptions {
@@ -45,13 +46,10 @@ pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
         ..SpeedOptions::default()
     };
     let bar = progress::bar(3 * options.keys.len() + 1, "");
-    let speed = measure(&options, allocations::count, |what| {
-        bar.say(what);
-        bar.step();
-    })?;
+    let speed = measure(&options, allocations::count, |what| bar.next(what))?;
     drop(bar);
     let report = EstimatorReport {
-        what: "estimator",
+        heading: Heading::ESTIMATOR,
         cases: args.cases,
         seed: args.seed,
         checks: checks(&tally),
@@ -61,20 +59,7 @@ pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
         rounds: options.rounds,
         speed,
     };
-    let failed = report.checks.failed();
-    let text = if args.json {
-        serde_json::to_string_pretty(&report)?
-    } else {
-        report.to_string()
-    };
-    if failed.is_empty() {
-        Ok(text)
-    } else {
-        Err(CliError::ChecksFailed {
-            failed,
-            report: text,
-        })
-    }
+    printed(&report, args.json, report.checks.failed())
 }
 
 fn checks(tally: &Tally) -> Checks {
@@ -94,7 +79,7 @@ fn checks(tally: &Tally) -> Checks {
 fn of_flavour(tally: &Tally, flavour: Flavour) -> OfFlavour {
     let report = tally.of(flavour);
     OfFlavour {
-        flavour: name(flavour),
+        flavour: flavour.name(),
         blocks: report.blocks,
         boundaries: report.boundaries,
         over_bytes_percent: report.over_bytes_percent(),
@@ -110,7 +95,7 @@ fn failures(tally: &Tally) -> Vec<Failed> {
     let failures = tally.failures().iter().take(FAILURES_SHOWN);
     failures
         .map(|failure| Failed {
-            flavour: name(failure.case.flavour),
+            flavour: failure.case.flavour.name(),
             seed: failure.case.seed,
             accounting: if failure.case.proven {
                 "consensus"
@@ -120,12 +105,4 @@ fn failures(tally: &Tally) -> Vec<Failed> {
             mismatch: chain(&failure.mismatch),
         })
         .collect()
-}
-
-fn name(flavour: Flavour) -> &'static str {
-    match flavour {
-        Flavour::Adversarial => "adversarial",
-        Flavour::Mixed => "mixed",
-        Flavour::DeleteHeavy => "delete_heavy",
-    }
 }

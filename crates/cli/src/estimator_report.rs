@@ -1,5 +1,9 @@
 //! The report on estimates, as text and as JSON.
 
+use crate::{
+    output::{self, verdict, Heading},
+    table::{or_dash, Table},
+};
 use povmeter_workload::speed::SpeedReport;
 use serde::Serialize;
 use std::fmt;
@@ -28,14 +32,12 @@ pub(crate) struct Checks {
 impl Checks {
     /// The names of the checks that do not hold.
     pub(crate) fn failed(&self) -> Vec<&'static str> {
-        let checks = [
-            ("under", self.under),
-            ("roles_differ", self.roles_differ),
-            ("compact_differs", self.compact_differs),
-            ("others_differ", self.others_differ),
-        ];
-        let failed = checks.into_iter().filter(|(_, blocks)| *blocks > 0);
-        failed.map(|(name, _)| name).collect()
+        output::failed([
+            ("under", self.under == 0),
+            ("roles_differ", self.roles_differ == 0),
+            ("compact_differs", self.compact_differs == 0),
+            ("others_differ", self.others_differ == 0),
+        ])
     }
 }
 
@@ -65,7 +67,8 @@ pub(crate) struct Failed {
 /// Correctness and cost of estimates.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct EstimatorReport {
-    pub(crate) what: &'static str,
+    #[serde(flatten)]
+    pub(crate) heading: Heading,
     pub(crate) cases: u64,
     pub(crate) seed: u64,
     pub(crate) checks: Checks,
@@ -100,25 +103,25 @@ impl fmt::Display for EstimatorReport {
 
 impl EstimatorReport {
     fn fmt_flavours(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<13} {:>7} {:>10} {:>13} {:>13} {:>21}",
-            "", "blocks", "boundaries", "bytes over, %", "nodes over, %", "upstream under in"
-        )?;
+        let mut table = Table::new([
+            "<",
+            "blocks",
+            "boundaries",
+            "bytes over, %",
+            "nodes over, %",
+            "upstream under in",
+        ]);
         for of in &self.flavours {
-            writeln!(
-                f,
-                "{:<13} {:>7} {:>10} {:>13.4} {:>13.4} {:>7} of {:>7}",
-                of.flavour,
-                of.blocks,
-                of.boundaries,
-                of.over_bytes_percent,
-                of.over_nodes_percent,
-                of.upstream_under,
-                of.upstream_boundaries,
-            )?;
+            table.row([
+                of.flavour.to_owned(),
+                of.blocks.to_string(),
+                of.boundaries.to_string(),
+                format!("{:.4}", of.over_bytes_percent),
+                format!("{:.4}", of.over_nodes_percent),
+                format!("{} of {}", of.upstream_under, of.upstream_boundaries),
+            ]);
         }
-        writeln!(f)
+        writeln!(f, "{table}\n")
     }
 
     fn fmt_checks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,8 +141,7 @@ impl EstimatorReport {
                 "others_differ: answers, roots and nodes are the peer's",
             ),
         ] {
-            let verdict = if blocks == 0 { "ok" } else { "FAILED" };
-            writeln!(f, "{verdict:<7}{what} ({blocks} blocks)")?;
+            writeln!(f, "{}{what} ({blocks} blocks)", verdict(blocks == 0))?;
         }
         Ok(())
     }
@@ -150,27 +152,19 @@ impl EstimatorReport {
             "\nns of cpu time per dirty key, medians; {} keys a boundary, {} rounds",
             self.dirty_keys, self.rounds
         )?;
-        writeln!(
-            f,
-            "{:<10} {:>9} {:>9} {:>9} {:>7} {:>11}",
-            "", "keys", "trie-db", "povmeter", "times", "allocs/key"
-        )?;
+        let mut table = Table::new(["<", "keys", "trie-db", "povmeter", "times", "allocs/key"]);
         for row in &self.speed.rows {
-            let peer = row.peer_ns.map(|peer| format!("{peer:.1}"));
-            let times = row.peer_ns.map(|peer| format!("{:.1}", peer / row.ours_ns));
-            let none = || "-".to_owned();
-            writeln!(
-                f,
-                "{:<10} {:>9} {:>9} {:>9.1} {:>7} {:>11.4}",
-                row.case.name(),
-                row.keys,
-                peer.unwrap_or_else(none),
-                row.ours_ns,
-                times.unwrap_or_else(none),
-                row.allocations_per_key,
-            )?;
+            let times = row.peer_ns.map(|peer| peer / row.ours_ns);
+            table.row([
+                row.case.name().to_owned(),
+                row.keys.to_string(),
+                or_dash(row.peer_ns.map(|peer| format!("{peer:.1}"))),
+                format!("{:.1}", row.ours_ns),
+                or_dash(times.map(|times| format!("{times:.1}"))),
+                format!("{:.4}", row.allocations_per_key),
+            ]);
         }
-        Ok(())
+        writeln!(f, "{table}")
     }
 
     fn fmt_block(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

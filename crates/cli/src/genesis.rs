@@ -1,21 +1,30 @@
 //! `povmeter genesis`: what a chain specification comes to.
 
-use crate::{error::CliError, options::VersionArg, progress};
+use crate::{
+    error::CliError,
+    options::VersionArg,
+    output::{printed, Heading},
+    progress,
+};
 use clap::Args;
 use povmeter::Root;
 use povmeter_store::MemoryStore;
 use povmeter_workload::{commit_state, genesis_hash, ChainSpec, ChainSpecError};
 use serde::Serialize;
 use sp_core::H256;
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 /// Which chain specification, and how its state is laid out.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example: an old chain, and whether it comes to the root that is known
+  povmeter genesis polkadot.json.gz --state-version 0 --expect-root 0x29d0..")]
 pub(crate) struct GenesisArgs {
     /// A raw chain specification, as it is or packed with gzip
+    #[arg(value_name = "SPEC.json")]
     file: PathBuf,
-    /// The version of the state's layout
-    #[arg(long, value_enum, default_value_t = VersionArg::V1)]
+    /// The version of the state's layout: 0 or 1
+    #[arg(long, value_enum, value_name = "VERSION", hide_possible_values = true, default_value_t = VersionArg::V1)]
     state_version: VersionArg,
     /// Fail if the state has another root than this one
     #[arg(long, value_name = "0xHEX", value_parser = parse_root)]
@@ -36,7 +45,8 @@ fn parse_root(text: &str) -> Result<Root, String> {
 /// What is known about a genesis state.
 #[derive(Serialize)]
 struct Genesis {
-    what: &'static str,
+    #[serde(flatten)]
+    heading: Heading,
     name: Option<String>,
     id: Option<String>,
     entries: usize,
@@ -73,7 +83,7 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<String, CliError> {
         )
     })?;
     let genesis = Genesis {
-        what: "genesis",
+        heading: Heading::GENESIS,
         entries: spec.top.len(),
         child_tries: spec.children.len(),
         child_entries: spec.children.values().map(|entries| entries.len()).sum(),
@@ -83,30 +93,20 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<String, CliError> {
         name: spec.name,
         id: spec.id,
     };
-    if args.json {
-        return Ok(serde_json::to_string_pretty(&genesis)?);
-    }
-    Ok(genesis.lines().join("\n"))
+    printed(&genesis, args.json, Vec::new())
 }
 
-impl Genesis {
-    fn lines(&self) -> Vec<String> {
-        let line = |name: &str, text: &str| format!("{name:<16} {text}");
-        let name = self.name.as_deref().unwrap_or("a plain state");
-        let mut lines = vec![
-            line("chain", name),
-            line("entries", &self.entries.to_string()),
-        ];
+impl fmt::Display for Genesis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, text: &dyn fmt::Display| writeln!(f, "{name:<16} {text}");
+        line("chain", &self.name.as_deref().unwrap_or("a plain state"))?;
+        line("entries", &self.entries)?;
         if self.child_tries > 0 {
             let (tries, entries) = (self.child_tries, self.child_entries);
-            lines.push(line(
-                "child tries",
-                &format!("{tries} with {entries} entries"),
-            ));
+            line("child tries", &format!("{tries} with {entries} entries"))?;
         }
-        lines.push(line("state version", &self.state_version.to_string()));
-        lines.push(line("state root", &self.state_root));
-        lines.push(line("genesis hash", &self.genesis_hash));
-        lines
+        line("state version", &self.state_version)?;
+        line("state root", &self.state_root)?;
+        write!(f, "{:<16} {}", "genesis hash", self.genesis_hash)
     }
 }

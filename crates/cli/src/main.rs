@@ -1,5 +1,6 @@
 //! The program povmeter: builds blocks, compares ways to build them, computes genesis states.
 
+mod advice;
 mod allocations;
 mod block;
 mod block_report;
@@ -8,13 +9,16 @@ mod compare;
 mod compare_report;
 mod compare_root;
 mod compare_root_report;
+mod completions;
 mod contender;
+mod diff;
 mod error;
 mod estimator;
 mod estimator_report;
 mod genesis;
 mod options;
 mod oracle;
+mod output;
 mod overlay;
 mod parent_state;
 mod pool;
@@ -23,8 +27,9 @@ mod replay;
 #[cfg(feature = "wasm")]
 mod replay_report;
 mod runtime_form;
+mod table;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use error::CliError;
 use povmeter_workload::oracle::on_one_thread;
 use std::{
@@ -33,10 +38,17 @@ use std::{
     process::ExitCode,
 };
 
-/// A state machine for Substrate-style chains that knows the size of the storage proof after every
-/// transaction.
+/// Knows the size of a block's storage proof after every transaction, the root included
 #[derive(Parser)]
-#[command(name = "povmeter", version)]
+#[command(name = "povmeter", version, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  povmeter block                     one block: its time, its proof, and whether both are right
+  povmeter compare block             povmeter beside sp-state-machine and strategies on top of it
+  povmeter block --json > a.json     the same for programs; docs/json.md lists the fields
+  povmeter diff a.json b.json        what changed from one result to another
+
+Exit codes: 0 all is well, 1 an error or a check that fails, 2 wrong usage; diff has 3, too")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -48,11 +60,18 @@ enum Command {
     Block(block::BlockArgs),
     /// Measure povmeter, the peer and other strategies side by side
     #[command(subcommand)]
+    #[command(after_help = "\
+Example: how fast blocks are built, povmeter beside sp-state-machine in one process
+  povmeter compare block")]
     Compare(compare::CompareCommand),
     /// Execute recorded blocks of real chains again, with the chain's own runtime
     Replay(replay::ReplayArgs),
     /// Compute state root and genesis hash of a raw chain specification
     Genesis(genesis::GenesisArgs),
+    /// Compare two results: proof, allocations, time, what changed most first
+    Diff(diff::DiffArgs),
+    /// Print a script that completes commands and options in a shell
+    Completions(completions::CompletionsArgs),
 }
 
 fn main() -> ExitCode {
@@ -64,16 +83,21 @@ fn main() -> ExitCode {
         Command::Compare(command) => compare::run(&command),
         Command::Replay(args) => replay::run(&args),
         Command::Genesis(args) => genesis::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Completions(args) => completions::run(&args, &mut Cli::command()),
     });
     match done.and_then(|text| write_out(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if let CliError::ChecksFailed { report, .. } = &error {
+            if let Some(report) = error.report() {
                 // Should this fail, too, the error below says enough.
                 let _ = write_out(report);
             }
             eprintln!("error: {}", error::chain(&error));
-            ExitCode::FAILURE
+            if let Some(advice) = error.advice() {
+                eprintln!("help: {advice}");
+            }
+            error.exit_code()
         }
     }
 }

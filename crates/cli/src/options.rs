@@ -11,19 +11,19 @@ use crate::{error::CliError, progress, runtime_form::RuntimeArg};
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct PlanArgs {
     /// Endowed accounts in the parent state
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) accounts: u32,
     /// Signed extrinsics in the block
-    #[arg(long, default_value_t = 544)]
+    #[arg(long, value_name = "N", default_value_t = 544)]
     pub(crate) transfers: u32,
-    /// What each extrinsic calls; transfer_all reaps its sender
-    #[arg(long, value_enum, default_value_t = CallArg::TransferKeepAlive)]
+    /// What each extrinsic calls: transfer_keep_alive, or transfer_all, which reaps its sender
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = CallArg::TransferKeepAlive)]
     pub(crate) call: CallArg,
-    /// The version of the state's layout
-    #[arg(long, value_enum, default_value_t = VersionArg::V1)]
+    /// The version of the state's layout: 0 or 1
+    #[arg(long, value_enum, value_name = "VERSION", hide_possible_values = true, default_value_t = VersionArg::V1)]
     pub(crate) state_version: VersionArg,
     /// What accounts, pairs and amounts are drawn from
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
@@ -41,9 +41,10 @@ pub(crate) enum CallArg {
 #[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SignaturesArg {
-    /// Really, and verified: some 50 us per extrinsic
+    // No `///` on values: they would make of the short help a long one.
+    // Really, and verified: some 50 us per extrinsic.
     Sr25519,
-    /// Not at all
+    // Not at all.
     Free,
 }
 
@@ -76,9 +77,8 @@ impl VersionArg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StateArg {
-    /// In an embedded database on disk
+    // In an embedded database on disk.
     ParityDb,
-    /// In memory
     Memory,
 }
 

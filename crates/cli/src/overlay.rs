@@ -1,6 +1,12 @@
 //! `povmeter compare overlay`: the overlay beside sp-state-machine's.
 
-use crate::{allocations, error::CliError, progress};
+use crate::{
+    allocations,
+    error::CliError,
+    output::{printed, Heading},
+    progress,
+    table::Table,
+};
 use clap::Args;
 use povmeter_workload::{
     data_dir, read_trace,
@@ -11,15 +17,23 @@ use std::fmt;
 
 /// How often to measure, and on which keys.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example: one group of operations
+  povmeter compare overlay --only 'next key'")]
 pub(crate) struct OverlayArgs {
     /// Measured rounds; those with 100,000 keys are a quarter as many
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// What keys are drawn from
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Only operations whose names contain this
-    #[arg(long, default_value = "")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     only: String,
     /// Print JSON
     #[arg(long)]
@@ -31,7 +45,8 @@ const ROWS: usize = 21;
 
 #[derive(Debug, Serialize)]
 struct Report {
-    what: &'static str,
+    #[serde(flatten)]
+    heading: Heading,
     rounds: u32,
     seed: u64,
     #[serde(flatten)]
@@ -55,44 +70,39 @@ pub(crate) fn run(args: &OverlayArgs) -> Result<String, CliError> {
         &options,
         trace.as_deref(),
         &allocations::allocated,
-        |what| {
-            bar.say(what);
-            bar.step();
-        },
+        |what| bar.next(what),
     );
     drop(bar);
     let report = Report {
-        what: "overlay",
+        heading: Heading::OVERLAY,
         rounds: args.rounds,
         seed: args.seed,
         measured,
     };
-    if args.json {
-        Ok(serde_json::to_string_pretty(&report)?)
-    } else {
-        Ok(report.to_string())
-    }
+    printed(&report, args.json, Vec::new())
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<34} {:>11} {:>11} {:>7} {:>11} {:>11}",
-            "", "peer ns", "povmeter ns", "times", "peer allocs", "povm allocs"
-        )?;
+        let mut table = Table::new([
+            "<",
+            "peer ns",
+            "povmeter ns",
+            "times",
+            "peer allocs",
+            "povm allocs",
+        ]);
         for row in &self.measured.rows {
-            writeln!(
-                f,
-                "{:<34} {:>11.1} {:>11.1} {:>7.1} {:>11.3} {:>11.3}",
-                row.operation,
-                row.peer_ns,
-                row.ours_ns,
-                row.ratio,
-                row.peer_allocations,
-                row.ours_allocations,
-            )?;
+            table.row([
+                row.operation.to_owned(),
+                format!("{:.1}", row.peer_ns),
+                format!("{:.1}", row.ours_ns),
+                format!("{:.1}", row.ratio),
+                format!("{:.3}", row.peer_allocations),
+                format!("{:.3}", row.ours_allocations),
+            ]);
         }
+        writeln!(f, "{table}")?;
         let OverlayReport {
             memory, children, ..
         } = &self.measured;

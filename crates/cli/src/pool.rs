@@ -1,6 +1,12 @@
 //! `povmeter compare pool`: a block in fresh memory and in that of earlier blocks.
 
-use crate::{allocations, error::CliError, progress};
+use crate::{
+    allocations,
+    error::CliError,
+    output::{self, printed, verdict, Heading},
+    progress,
+    table::Table,
+};
 use clap::Args;
 use povmeter_workload::{
     data_dir, read_trace,
@@ -11,6 +17,11 @@ use std::fmt;
 
 /// How to print.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Needs the recorded block traces/transfers-544.trace.gz in the folder that POVMETER_DATA names.
+
+Example:
+  POVMETER_DATA=data povmeter compare pool")]
 pub(crate) struct PoolArgs {
     /// Print JSON
     #[arg(long)]
@@ -19,7 +30,8 @@ pub(crate) struct PoolArgs {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    what: &'static str,
+    #[serde(flatten)]
+    heading: Heading,
     #[serde(flatten)]
     measured: PoolReport,
 }
@@ -35,34 +47,19 @@ pub(crate) fn run(args: &PoolArgs) -> Result<String, CliError> {
         measure_pool(&trace, &allocations::allocated)
     })?;
     let report = Report {
-        what: "pool",
+        heading: Heading::POOL,
         measured,
     };
-    let text = if args.json {
-        serde_json::to_string_pretty(&report)?
-    } else {
-        report.to_string()
-    };
-    let failed = report.failed();
-    if failed.is_empty() {
-        Ok(text)
-    } else {
-        Err(CliError::ChecksFailed {
-            failed,
-            report: text,
-        })
-    }
+    printed(&report, args.json, report.failed())
 }
 
 impl Report {
     /// The names of the checks that do not hold.
     fn failed(&self) -> Vec<&'static str> {
-        let checks = [
+        output::failed([
             ("same_block", self.measured.same_block),
             ("same_sizes", self.measured.same_sizes),
-        ];
-        let failed = checks.into_iter().filter(|(_, holds)| !holds);
-        failed.map(|(name, _)| name).collect()
+        ])
     }
 }
 
@@ -73,40 +70,38 @@ impl fmt::Display for Report {
             pooled,
             bytes_percent,
             extrinsics,
-            ..
+            same_block,
+            same_sizes,
         } = &self.measured;
         writeln!(
             f,
             "{extrinsics} transfers, replayed call by call, a size after each\n"
         )?;
-        writeln!(
-            f,
-            "{:<8} {:>13} {:>13} {:>12} {:>17}",
-            "", "allocs/extr.", "allocations", "bytes", "bytes of sealing"
-        )?;
+        let mut table = Table::new([
+            "<",
+            "allocs/extr.",
+            "allocations",
+            "bytes",
+            "bytes of sealing",
+        ]);
         for (name, row) in [("fresh", fresh), ("pooled", pooled)] {
-            writeln!(
-                f,
-                "{name:<8} {:>13.3} {:>13} {:>12} {:>17}",
-                row.allocations_per_extrinsic, row.allocations, row.bytes, row.bytes_of_sealing
-            )?;
+            table.row([
+                name.to_owned(),
+                format!("{:.3}", row.allocations_per_extrinsic),
+                row.allocations.to_string(),
+                row.bytes.to_string(),
+                row.bytes_of_sealing.to_string(),
+            ]);
         }
-        writeln!(f, "\nbytes until sealed: {bytes_percent:.1} % of fresh")?;
-        let verdict = |holds| if holds { "ok" } else { "FAILED" };
-        let PoolReport {
-            same_block,
-            same_sizes,
-            ..
-        } = self.measured;
         writeln!(
             f,
-            "{:<7}same_block: root, changes and proof",
-            verdict(same_block)
+            "{table}\n\nbytes until sealed: {bytes_percent:.1} % of fresh"
         )?;
-        write!(
+        writeln!(
             f,
-            "{:<7}same_sizes: after each transfer",
-            verdict(same_sizes)
-        )
+            "{}same_block: root, changes and proof",
+            verdict(*same_block)
+        )?;
+        write!(f, "{}same_sizes: after each transfer", verdict(*same_sizes))
     }
 }

@@ -13,11 +13,11 @@ pub(crate) fn during<R>(what: impl Into<Cow<'static, str>>, work: impl FnOnce() 
 }
 
 /// A bar that fills by `length` steps. It vanishes when it is dropped.
-pub(crate) fn bar(length: usize, what: impl Into<Cow<'static, str>>) -> Bar {
+pub(crate) fn bar(length: impl TryInto<u64>, what: impl Into<Cow<'static, str>>) -> Bar {
     let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} {eta}");
     // The template is right, and if it were not, the usual one does.
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    let length = u64::try_from(length).unwrap_or(u64::MAX);
+    let length = length.try_into().unwrap_or(u64::MAX);
     Bar(ProgressBar::new(length)
         .with_style(style.progress_chars("=> "))
         .with_message(what))
@@ -30,6 +30,12 @@ impl Bar {
     /// One step more is done.
     pub(crate) fn step(&self) {
         self.0.inc(1);
+    }
+
+    /// One step more is done, and the one after it is `what`.
+    pub(crate) fn next(&self, what: impl Into<Cow<'static, str>>) {
+        self.say(what);
+        self.step();
     }
 
     /// What is being done now.

@@ -9,6 +9,12 @@ use std::path::PathBuf;
 
 /// Which blocks to replay, and how.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Needs a program built with wasm: cargo build --release -p povmeter-cli --features wasm
+The form of the file is described in docs/integration.md.
+
+Example: every result of every call beside sp-state-machine's
+  povmeter replay westend-1-64.json --lockstep")]
 pub(crate) struct ReplayArgs {
     /// File of blocks that follow each other, with the file of the state before the first
     #[arg(value_name = "BLOCKS.json")]

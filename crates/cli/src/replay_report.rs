@@ -1,5 +1,6 @@
 //! The report on replayed blocks, as a table and as JSON.
 
+use crate::output::Heading;
 use povmeter_workload::{
     wasm::{ReplayMode, ReplayedBlock},
     RealBlocks,
@@ -10,7 +11,8 @@ use std::fmt;
 /// What came of each block.
 #[derive(Serialize)]
 pub(crate) struct ReplayReport {
-    what: &'static str,
+    #[serde(flatten)]
+    heading: Heading,
     name: String,
     on: &'static str,
     blocks: Vec<Row>,
@@ -49,7 +51,7 @@ struct Checks {
 impl ReplayReport {
     pub(crate) fn new(file: &RealBlocks, mode: ReplayMode) -> Self {
         Self {
-            what: "replay",
+            heading: Heading::REPLAY,
             name: file.name.clone(),
             on: match mode {
                 ReplayMode::Ours => "povmeter",

@@ -13,10 +13,10 @@ use sp_runtime::ApplyExtrinsicResult;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RuntimeArg {
-    /// Into this program
+    // Into this program.
     #[default]
     Native,
-    /// To wasm, run by wasmtime as nodes do; needs the feature `wasm`
+    // To wasm, run by wasmtime as nodes do.
     Wasm,
 }
 

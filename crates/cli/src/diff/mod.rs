@@ -1,0 +1,118 @@
+//! `povmeter diff`: two results side by side.
+//!
+//! ```text
+//! read A and B       each field that its kind of result has, by the table in `shape`
+//! options            the same, or an error unless the user allows it
+//! numbers            by row and field: what changed most first, what only one of them has
+//! limits             a number that is judged, and worse by more than its limit, fails
+//! ```
+
+mod change;
+mod error;
+mod report;
+mod result;
+mod shape;
+
+pub(crate) use error::DiffError;
+
+use crate::error::CliError;
+use change::{Compared, Limits};
+use clap::Args;
+use report::DiffReport;
+use result::RunResult;
+use std::path::{Path, PathBuf};
+
+/// What to compare, and what is too much.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit codes: 0 nothing is worse than allowed, 1 an error, 2 wrong usage, 3 something is worse.
+Proofs and allocations are exact. Times are judged by the ratio to the peer where there is one.
+
+Example: what a change does to a block, in CI
+  povmeter block --json > base.json
+  povmeter block --json > new.json        # with the change
+  povmeter diff base.json new.json --fail-above-proof 0 --fail-above-time 10")]
+pub(crate) struct DiffArgs {
+    /// The result before, as `--json` prints it
+    #[arg(value_name = "A.json")]
+    a: PathBuf,
+    /// The result after
+    #[arg(value_name = "B.json")]
+    b: PathBuf,
+    /// Exit with code 3 if anything is worse by more
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above: Option<f64>,
+    /// The same for bytes and nodes of proofs
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above_proof: Option<f64>,
+    /// The same for allocations and memory
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above_allocations: Option<f64>,
+    /// The same for times
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above_time: Option<f64>,
+    /// Compare results of other commands or options, too
+    #[arg(long)]
+    allow_different: bool,
+    /// Print every number that changed, not the first few
+    #[arg(long)]
+    all: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
+    let number = number.filter(|percent| percent.is_finite() && *percent >= 0.0);
+    number.ok_or_else(|| "expected a number of percent, 0 or more, as in 2.5".to_owned())
+}
+
+/// The report on two results.
+///
+/// # Errors
+/// A [`CliError`] if the files hold no such results; [`CliError::Regressed`], with the report, if B is
+/// worse than allowed.
+pub(crate) fn run(args: &DiffArgs) -> Result<String, CliError> {
+    let limits = Limits {
+        proof: args.fail_above_proof.or(args.fail_above),
+        allocations: args.fail_above_allocations.or(args.fail_above),
+        time: args.fail_above_time.or(args.fail_above),
+    };
+    let report = compare([&args.a, &args.b], &limits, args.allow_different)?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&report)?
+    } else {
+        report.text(args.all)
+    };
+    let what = report.regressed();
+    if what.is_empty() {
+        Ok(text)
+    } else {
+        Err(CliError::Regressed { what, report: text })
+    }
+}
+
+fn compare(
+    paths: [&Path; 2],
+    limits: &Limits,
+    allow_different: bool,
+) -> Result<DiffReport, DiffError> {
+    let [a, b] = paths;
+    let [a, b] = [RunResult::read(a)?, RunResult::read(b)?];
+    let same_command = a.shape.command == b.shape.command;
+    if !same_command && !allow_different {
+        return Err(DiffError::DifferentCommands {
+            a: a.shape.command,
+            b: b.shape.command,
+        });
+    }
+    let compared = Compared::new(&a, &b, limits);
+    let report = DiffReport::new(paths, [&a, &b], *limits, compared);
+    match report.different_options() {
+        different if !different.is_empty() && !allow_different => {
+            Err(DiffError::DifferentOptions { different })
+        }
+        _ => Ok(report),
+    }
+}

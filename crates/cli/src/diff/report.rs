@@ -1,0 +1,222 @@
+//! The report on two results, as text and as JSON.
+
+use super::{
+    change::{Change, Compared, Limits},
+    result::RunResult,
+    shape::Measure,
+};
+use crate::{
+    output::{verdict, Heading},
+    table::{or_dash, Table},
+};
+use serde::Serialize;
+use std::{collections::BTreeMap, fmt::Write, path::Path};
+
+/// Changes of each measure that are shown if not all are asked for.
+const SHOWN: usize = 12;
+
+/// One of the two results.
+#[derive(Debug, Serialize)]
+struct Side {
+    file: String,
+    /// The command that made it, without `povmeter`.
+    command: &'static str,
+}
+
+/// An option or a fact that is not the same.
+#[derive(Debug, Serialize)]
+struct Different {
+    name: String,
+    a: Option<String>,
+    b: Option<String>,
+}
+
+/// All there is to say about two results.
+#[derive(Debug, Serialize)]
+pub(crate) struct DiffReport {
+    #[serde(flatten)]
+    heading: Heading,
+    a: Side,
+    b: Side,
+    different_options: Vec<Different>,
+    different_facts: Vec<Different>,
+    only_in_a: Vec<String>,
+    only_in_b: Vec<String>,
+    /// Numbers that are the same.
+    same: BTreeMap<&'static str, usize>,
+    changes: Vec<Change>,
+    limits_percent: Limits,
+    regressed: usize,
+}
+
+impl DiffReport {
+    pub(crate) fn new(
+        paths: [&Path; 2],
+        results: [&RunResult; 2],
+        limits: Limits,
+        compared: Compared,
+    ) -> Self {
+        let side = |which: usize| Side {
+            file: paths[which].display().to_string(),
+            command: results[which].shape.command,
+        };
+        Self {
+            heading: Heading::DIFF,
+            a: side(0),
+            b: side(1),
+            different_options: different(&results[0].options, &results[1].options, true),
+            different_facts: different(&results[0].facts, &results[1].facts, false),
+            regressed: compared.regressed().count(),
+            only_in_a: compared.only_in_a,
+            only_in_b: compared.only_in_b,
+            same: compared.same,
+            changes: compared.changes,
+            limits_percent: limits,
+        }
+    }
+
+    /// The options that are not the same, in one line; nothing if all are.
+    pub(crate) fn different_options(&self) -> String {
+        let options = self.different_options.iter().map(Different::line);
+        options.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The names of the numbers that are worse than allowed.
+    pub(crate) fn regressed(&self) -> Vec<String> {
+        let regressed = self.changes.iter().filter(|change| change.regressed);
+        regressed.map(Change::name).collect()
+    }
+
+    /// The report as text, with every change or the largest.
+    pub(crate) fn text(&self, all: bool) -> String {
+        let mut text = format!("A  {}\nB  {}\n", self.a.line(), self.b.line());
+        let list = |text: &mut String, title: &str, items: Vec<String>| {
+            if !items.is_empty() {
+                text.push_str(&format!("\n{title}\n"));
+                items
+                    .iter()
+                    .for_each(|item| text.push_str(&format!("  {item}\n")));
+            }
+        };
+        let lines = |different: &[Different]| different.iter().map(Different::line).collect();
+        list(
+            &mut text,
+            "made with different options",
+            lines(&self.different_options),
+        );
+        for measure in Measure::ALL {
+            text.push('\n');
+            text.push_str(&self.section(measure, if all { usize::MAX } else { SHOWN }));
+        }
+        list(&mut text, "not the same", lines(&self.different_facts));
+        list(&mut text, "only in A", self.only_in_a.clone());
+        list(&mut text, "only in B", self.only_in_b.clone());
+        text.push_str(&self.judgement());
+        text.trim_end().to_owned()
+    }
+
+    fn section(&self, measure: Measure, most: usize) -> String {
+        let changes = self.changes.iter();
+        let changes: Vec<_> = changes.filter(|change| change.measure == measure).collect();
+        let same = self.same.get(measure.name()).copied().unwrap_or_default();
+        let (name, count) = (measure.name(), changes.len());
+        if changes.is_empty() {
+            return match same {
+                0 => format!("{name}: no numbers\n"),
+                same => format!("{name}: all {same} numbers are the same\n"),
+            };
+        }
+        let mut text = format!("{name}: {count} of {} numbers changed\n", count + same);
+        let mut table = Table::new(["<", "A", "B", "change", "<"]);
+        // Those that fail the comparison are never left out.
+        let (shown, left_out): (Vec<_>, Vec<_>) = changes
+            .iter()
+            .enumerate()
+            .partition(|(place, change)| *place < most || change.regressed);
+        for (_, change) in shown {
+            let percent = change.change_percent;
+            table.row([
+                format!("  {}", change.name()),
+                short(change.a),
+                short(change.b),
+                or_dash(percent.map(|percent| format!("{percent:+.2} %"))),
+                match (change.worse, change.regressed) {
+                    (_, true) => "TOO MUCH".to_owned(),
+                    (true, false) => "worse".to_owned(),
+                    (false, false) => "better".to_owned(),
+                },
+            ]);
+        }
+        let _ = writeln!(text, "{table}");
+        if !left_out.is_empty() {
+            let count = left_out.len();
+            let _ = writeln!(text, "  and {count} smaller changes; --all shows them");
+        }
+        text
+    }
+
+    fn judgement(&self) -> String {
+        let limits = &self.limits_percent;
+        if !limits.any() {
+            return String::new();
+        }
+        let limits = [
+            ("proof", limits.proof),
+            ("allocations", limits.allocations),
+            ("time", limits.time),
+        ];
+        let limits = limits
+            .into_iter()
+            .filter_map(|(name, limit)| Some((name, limit?)));
+        let limits: Vec<_> = limits
+            .map(|(name, limit)| format!("{name} {limit} %"))
+            .collect();
+        format!(
+            "\n{}worse by more than allowed: {} numbers (allowed: {})",
+            verdict(self.regressed == 0),
+            self.regressed,
+            limits.join(", ")
+        )
+    }
+}
+
+impl Side {
+    fn line(&self) -> String {
+        format!("{}, of `povmeter {}`", self.file, self.command)
+    }
+}
+
+impl Different {
+    fn line(&self) -> String {
+        let Self { name, a, b } = self;
+        let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        format!("{name}: {} in A, {} in B", side(a), side(b))
+    }
+}
+
+/// What is not the same. What only one side has is told if it is `needed`.
+fn different(a: &[(String, String)], b: &[(String, String)], needed: bool) -> Vec<Different> {
+    let value = |of: &[(String, String)], name: &str| {
+        let found = of.iter().find(|(other, _)| other == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let only_b = b.iter().filter(|(name, _)| value(a, name).is_none());
+    let names = a.iter().chain(only_b).map(|(name, _)| name);
+    let all = names.map(|name| Different {
+        name: name.clone(),
+        a: value(a, name),
+        b: value(b, name),
+    });
+    all.filter(|different| different.a != different.b)
+        .filter(|different| needed || (different.a.is_some() && different.b.is_some()))
+        .collect()
+}
+
+/// A number as it was written if that is short, else with three digits behind the point.
+fn short(value: f64) -> String {
+    if value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.3}")
+    }
+}

@@ -1,0 +1,287 @@
+//! `povmeter diff`, as a user and as CI meet it.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use tempfile::TempDir;
+
+struct Ended {
+    code: Option<i32>,
+    printed: String,
+    errors: String,
+}
+
+fn povmeter(args: &[&str]) -> Ended {
+    let program = env!("CARGO_BIN_EXE_povmeter");
+    let output = Command::new(program).args(args).output().unwrap();
+    Ended {
+        code: output.status.code(),
+        printed: String::from_utf8(output.stdout).unwrap(),
+        errors: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A folder with the result of a small block in `a.json`.
+struct Results(TempDir);
+
+impl Results {
+    fn new() -> Self {
+        let results = Self(tempfile::tempdir().unwrap());
+        results.make(
+            "a.json",
+            "block --accounts 100 --transfers 5 --state memory",
+        );
+        results
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn make(&self, name: &str, command: &str) {
+        let mut args: Vec<_> = command.split(' ').collect();
+        args.push("--json");
+        let made = povmeter(&args);
+        assert_eq!(made.code, Some(0), "{}", made.errors);
+        fs::write(self.path(name), made.printed).unwrap();
+    }
+
+    /// `b.json`: `a.json` with something changed.
+    fn change(&self, change: impl FnOnce(&mut Value)) {
+        let mut result: Value =
+            serde_json::from_slice(&fs::read(self.path("a.json")).unwrap()).unwrap();
+        change(&mut result);
+        fs::write(self.path("b.json"), result.to_string()).unwrap();
+    }
+
+    fn diff(&self, a: &str, b: &str, more: &[&str]) -> Ended {
+        let [a, b] = [a, b].map(|name| self.path(name));
+        let [a, b] = [&a, &b].map(|path: &PathBuf| Path::to_str(path).unwrap());
+        povmeter(&[&["diff", a, b], more].concat())
+    }
+}
+
+#[track_caller]
+fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in: {text}");
+    }
+}
+
+#[test]
+fn a_result_is_the_same_as_itself() {
+    let results = Results::new();
+    let same = results.diff("a.json", "a.json", &["--fail-above", "0"]);
+    assert_eq!((same.code, &*same.errors), (Some(0), ""));
+    assert_has(
+        &same.printed,
+        &[
+            "proof: all 6 numbers are the same",
+            "time: all 9 numbers",
+            "ok     worse by more than allowed: 0",
+        ],
+    );
+}
+
+#[test]
+fn exit_codes_are_for_ci() {
+    let results = Results::new();
+    results.change(|result| {
+        let recorded = result["proof_bytes"]["recorded"].as_u64().unwrap();
+        result["proof_bytes"]["recorded"] = (recorded * 11 / 10).into();
+        result["phases"]["total"]["cpu_ms"] = 1e6.into();
+        result["phases"]["total"]["wall_ms"] = 1e6.into();
+    });
+    // Without a limit nothing fails; nor does what became better.
+    let told = results.diff("a.json", "b.json", &[]);
+    assert_eq!((told.code, &*told.errors), (Some(0), ""));
+    assert_has(&told.printed, &["proof_bytes/recorded", "worse"]);
+    let better = results.diff("b.json", "a.json", &["--fail-above", "0"]);
+    assert_eq!(better.code, Some(0), "{}", better.errors);
+
+    for (limits, code) in [
+        (&["--fail-above-proof", "0"][..], 3),
+        (&["--fail-above-proof", "5"], 3),
+        (&["--fail-above-proof", "11"], 0),
+        (&["--fail-above-allocations", "0"], 0),
+        (&["--fail-above-time", "50"], 3),
+        (
+            &[
+                "--fail-above",
+                "5",
+                "--fail-above-time",
+                "1e9",
+                "--fail-above-proof",
+                "11%",
+            ],
+            0,
+        ),
+    ] {
+        let judged = results.diff("a.json", "b.json", limits);
+        assert_eq!(judged.code, Some(code), "{limits:?}: {}", judged.errors);
+        assert_eq!(judged.errors.is_empty(), code == 0, "{}", judged.errors);
+        assert!(judged
+            .printed
+            .contains(if code == 0 { "ok     " } else { "FAILED " }));
+    }
+    let failed = results.diff("a.json", "b.json", &["--fail-above", "5"]);
+    let named = ["phases/total/cpu_ms", "proof_bytes/recorded"];
+    assert_has(&failed.errors, &named);
+    // Time of the clock is shown alone.
+    assert!(!failed.errors.contains("wall_ms"), "{}", failed.errors);
+
+    for wrong in ["-1", "much", "NaN", "inf"] {
+        let usage = results.diff("a.json", "b.json", &[&format!("--fail-above={wrong}")]);
+        assert_eq!(usage.code, Some(2), "{wrong}");
+        assert_has(&usage.errors, &["expected a number of percent"]);
+    }
+}
+
+#[test]
+fn other_options_are_an_error_unless_allowed() {
+    let results = Results::new();
+    results.make(
+        "b.json",
+        "block --accounts 100 --transfers 6 --state memory",
+    );
+    let refused = results.diff("a.json", "b.json", &[]);
+    assert_eq!((refused.code, &*refused.printed), (Some(1), ""));
+    assert_has(
+        &refused.errors,
+        &["transfers: 5 in A, 6 in B", "\nhelp: ", "--allow-different"],
+    );
+    let allowed = results.diff("a.json", "b.json", &["--allow-different", "--json"]);
+    assert_eq!(allowed.code, Some(0), "{}", allowed.errors);
+    let report: Value = serde_json::from_str(&allowed.printed).unwrap();
+    assert_eq!(report["different_options"][0]["name"], "transfers");
+    let facts = report["different_facts"].as_array().unwrap();
+    let named = |name: &str| facts.iter().any(|fact| fact["name"] == name);
+    assert!(named("root") && named("extrinsics/applied") && !named("extrinsics/failed"));
+}
+
+#[test]
+fn another_command_is_an_error_unless_allowed() {
+    let results = Results::new();
+    fs::write(results.path("state.json"), r#"{"top": {"0x01": "0x02"}}"#).unwrap();
+    let state = results.path("state.json");
+    results.make("b.json", &format!("genesis {}", state.to_str().unwrap()));
+    let refused = results.diff("a.json", "b.json", &[]);
+    assert_eq!(refused.code, Some(1));
+    assert_has(
+        &refused.errors,
+        &[
+            "one of `povmeter block` and one of `povmeter genesis`",
+            "--allow-different",
+        ],
+    );
+    let allowed = results.diff("a.json", "b.json", &["--allow-different"]);
+    assert_eq!(allowed.code, Some(0));
+    assert_has(&allowed.printed, &["only in A", "no numbers"]);
+}
+
+#[test]
+fn every_kind_of_result_can_be_compared() {
+    let results = Results::new();
+    for command in [
+        "compare block --accounts 50 --transfers 3 --rounds 1",
+        "compare root --cases 1 --rounds 1 --keys 500",
+        "compare overlay --rounds 1 --only get",
+    ] {
+        results.make("one.json", command);
+        results.make("two.json", command);
+        let compared = results.diff("one.json", "two.json", &["--fail-above-proof", "0"]);
+        assert_eq!(compared.code, Some(0), "{command}: {}", compared.errors);
+        assert_has(&compared.printed, &["time: ", "numbers changed"]);
+        assert!(
+            !compared.printed.contains("only in"),
+            "{}",
+            compared.printed
+        );
+    }
+}
+
+#[test]
+fn few_changes_are_shown_unless_all_are_asked_for() {
+    let results = Results::new();
+    results.change(|result| {
+        for phase in result["phases"].as_object_mut().unwrap().values_mut() {
+            phase["cpu_ms"] = 1e3.into();
+        }
+    });
+    let lines = |more: &[&str]| {
+        results
+            .diff("a.json", "b.json", more)
+            .printed
+            .lines()
+            .count()
+    };
+    assert_eq!(lines(&[]), lines(&["--all"]));
+    results.make(
+        "one.json",
+        "compare block --accounts 50 --transfers 3 --rounds 1",
+    );
+    results.make(
+        "two.json",
+        "compare block --accounts 50 --transfers 3 --rounds 1",
+    );
+    let short = results.diff("one.json", "two.json", &[]).printed;
+    assert_has(&short, &["smaller changes; --all shows them"]);
+    let long = results.diff("one.json", "two.json", &["--all"]).printed;
+    assert!(long.lines().count() > short.lines().count());
+}
+
+#[test]
+fn files_that_are_no_results_are_errors() {
+    let results = Results::new();
+    let whole = fs::read_to_string(results.path("a.json")).unwrap();
+    let table = povmeter(&[
+        "block",
+        "--accounts",
+        "10",
+        "--transfers",
+        "1",
+        "--state",
+        "memory",
+    ]);
+    for (content, parts) in [
+        (
+            table.printed.as_str(),
+            ["expected a result in JSON", "help: make one with"],
+        ),
+        (
+            &whole[..whole.len() / 2],
+            ["expected a whole result", "help: the file was cut off"],
+        ),
+        (
+            r#"{"top": {}}"#,
+            ["expected a result of povmeter", "help: make one with"],
+        ),
+        (
+            &whole.replace("\"schema\": 1", "\"schema\": 9"),
+            ["expected version 1 of `block`", "help: "],
+        ),
+        (
+            &whole.replace("\"recorded\":", "\"rec\":"),
+            ["expected a value in `proof_bytes/recorded`", "help: "],
+        ),
+    ] {
+        fs::write(results.path("b.json"), content).unwrap();
+        for (a, b) in [("a.json", "b.json"), ("b.json", "a.json")] {
+            let refused = results.diff(a, b, &["--allow-different"]);
+            assert_eq!((refused.code, &*refused.printed), (Some(1), ""));
+            assert_has(&refused.errors, &parts);
+            assert_has(&refused.errors, &["b.json"]);
+        }
+    }
+    let missing = results.diff("a.json", "none.json", &[]);
+    assert_eq!(missing.code, Some(1));
+    assert_has(
+        &missing.errors,
+        &["none.json: expected a readable file", "help: "],
+    );
+}

@@ -1,0 +1,229 @@
+//! What the program prints with `--json`, against the schemas in `docs/schemas`: a field that comes,
+//! goes or changes its type fails here.
+
+#![allow(clippy::unwrap_used)]
+
+use jsonschema::Validator;
+use povmeter_workload::data_dir;
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+fn schema(name: &str) -> Value {
+    let path = docs().join(format!("schemas/{name}.json"));
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::draft202012::meta::validate(schema).unwrap();
+    jsonschema::draft202012::new(schema).unwrap()
+}
+
+/// What the program printed, which must be of the form `name`.
+#[track_caller]
+fn printed(name: &str, args: &[&str]) -> Value {
+    let program = Command::new(env!("CARGO_BIN_EXE_povmeter"))
+        .args(args)
+        .arg("--json")
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(program.stderr).unwrap();
+    assert!(program.status.success(), "{args:?}: {errors}");
+    let report: Value = serde_json::from_slice(&program.stdout).unwrap();
+    let validator = validator(&schema(name));
+    let wrong = validator.iter_errors(&report);
+    let wrong: Vec<_> = wrong
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(wrong.is_empty(), "{args:?}: {}", wrong.join("\n"));
+    report
+}
+
+const SMALL: [&str; 6] = [
+    "--accounts",
+    "100",
+    "--transfers",
+    "10",
+    "--state",
+    "memory",
+];
+
+fn with<'a>(args: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [args, more].concat()
+}
+
+#[test]
+fn a_block() {
+    printed("block", &with(&["block"], &SMALL));
+    let none = ["block", "--accounts", "100", "--transfers", "0"];
+    let report = printed("block", &none);
+    assert!(report["growth_bytes"].is_null());
+}
+
+#[test]
+fn ways_to_build_a_block() {
+    let args = with(&["compare", "block", "--rounds", "1"], &SMALL);
+    printed("compare-block", &args);
+}
+
+#[test]
+fn estimates() {
+    printed(
+        "compare-estimator",
+        &["compare", "estimator", "--cases", "1"],
+    );
+}
+
+#[test]
+fn roots() {
+    let args = "compare root --cases 1 --rounds 1 --keys 500";
+    printed("compare-root", &args.split(' ').collect::<Vec<_>>());
+}
+
+#[test]
+fn the_overlay() {
+    let args = "compare overlay --rounds 1 --only get";
+    printed("compare-overlay", &args.split(' ').collect::<Vec<_>>());
+}
+
+#[test]
+fn pooled_blocks() {
+    match data_dir() {
+        Some(_) => drop(printed("compare-pool", &["compare", "pool"])),
+        None => println!("skipped: no data"),
+    }
+}
+
+#[test]
+fn a_genesis() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    fs::write(&path, r#"{"top": {"0x01": "0x02"}}"#).unwrap();
+    let report = printed("genesis", &["genesis", path.to_str().unwrap()]);
+    assert!(report["name"].is_null());
+    if let Some(data) = data_dir() {
+        let path = data.join("chain-specs/paseo.json.gz");
+        printed("genesis", &["genesis", path.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn two_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, transfers: &str| {
+        let path = folder.path().join(name);
+        let args = ["block", "--accounts", "100", "--transfers", transfers];
+        let report = printed("block", &with(&args, &["--state", "memory"]));
+        fs::write(&path, report.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (a, b) = (file("a.json", "5"), file("b.json", "6"));
+    let report = printed("diff", &["diff", &a, &b, "--allow-different"]);
+    assert_eq!(report["different_options"][0]["name"], "transfers");
+    printed("diff", &["diff", &a, &a, "--fail-above", "0"]);
+}
+
+#[cfg(feature = "wasm")]
+#[test]
+fn blocks_of_a_chain() {
+    let Some(data) = data_dir() else {
+        println!("skipped: no data");
+        return;
+    };
+    let path = data.join("blocks/child-trie-read-basic.json");
+    for more in [&[][..], &["--lockstep"], &["--peer"]] {
+        let args = with(&["replay", path.to_str().unwrap()], more);
+        printed("replay", &args);
+    }
+}
+
+/// The objects in a schema, wherever they are.
+fn objects<'a>(schema: &'a Value, found: &mut Vec<&'a serde_json::Map<String, Value>>) {
+    match schema {
+        Value::Object(fields) => {
+            found.push(fields);
+            fields.values().for_each(|value| objects(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| objects(value, found)),
+        _ => {}
+    }
+}
+
+fn schema_names() -> BTreeSet<String> {
+    let files = fs::read_dir(docs().join("schemas")).unwrap();
+    let names = files.map(|file| file.unwrap().path());
+    names
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn schemas_are_strict_and_say_what_each_field_is() {
+    assert_eq!(schema_names().len(), 9);
+    for name in schema_names() {
+        let schema = schema(&name);
+        validator(&schema);
+        let mut found = Vec::new();
+        objects(&schema, &mut found);
+        for object in found {
+            let Some(Value::Object(properties)) = object.get("properties") else {
+                continue;
+            };
+            assert_eq!(object["additionalProperties"], false, "{name}: {object:?}");
+            for (field, value) in properties {
+                let described = value.get("description").is_some() || value.get("$ref").is_some();
+                assert!(described, "{name}: {field}");
+            }
+        }
+    }
+}
+
+/// Each field stands in the part of `docs/json.md` that is about its output.
+#[test]
+fn the_page_names_every_field() {
+    let page = fs::read_to_string(docs().join("json.md")).unwrap();
+    for name in schema_names() {
+        let link = format!("(schemas/{name}.json)");
+        let part = page.split("\n## ").find(|part| part.contains(&link));
+        let part = part.unwrap_or_else(|| panic!("no part with {link}"));
+        let schema = schema(&name);
+        let mut found = Vec::new();
+        objects(&schema, &mut found);
+        let properties = found.iter().filter_map(|object| object.get("properties"));
+        for field in properties.flat_map(|properties| properties.as_object().unwrap().keys()) {
+            // What all outputs begin with stands before the first part.
+            let common = ["what", "schema"].contains(&field.as_str());
+            let [alone, inside] = [format!("`{field}`"), format!(".{field}`")];
+            let named = part.contains(&alone) || part.contains(&inside);
+            assert!(common || named, "{name}: no {alone}");
+        }
+    }
+}
+
+/// The test tests: what is no such output is refused.
+#[test]
+fn another_form_is_refused() {
+    let mut report = printed("block", &with(&["block"], &SMALL));
+    let validator = validator(&schema("block"));
+    assert!(validator.is_valid(&report));
+    report["proof_bytes"]["recorded"] = "many".into();
+    assert!(!validator.is_valid(&report));
+    report["proof_bytes"]["recorded"] = 5.into();
+    report["proof_bytes"]["more"] = 5.into();
+    assert!(!validator.is_valid(&report));
+    report["proof_bytes"]
+        .as_object_mut()
+        .unwrap()
+        .remove("more");
+    assert!(validator.is_valid(&report));
+    report.as_object_mut().unwrap().remove("root");
+    assert!(!validator.is_valid(&report));
+}
