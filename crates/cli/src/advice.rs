@@ -52,6 +52,7 @@ impl CliError {
                 "POVMETER_DATA names the folder that has genesis-roots.json, chain-specs and blocks in it; \
                  without a folder real states are left out"
             }
+            Self::NoOperation(_) => "leave `--only` away to see the names of all",
             Self::Diff(error) => of_diff(error)?,
             #[cfg(not(feature = "wasm"))]
             Self::NoWasm => {
@@ -79,8 +80,9 @@ fn of_store(error: &OpenError) -> Option<&'static str> {
         OpenError::Damaged { .. } => {
             Some("name another folder with `--db`, or remove this one: the state is made anew")
         }
-        OpenError::Database { .. } => Some("see whether another program has it open"),
-        OpenError::Io { .. } => Some("see whether the folder can be read and written"),
+        OpenError::Database { .. } | OpenError::Io { .. } => {
+            Some("see whether the folder can be read and written, and no other program has it open")
+        }
         _ => None,
     }
 }

@@ -17,9 +17,9 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  povmeter block --transfers 100 --state memory     a small block, nothing on disk
-  povmeter block --call transfer_all                each transfer deletes its sender
-  povmeter block --db state                         on a state that is made once and kept")]
+  povmeter block --transfers 100 --state memory   a small one, nothing on disk
+  povmeter block --call transfer_all              transfers that delete accounts
+  povmeter block --db state                       a state that is made and kept")]
 pub(crate) struct BlockArgs {
     #[command(flatten)]
     plan: PlanArgs,

@@ -39,7 +39,7 @@ pub(crate) enum CompareCommand {
 #[command(after_help = "\
 Examples:
   povmeter compare block                     in memory, no cache
-  povmeter compare block --cache warm        sp-state-machine with its shared trie cache
+  povmeter compare block --cache warm        sp-state-machine with its cache
   povmeter compare block --state parity-db --call transfer_all")]
 pub(crate) struct CompareArgs {
     #[command(flatten)]

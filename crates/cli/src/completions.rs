@@ -8,8 +8,8 @@ use clap_complete::Shell;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  povmeter completions bash > ~/.local/share/bash-completion/completions/povmeter
-  povmeter completions zsh > ~/.zfunc/_povmeter     # with ~/.zfunc in fpath, before compinit
+  source <(povmeter completions bash)               # in ~/.bashrc
+  povmeter completions zsh > ~/.zfunc/_povmeter     # ~/.zfunc being in fpath
   povmeter completions fish > ~/.config/fish/completions/povmeter.fish
   povmeter completions elvish >> ~/.config/elvish/rc.elv
   povmeter completions powershell >> $PROFILE")]

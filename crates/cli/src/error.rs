@@ -87,6 +87,8 @@ pub(crate) enum CliError {
     Trace(#[from] povmeter_workload::TraceError),
     #[error("expected a recorded block in the folder that POVMETER_DATA names, found no folder")]
     NoRecordedBlock,
+    #[error("expected an operation whose name contains `{0}`, found none")]
+    NoOperation(String),
     #[error("pooled blocks can't be measured: {0}")]
     Pool(#[from] povmeter_workload::speed::PoolError),
     #[error("the script for the shell is no text: {0}")]

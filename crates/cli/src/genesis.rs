@@ -24,7 +24,7 @@ pub(crate) struct GenesisArgs {
     #[arg(value_name = "SPEC.json")]
     file: PathBuf,
     /// The version of the state's layout: 0 or 1
-    #[arg(long, value_enum, value_name = "VERSION", hide_possible_values = true, default_value_t = VersionArg::V1)]
+    #[arg(long, value_enum, value_name = "V", hide_possible_values = true, default_value_t = VersionArg::V1)]
     state_version: VersionArg,
     /// Fail if the state has another root than this one
     #[arg(long, value_name = "0xHEX", value_parser = parse_root)]
@@ -37,8 +37,15 @@ pub(crate) struct GenesisArgs {
 fn parse_root(text: &str) -> Result<Root, String> {
     let mut bytes = [0; 32];
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    hex::decode_to_slice(digits, &mut bytes)
-        .map_err(|error| format!("expected 32 bytes in hexadecimal: {error}"))?;
+    hex::decode_to_slice(digits, &mut bytes).map_err(|error| {
+        let found = digits.chars().count();
+        match error {
+            hex::FromHexError::InvalidHexCharacter { .. } => {
+                format!("expected 32 bytes in hexadecimal, found: {error}")
+            }
+            _ => format!("expected 32 bytes in hexadecimal, which are 64 digits, found {found}"),
+        }
+    })?;
     Ok(Root::from(bytes))
 }
 

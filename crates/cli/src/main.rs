@@ -43,12 +43,13 @@ use std::{
 #[command(name = "povmeter", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
-  povmeter block                     one block: its time, its proof, and whether both are right
-  povmeter compare block             povmeter beside sp-state-machine and strategies on top of it
-  povmeter block --json > a.json     the same for programs; docs/json.md lists the fields
+  povmeter block                     one block: its time, its proof, its checks
+  povmeter compare block             the same beside sp-state-machine
+  povmeter block --json > a.json     for programs; docs/json.md lists the fields
   povmeter diff a.json b.json        what changed from one result to another
 
-Exit codes: 0 all is well, 1 an error or a check that fails, 2 wrong usage; diff has 3, too")]
+Exit codes: 0 all is well, 1 an error or a failed check, 2 wrong usage;
+diff has 3, too")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -61,7 +62,7 @@ enum Command {
     /// Measure povmeter, the peer and other strategies side by side
     #[command(subcommand)]
     #[command(after_help = "\
-Example: how fast blocks are built, povmeter beside sp-state-machine in one process
+Example: how fast blocks are built, beside sp-state-machine
   povmeter compare block")]
     Compare(compare::CompareCommand),
     /// Execute recorded blocks of real chains again, with the chain's own runtime

@@ -20,7 +20,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = CallArg::TransferKeepAlive)]
     pub(crate) call: CallArg,
     /// The version of the state's layout: 0 or 1
-    #[arg(long, value_enum, value_name = "VERSION", hide_possible_values = true, default_value_t = VersionArg::V1)]
+    #[arg(long, value_enum, value_name = "V", hide_possible_values = true, default_value_t = VersionArg::V1)]
     pub(crate) state_version: VersionArg,
     /// What accounts, pairs and amounts are drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]

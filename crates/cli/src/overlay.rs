@@ -73,6 +73,9 @@ pub(crate) fn run(args: &OverlayArgs) -> Result<String, CliError> {
         |what| bar.next(what),
     );
     drop(bar);
+    if measured.rows.is_empty() {
+        return Err(CliError::NoOperation(args.only.clone()));
+    }
     let report = Report {
         heading: Heading::OVERLAY,
         rounds: args.rounds,

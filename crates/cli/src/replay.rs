@@ -10,8 +10,8 @@ use std::path::PathBuf;
 /// Which blocks to replay, and how.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Needs a program built with wasm: cargo build --release -p povmeter-cli --features wasm
-The form of the file is described in docs/integration.md.
+Needs a program built with `--features wasm`. The form of the file is described
+in docs/integration.md.
 
 Example: every result of every call beside sp-state-machine's
   povmeter replay westend-1-64.json --lockstep")]

@@ -4,9 +4,9 @@
 
 use std::process::{Command, Output};
 
-/// Lines and columns that a screen has.
+/// Lines that a screen has, and columns of a wide one and of a narrow one.
 const LINES: usize = 40;
-const COLUMNS: usize = 100;
+const COLUMNS: [usize; 2] = [100, 80];
 
 fn program(args: &[&str]) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_povmeter"));
@@ -35,14 +35,16 @@ fn below(help: &str) -> Vec<String> {
     names.filter(|name| name != "help").collect()
 }
 
-/// Every command with its help, the program itself first.
-fn all_help() -> Vec<(Vec<String>, String)> {
+/// Every command with its help on a screen of so many columns.
+fn all_help(columns: usize) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
     let mut open = vec![Vec::<String>::new()];
     while let Some(command) = open.pop() {
         let mut args: Vec<&str> = command.iter().map(String::as_str).collect();
         args.push("--help");
-        let help = stdout(program(&args).output().unwrap());
+        let mut program = program(&args);
+        program.env("COLUMNS", columns.to_string());
+        let help = stdout(program.output().unwrap());
         for name in below(&help) {
             open.push([command.clone(), vec![name]].concat());
         }
@@ -53,27 +55,26 @@ fn all_help() -> Vec<(Vec<String>, String)> {
 
 #[test]
 fn every_help_fits_a_screen_and_has_an_example() {
-    let all = all_help();
-    // The program, six commands, compare's five.
-    assert!(
-        all.len() >= 12,
-        "{:?}",
-        all.iter().map(|(command, _)| command).collect::<Vec<_>>()
-    );
-    for (command, help) in all {
-        let lines = help.lines().count();
-        assert!(lines <= LINES, "{command:?}: {lines} lines");
-        for line in help.lines() {
-            let columns = line.chars().count();
-            assert!(columns <= COLUMNS, "{command:?}: {columns} columns: {line}");
+    for columns in COLUMNS {
+        let all = all_help(columns);
+        assert!(all.len() >= 12, "{all:?}");
+        for (command, help) in all {
+            let lines = help.lines().count();
+            assert!(lines <= LINES, "{command:?}: {lines} lines: {help}");
+            let (options, examples) = help.split_once("\nExample").unwrap();
+            for line in options.lines() {
+                let width = line.chars().count();
+                assert!(width <= columns, "{command:?}: {width} columns: {line}");
+            }
+            let longest = examples.lines().map(|line| line.chars().count()).max();
+            // What is typed is never broken into lines.
+            assert!(longest <= Some(COLUMNS[1]), "{command:?}: {longest:?}");
+            let called = format!("povmeter {}", command.join(" "));
+            assert!(
+                examples.contains(called.trim_end()),
+                "{command:?}: {examples}"
+            );
         }
-        assert!(help.contains("Example"), "{command:?}");
-        let called = format!("povmeter {}", command.join(" "));
-        let examples = help.split("Example").nth(1).unwrap();
-        assert!(
-            examples.contains(called.trim_end()),
-            "{command:?}: {examples}"
-        );
     }
 }
 

@@ -403,10 +403,13 @@ fn the_genesis_of_a_file() {
         &message,
         &[&format!("expected a state with root {other}, found {root}")],
     );
-    assert_has(
-        &error(&["genesis", path, "--expect-root", "0xab"]),
-        &["expected 32 bytes"],
-    );
+    for (root, found) in [
+        ("0xab", "found 2"),
+        (&other.replace("ab", "xy"), "character"),
+    ] {
+        let message = error(&["genesis", path, "--expect-root", root]);
+        assert_has(&message, &["expected 32 bytes", found]);
+    }
 }
 
 #[test]
@@ -447,4 +450,39 @@ fn the_geneses_of_public_chains() {
         let text = printed(&["genesis", file, "--state-version", version]);
         assert_has(&text, &[field("state_root"), field("genesis_hash")]);
     }
+}
+
+/// Each error says what to do in a line below.
+#[test]
+fn errors_come_with_help() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file.json");
+    fs::write(&file, "{}").unwrap();
+    let path = file.to_str().unwrap();
+    for (command, help) in [
+        ("block --accounts 1", "`--accounts`"),
+        ("block --call transfer_all --accounts 10", "`--transfers`"),
+        ("block --state memory --db x", "`--state parity-db`"),
+        (
+            &format!("block --db {path}"),
+            "a folder that is not there yet",
+        ),
+        (&format!("genesis {path}"), "raw chain specification"),
+        ("genesis no-such-file", "is there"),
+        (&format!("replay {path}"), "docs/integration.md"),
+        (
+            "compare overlay --rounds 1 --only no-such",
+            "leave `--only` away",
+        ),
+        (&format!("diff {path} {path}"), "make one with"),
+    ] {
+        let message = error(&command.split(' ').collect::<Vec<_>>());
+        let lines: Vec<_> = message.lines().collect();
+        assert_eq!(lines.len(), 2, "{command}: {message}");
+        assert!(lines[0].starts_with("error: "), "{command}: {message}");
+        assert!(lines[1].starts_with("help: "), "{command}: {message}");
+        assert_has(lines[1], &[help]);
+    }
+    let keys = error(&["compare", "root", "--keys", "5"]);
+    assert_has(&keys, &["expected 10 accounts or more"]);
 }

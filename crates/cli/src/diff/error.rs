@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub(crate) enum DiffError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{}: expected a result in JSON, found {source}", path.display())]
+    #[error("{}: expected a result in JSON, found: {source}", path.display())]
     NotJson {
         path: PathBuf,
         source: serde_json::Error,

@@ -25,8 +25,9 @@ use std::path::{Path, PathBuf};
 /// What to compare, and what is too much.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit codes: 0 nothing is worse than allowed, 1 an error, 2 wrong usage, 3 something is worse.
-Proofs and allocations are exact. Times are judged by the ratio to the peer where there is one.
+Exit codes: 0 nothing is worse than allowed, 1 an error, 2 wrong usage,
+3 something is worse. Proofs and allocations are exact; times are judged by
+the ratio to sp-state-machine where there is one.
 
 Example: what a change does to a block, in CI
   povmeter block --json > base.json
