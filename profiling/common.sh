@@ -64,13 +64,12 @@ build_here() {
 }
 
 # program COMMIT KIND: the path of the program that builds blocks, as of COMMIT; `.` is this tree as it
-# is. A commit without such a program is given this one's. What was built is kept.
+# is, as build_here left it. A commit without such a program is given this one's. What was built is kept.
 program() {
     local commit="$1" kind="$2" sha tree kept from
-    need_cargo
     mkdir -p "$WORK/programs"
     if [ "$commit" = . ]; then
-        build "$ROOT" "$kind" -p povmeter-profiling
+        # build_here has built it. Another commit may take its place.
         kept="$WORK/programs/here-$kind"
         cp "$(folder "$kind")/blocks" "$kept"
         printf '%s\n' "$kept"

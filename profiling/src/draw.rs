@@ -1,6 +1,6 @@
 //! Flamegraphs of folded stacks.
 
-use crate::{error::ToolError, names, Verdict};
+use crate::{error::ToolError, Verdict};
 use clap::Args;
 use inferno::{
     differential,
@@ -34,8 +34,10 @@ pub(crate) struct DrawArgs {
     small: bool,
 }
 
-/// Frames by what they belong to, in the colours in which they are drawn.
-const COLOURS: [(&str, &[&str]); 4] = [
+/// Crates by how frames of theirs are drawn; those that are none of these are grey.
+const COLOURS: [(&str, &[&str]); 5] = [
+    // What prepares and drives the block is nobody's time to speak of, but around everything.
+    (GREY, &["povmeter_workload"]),
     ("rgb(120,190,120)", &["povmeter"]),
     (
         "rgb(240,150,90)",
@@ -59,18 +61,34 @@ const COLOURS: [(&str, &[&str]); 4] = [
             "sp_externalities",
         ],
     ),
-    ("rgb(205,205,205)", &[""]),
+    (GREY, &[""]),
 ];
+const GREY: &str = "rgb(205,205,205)";
 
-/// The colour of each frame in `stacks`.
-fn colours<'a>(stacks: impl Iterator<Item = &'a str>) -> Result<PaletteMap, ToolError> {
+/// The lines with `Type::function (crate)` for frames: of a narrow box the beginning is read.
+fn labelled(folded: &str) -> String {
+    let label = |frame: &str| match frame.split_once("::") {
+        Some((owner, rest)) => format!("{rest} ({owner})"),
+        None => frame.to_owned(),
+    };
+    let line = |line: &str| {
+        let (stack, samples) = line.rsplit_once(' ').unwrap_or((line, "0"));
+        let stack: Vec<String> = stack.split(';').map(label).collect();
+        format!("{} {samples}\n", stack.join(";"))
+    };
+    folded.lines().map(line).collect()
+}
+
+/// The colour of each frame in `labelled` stacks.
+fn colours(labelled: &str) -> Result<PaletteMap, ToolError> {
+    let stacks = labelled.lines().filter_map(|line| line.rsplit_once(' '));
     let frames: BTreeSet<&str> = stacks
-        .filter_map(|line| line.rsplit_once(' '))
         .flat_map(|(stack, _)| stack.split(';'))
+        .chain(["all"])
         .collect();
     let mut text = String::new();
     for frame in frames {
-        let owner = names::crate_of(frame);
+        let owner = frame.rsplit_once(" (").map_or("", |(_, owner)| owner);
         let of = |(_, crates): &&(&str, &[&str])| crates.iter().any(|one| owner.starts_with(one));
         if let Some((colour, _)) = COLOURS.iter().find(of) {
             text.push_str(&format!("{frame}->{colour}\n"));
@@ -84,7 +102,10 @@ fn colours<'a>(stacks: impl Iterator<Item = &'a str>) -> Result<PaletteMap, Tool
 /// # Errors
 /// A [`ToolError`] if a file can't be read or written, or there is nothing to draw.
 pub(crate) fn run(args: &DrawArgs) -> Result<Verdict, ToolError> {
-    let read = |path: &PathBuf| fs::read_to_string(path).map_err(ToolError::file(path));
+    let read = |path: &PathBuf| {
+        let folded = fs::read_to_string(path).map_err(ToolError::file(path));
+        folded.map(|folded| labelled(&folded))
+    };
     let after = read(&args.folded)?;
     let mut options = Options::default();
     options.title.clone_from(&args.title);
@@ -109,7 +130,7 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Verdict, ToolError> {
             (String::from_utf8_lossy(&lines).into_owned(), None)
         }
         None => {
-            let palette = colours(after.lines())?;
+            let palette = colours(&after)?;
             (after, Some(palette))
         }
     };
@@ -127,13 +148,18 @@ mod tests {
 
     #[test]
     fn frames_have_the_colour_of_their_owner() {
-        let map = colours(["extrinsics;povmeter_overlay::Overlay::set;malloc 3"].into_iter());
-        let map = map.unwrap();
+        let stacks = labelled("extrinsics;povmeter_overlay::Overlay::set;malloc 3");
+        assert_eq!(
+            stacks,
+            "extrinsics;Overlay::set (povmeter_overlay);malloc 3\n"
+        );
+        let map = colours(&stacks).unwrap();
         let colour = |frame| {
             let colour = map.get(frame).unwrap();
             (colour.r, colour.g, colour.b)
         };
-        assert_eq!(colour("povmeter_overlay::Overlay::set"), (120, 190, 120));
+        assert_eq!(colour("Overlay::set (povmeter_overlay)"), (120, 190, 120));
         assert_eq!(colour("malloc"), (205, 205, 205));
+        assert_eq!(colour("all"), (205, 205, 205));
     }
 }
