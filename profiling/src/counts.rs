@@ -107,12 +107,15 @@ fn changes<'a>(before: &BTreeMap<String, u64>, now: &'a BTreeMap<String, u64>) -
     changes.filter(|change| change.before > 0).collect()
 }
 
+/// One of the parts by which counts are told.
+type Part = fn(&Counts) -> &BTreeMap<String, u64>;
+
 /// The counts as tables, beside those of `before`.
 fn tables(now: &Counts, before: Option<&Counts>, top: usize) -> String {
     let mut text = String::new();
     let total = now.total();
     let none = BTreeMap::new();
-    let parts: [(&str, fn(&Counts) -> &BTreeMap<String, u64>, usize); 3] = [
+    let parts: [(&str, Part, usize); 3] = [
         ("phase", |counts| &counts.phases, usize::MAX),
         ("crate", |counts| &counts.crates, usize::MAX),
         ("function", |counts| &counts.functions, top),
@@ -250,15 +253,16 @@ mod tests {
     use super::*;
 
     fn counts(overlay: u64) -> Counts {
-        let mut instructions = Instructions::default();
-        instructions.phases = [1_000, 100_000 + overlay, 2_000, 20_000, 3_000];
         let functions = [
             ("povmeter_overlay::overlay::Overlay::set", overlay),
             ("frame_support::x::y", 100_000),
             ("povmeter_delta_root::z::small", 10),
         ];
         let functions = functions.map(|(name, count)| (name.to_owned(), count));
-        instructions.functions = functions.into();
+        let instructions = Instructions {
+            phases: [1_000, 100_000 + overlay, 2_000, 20_000, 3_000],
+            functions: functions.into(),
+        };
         Counts::new(&instructions, &[("rustc".to_owned(), "1".to_owned())])
     }
 

@@ -122,9 +122,11 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Verdict, ToolError> {
         Some(before) => {
             let before = read(before)?;
             let mut lines = Vec::new();
-            let mut both = differential::Options::default();
             // Two runs have different numbers of samples.
-            both.normalize = true;
+            let both = differential::Options {
+                normalize: true,
+                ..Default::default()
+            };
             differential::from_readers(both, before.as_bytes(), after.as_bytes(), &mut lines)
                 .map_err(ToolError::Draw)?;
             (String::from_utf8_lossy(&lines).into_owned(), None)

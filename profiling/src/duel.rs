@@ -125,7 +125,13 @@ impl Drop for Builder<'_> {
     }
 }
 
-/// The medians of a launch: each phase, and the whole block.
+/// The medians of both programs in one launch.
+struct Launch {
+    base: Vec<f64>,
+    candidate: Vec<f64>,
+}
+
+/// The medians of one program: each phase, and the whole block.
 fn medians(blocks: &[Times]) -> Vec<f64> {
     let mut medians: Vec<f64> = (0..PHASES.len())
         .map(|phase| median(&blocks.iter().map(|block| block[phase]).collect::<Vec<_>>()))
@@ -158,7 +164,10 @@ pub(crate) fn run(args: &DuelArgs) -> Result<Verdict, ToolError> {
                 before.push(base.build()?);
             }
         }
-        launches.push((medians(&before), medians(&after)));
+        launches.push(Launch {
+            base: medians(&before),
+            candidate: medians(&after),
+        });
         roots = (base.root.clone(), candidate.root.clone());
     }
     print!("{}", report(&launches, args.rounds));
@@ -168,8 +177,8 @@ pub(crate) fn run(args: &DuelArgs) -> Result<Verdict, ToolError> {
     Ok(Verdict::Fine)
 }
 
-/// The medians of base and candidate per launch, as a table.
-fn report(launches: &[(Vec<f64>, Vec<f64>)], rounds: u32) -> String {
+/// The launches as a table, and what follows from them.
+fn report(launches: &[Launch], rounds: u32) -> String {
     let mut text = format!(
         "{} launches of {rounds} blocks each, in turns; thread CPU time, candidate by base\n\
          {:<11} {:>10} {:>10} {:>7} {:>16} {:>16}\n",
@@ -184,18 +193,16 @@ fn report(launches: &[(Vec<f64>, Vec<f64>)], rounds: u32) -> String {
     let names = PHASES.iter().copied().chain(["block"]);
     let mut verdict = String::new();
     for (place, name) in names.enumerate() {
-        let of = |side: fn(&(Vec<f64>, Vec<f64>)) -> &Vec<f64>| {
-            median(
-                &launches
-                    .iter()
-                    .map(|launch| side(launch)[place])
-                    .collect::<Vec<_>>(),
-            ) / 1e3
-        };
-        // A phase that takes no time has no ratio.
-        let ratios: Vec<f64> = launches
+        let base: Vec<f64> = launches.iter().map(|launch| launch.base[place]).collect();
+        let candidate: Vec<f64> = launches
             .iter()
-            .map(|(before, after)| after[place] / before[place])
+            .map(|launch| launch.candidate[place])
+            .collect();
+        // A phase that takes no time has no ratio.
+        let ratios: Vec<f64> = base
+            .iter()
+            .zip(&candidate)
+            .map(|(base, candidate)| candidate / base)
             .filter(|ratio| ratio.is_finite())
             .collect();
         if ratios.is_empty() {
@@ -204,8 +211,8 @@ fn report(launches: &[(Vec<f64>, Vec<f64>)], rounds: u32) -> String {
         let ratio = Spread::of(&ratios);
         text.push_str(&format!(
             "{name:<11} {:>10.1} {:>10.1} {:>7.3} {:>16} {:>16}\n",
-            of(|launch| &launch.0),
-            of(|launch| &launch.1),
+            median(&base) / 1e3,
+            median(&candidate) / 1e3,
             ratio.median,
             format!("{:.3}..{:.3}", ratio.low, ratio.high),
             format!("{:.3}..{:.3}", ratio.least, ratio.most),
@@ -229,10 +236,13 @@ fn report(launches: &[(Vec<f64>, Vec<f64>)], rounds: u32) -> String {
 mod tests {
     use super::*;
 
-    fn launches(ratio: f64) -> Vec<(Vec<f64>, Vec<f64>)> {
+    fn launches(ratio: f64) -> Vec<Launch> {
         let launch = |n: u32| {
             let wobble = 1.0 + f64::from(n % 3) / 1000.0;
-            (vec![1000.0; 6], vec![1000.0 * ratio * wobble; 6])
+            Launch {
+                base: vec![1000.0; 6],
+                candidate: vec![1000.0 * ratio * wobble; 6],
+            }
         };
         (0..9).map(launch).collect()
     }
