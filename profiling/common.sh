@@ -1,0 +1,99 @@
+# shellcheck shell=bash
+# What the scripts here have in common. Sourced, not run.
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+mkdir -p "${CARGO_TARGET_DIR:-$ROOT/target}"
+TARGET="$(cd "${CARGO_TARGET_DIR:-$ROOT/target}" && pwd)"
+# What was recorded, and programs of other commits.
+WORK="$TARGET/profiling"
+# Flags of its own would have the whole target folder built anew.
+unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
+
+say() { printf '%s\n' "$*"; }
+note() { printf '%s\n' "$*" >&2; }
+fail() {
+    note "error: $*"
+    exit 2
+}
+
+# Prints the comment at the top of a script, which is its help.
+usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
+
+# need COMMAND HOW: ends with one line if COMMAND is not there.
+need() {
+    command -v "$1" >/dev/null || fail "$1 is missing: $2"
+}
+
+need_cargo() { need cargo "install Rust from https://rustup.rs"; }
+need_valgrind() { need valgrind "apt-get install valgrind, dnf install valgrind"; }
+
+# value OPTION [VALUE]: VALUE, or the end.
+value() {
+    [ "$#" -ge 2 ] || fail "expected a value after $1; $(basename "$0") --help tells more"
+    printf '%s\n' "$2"
+}
+
+# build TREE KIND CARGO_ARGUMENTS...: builds what cargo is told, in TREE.
+#   plain   as users build it
+#   frames  with frame pointers and lines, in a target folder of its own
+build() {
+    local tree="$1" kind="$2"
+    shift 2
+    note "building $* ($kind)"
+    case "$kind" in
+        plain) (cd "$tree" && CARGO_TARGET_DIR="$TARGET" \
+            cargo build --locked --quiet --release "$@") ;;
+        frames) (cd "$tree" && CARGO_TARGET_DIR="$WORK" cargo \
+            --config "$ROOT/profiling/cargo.toml" build --locked --quiet --profile profiling "$@") ;;
+    esac
+}
+
+# folder KIND: where the programs of a build lie.
+folder() {
+    case "$1" in
+        plain) printf '%s\n' "$TARGET/release" ;;
+        frames) printf '%s\n' "$WORK/profiling" ;;
+    esac
+}
+
+# build_here KIND: builds the program that builds blocks, and the one that reads profiles.
+build_here() {
+    need_cargo
+    mkdir -p "$WORK"
+    build "$ROOT" "$1" -p povmeter-profiling
+}
+
+# program COMMIT KIND: the path of the program that builds blocks, as of COMMIT; `.` is this tree as it
+# is, as build_here left it. A commit without such a program is given this one's. What was built is kept.
+program() {
+    local commit="$1" kind="$2" sha tree kept from
+    mkdir -p "$WORK/programs"
+    if [ "$commit" = . ]; then
+        # build_here has built it. Another commit may take its place.
+        kept="$WORK/programs/here-$kind"
+        cp "$(folder "$kind")/blocks" "$kept"
+        printf '%s\n' "$kept"
+        return
+    fi
+    need git "install git"
+    sha="$(git -C "$ROOT" rev-parse --verify --quiet "$commit^{commit}")" ||
+        fail "expected a commit, found $commit; a shallow clone has no others: git fetch --unshallow"
+    kept="$WORK/programs/$sha-$kind"
+    if [ ! -x "$kept" ]; then
+        tree="$WORK/trees/$sha"
+        git -C "$ROOT" worktree prune
+        [ -d "$tree" ] || git -C "$ROOT" worktree add --quiet --detach "$tree" "$sha"
+        if [ -d "$tree/profiling" ]; then
+            build "$tree" "$kind" -p povmeter-profiling --bin blocks
+            from=blocks
+        else
+            mkdir -p "$tree/crates/workload/examples"
+            cp "$ROOT/profiling/src/bin/blocks.rs" "$tree/crates/workload/examples/"
+            build "$tree" "$kind" -p povmeter-workload --example blocks
+            from=examples/blocks
+        fi
+        cp "$(folder "$kind")/$from" "$kept"
+        git -C "$ROOT" worktree remove --force "$tree"
+    fi
+    printf '%s\n' "$kept"
+}
