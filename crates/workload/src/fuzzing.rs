@@ -3,8 +3,9 @@
 use crate::oracle::{run_case, Case};
 use bytes::Bytes;
 use povmeter::{
-    Accounting, Advisory, Blake2b256, Block, BlockError, CompactProof, Consensus, NodeHash,
-    NodePrefix, NodeSource, ProofError, Root, SourceError, StateVersion, StorageProof, TrieId,
+    Accounting, Advisory, Blake2b256, Block, BlockError, CompactProof, Consensus, LoadError,
+    NodeHash, NodePrefix, NodeSource, ProofError, Root, SourceError, StateVersion, StorageProof,
+    TrieId,
 };
 use std::error::Error;
 
@@ -132,32 +133,46 @@ const KEYS: [&[u8]; 5] = [b"", &[0x00], &[0x11, 0x12], &[0xf0; 33], b":code"];
 /// Steps of a walk: a trie that contains itself has no end of keys.
 const STEPS: usize = 40;
 
+/// Whether a call met a node that is none. Then the tries are those of no state, and a compact proof may
+/// leave out what no walk can reach.
+#[derive(Default)]
+struct Damage(bool);
+
+impl Damage {
+    /// The result, with damage noted.
+    fn of<T>(&mut self, result: Result<T, BlockError>) -> Result<T, BlockError> {
+        self.0 |= matches!(&result, Err(BlockError::Load(LoadError::Corrupt { .. })));
+        result
+    }
+}
+
 /// Does a bit of everything. Errors are right answers here; what follows one is done all the same.
 fn block_on<S: NodeSource, A: Accounting>(source: S, root: Root) -> Option<CompactBytes> {
     let mut block = Block::<_, A>::new(source, root);
+    let mut damage = Damage::default();
     let mut keys: Vec<Vec<u8>> = KEYS.map(<[u8]>::to_vec).to_vec();
     for trie in [TrieId::Top, TrieId::Child(b"c")] {
         let mut at = Vec::new();
         for _ in 0..STEPS {
-            match block.next_key(trie, &at) {
+            match damage.of(block.next_key(trie, &at)) {
                 Ok(Some(next)) => at = next,
                 _ => break,
             }
             keys.push(at.clone());
         }
         for key in &keys {
-            let _ = block.get(trie, key).map(|value| value.map(<[u8]>::len));
-            let _ = block.value_hash(trie, key);
-            let _ = block.exists(trie, key);
+            let _ = damage.of(block.get(trie, key).map(|value| value.map(<[u8]>::len)));
+            let _ = damage.of(block.value_hash(trie, key));
+            let _ = damage.of(block.exists(trie, key));
         }
-        let _ = change(&mut block, trie, &keys);
+        let _ = change(&mut block, trie, &keys, &mut damage);
     }
     let told = block.compact_proof_bytes();
     let packed = block.recorded_proof().to_compact(root);
     let _ = block.root(StateVersion::V0).map(|update| update.root);
     let _ = block.seal(StateVersion::V1);
     match (told, packed) {
-        (Ok(told), Ok(packed)) => Some(CompactBytes {
+        (Ok(told), Ok(packed)) if !damage.0 => Some(CompactBytes {
             told,
             packed: packed.encoded_bytes(),
         }),
@@ -170,24 +185,25 @@ fn change<S: NodeSource, A: Accounting>(
     block: &mut Block<S, A>,
     trie: TrieId<'_>,
     keys: &[Vec<u8>],
+    damage: &mut Damage,
 ) -> Result<(), BlockError> {
     for (at, key) in keys.iter().enumerate() {
         block.start_transaction();
         // A root under a child's key is refused; so are nodes that are none.
-        let _ = match at % 3 {
+        let _ = damage.of(match at % 3 {
             0 => block.set(trie, key, &[7; 40]),
             1 => block.append(TrieId::Top, key, &[1]),
             _ => block.remove(trie, key),
-        };
-        let _ = block.proof_size();
+        });
+        let _ = damage.of(block.proof_size());
         match at % 4 {
             0 => block.rollback_transaction()?,
             _ => block.commit_transaction()?,
         }
     }
     block.start_transaction();
-    let _ = block.clear_prefix(trie, &[0x11], Some(20), None);
-    let _ = block.proof_size();
+    let _ = damage.of(block.clear_prefix(trie, &[0x11], Some(20), None));
+    let _ = damage.of(block.proof_size());
     let _ = block.root(StateVersion::V1).map(|update| update.root);
     block.commit_transaction()
 }
