@@ -84,8 +84,8 @@ record() {
 
 STATUS=0
 build_here frames
-REPORT="$(folder frames)/povmeter-profiling"
-record "$(folder frames)/blocks" now
+REPORT="$(folder here frames)/povmeter-profiling"
+record "$(folder here frames)/blocks" now
 cp "$WORK/now.folded" "$OUTPUT.folded"
 SUBTITLE="$(printf '%s ' "${BLOCK[@]}")"
 if [ -n "$AGAINST" ]; then
