@@ -69,7 +69,9 @@ folder() {
 build_here() {
     need_cargo
     mkdir -p "$WORK"
-    build here "$ROOT" "$1" -p povmeter-profiling
+    # With the features that crates have if all of the workspace is built, as CI builds it: each other
+    # set of features has the runtime compiled once more.
+    build here "$ROOT" "$1" --workspace --bin blocks --bin povmeter-profiling
 }
 
 # program COMMIT KIND: the path of the program that builds blocks, as of COMMIT; `.` is this tree as it
@@ -93,7 +95,7 @@ program() {
         git -C "$ROOT" worktree prune
         [ -d "$tree" ] || git -C "$ROOT" worktree add --quiet --detach "$tree" "$sha"
         if [ -d "$tree/profiling" ]; then
-            build commits "$tree" "$kind" -p povmeter-profiling --bin blocks
+            build commits "$tree" "$kind" --workspace --bin blocks
             from=blocks
         else
             mkdir -p "$tree/crates/workload/examples"

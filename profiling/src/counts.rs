@@ -295,7 +295,7 @@ mod tests {
             !table.contains("Overlay::set"),
             "only one function: {table}"
         );
-        assert!(!tables(&counts(8_400), None, 1).contains(" %  "));
+        assert!(!tables(&counts(8_400), None, 1).contains('+'));
     }
 
     #[test]
