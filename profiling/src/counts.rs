@@ -234,6 +234,7 @@ pub(crate) fn run(args: &InstructionsArgs) -> Result<Verdict, ToolError> {
     for line in grown {
         println!("  {line}");
     }
+    println!("if that is meant: --update-baseline, and say in the commit why");
     Ok(Verdict::Worse)
 }
 
