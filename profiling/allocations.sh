@@ -37,7 +37,7 @@ BLOCK=(--contender "$CONTENDER" "$@")
 
 need_valgrind
 build_here frames
-REPORT="$(folder frames)/povmeter-profiling"
+REPORT="$(folder here frames)/povmeter-profiling"
 PROGRAM="$(program "$COMMIT" frames)"
 OUT="$WORK/dhat.out"
 note "counting: ${BLOCK[*]}"

@@ -33,34 +33,45 @@ value() {
     printf '%s\n' "$2"
 }
 
-# build TREE KIND CARGO_ARGUMENTS...: builds what cargo is told, in TREE.
-#   plain   as users build it
-#   frames  with frame pointers and lines, in a target folder of its own
+# build PLACE TREE KIND CARGO_ARGUMENTS...: builds what cargo is told, in TREE.
+#   here     into the usual target folder; or commits, into one of their own: cargo takes crates of the
+#            same name in other trees for these, and would build them anew by turns
+#   plain    as users build it; or frames, with frame pointers and lines, which is a build of its own
 build() {
-    local tree="$1" kind="$2"
-    shift 2
+    local place="$1" tree="$2" kind="$3" target
+    shift 3
     note "building $* ($kind)"
+    target="$(target_dir "$place" "$kind")"
     case "$kind" in
-        plain) (cd "$tree" && CARGO_TARGET_DIR="$TARGET" \
+        plain) (cd "$tree" && CARGO_TARGET_DIR="$target" \
             cargo build --locked --quiet --release "$@") ;;
-        frames) (cd "$tree" && CARGO_TARGET_DIR="$WORK" cargo \
+        frames) (cd "$tree" && CARGO_TARGET_DIR="$target" cargo \
             --config "$ROOT/profiling/cargo.toml" build --locked --quiet --profile profiling "$@") ;;
     esac
 }
 
-# folder KIND: where the programs of a build lie.
-folder() {
-    case "$1" in
-        plain) printf '%s\n' "$TARGET/release" ;;
-        frames) printf '%s\n' "$WORK/profiling" ;;
+target_dir() {
+    case "$1 $2" in
+        "here plain") printf '%s\n' "$TARGET" ;;
+        "here frames") printf '%s\n' "$WORK" ;;
+        *) printf '%s\n' "$WORK/commits" ;;
     esac
+}
+
+# folder PLACE KIND: where the programs of a build lie.
+folder() {
+    local profile=release
+    [ "$2" = plain ] || profile=profiling
+    printf '%s\n' "$(target_dir "$1" "$2")/$profile"
 }
 
 # build_here KIND: builds the program that builds blocks, and the one that reads profiles.
 build_here() {
     need_cargo
     mkdir -p "$WORK"
-    build "$ROOT" "$1" -p povmeter-profiling
+    # With the features that crates have if all of the workspace is built, as CI builds it: each other
+    # set of features has the runtime compiled once more.
+    build here "$ROOT" "$1" --workspace --bin blocks --bin povmeter-profiling
 }
 
 # program COMMIT KIND: the path of the program that builds blocks, as of COMMIT; `.` is this tree as it
@@ -71,7 +82,7 @@ program() {
     if [ "$commit" = . ]; then
         # build_here has built it. Another commit may take its place.
         kept="$WORK/programs/here-$kind"
-        cp "$(folder "$kind")/blocks" "$kept"
+        cp "$(folder here "$kind")/blocks" "$kept"
         printf '%s\n' "$kept"
         return
     fi
@@ -84,15 +95,15 @@ program() {
         git -C "$ROOT" worktree prune
         [ -d "$tree" ] || git -C "$ROOT" worktree add --quiet --detach "$tree" "$sha"
         if [ -d "$tree/profiling" ]; then
-            build "$tree" "$kind" -p povmeter-profiling --bin blocks
+            build commits "$tree" "$kind" --workspace --bin blocks
             from=blocks
         else
             mkdir -p "$tree/crates/workload/examples"
             cp "$ROOT/profiling/src/bin/blocks.rs" "$tree/crates/workload/examples/"
-            build "$tree" "$kind" -p povmeter-workload --example blocks
+            build commits "$tree" "$kind" -p povmeter-workload --example blocks
             from=examples/blocks
         fi
-        cp "$(folder "$kind")/$from" "$kept"
+        cp "$(folder commits "$kind")/$from" "$kept"
         git -C "$ROOT" worktree remove --force "$tree"
     fi
     printf '%s\n' "$kept"

@@ -37,7 +37,7 @@ done
 [ "${#COMMITS[@]}" -eq 2 ] || fail "expected two commits, found ${#COMMITS[@]}; --help tells more"
 
 build_here plain
-REPORT="$(folder plain)/povmeter-profiling"
+REPORT="$(folder here plain)/povmeter-profiling"
 BASE="$(program "${COMMITS[0]}" plain)"
 CANDIDATE="$(program "${COMMITS[1]}" plain)"
 [ -z "$BASE_CONTENDER" ] || DUEL+=(--base-options "--contender $BASE_CONTENDER")

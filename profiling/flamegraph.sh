@@ -4,7 +4,8 @@
 #   profiling/flamegraph.sh [OPTIONS] [-- OPTIONS OF THE BLOCK]
 #
 #   --contender NAME   who builds the block: povmeter, povmeter-none, peer-none, ... [povmeter]
-#   --against COMMIT   draw the difference to this commit: red takes more now, blue takes less
+#   --against COMMIT   draw the difference to this commit: red is a larger part of the block now,
+#                      blue a smaller one
 #   --seconds N        how long to record [10]
 #   --output FILE      the picture [target/profiling/flamegraph.svg]; FILE.folded is put beside it
 #   --small            for a page: no script inside, nothing below half a percent
@@ -84,15 +85,15 @@ record() {
 
 STATUS=0
 build_here frames
-REPORT="$(folder frames)/povmeter-profiling"
-record "$(folder frames)/blocks" now
+REPORT="$(folder here frames)/povmeter-profiling"
+record "$(folder here frames)/blocks" now
 cp "$WORK/now.folded" "$OUTPUT.folded"
 SUBTITLE="$(printf '%s ' "${BLOCK[@]}")"
 if [ -n "$AGAINST" ]; then
     BEFORE="$(program "$AGAINST" frames)"
     record "$BEFORE" before
     DRAW+=(--against "$WORK/before.folded")
-    SUBTITLE+="since $AGAINST: red takes more, blue less"
+    SUBTITLE+="since $AGAINST: red is a larger part of the block, blue a smaller one"
 else
     SUBTITLE+="- green: povmeter, orange: sp-state-machine and trie-db, blue: FRAME, grey: others"
 fi

@@ -41,7 +41,7 @@ BLOCK=(--contender "$CONTENDER" "$@")
 
 need_valgrind
 build_here plain
-REPORT="$(folder plain)/povmeter-profiling"
+REPORT="$(folder here plain)/povmeter-profiling"
 PROGRAM="$(program "$COMMIT" plain)"
 
 # The same places in memory each time, where that is allowed.

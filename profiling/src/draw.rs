@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 pub(crate) struct DrawArgs {
     /// Folded stacks
     folded: PathBuf,
-    /// Folded stacks of the commit before: what takes more since is red, what takes less is blue
+    /// Folded stacks from before: what is a larger part of the block since is red, a smaller one blue
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
     /// The file for the picture
@@ -122,6 +122,8 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Verdict, ToolError> {
         Some(before) => {
             let before = read(before)?;
             let mut lines = Vec::new();
+            // What has not changed is white.
+            options.bgcolors = Some(BackgroundColor::Flat((225, 225, 225).into()));
             // Two runs have different numbers of samples.
             let both = differential::Options {
                 normalize: true,
