@@ -129,11 +129,11 @@ impl DiffReport {
         }
         let mut text = format!("\n{name}: {count} of {} numbers changed\n", count + same);
         let mut table = Table::new(["<", "A", "B", "change", "<"]);
-        // Those that fail the comparison are never left out.
-        let (shown, left_out): (Vec<_>, Vec<_>) = changes
-            .iter()
-            .enumerate()
-            .partition(|(place, change)| *place < most || change.regressed);
+        // Those that fail the comparison are never left out, nor those of the whole.
+        let (shown, left_out): (Vec<_>, Vec<_>) =
+            changes.iter().enumerate().partition(|(place, change)| {
+                *place < most || change.regressed || change.row.is_empty()
+            });
         for (_, change) in shown {
             let percent = change.change_percent;
             table.row([
