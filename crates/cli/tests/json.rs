@@ -76,10 +76,8 @@ fn ways_to_build_a_block() {
 
 #[test]
 fn estimates() {
-    printed(
-        "compare-estimator",
-        &["compare", "estimator", "--cases", "1"],
-    );
+    let args = "compare estimator --cases 1 --keys 10000";
+    printed("compare-estimator", &args.split(' ').collect::<Vec<_>>());
 }
 
 #[test]
