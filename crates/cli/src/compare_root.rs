@@ -4,6 +4,7 @@ use crate::{
     allocations,
     compare_root_report::{Checks, Failed, KnownFailed, OfVersion, RootReport},
     error::{chain, CliError},
+    options::accounts_from,
     output::{printed, Heading},
     progress,
 };
@@ -27,8 +28,9 @@ pub(crate) struct RootArgs {
     /// Measured rounds, after one to warm up
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    // As many as the smallest update has changes.
     /// Accounts in the parent states that are measured
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = accounts,
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = accounts_from(10),
         default_values_t = [10_000, 1_000_000])]
     keys: Vec<usize>,
     /// Changes from which on measured updates go to several threads
@@ -40,14 +42,6 @@ pub(crate) struct RootArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// A state that can be measured.
-fn accounts(text: &str) -> Result<usize, String> {
-    let least = RootSpeedOptions::default().changes.into_iter().min();
-    let least = least.unwrap_or_default();
-    let number = text.parse().ok().filter(|accounts| *accounts >= least);
-    number.ok_or_else(|| format!("expected {least} accounts or more, as many as the least changes"))
 }
 
 /// Failed updates that are reported one by one.

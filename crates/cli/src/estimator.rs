@@ -4,6 +4,7 @@ use crate::{
     allocations,
     error::{chain, CliError},
     estimator_report::{Checks, EstimatorReport, Failed, OfFlavour},
+    options::accounts_from,
     output::{printed, Heading},
     progress,
 };
@@ -16,12 +17,17 @@ use povmeter_workload::{
 /// How many blocks to compare, and which.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example: 600 random blocks instead of 3,000
-  povmeter compare estimator --cases 200")]
+Example: 600 random blocks instead of 3,000, and one small state to measure on
+  povmeter compare estimator --cases 200 --keys 10000")]
 pub(crate) struct EstimatorArgs {
     /// Random blocks of each of three flavours, each in both accountings
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     cases: u64,
+    // The block of transfers that is measured needs as many.
+    /// Accounts in the parent states that are measured, 10,000 or more
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = accounts_from(10_000),
+        default_values_t = [10_000, 1_000_000])]
+    keys: Vec<usize>,
     /// What blocks and keys are drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -42,6 +48,7 @@ pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
     let tally = run_cases(args.seed, args.cases, |_| bar.step());
     drop(bar);
     let options = SpeedOptions {
+        keys: args.keys.clone(),
         seed: args.seed,
         ..SpeedOptions::default()
     };

@@ -57,6 +57,16 @@ pub(crate) enum VersionArg {
     V1,
 }
 
+/// Reads a number of accounts, `least` or more.
+pub(crate) fn accounts_from(
+    least: usize,
+) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok().filter(|accounts| *accounts >= least);
+        number.ok_or_else(|| format!("expected {least} accounts or more"))
+    }
+}
+
 impl VersionArg {
     pub(crate) fn version(self) -> StateVersion {
         match self {

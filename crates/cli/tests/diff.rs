@@ -181,7 +181,7 @@ fn another_command_is_an_error_unless_allowed() {
     );
     let allowed = results.diff("a.json", "b.json", &["--allow-different"]);
     assert_eq!(allowed.code, Some(0));
-    assert_has(&allowed.printed, &["only in A", "no numbers"]);
+    assert_has(&allowed.printed, &["only in A", "no numbers in common"]);
 }
 
 #[test]

@@ -485,4 +485,6 @@ fn errors_come_with_help() {
     }
     let keys = error(&["compare", "root", "--keys", "5"]);
     assert_has(&keys, &["expected 10 accounts or more"]);
+    let keys = error(&["compare", "estimator", "--keys", "10000,9999"]);
+    assert_has(&keys, &["expected 10000 accounts or more"]);
 }

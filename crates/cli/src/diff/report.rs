@@ -104,10 +104,13 @@ impl DiffReport {
             "made with different options",
             lines(&self.different_options),
         );
-        for measure in Measure::ALL {
-            text.push('\n');
-            text.push_str(&self.section(measure, if all { usize::MAX } else { SHOWN }));
-        }
+        let most = if all { usize::MAX } else { SHOWN };
+        let sections = Measure::ALL.map(|measure| self.section(measure, most));
+        let sections: String = sections.into_iter().flatten().collect();
+        text.push_str(match sections.as_str() {
+            "" => "\nno numbers in common\n",
+            sections => sections,
+        });
         list(&mut text, "not the same", lines(&self.different_facts));
         list(&mut text, "only in A", self.only_in_a.clone());
         list(&mut text, "only in B", self.only_in_b.clone());
@@ -115,24 +118,22 @@ impl DiffReport {
         text.trim_end().to_owned()
     }
 
-    fn section(&self, measure: Measure, most: usize) -> String {
+    /// What became of the numbers of a measure; none if there are none.
+    fn section(&self, measure: Measure, most: usize) -> Option<String> {
         let changes = self.changes.iter();
         let changes: Vec<_> = changes.filter(|change| change.measure == measure).collect();
         let same = self.same.get(measure.name()).copied().unwrap_or_default();
         let (name, count) = (measure.name(), changes.len());
         if changes.is_empty() {
-            return match same {
-                0 => format!("{name}: no numbers\n"),
-                same => format!("{name}: all {same} numbers are the same\n"),
-            };
+            return (same > 0).then(|| format!("\n{name}: all {same} numbers are the same\n"));
         }
-        let mut text = format!("{name}: {count} of {} numbers changed\n", count + same);
+        let mut text = format!("\n{name}: {count} of {} numbers changed\n", count + same);
         let mut table = Table::new(["<", "A", "B", "change", "<"]);
-        // Those that fail the comparison are never left out.
-        let (shown, left_out): (Vec<_>, Vec<_>) = changes
-            .iter()
-            .enumerate()
-            .partition(|(place, change)| *place < most || change.regressed);
+        // Those that fail the comparison are never left out, nor those of the whole.
+        let (shown, left_out): (Vec<_>, Vec<_>) =
+            changes.iter().enumerate().partition(|(place, change)| {
+                *place < most || change.regressed || change.row.is_empty()
+            });
         for (_, change) in shown {
             let percent = change.change_percent;
             table.row([
@@ -152,7 +153,7 @@ impl DiffReport {
             let count = left_out.len();
             let _ = writeln!(text, "  and {count} smaller changes; --all shows them");
         }
-        text
+        Some(text)
     }
 
     fn judgement(&self) -> String {

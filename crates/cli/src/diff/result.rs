@@ -125,6 +125,9 @@ impl Reader<'_> {
     }
 
     fn rows(&self, result: &mut RunResult, value: &Value, rows: &Rows) -> Result<(), DiffError> {
+        if rows.optional && at(value, rows.field).is_none() {
+            return Ok(());
+        }
         let list = self.field(value, rows.field)?;
         let Value::Array(list) = list else {
             return Err(self.wrong(rows.field, "a list", list));
@@ -226,12 +229,14 @@ fn at<'v>(value: &'v Value, field: &str) -> Option<&'v Value> {
     names.try_fold(value, |value, name| value.get(name))
 }
 
-/// What a row is called: what it is of, unless it is one of the result's main rows, and its key.
+/// What a row is called: what it is of, unless its key says that, and its key.
 fn row_name(rows: &Rows, key: &[String]) -> String {
+    // What has no number is told by its other names.
+    let key: Vec<_> = key.iter().filter(|part| *part != "null").cloned().collect();
     let key = key.join(" ");
     let list = rows.field.rsplit('/').next().unwrap_or(rows.field);
     match list {
-        "rows" => key,
+        "rows" | "by_extrinsic" | "by_item" => key,
         list => format!("{list} {key}"),
     }
 }

@@ -90,6 +90,8 @@ pub(crate) struct Rows {
     /// Times that are added up over all rows that both results have, and judged so: one block alone
     /// is too short.
     pub(crate) totals: &'static [Number],
+    /// Whether a result may have no such list.
+    pub(crate) optional: bool,
 }
 
 impl Rows {
@@ -101,6 +103,7 @@ impl Rows {
             numbers: &[],
             not_judged: &[],
             totals: &[],
+            optional: false,
         }
     }
 }
@@ -122,6 +125,13 @@ pub(crate) struct Shape {
 const CHECKS: Rows = Rows {
     facts: &["holds"],
     ..Rows::of("checks", &["name"])
+};
+
+/// Proof bytes by whom they belong to. Their sum is judged elsewhere.
+const ATTRIBUTED: Rows = Rows {
+    numbers: &[proof("bytes").shown()],
+    optional: true,
+    ..Rows::of("", &[])
 };
 
 /// All kinds of results that can be compared.
@@ -157,7 +167,19 @@ const BLOCK: Shape = Shape {
         time("phases/total/cpu_ms"),
         time("phases/total/wall_ms").shown(),
     ],
-    rows: &[CHECKS],
+    rows: &[
+        CHECKS,
+        Rows {
+            field: "proof_bytes/attribution/by_extrinsic",
+            key: &["phase", "index"],
+            ..ATTRIBUTED
+        },
+        Rows {
+            field: "proof_bytes/attribution/by_item",
+            key: &["name"],
+            ..ATTRIBUTED
+        },
+    ],
 };
 
 const REPLAY: Shape = Shape {
@@ -371,7 +393,7 @@ mod tests {
 
     /// Fields that are not compared: they follow from others, are about the peer alone, or are too
     /// many to be told one by one.
-    const LEFT_OUT: [&str; 22] = [
+    const LEFT_OUT: [&str; 24] = [
         "what",
         "schema",
         "growth_bytes/",
@@ -394,6 +416,8 @@ mod tests {
         "modes",
         "missing",
         "bytes_percent",
+        "proof_bytes/attribution/",
+        "blocks/attribution/",
     ];
 
     fn schema_of(shape: &Shape) -> Value {
