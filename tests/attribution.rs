@@ -157,8 +157,11 @@ fn an_emptied_trie_belongs_to_who_emptied_it() {
     assert_eq!(attribution.total_bytes(), sealed.proof().recorded_bytes());
 }
 
-/// The parts that need each entry of a block in which part 2 is rolled back.
-fn rolled_back<A: Accounting>(by_host: bool) -> (u64, Vec<(Vec<u8>, Vec<u32>)>) {
+/// Entries by path, with the parts that need each.
+type Needed = Vec<(Vec<u8>, Vec<u32>)>;
+
+/// The recorded bytes of a block in which part 2 is rolled back, and who needs what.
+fn rolled_back<A: Accounting>(by_host: bool) -> (u64, Needed) {
     let store = four(V0);
     let mut block = block::<A>(&store);
     block.begin_part();
