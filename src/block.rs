@@ -239,8 +239,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::ChildRootKey`] for a key of the top trie under which a child's root lies.
     pub fn remove(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<(), BlockError> {
         refuse_child_root(trie, key)?;
-        self.overlay.remove(store(trie), key);
-        self.accounting.changes(trie, key, true);
+        if self.overlay.remove(store(trie), key) {
+            self.accounting.changes(trie, key, true);
+        }
         Ok(())
     }
 
@@ -303,11 +304,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
                 removal.cursor = Some(key);
                 break;
             }
+            drop(reading);
             if self.overlay.remove(store(trie), &key) {
                 removal.from_parent = removal.from_parent.saturating_add(1);
+                self.accounting.changes(trie, &key, true);
             }
-            drop(reading);
-            self.accounting.changes(trie, &key, true);
             removal.looked_at = removal.looked_at.saturating_add(1);
             reading = self.accounting.reading(&mut self.recorder, trie, prefix);
             next = self.state.next_key_in(trie, prefix, &key, &mut reading)?;

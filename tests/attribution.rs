@@ -236,6 +236,21 @@ fn a_change_counts_for_who_made_it_and_not_for_who_asks() {
 }
 
 #[test]
+fn who_deletes_what_is_deleted_changes_nothing() {
+    let store = four(V0);
+    let mut block = block::<Consensus>(&store);
+    block.begin_part();
+    block.remove(Top, &[0x1a]).unwrap();
+    block.begin_part();
+    block.remove(Top, &[0x1a]).unwrap();
+    let sealed = block.seal(V0).unwrap();
+    let attribution = sealed.attribution().unwrap();
+    assert!(attribution
+        .entries()
+        .all(|entry| parts(&entry) == [(1, Why::Way)]));
+}
+
+#[test]
 fn child_tries_and_the_ways_to_them() {
     let pool = Child(b"pool");
     let store = state(V0, &[(Top, &[0x1a]), (Top, &[0x1b]), (pool, &[0x1a])]);

@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use inferno::flamegraph::{
     self,
-    color::{BackgroundColor, BasicPalette},
+    color::{BackgroundColor, BasicPalette, Color, PaletteMap},
     Options, Palette,
 };
 use povmeter_workload::attribution::ByteTally;
@@ -45,9 +45,14 @@ pub(crate) fn write_folded(path: &Path, tally: &ByteTally) -> Result<(), CliErro
 pub(crate) fn write_flamegraph(path: &Path, tally: &ByteTally) -> Result<(), CliError> {
     let mut options = Options::default();
     options.title = format!("Storage proof: {} bytes", tally.total.bytes);
-    options.subtitle = Some(format!("{} nodes; pallet, item, cause", tally.total.nodes));
+    options.subtitle = Some(format!(
+        "{} nodes, by pallet, item and cause",
+        tally.total.nodes
+    ));
     options.count_name = "bytes".to_owned();
     options.name_type = String::new();
+    let mut of_causes = cause_colors();
+    options.palette_map = Some(&mut of_causes);
     options.colors = Palette::Basic(BasicPalette::Aqua);
     options.bgcolors = Some(BackgroundColor::Grey);
     // The same picture of the same bytes.
@@ -64,6 +69,21 @@ pub(crate) fn write_flamegraph(path: &Path, tally: &ByteTally) -> Result<(), Cli
     drawn
         .and_then(|()| fs::write(path, svg))
         .map_err(failed(path.to_owned()))
+}
+
+/// The causes can be told apart at a glance; pallets and items are of one kind.
+fn cause_colors() -> PaletteMap {
+    let mut colors = PaletteMap::default();
+    for (cause, [r, g, b]) in [
+        ("read", [0x8f, 0xb8, 0xf0]),
+        ("root", [0xf5, 0xb6, 0x6b]),
+        ("sibling", [0xef, 0x8a, 0x80]),
+        ("value", [0x9a, 0xd1, 0x8b]),
+        ("shared", [0xc9, 0xc9, 0xc9]),
+    ] {
+        colors.insert(cause, Color { r, g, b });
+    }
+    colors
 }
 
 fn failed(path: PathBuf) -> impl FnOnce(io::Error) -> CliError {

@@ -270,7 +270,7 @@ impl AttributionReport {
             (
                 "sibling",
                 sibling,
-                "the same; the root merges it after a deletion",
+                "one extrinsic, one item; the root merges it after a deletion",
             ),
             (
                 "value",
