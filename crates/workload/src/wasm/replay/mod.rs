@@ -26,10 +26,10 @@ use crate::{
     wasm::WasmRuntime,
 };
 use attempt::Attempt;
-use replayed::RuntimeNames;
 use codec::Decode;
 use povmeter::{Block, NodeChange, NodeHash, Root, RootUpdate, TrieId};
 use povmeter_store::{MemoryStore, NodeStore};
+use replayed::RuntimeNames;
 use sp_core::storage::{
     well_known_keys::{CODE, HEAP_PAGES},
     StateVersion,
