@@ -15,21 +15,20 @@ use std::path::PathBuf;
 
 /// What to say of whose the bytes are, and where. Any of these options asks for it.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Attribution")]
 pub(crate) struct AttributionArgs {
-    /// Say whose the bytes of the proof are: by extrinsic, by storage item, by cause
+    /// Say whose each byte of the proof is
     #[arg(long)]
     attribute: bool,
-    /// Rows of each table, those with most bytes [default: 15]
+    /// Rows of each table of that [default: 15]
     #[arg(long, value_name = "ROWS")]
     top: Option<usize>,
-    /// What storage items are called, one a line: `Pallet.Item`, or `0xPREFIX NAME`
+    /// What storage items are called, one a line
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
-    /// Write the bytes as folded stacks: `pallet;item;cause BYTES`
+    /// Write whose the bytes are as folded stacks
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
-    /// Draw the bytes as a flame graph, in SVG
+    /// Draw whose the bytes are, in SVG
     #[arg(long, value_name = "FILE")]
     flamegraph: Option<PathBuf>,
 }
