@@ -44,7 +44,7 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: povmeter_workload::attribution::NamesError,
     },
-    #[error("{}: can't be written: {source}; name a file in a folder that is there", path.display())]
+    #[error("{}: can't be written: {source}", path.display())]
     WriteFile { path: PathBuf, source: io::Error },
     #[error(transparent)]
     File(#[from] povmeter_workload::FileError),
