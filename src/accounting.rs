@@ -1,14 +1,12 @@
 //! Who may rely on the sizes a block reports.
 
+use crate::attribution::Notes;
+
 /// How a block accounts for the nodes that its estimates touch. Chosen by type: [`Consensus`] or
-/// [`Advisory`].
-pub trait Accounting: sealed::Sealed {
+/// [`Advisory`], or either with notes of who needs what: [`Attributed`](crate::Attributed).
+pub trait Accounting: Notes {
     /// Whether estimates touch nodes on behalf of the block, so that the proof must hold them.
     const PROVEN: bool;
-}
-
-mod sealed {
-    pub trait Sealed {}
 }
 
 /// Sizes that the runtime sees, and so may decide upon.
@@ -35,8 +33,8 @@ pub enum Advisory {
     Only,
 }
 
-impl sealed::Sealed for Consensus {}
-impl sealed::Sealed for Advisory {}
+impl Notes for Consensus {}
+impl Notes for Advisory {}
 
 impl Accounting for Consensus {
     const PROVEN: bool = true;

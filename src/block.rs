@@ -7,7 +7,6 @@ use crate::{
     scratch::{Scratch, KEPT},
 };
 use alloc::vec::Vec;
-use core::marker::PhantomData;
 use povmeter_delta_root::{
     NodeHash, NodeSource, Root, RootUpdate, ShadowState, StateVersion, TrieId, CHILD_ROOT_PREFIX,
 };
@@ -32,7 +31,7 @@ pub struct Block<S, A = Consensus> {
     in_runtime: bool,
     /// The last root computed, with the content and the version it was computed for.
     pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
-    accounting: PhantomData<A>,
+    pub(crate) accounting: A,
 }
 
 /// Counts at the start of an open transaction.
@@ -73,6 +72,32 @@ pub(crate) fn trie(store: StoreId<'_>) -> TrieId<'_> {
 }
 
 impl<S, A> Block<S, A> {
+    /// The memory of this block, emptied, whatever the block is in the middle of.
+    pub fn into_scratch(self) -> Scratch {
+        let Self {
+            overlay,
+            state,
+            recorder,
+            estimator,
+            compact: _,
+            frames,
+            in_runtime: _,
+            root: _,
+            accounting: _,
+        } = self;
+        let mut scratch = Scratch {
+            overlay,
+            state: state.into_scratch(),
+            recorder,
+            estimator,
+            frames,
+        };
+        scratch.reset();
+        scratch
+    }
+}
+
+impl<S, A: Accounting> Block<S, A> {
     /// A block on top of the state that `parent` commits and `source` holds, in the memory of a block
     /// that is over. Reads nothing yet.
     pub fn in_scratch(source: S, parent: Root, scratch: Scratch) -> Self {
@@ -92,32 +117,8 @@ impl<S, A> Block<S, A> {
             frames,
             in_runtime: false,
             root: None,
-            accounting: PhantomData,
+            accounting: A::default(),
         }
-    }
-
-    /// The memory of this block, emptied, whatever the block is in the middle of.
-    pub fn into_scratch(self) -> Scratch {
-        let Self {
-            overlay,
-            state,
-            recorder,
-            estimator,
-            compact: _,
-            frames,
-            in_runtime: _,
-            root: _,
-            accounting: PhantomData,
-        } = self;
-        let mut scratch = Scratch {
-            overlay,
-            state: state.into_scratch(),
-            recorder,
-            estimator,
-            frames,
-        };
-        scratch.reset();
-        scratch
     }
 }
 
@@ -146,7 +147,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             Lookup::Value(value) => Ok(Some(value)),
             Lookup::Deleted => Ok(None),
             Lookup::Untouched => {
-                let place = self.state.value(trie, key, &mut self.recorder.reading())?;
+                let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
+                let place = self.state.value(trie, key, &mut reading)?;
                 Ok(place.map(|place| place.bytes(self.state.table())))
             }
         }
@@ -167,7 +169,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         match self.overlay.get(store(trie), key) {
             Lookup::Value(_) => Ok(true),
             Lookup::Deleted => Ok(false),
-            Lookup::Untouched => Ok(self.state.exists(trie, key, &mut self.recorder.reading())?),
+            Lookup::Untouched => {
+                let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
+                Ok(self.state.exists(trie, key, &mut reading)?)
+            }
         }
     }
 
@@ -184,9 +189,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             Lookup::Value(value) => Ok(Some(povmeter_delta_root::Blake2b256::hash(value))),
             Lookup::Deleted => Ok(None),
             Lookup::Untouched => {
-                Ok(self
-                    .state
-                    .value_hash(trie, key, &mut self.recorder.reading())?)
+                let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
+                Ok(self.state.value_hash(trie, key, &mut reading)?)
             }
         }
     }
@@ -200,7 +204,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         trie: TrieId<'_>,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, BlockError> {
-        let mut reading = self.recorder.reading();
+        let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
         let mut in_parent = self.state.next_key(trie, key, &mut reading)?;
         let mut after = key.to_vec();
         while let Some((changed, value)) = self.overlay.next_after(store(trie), &after) {
@@ -225,6 +229,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     pub fn set(&mut self, trie: TrieId<'_>, key: &[u8], value: &[u8]) -> Result<(), BlockError> {
         refuse_child_root(trie, key)?;
         self.overlay.set(store(trie), key, value);
+        self.accounting.changes(trie, key, false);
         Ok(())
     }
 
@@ -234,7 +239,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::ChildRootKey`] for a key of the top trie under which a child's root lies.
     pub fn remove(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<(), BlockError> {
         refuse_child_root(trie, key)?;
-        self.overlay.remove(store(trie), key);
+        if self.overlay.remove(store(trie), key) {
+            self.accounting.changes(trie, key, true);
+        }
         Ok(())
     }
 
@@ -252,10 +259,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     ) -> Result<(), BlockError> {
         refuse_child_root(trie, key)?;
         let (state, recorder) = (&mut self.state, &mut self.recorder);
+        let accounting = &mut self.accounting;
         self.overlay.append(store(trie), key, element, || {
-            let place = state.value(trie, key, &mut recorder.reading())?;
+            let mut reading = accounting.reading(recorder, trie, key);
+            let place = state.value(trie, key, &mut reading)?;
             Ok::<_, BlockError>(place.map(|place| place.share(state.table())))
-        })
+        })?;
+        self.accounting.changes(trie, key, false);
+        Ok(())
     }
 
     /// Deletes the keys that begin with `prefix`: all that the block wrote, and of the parent
@@ -278,12 +289,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
                 key: prefix.to_vec(),
             });
         }
+        self.accounting.clears(&mut self.overlay, trie, prefix);
         let mut removal = Removal {
             unique: self.overlay.clear_prefix(store(trie), prefix),
             ..Removal::default()
         };
-        let mut reading = self.recorder.reading();
         let from = cursor.unwrap_or(prefix);
+        let mut reading = self.accounting.reading(&mut self.recorder, trie, prefix);
         let mut next = self
             .state
             .first_key_from(trie, prefix, from, &mut reading)?;
@@ -292,10 +304,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
                 removal.cursor = Some(key);
                 break;
             }
+            drop(reading);
             if self.overlay.remove(store(trie), &key) {
                 removal.from_parent = removal.from_parent.saturating_add(1);
+                self.accounting.changes(trie, &key, true);
             }
             removal.looked_at = removal.looked_at.saturating_add(1);
+            reading = self.accounting.reading(&mut self.recorder, trie, prefix);
             next = self.state.next_key_in(trie, prefix, &key, &mut reading)?;
         }
         removal.unique = removal.unique.saturating_add(removal.from_parent);
@@ -306,6 +321,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// else the host's.
     pub fn start_transaction(&mut self) {
         self.overlay.start_transaction();
+        self.accounting.opened();
         self.frames.push(Frame {
             by_host: !self.in_runtime,
             recorder: self.recorder.mark(),
@@ -319,6 +335,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::Transaction`] if none is open or it is the host's and the runtime executes.
     pub fn commit_transaction(&mut self) -> Result<(), BlockError> {
         self.overlay.commit_transaction()?;
+        self.accounting.committed();
         self.frames.pop();
         Ok(())
     }
@@ -338,6 +355,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let Some(frame) = self.frames.pop() else {
             return;
         };
+        self.accounting.rolled_back(frame.by_host);
         // The nodes that a root needed may go with the counts.
         self.root = None;
         let table = self.state.table();
@@ -385,7 +403,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             frames,
             in_runtime,
             root: last_root,
-            accounting: PhantomData,
+            accounting,
         } = self;
         state.rebase(root, change);
         overlay.reset();
@@ -395,6 +413,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         frames.clear();
         *in_runtime = false;
         *last_root = None;
+        *accounting = A::default();
     }
 
     /// Number of open transactions.
@@ -415,11 +434,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// # Errors
     /// [`BlockError::Load`]; the next call counts what this one did not.
     pub fn proof_size(&mut self) -> Result<ProofSize, BlockError> {
+        self.accounting.boundary(&self.overlay, &mut self.state)?;
         boundary::count_dirty(
             &mut self.overlay,
             &mut self.state,
             &mut self.estimator,
-            &mut self.recorder.estimating(),
+            &mut self.accounting.estimating(&mut self.recorder),
         )?;
         Ok(self.recorder.size())
     }

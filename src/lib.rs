@@ -52,6 +52,9 @@
 //! | [`Block`] | the block while it is built or executed; `A` is [`Consensus`] or [`Advisory`] |
 //! | [`TrieId`] | the top trie, or a child trie by its storage key |
 //! | [`ProofSize`] | bytes that reads need, and bytes that only the root needs |
+//! | [`Attributed`], [`Attribution`] | the same with notes of who needs what, and what came of them |
+//! | [`RecordedEntry`], [`Want`], [`Owner`] | a node of the proof, who needs it, and whose it is |
+//! | [`EntryKind`], [`Why`], [`Cause`] | what it is, what it is needed for, and its class |
 //! | [`EstimatePolicy`], [`SizeBound`] | for authors: when to estimate, and a bound until then |
 //! | [`SealedBlock`] | all that follows from a block; nothing can be written to it |
 //! | [`RootUpdate`] | the step from the parent's root to the new one, for a node store |
@@ -102,6 +105,7 @@
 extern crate alloc;
 
 mod accounting;
+mod attribution;
 mod block;
 mod boundary;
 mod error;
@@ -112,6 +116,7 @@ mod scratch;
 mod seal;
 
 pub use accounting::{Accounting, Advisory, Consensus};
+pub use attribution::{Attributed, Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
 pub use block::{Block, Removal};
 pub use error::BlockError;
 pub use policy::{EstimatePolicy, SizeBound};

@@ -1,7 +1,7 @@
 //! The end of a block: the root, and the block sealed.
 
-use crate::{accounting::Accounting, block::store, boundary, Block, BlockError};
-use alloc::vec::Vec;
+use crate::{accounting::Accounting, block::store, boundary, Attribution, Block, BlockError};
+use alloc::{boxed::Box, vec::Vec};
 use povmeter_delta_root::{
     state_update, state_update_of_loaded, Changes, NodeSource, RootUpdate, StateVersion, TrieId,
 };
@@ -19,6 +19,7 @@ pub struct SealedBlock {
     child_changes: Vec<(Vec<u8>, Vec<OwnedChange>)>,
     proof: StorageProof,
     size: ProofSize,
+    attribution: Option<Box<Attribution>>,
 }
 
 impl SealedBlock {
@@ -45,6 +46,12 @@ impl SealedBlock {
     /// The size of the proof, and how much of it the root needed.
     pub fn size(&self) -> ProofSize {
         self.size
+    }
+
+    /// Who needs which bytes of the proof; `None` unless the block's accounting is
+    /// [`Attributed`](crate::Attributed).
+    pub fn attribution(&self) -> Option<&Attribution> {
+        self.attribution.as_deref()
     }
 }
 
@@ -87,19 +94,21 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     fn compute_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
         // In either accounting: the trie must know what became of every key, and the overlay that
         // it was told.
+        self.accounting.boundary(&self.overlay, &mut self.state)?;
         boundary::count_dirty(
             &mut self.overlay,
             &mut self.state,
             &mut self.estimator,
-            &mut self.recorder.estimating(),
+            &mut self.accounting.estimating(&mut self.recorder),
         )?;
         let changes = net_changes(&self.overlay);
         if A::PROVEN {
             return Ok(state_update_of_loaded(&mut self.state, &changes, version)?);
         }
         // Estimates are no part of this proof: count anew, as read.
-        let reading = &mut self.recorder.reading();
-        Ok(state_update(&mut self.state, &changes, version, reading)?)
+        let mut reading = self.accounting.reading_for_root(&mut self.recorder);
+        let update = state_update(&mut self.state, &changes, version, &mut reading)?;
+        Ok(update)
     }
 
     /// Calls `look` with each key that the block has changed so far: those of the top trie, then
@@ -131,7 +140,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         if !A::PROVEN {
             self.recorder
                 .roll_back_roots(Default::default(), self.state.table());
+            self.accounting.estimates_dropped();
         }
+        let attribution = self
+            .accounting
+            .attribution(&self.recorder, &self.overlay, &self.state);
         let proof = self.recorded_proof();
         let (top_changes, child_changes) = self.overlay.freeze()?.into_parts();
         Ok(SealedBlock {
@@ -140,6 +153,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             child_changes,
             proof,
             size: self.recorder.size(),
+            attribution,
         })
     }
 }

@@ -41,6 +41,8 @@ impl CliError {
                  report it, with the command"
             }
             Self::Proof(_) | Self::Validate(_) | Self::Completions(_) | Self::Json(_) => BUG,
+            Self::WriteFile { .. } => "name a file in a folder that is there",
+            Self::Names { .. } => "what a line can be is told in docs/attribution.md",
             Self::File(FileError::Read { .. }) => "see whether the file is there, and can be read",
             Self::File(FileError::Gzip { .. }) => "the file is damaged or cut off; fetch it anew",
             Self::ChainSpec { source, .. } => of_spec(source)?,

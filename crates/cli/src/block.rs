@@ -1,6 +1,7 @@
 //! `povmeter block`: one block, built and checked.
 
 use crate::{
+    attribution::AttributionArgs,
     block_report::BlockReport,
     checks::{check_block, failed},
     error::CliError,
@@ -42,6 +43,8 @@ pub(crate) struct BlockArgs {
     /// Print everything as JSON, each estimate included
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    attribution: AttributionArgs,
 }
 
 /// The report on the block.
@@ -49,8 +52,12 @@ pub(crate) struct BlockArgs {
 /// # Errors
 /// A [`CliError`], among them the report if a check does not hold.
 pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
+    let attributing = args.attribution.prepare()?;
     if let Some(spec) = &args.chain_spec {
-        return replay::run_transfers(spec, args.plan.transfers, args.plan.seed, args.json);
+        let PlanArgs {
+            transfers, seed, ..
+        } = args.plan;
+        return replay::run_transfers(spec, transfers, seed, attributing.as_ref(), args.json);
     }
     if args.state == StateArg::Memory && args.db.is_some() {
         return Err(CliError::FolderForMemory);
@@ -63,13 +70,20 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
     let outcome = build_block_with(&runtime, block, &plan, |_| bar.step());
     let outcome = outcome.map_err(CliError::build("povmeter"))?;
     drop(bar);
-    let checks = progress::during("checking the block", || {
+    let mut checks = progress::during("checking the block", || {
         check_block(&outcome, &plan, &state, &runtime)
     })?;
 
+    let mut attribution = None;
+    if let Some(attributing) = &attributing {
+        let (report, check) = attributing.of_block(&runtime, &state, &plan, &outcome)?;
+        checks.push(check);
+        attribution = Some(report);
+    }
+
     let failed = failed(&checks);
     let options = UsedOptions::new(&args.plan, args.signatures, args.state, args.runtime);
-    let report = BlockReport::new(options, &plan, &outcome, checks);
+    let report = BlockReport::new(options, &plan, &outcome, checks).with_attribution(attribution);
     let report = if args.json {
         serde_json::to_string_pretty(&report)?
     } else {

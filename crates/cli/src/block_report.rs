@@ -1,6 +1,8 @@
 //! The report on a block, as a table and as JSON.
 
-use crate::{checks::Check, options::UsedOptions, output::Heading};
+use crate::{
+    attribution_report::AttributionReport, checks::Check, options::UsedOptions, output::Heading,
+};
 use povmeter_workload::{BlockOutcome, BoundarySize, Phases, Plan, Spent};
 use serde::Serialize;
 use std::fmt;
@@ -57,6 +59,8 @@ struct Proof {
     encoded: u64,
     compact: u64,
     nodes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attribution: Option<AttributionReport>,
 }
 
 #[derive(Serialize)]
@@ -148,12 +152,19 @@ impl BlockReport {
                 encoded: outcome.sizes.encoded,
                 compact: outcome.sizes.compact,
                 nodes: outcome.sizes.nodes,
+                attribution: None,
             },
             phases: PhaseTimes::from(&outcome.phases),
             estimates: outcome.boundaries.iter().map(Estimate::from).collect(),
             told: outcome.built.told.clone().unwrap_or_default(),
             checks,
         }
+    }
+
+    /// With whose the bytes of the proof are, if that is known.
+    pub(crate) fn with_attribution(mut self, attribution: Option<AttributionReport>) -> Self {
+        self.proof_bytes.attribution = attribution;
+        self
     }
 }
 
@@ -199,6 +210,9 @@ impl fmt::Display for BlockReport {
         self.sizes(f)?;
         writeln!(f)?;
         self.phases.table(f)?;
+        if let Some(attribution) = &self.proof_bytes.attribution {
+            writeln!(f, "\n{attribution}")?;
+        }
         for Check {
             name,
             holds,

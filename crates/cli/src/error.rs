@@ -39,6 +39,13 @@ pub(crate) enum CliError {
     Proof(#[from] povmeter::ProofError),
     #[error("a validator with sp-state-machine refuses the proof")]
     Validate(#[from] ValidateError),
+    #[error("{}: {source}", path.display())]
+    Names {
+        path: PathBuf,
+        source: povmeter_workload::attribution::NamesError,
+    },
+    #[error("{}: can't be written: {source}", path.display())]
+    WriteFile { path: PathBuf, source: io::Error },
     #[error(transparent)]
     File(#[from] povmeter_workload::FileError),
     #[error("{}: {source}", path.display())]

@@ -2,6 +2,9 @@
 
 mod advice;
 mod allocations;
+mod attribution;
+mod attribution_files;
+mod attribution_report;
 mod block;
 mod block_report;
 mod checks;

@@ -1,7 +1,8 @@
 //! `povmeter replay`: blocks of real chains, executed again by the chain's own runtime.
 
+use crate::attribution::AttributionArgs;
 #[cfg(not(feature = "wasm"))]
-use crate::error::CliError;
+use crate::{attribution::Attributing, error::CliError};
 use clap::Args;
 #[cfg(not(feature = "wasm"))]
 use std::path::Path;
@@ -31,6 +32,8 @@ pub(crate) struct ReplayArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    attribution: AttributionArgs,
 }
 
 /// The report on the blocks.
@@ -53,7 +56,13 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
 /// # Errors
 /// A [`CliError`] if there is no such block, or a check does not hold.
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run_transfers(_: &Path, _: u32, _: u64, _: bool) -> Result<String, CliError> {
+pub(crate) fn run_transfers(
+    _: &Path,
+    _: u32,
+    _: u64,
+    _: Option<&Attributing>,
+    _: bool,
+) -> Result<String, CliError> {
     Err(CliError::NoWasm)
 }
 
@@ -63,7 +72,7 @@ pub(crate) use with_wasm::{run, run_transfers};
 #[cfg(feature = "wasm")]
 mod with_wasm {
     use super::ReplayArgs;
-    use crate::{error::CliError, progress, replay_report::ReplayReport};
+    use crate::{attribution::Attributing, error::CliError, progress, replay_report::ReplayReport};
     use povmeter_workload::{
         wasm::{relay_chain_block, Replay, ReplayMode, ReplayOptions},
         ChainSpec, RealBlocks,
@@ -71,6 +80,7 @@ mod with_wasm {
     use std::path::Path;
 
     pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
+        let attributing = args.attribution.prepare()?;
         let (file, state) = progress::during("reading blocks and state", || read(args))?;
         let mode = match (args.peer, args.lockstep) {
             (true, _) => ReplayMode::Peer,
@@ -80,14 +90,16 @@ mod with_wasm {
         let options = ReplayOptions {
             mode,
             every_node: args.every_node,
+            attribute: attributing.is_some(),
         };
-        replay(file, &state, options, args.json)
+        replay(file, &state, options, attributing.as_ref(), args.json)
     }
 
     pub(crate) fn run_transfers(
         path: &Path,
         transfers: u32,
         seed: u64,
+        attributing: Option<&Attributing>,
         json: bool,
     ) -> Result<String, CliError> {
         let spec = ChainSpec::read(path).map_err(|source| CliError::ChainSpec {
@@ -97,23 +109,31 @@ mod with_wasm {
         let (file, state) = progress::during("building the block", || {
             relay_chain_block(spec, transfers, seed)
         })?;
-        replay(file, &state, ReplayOptions::default(), json)
+        let options = ReplayOptions {
+            attribute: attributing.is_some(),
+            ..ReplayOptions::default()
+        };
+        replay(file, &state, options, attributing, json)
     }
 
     fn replay(
         file: RealBlocks,
         state: &ChainSpec,
         options: ReplayOptions,
+        attributing: Option<&Attributing>,
         json: bool,
     ) -> Result<String, CliError> {
         let mut report = ReplayReport::new(&file, options.mode);
         let replay = progress::during("making the state", || Replay::new(file, state, options))?;
         let bar = progress::bar(replay.len(), "replaying");
         for block in replay {
-            report.add(&block?);
+            report.add(&block?, attributing);
             bar.step();
         }
         drop(bar);
+        if let Some(attributing) = attributing {
+            attributing.write(report.tally())?;
+        }
         let failed = report.failed();
         let report = if json {
             serde_json::to_string_pretty(&report)?

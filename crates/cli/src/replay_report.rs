@@ -1,8 +1,9 @@
 //! The report on replayed blocks, as a table and as JSON.
 
-use crate::output::Heading;
+use crate::{attribution::Attributing, attribution_report::AttributionReport, output::Heading};
 use povmeter_workload::{
-    wasm::{ReplayMode, ReplayedBlock},
+    attribution::ByteTally,
+    wasm::{ReplayAttribution, ReplayMode, ReplayedBlock},
     RealBlocks,
 };
 use serde::Serialize;
@@ -17,6 +18,11 @@ pub(crate) struct ReplayReport {
     on: &'static str,
     blocks: Vec<Row>,
     checks: Vec<Checks>,
+    /// Whose the bytes of all proofs are.
+    #[serde(skip)]
+    tally: ByteTally,
+    #[serde(skip)]
+    attribution: Option<AttributionReport>,
 }
 
 /// One block. Times are processor time of the thread, sizes are bytes.
@@ -37,6 +43,8 @@ struct Row {
     nodes: u64,
     estimate_after_last: Option<u64>,
     truth_after_last: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attribution: Option<AttributionReport>,
 }
 
 /// One kind of check, over all blocks.
@@ -60,11 +68,46 @@ impl ReplayReport {
             },
             blocks: Vec::new(),
             checks: Vec::new(),
+            tally: ByteTally::default(),
+            attribution: None,
         }
     }
 
+    /// The bytes of all proofs, added up.
+    pub(crate) fn tally(&self) -> &ByteTally {
+        &self.tally
+    }
+
+    /// Whose the bytes of the next block's proof are.
+    fn attribute(
+        &mut self,
+        block: &ReplayedBlock,
+        attributing: &Attributing,
+    ) -> Option<AttributionReport> {
+        let ReplayAttribution {
+            block: noted,
+            names,
+        } = block.attribution.as_ref()?;
+        // A runtime that does not say what its items are called leaves them to the table.
+        let of_runtime = names.as_ref().as_ref().map_or(&[][..], Vec::as_slice);
+        let names = attributing.names(of_runtime.iter().cloned());
+        let tally = ByteTally::of(noted, &names);
+        self.tally.add(&tally);
+        let sizes = &block.sizes;
+        let nodes = block.proof.iter_nodes();
+        let nodes = nodes.map(|node| node.len() as u64).sum();
+        let report = attributing.report(&tally).with_overhead(sizes, nodes);
+        let all = attributing.report(&self.tally);
+        self.attribution = Some(match self.attribution.take() {
+            None => report.clone(),
+            Some(before) => all.by_phase().after(&before).with_overhead(sizes, nodes),
+        });
+        Some(report)
+    }
+
     /// Adds what came of the next block.
-    pub(crate) fn add(&mut self, block: &ReplayedBlock) {
+    pub(crate) fn add(&mut self, block: &ReplayedBlock, attributing: Option<&Attributing>) {
+        let attribution = attributing.and_then(|attributing| self.attribute(block, attributing));
         let calls = &block.calls;
         let counted = |count| (calls.all > 0).then_some(count);
         self.blocks.push(Row {
@@ -82,6 +125,7 @@ impl ReplayReport {
             nodes: block.sizes.nodes,
             estimate_after_last: block.estimate.map(|estimate| estimate.total()),
             truth_after_last: block.truth,
+            attribution,
         });
         self.check("state root as published", true, block.number, "");
         for check in &block.checks {
@@ -159,6 +203,9 @@ impl fmt::Display for ReplayReport {
             f,
             "\nestimate and truth: bytes after the last extrinsic; finalizing the block adds to them"
         )?;
+        if let Some(attribution) = &self.attribution {
+            writeln!(f, "\n{attribution}")?;
+        }
         for check in &self.checks {
             let Checks {
                 name,

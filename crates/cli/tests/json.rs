@@ -63,6 +63,8 @@ fn with<'a>(args: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn a_block() {
     printed("block", &with(&["block"], &SMALL));
+    let report = printed("block", &with(&["block", "--attribute"], &SMALL));
+    assert!(report["proof_bytes"]["attribution"].is_object());
     let none = ["block", "--accounts", "100", "--transfers", "0"];
     let report = printed("block", &none);
     assert!(report["growth_bytes"].is_null());
@@ -137,7 +139,7 @@ fn blocks_of_a_chain() {
         return;
     };
     let path = data.join("blocks/child-trie-read-basic.json");
-    for more in [&[][..], &["--lockstep"], &["--peer"]] {
+    for more in [&[][..], &["--lockstep"], &["--peer"], &["--attribute"]] {
         let args = with(&["replay", path.to_str().unwrap()], more);
         printed("replay", &args);
     }

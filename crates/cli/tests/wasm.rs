@@ -96,6 +96,53 @@ mod with_wasm {
     }
 
     #[test]
+    fn real_blocks_by_extrinsic_item_and_cause() {
+        let Some(data) = data_dir() else {
+            println!("skipped: no data");
+            return;
+        };
+        for (file, item) in [
+            ("westend-1-64", "RandomnessCollectiveFlip.RandomMaterial"),
+            ("polkadot-1", "Babe.Authorities"),
+            ("kusama-1", "Babe.Authorities"),
+            ("child-trie-create-one", "System.Account"),
+            ("child-trie-read-basic", "Contracts.CodeStorage"),
+        ] {
+            let path = data.join(format!("blocks/{file}.json"));
+            let folder = tempfile::tempdir().unwrap();
+            let folded = folder.path().join("folded");
+            let report = replayed(&path, &["--folded", folded.to_str().unwrap()]);
+            let mut all = 0;
+            for block in report["blocks"].as_array().unwrap() {
+                let recorded = block["recorded"].as_u64().unwrap();
+                let attribution = &block["attribution"];
+                for breakdown in ["by_extrinsic", "by_item"] {
+                    let rows = attribution[breakdown].as_array().unwrap().iter();
+                    let sum: u64 = rows.map(|row| row["bytes"].as_u64().unwrap()).sum();
+                    assert_eq!(sum, recorded, "{file}, {breakdown}");
+                }
+                let causes = attribution["by_cause"].as_object().unwrap().values();
+                let sum: u64 = causes.map(|bytes| bytes.as_u64().unwrap()).sum();
+                assert_eq!(sum, recorded, "{file}");
+                let rows = attribution["by_item"].as_array().unwrap();
+                assert!(
+                    rows.iter().any(|row| row["name"] == item),
+                    "{file}: {rows:?}"
+                );
+                all += recorded;
+            }
+            let stacks = fs::read_to_string(folded).unwrap();
+            let bytes = stacks.lines().map(|line| line.rsplit_once(' ').unwrap().1);
+            let sum: u64 = bytes.map(|bytes| bytes.parse::<u64>().unwrap()).sum();
+            assert_eq!(sum, all, "{file}");
+            let checks = report["checks"].as_array().unwrap();
+            assert!(checks
+                .iter()
+                .any(|check| check["name"] == "attribution adds up"));
+        }
+    }
+
+    #[test]
     fn a_block_on_another_state_is_an_error() {
         let Some(data) = data_dir() else {
             println!("skipped: no data");

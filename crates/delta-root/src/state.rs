@@ -248,6 +248,14 @@ impl<S> ShadowState<S> {
         way.into_nibbles()
     }
 
+    /// The node that `at` of trie `handle` is a child of, `None` for the root node.
+    ///
+    /// # Panics
+    /// If the handle or the node is another state's.
+    pub fn parent_of(&self, handle: TrieHandle, at: ShadowNode) -> Option<ShadowNode> {
+        self.trie(handle).parent_of(at)
+    }
+
     pub(crate) fn trie(&self, handle: TrieHandle) -> &ShadowTrie {
         match handle.index().checked_sub(1) {
             None => &self.top,
@@ -677,7 +685,7 @@ impl<S: NodeSource> ShadowState<S> {
         match trie.live_at_or_above(at) {
             Some(branch) => trie.load_lone_child(branch, loaded, &mut loader, observer),
             None => {
-                observer.touched(self.null_node(), NULL_NODE.len());
+                observer.merged(self.null_node(), NULL_NODE.len());
                 Ok(())
             }
         }

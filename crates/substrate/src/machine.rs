@@ -7,7 +7,8 @@ use crate::{
     sizes::{Question, ReplayError, SizeSource, Sizes},
 };
 use povmeter::{
-    Accounting, Block, BlockError, Consensus, NodeSource, ProofSize, Root, SealedBlock, TrieId,
+    Accounting, Attributed, Block, BlockError, Consensus, NodeSource, ProofSize, Root, SealedBlock,
+    TrieId,
 };
 use povmeter_overlay::{Overlay, StoreId, TransactionError};
 use povmeter_proof_size::RootedProofSizeExt;
@@ -344,6 +345,14 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         self.offchain = Overlay::new();
         self.transaction_index.clear();
         self.enter_runtime()
+    }
+}
+
+impl<S: NodeSource, A: Accounting> StateMachine<S, Attributed<A>> {
+    /// Begins the next part of the block, an extrinsic for example: see [`Block::begin_part`]. What
+    /// came of it is in the sealed block's [`attribution`](SealedBlock::attribution).
+    pub fn begin_part(&mut self) -> u32 {
+        self.block.begin_part()
     }
 }
 

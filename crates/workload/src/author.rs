@@ -2,7 +2,7 @@
 
 use crate::{
     entry::{EntryPoints, Native, RuntimeError},
-    host::{BoundarySize, Built, Host, HostError, ProofSizes, TransactionStep},
+    host::{BlockPart, BoundarySize, Built, Host, HostError, ProofSizes, TransactionStep},
     plan::Plan,
     runtime::{with_state_version, Extrinsic, Header},
     stopwatch::Spent,
@@ -187,17 +187,18 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
             runtime,
             ..
         } = &mut self;
+        host.begin(BlockPart::Initialize);
         phases
             .initialize
             .during(|| host.execute(|| runtime.initialize_block(plan.header())))??;
-        let inherent = self.apply(plan.inherent())?;
+        let inherent = self.apply(0, plan.inherent())?;
         if !matches!(inherent, Ok(Ok(()))) {
             return Err(AuthorError::Inherent(inherent));
         }
         self.boundary()?;
         let total = plan.extrinsics().len();
         for (index, extrinsic) in plan.extrinsics().iter().enumerate() {
-            match self.apply(extrinsic)? {
+            match self.apply(index + 1, extrinsic)? {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => self.failed.push((index, error)),
                 Err(reason) => self.refused.push(Rejected { index, reason }),
@@ -212,8 +213,12 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
         self.finish(plan)
     }
 
-    /// One extrinsic in its transaction.
-    fn apply(&mut self, extrinsic: &Extrinsic) -> Result<ApplyExtrinsicResult, AuthorError> {
+    /// One extrinsic in its transaction, `index` among those tried.
+    fn apply(
+        &mut self,
+        index: usize,
+        extrinsic: &Extrinsic,
+    ) -> Result<ApplyExtrinsicResult, AuthorError> {
         let extrinsic = extrinsic.clone();
         let Self {
             host,
@@ -221,6 +226,7 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
             runtime,
             ..
         } = self;
+        host.begin(BlockPart::Extrinsic(index));
         phases.extrinsics.during(|| {
             host.transaction(TransactionStep::Start)?;
             let result = host.execute(|| runtime.apply_extrinsic(extrinsic))??;
@@ -251,6 +257,7 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
             refused,
         } = self;
         let recorded_before_finalize = host.recorded();
+        host.begin(BlockPart::Finalize);
         let header = phases
             .finalize
             .during(|| host.execute(|| runtime.finalize_block()))??;

@@ -34,6 +34,10 @@ pub trait Host: Sized {
     /// A [`HostError`] if the estimate fails.
     fn boundary(&mut self) -> Result<Option<BoundarySize>, HostError>;
 
+    /// Takes note that what follows is this part of the block. Does nothing under a host that does
+    /// not tell parts apart.
+    fn begin(&mut self, _: BlockPart) {}
+
     /// What was recorded so far, in the unit of the peer's recorder, in bytes: of every distinct
     /// node the SCALE length prefix and the node.
     fn recorded(&self) -> u64;
@@ -43,6 +47,17 @@ pub trait Host: Sized {
     /// # Errors
     /// A [`HostError`] if a transaction is open or the root cannot be computed.
     fn finish(self) -> Result<Self::Finished, HostError>;
+}
+
+/// A part of a block, as its author goes through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BlockPart {
+    /// `initialize_block`.
+    Initialize,
+    /// The extrinsic of this index among those that the author tries; inherents are extrinsics.
+    Extrinsic(usize),
+    /// `finalize_block`, and what the author does after it.
+    Finalize,
 }
 
 /// What happens to a transaction of the host.

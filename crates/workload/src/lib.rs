@@ -25,6 +25,7 @@ extern crate alloc;
 #[macro_use]
 mod forward;
 
+pub mod attribution;
 mod author;
 mod chain_spec;
 mod data_files;
@@ -60,7 +61,8 @@ pub use data_files::{data_dir, read_file, FileError, FILE_LIMIT};
 pub use entry::{EntryPoints, Native, RuntimeError};
 pub use fake_hasher::FakeHasher;
 pub use host::{
-    BoundarySize, Built, Host, HostError, NodeChange, ProofSizes, RootUpdate, TransactionStep,
+    BlockPart, BoundarySize, Built, Host, HostError, NodeChange, ProofSizes, RootUpdate,
+    TransactionStep,
 };
 pub use ladder::LadderBlock;
 pub use lockstep::{clock_cost, Calls, Difference, Lockstep, LockstepBlock, SizeRule};

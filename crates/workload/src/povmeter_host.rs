@@ -9,8 +9,9 @@ use crate::{
 };
 use bytes::Bytes;
 use povmeter::{
-    state_update, Changes, KeyChanges, NodeAnswers, NodeHash, NodePrefix, NodeRequest, NodeSource,
-    OwnedChange, ProofError, ProofNodes, Root, RootError, ShadowState, SourceError,
+    state_update, Accounting, Changes, Consensus, KeyChanges, NodeAnswers, NodeHash, NodePrefix,
+    NodeRequest, NodeSource, OwnedChange, ProofError, ProofNodes, Root, RootError, ShadowState,
+    SourceError,
 };
 use povmeter_store::{NodeStore, StoreError};
 use povmeter_substrate::{state_version, MachineError, SealedMachine, SizeSource, StateMachine};
@@ -135,7 +136,7 @@ pub fn commit_parent(store: &mut impl NodeStore, plan: &Plan) -> Result<Root, St
     )
 }
 
-fn parent_root(plan: &Plan) -> Root {
+pub(crate) fn parent_root(plan: &Plan) -> Root {
     Root::from(plan.parent().state_root.0)
 }
 
@@ -150,10 +151,10 @@ pub enum Estimates {
     Nowhere,
 }
 
-/// A block that povmeter builds.
-pub struct PovmeterBlock<S> {
+/// A block that povmeter builds, with the accounting `A`.
+pub struct PovmeterBlock<S, A = Consensus> {
     /// `None` once it has failed.
-    machine: Option<StateMachine<S>>,
+    machine: Option<StateMachine<S, A>>,
     estimates: Estimates,
     version: StateVersion,
     depth: usize,
@@ -179,6 +180,19 @@ impl<S: NodeSource> PovmeterBlock<S> {
         estimates: Estimates,
         sizes: SizeSource,
     ) -> Self {
+        Self::with_accounting(source, parent, version, estimates, sizes)
+    }
+}
+
+impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
+    /// As [`PovmeterBlock::on`], with the accounting of choice.
+    pub fn with_accounting(
+        source: S,
+        parent: Root,
+        version: StateVersion,
+        estimates: Estimates,
+        sizes: SizeSource,
+    ) -> Self {
         Self {
             machine: Some(StateMachine::new(source, parent, sizes)),
             estimates,
@@ -187,7 +201,7 @@ impl<S: NodeSource> PovmeterBlock<S> {
         }
     }
 
-    fn machine(&mut self) -> Result<&mut StateMachine<S>, HostError> {
+    pub(crate) fn machine(&mut self) -> Result<&mut StateMachine<S, A>, HostError> {
         self.machine.as_mut().ok_or_else(gone)
     }
 
@@ -229,7 +243,7 @@ fn gone() -> HostError {
     HostError::state("expected a block in the making, found one that has failed")
 }
 
-impl<S: NodeSource + 'static> Host for PovmeterBlock<S> {
+impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S, A> {
     type Finished = PovmeterFinished;
 
     fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, HostError> {
@@ -293,7 +307,7 @@ impl<S: NodeSource + 'static> Host for PovmeterBlock<S> {
 }
 
 /// What povmeter hands to the rest of a node when a block is built.
-pub struct PovmeterFinished(SealedMachine);
+pub struct PovmeterFinished(pub(crate) SealedMachine);
 
 impl From<PovmeterFinished> for Built {
     fn from(PovmeterFinished(sealed): PovmeterFinished) -> Self {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use povmeter_workload::{
+    attribution::{ByteTally, Item, Names},
     block_files, data_dir,
     wasm::{relay_chain_block, Replay, ReplayMode, ReplayOptions, ReplayedBlock},
     ChainSpec, RealBlocks,
@@ -92,6 +93,43 @@ fn every_result_is_sp_state_machines() {
 }
 
 #[test]
+fn every_byte_of_a_proof_has_an_owner() {
+    let files = all(ReplayOptions {
+        attribute: true,
+        ..ReplayOptions::default()
+    });
+    assert_checks(&files);
+    for (name, blocks) in &files {
+        for block in blocks {
+            let number = block.number;
+            let attribution = block.attribution.as_ref().unwrap();
+            let mut names = Names::well_known();
+            match attribution.names.as_ref() {
+                Ok(of_runtime) => of_runtime.iter().cloned().for_each(|name| names.add(name)),
+                // Of 2019, before there were prefixes of pallets.
+                Err(error) => assert_eq!(name, "kusama-1", "{error}"),
+            }
+            let tally = ByteTally::of(&attribution.block, &names);
+            assert_eq!(tally.total.nodes, block.sizes.nodes);
+            for (breakdown, sum) in tally.sums() {
+                assert_eq!(sum, block.sizes.recorded, "{name}, {number}, {breakdown}");
+            }
+            let stacks = tally.folded();
+            let bytes = stacks.iter().map(|line| line.rsplit_once(' ').unwrap().1);
+            let sum: u64 = bytes.map(|bytes| bytes.parse::<u64>().unwrap()).sum();
+            assert_eq!(sum, block.sizes.recorded, "{name}, {number}");
+            let known = |item: &Item| item.frames().all(|frame| !frame.starts_with("0x"));
+            let named = tally.by_item.iter().filter(|(item, _)| known(item));
+            let named: u64 = named.map(|(_, row)| row.bytes).sum();
+            println!(
+                "{name}, {number}: {named} of {} bytes have a name",
+                tally.total.bytes
+            );
+        }
+    }
+}
+
+#[test]
 fn transfers_on_a_relay_chain() {
     let Some(data) = data_dir() else {
         println!("skipped: no data");
@@ -102,7 +140,7 @@ fn transfers_on_a_relay_chain() {
     for mode in [ReplayMode::Ours, ReplayMode::Lockstep] {
         let options = ReplayOptions {
             mode,
-            every_node: false,
+            ..ReplayOptions::default()
         };
         let replay = Replay::new(blocks.clone(), &state, options).unwrap();
         let replayed: Vec<_> = replay.map(Result::unwrap).collect();

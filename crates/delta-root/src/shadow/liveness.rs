@@ -102,7 +102,7 @@ impl ShadowTrie {
             return Ok(());
         };
         if let Slot::Loaded(child) = self.slot(branch, nibble) {
-            self.observed(child, loader.table, observer);
+            self.observe_merged(child, observer);
             return Ok(());
         }
         // Where there is nothing to load, the way matters to errors only.
@@ -121,9 +121,17 @@ impl ShadowTrie {
             self.way = way;
         }
         if let Some(child) = child? {
-            self.observed(child, loader.table, observer);
+            self.observe_merged(child, observer);
         }
         Ok(())
+    }
+
+    /// Tells the observer of a child that will be merged, if it has a hash of its own.
+    fn observe_merged(&self, child: ShadowNode, observer: &mut impl Observer) {
+        let node = &self.nodes[child.index()];
+        if !node.inlined() {
+            observer.merged(node.data, node.stored_length());
+        }
     }
 
     /// The hash of the node that [`Self::load_lone_child`] would load for a merge at `at` or above it,

@@ -46,6 +46,21 @@ pub trait Observer {
     fn found(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
         let _ = (trie, key, found);
     }
+
+    /// `node` is a value with a hash of its own, which was read. The same as [`Self::touched`] to
+    /// those who do not tell the two apart.
+    #[inline]
+    fn value(&mut self, node: NodeId, length: usize) {
+        self.touched(node, length);
+    }
+
+    /// `node` is on no way to a changed key, but a root computation will merge it with the branch
+    /// above it; or it is the null node, for a trie that lost all its entries. The same as
+    /// [`Self::touched`] to those who do not tell the two apart.
+    #[inline]
+    fn merged(&mut self, node: NodeId, length: usize) {
+        self.touched(node, length);
+    }
 }
 
 impl Observer for () {
@@ -194,7 +209,7 @@ impl ShadowTrie {
                     }
                 };
                 let length = loader.table.bytes(id).len();
-                observer.touched(id, length);
+                observer.value(id, length);
                 Ok(Some(ValuePlace {
                     node: id,
                     start: 0,

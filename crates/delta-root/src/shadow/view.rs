@@ -38,6 +38,10 @@ impl ShadowTrie {
         (!self.nodes.is_empty()).then_some(ShadowNode(0))
     }
 
+    pub(crate) fn parent_of(&self, at: ShadowNode) -> Option<ShadowNode> {
+        self.nodes[at.index()].parent()
+    }
+
     pub(crate) fn keyspace(&self) -> &[u8] {
         &self.keyspace
     }

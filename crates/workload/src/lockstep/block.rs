@@ -2,7 +2,7 @@
 
 use super::{Calls, Lockstep, SizeRule};
 use crate::{
-    host::{BoundarySize, Built, Host, HostError, TransactionStep},
+    host::{BlockPart, BoundarySize, Built, Host, HostError, TransactionStep},
     peer::PeerBlock,
 };
 use sp_externalities::{set_and_run_with_externalities, with_externalities, Externalities};
@@ -76,6 +76,10 @@ impl<H: Host> Host for LockstepBlock<'_, H> {
 
     fn boundary(&mut self) -> Result<Option<BoundarySize>, HostError> {
         self.ours.boundary()
+    }
+
+    fn begin(&mut self, part: BlockPart) {
+        self.ours.begin(part);
     }
 
     fn recorded(&self) -> u64 {

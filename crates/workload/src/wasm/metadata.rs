@@ -1,10 +1,12 @@
-//! What a runtime says about itself, as far as transfers need it.
+//! What a runtime says about itself, as far as transfers and names of storage items need it.
 
-use super::ChainError;
+use super::{old_metadata, ChainError, WasmRuntime};
+use crate::{attribution::StorageName, entry::RuntimeError};
 use codec::{Compact, Decode, Encode};
 use frame_metadata::{v14::RuntimeMetadataV14, RuntimeMetadata, RuntimeMetadataPrefixed};
 use scale_info::TypeDef;
 use sp_core::H256;
+use sp_state_machine::BasicExternalities;
 use sp_version::RuntimeVersion;
 
 /// Numbers of pallets and calls, and the parts of a signed extrinsic.
@@ -75,5 +77,40 @@ impl Metadata {
             }
         }
         Ok((explicit, implied))
+    }
+}
+
+impl WasmRuntime {
+    /// The names of the runtime's storage items, as its metadata says them.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] if the runtime fails, or its metadata is of a version that is not understood:
+    /// those from 8 to 14 are.
+    pub fn storage_names(&self) -> Result<Vec<StorageName>, RuntimeError> {
+        const CALL: &str = "Metadata_metadata";
+        let mut externalities = BasicExternalities::default();
+        let answer = externalities.execute_with(|| self.call(CALL, &[]))?;
+        let refused = |reason: String| RuntimeError {
+            call: CALL.to_owned(),
+            reason,
+        };
+        let unreadable = |error: codec::Error| refused(error.to_string());
+        let bytes = Vec::<u8>::decode(&mut answer.as_slice()).map_err(unreadable)?;
+        let mut input = bytes.as_slice();
+        let (_magic, version) = <(u32, u8)>::decode(&mut input).map_err(unreadable)?;
+        if old_metadata::VERSIONS.contains(&version) {
+            return old_metadata::names(version, input).map_err(unreadable);
+        }
+        let Metadata(metadata) =
+            Metadata::decode(&answer).map_err(|error| refused(error.to_string()))?;
+        let storages = metadata
+            .pallets
+            .into_iter()
+            .filter_map(|pallet| pallet.storage);
+        let names = storages.flat_map(|storage| {
+            let items = storage.entries.into_iter();
+            items.map(move |item| StorageName::item(storage.prefix.clone(), item.name))
+        });
+        Ok(names.collect())
     }
 }

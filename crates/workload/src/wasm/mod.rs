@@ -4,11 +4,13 @@
 
 mod chain;
 mod metadata;
+mod old_metadata;
 mod replay;
 mod runtime;
 
 pub use chain::{relay_chain_block, ChainError};
 pub use replay::{
-    BlockTimes, Check, Replay, ReplayError, ReplayMode, ReplayOptions, ReplayedBlock,
+    BlockTimes, Check, Replay, ReplayAttribution, ReplayError, ReplayMode, ReplayOptions,
+    ReplayedBlock,
 };
 pub use runtime::{HostFunctions, WasmRuntime};

@@ -55,6 +55,11 @@ impl WasmRuntime {
         }
     }
 
+    /// Whether `other` is the same runtime.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.hash == other.hash
+    }
+
     /// The runtime of [`crate::runtime`], in state version 1.
     pub fn workload() -> Self {
         Self::new(WORKLOAD.to_vec(), None)

@@ -5,8 +5,9 @@ use super::{
     BlockTimes, Check, ReplayError, ReplayedBlock,
 };
 use crate::{
+    attribution::{AttributedBlock, BlockAttribution},
     entry::RuntimeError,
-    host::{BoundarySize, Built, Host, HostError, ProofSizes, TransactionStep},
+    host::{BlockPart, BoundarySize, Built, Host, HostError, ProofSizes, TransactionStep},
     lockstep::{Calls, LockstepBlock, SizeRule},
     peer::{Peer, PeerBlock},
     povmeter_host::{Estimates, PovmeterBlock, SharedNodes},
@@ -144,8 +145,27 @@ impl Attempt<'_> {
             proof: proof.clone(),
             estimate,
             truth,
+            attribution: None,
             checks,
         }
+    }
+
+    /// The block in steps, with notes of who needs what.
+    pub(super) fn attributed(
+        &self,
+        built: &Built,
+    ) -> Result<(BlockAttribution, Check), ReplayError> {
+        let mut block = BlockAttribution::default();
+        let (nodes, estimates) = (self.nodes.clone(), Estimates::Nowhere);
+        let host = AttributedBlock::on(nodes, self.parent, self.version, estimates, &mut block);
+        let (_, found) = self.steps(host, &mut Spent::default())?;
+        let (holds, detail) = block.adds_up(&found.proof, &built.proof);
+        let check = Check {
+            name: "attribution adds up",
+            holds,
+            detail,
+        };
+        Ok((block, check))
     }
 
     /// The header as it was before its author signed it.
@@ -181,6 +201,7 @@ impl Attempt<'_> {
     ) -> Result<(Option<BoundarySize>, Built), ReplayError> {
         spent.during(|| self.up_to_finalize(&mut host))?;
         let estimate = host.boundary().map_err(|source| self.host(source))?;
+        host.begin(BlockPart::Finalize);
         let header: RealHeader = spent.during(|| {
             self.enter(&mut host, || {
                 self.runtime.call_for("BlockBuilder_finalize_block", &[])
@@ -210,11 +231,13 @@ impl Attempt<'_> {
         // The rest of the digest is for the runtime to write.
         let logs = &mut header.digest.logs;
         logs.retain(|item| matches!(item, DigestItem::PreRuntime(..)));
+        host.begin(BlockPart::Initialize);
         // Answers with nothing or a mode, depending on the age of the runtime.
         self.enter(host, || {
             self.runtime.call("Core_initialize_block", &header.encode())
         })?;
-        for extrinsic in &self.block.body {
+        for (index, extrinsic) in self.block.body.iter().enumerate() {
+            host.begin(BlockPart::Extrinsic(index));
             let step = |host: &mut H, step| {
                 let done = host.transaction(step);
                 done.map_err(|source| self.host(source))

@@ -16,7 +16,7 @@ mod error;
 mod replayed;
 
 pub use error::ReplayError;
-pub use replayed::{BlockTimes, Check, ReplayedBlock};
+pub use replayed::{BlockTimes, Check, ReplayAttribution, ReplayedBlock};
 
 use crate::{
     chain_spec::ChainSpec,
@@ -29,11 +29,12 @@ use attempt::Attempt;
 use codec::Decode;
 use povmeter::{Block, NodeChange, NodeHash, Root, RootUpdate, TrieId};
 use povmeter_store::{MemoryStore, NodeStore};
+use replayed::RuntimeNames;
 use sp_core::storage::{
     well_known_keys::{CODE, HEAP_PAGES},
     StateVersion,
 };
-use std::vec;
+use std::{sync::Arc, vec};
 
 /// Which state machine executes the blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub struct ReplayOptions {
     pub mode: ReplayMode,
     /// Whether each proof is tried without each of its nodes. Executes a block once for each.
     pub every_node: bool,
+    /// Whether it is said whose the bytes of each proof are. Executes a block once more.
+    pub attribute: bool,
 }
 
 /// The blocks of a file, one after the other, and the state between them.
@@ -62,6 +65,8 @@ pub struct Replay {
     version: StateVersion,
     store: MemoryStore,
     runtime: WasmRuntime,
+    /// What it calls its storage items, if that was asked for.
+    names: Option<RuntimeNames>,
     options: ReplayOptions,
 }
 
@@ -83,6 +88,7 @@ impl Replay {
             version,
             store,
             runtime: WasmRuntime::new(Vec::new(), None),
+            names: None,
             options,
         })
     }
@@ -97,7 +103,11 @@ impl Replay {
         };
         let code = value(CODE)?.ok_or(ReplayError::NoCode { number })?;
         let pages = value(HEAP_PAGES)?.and_then(|pages| u64::decode(&mut pages.as_slice()).ok());
-        self.runtime = WasmRuntime::new(code, pages);
+        let runtime = WasmRuntime::new(code, pages);
+        if !runtime.is(&self.runtime) {
+            self.names = None;
+        }
+        self.runtime = runtime;
         let prepared = self.runtime.prepare();
         prepared.map_err(|source| ReplayError::Runtime { number, source })
     }
@@ -113,11 +123,23 @@ impl Replay {
             parent: self.store.root(),
             runtime: &self.runtime,
         };
-        let (replayed, built) = match self.options.mode {
+        let (mut replayed, built) = match self.options.mode {
             ReplayMode::Ours => attempt.ours(self.options.every_node),
             ReplayMode::Peer => attempt.peer(),
             ReplayMode::Lockstep => attempt.lockstep(),
         }?;
+        if self.options.attribute {
+            let runtime = &self.runtime;
+            let names = self
+                .names
+                .get_or_insert_with(|| Arc::new(runtime.storage_names()));
+            let (block, check) = attempt.attributed(&built)?;
+            replayed.checks.push(check);
+            replayed.attribution = Some(ReplayAttribution {
+                block,
+                names: names.clone(),
+            });
+        }
         let update = update(self.store.root(), &built);
         let committed = self.store.commit(&update);
         committed.map_err(|source| ReplayError::Store { number, source })?;

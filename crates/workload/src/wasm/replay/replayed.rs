@@ -1,12 +1,15 @@
 //! What comes of a block that is replayed.
 
 use crate::{
+    attribution::{BlockAttribution, StorageName},
+    entry::RuntimeError,
     host::{BoundarySize, ProofSizes},
     lockstep::Calls,
     stopwatch::Spent,
 };
 use sp_core::H256;
 use sp_trie::StorageProof;
+use std::sync::Arc;
 
 /// A block that was executed again, and whose header has the root that came out.
 #[derive(Clone, Debug)]
@@ -31,9 +34,23 @@ pub struct ReplayedBlock {
     pub estimate: Option<BoundarySize>,
     /// What the peer would have recorded, had the block ended there.
     pub truth: Option<u64>,
+    /// Whose the bytes of its proof are, if that was asked for.
+    pub attribution: Option<ReplayAttribution>,
     /// What must hold besides the root.
     pub checks: Vec<Check>,
 }
+
+/// Whose the bytes of a proof are, and what the block's runtime calls its storage items.
+#[derive(Clone, Debug)]
+pub struct ReplayAttribution {
+    /// Each recorded node, with who needs it.
+    pub block: BlockAttribution,
+    /// The names, or why there are none.
+    pub names: RuntimeNames,
+}
+
+/// What a runtime calls its storage items, or why it does not say so.
+pub(super) type RuntimeNames = Arc<Result<Vec<StorageName>, RuntimeError>>;
 
 /// How long the ways to execute a block took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

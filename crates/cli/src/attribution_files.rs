@@ -1,0 +1,91 @@
+//! Bytes of a proof as folded stacks, and drawn as a flame graph.
+
+use crate::error::CliError;
+use inferno::flamegraph::{
+    self,
+    color::{BackgroundColor, BasicPalette, Color, PaletteMap},
+    Options, Palette,
+};
+use povmeter_workload::attribution::ByteTally;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Whether there is a folder for the file at `path`.
+///
+/// # Errors
+/// [`CliError::WriteFile`] if there is none.
+pub(crate) fn check_folder(path: &Path) -> Result<(), CliError> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            Err(failed(path.to_owned())(io::ErrorKind::NotFound.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the folded stacks of `tally`.
+///
+/// # Errors
+/// [`CliError::WriteFile`].
+pub(crate) fn write_folded(path: &Path, tally: &ByteTally) -> Result<(), CliError> {
+    let mut text = tally.folded().join("\n");
+    text.push('\n');
+    fs::write(path, text).map_err(failed(path.to_owned()))
+}
+
+/// Draws the folded stacks of `tally`.
+///
+/// # Errors
+/// [`CliError::WriteFile`].
+pub(crate) fn write_flamegraph(path: &Path, tally: &ByteTally) -> Result<(), CliError> {
+    let mut options = Options::default();
+    options.title = format!("Storage proof: {} bytes", tally.total.bytes);
+    options.subtitle = Some(format!(
+        "{} nodes, by pallet, item and cause",
+        tally.total.nodes
+    ));
+    options.count_name = "bytes".to_owned();
+    options.name_type = String::new();
+    let mut of_causes = cause_colors();
+    options.palette_map = Some(&mut of_causes);
+    options.colors = Palette::Basic(BasicPalette::Aqua);
+    options.bgcolors = Some(BackgroundColor::Grey);
+    // The same picture of the same bytes.
+    options.deterministic = true;
+    let folded = tally.folded();
+    let mut svg = Vec::new();
+    let drawn = if folded.is_empty() {
+        // A block without a proof: there is nothing to draw, and that is no error.
+        flamegraph::from_lines(&mut options, ["(nothing) 1"], &mut svg)
+    } else {
+        let lines = folded.iter().map(String::as_str);
+        flamegraph::from_lines(&mut options, lines, &mut svg)
+    };
+    drawn
+        .and_then(|()| fs::write(path, svg))
+        .map_err(failed(path.to_owned()))
+}
+
+/// The causes can be told apart at a glance; pallets and items are of one kind.
+fn cause_colors() -> PaletteMap {
+    let mut colors = PaletteMap::default();
+    for (cause, [r, g, b]) in [
+        ("read", [0x8f, 0xb8, 0xf0]),
+        ("root", [0xf5, 0xb6, 0x6b]),
+        ("sibling", [0xef, 0x8a, 0x80]),
+        ("value", [0x9a, 0xd1, 0x8b]),
+        ("shared", [0xc9, 0xc9, 0xc9]),
+    ] {
+        colors.insert(cause, Color { r, g, b });
+    }
+    colors
+}
+
+fn failed(path: PathBuf) -> impl FnOnce(io::Error) -> CliError {
+    move |source| CliError::WriteFile { path, source }
+}

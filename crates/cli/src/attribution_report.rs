@@ -1,0 +1,331 @@
+//! The report on whose the bytes of a proof are, as tables and as JSON.
+
+use povmeter_workload::{
+    attribution::{ByteTally, Bytes},
+    BlockPart, ProofSizes,
+};
+use serde::Serialize;
+use std::fmt;
+
+/// Bytes of one proof, or of several, by extrinsic, item and cause.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct AttributionReport {
+    recorded: u64,
+    by_extrinsic: Vec<PartRow>,
+    by_item: Vec<ItemRow>,
+    by_cause: Causes,
+    shared_by: SharedBy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overhead: Option<Overhead>,
+    #[serde(skip)]
+    top: usize,
+    #[serde(skip)]
+    nodes: u64,
+}
+
+/// What a part of a block was the first to need.
+#[derive(Clone, Debug, Serialize)]
+struct PartRow {
+    /// Of the extrinsic in the block; none of other parts.
+    index: Option<usize>,
+    phase: &'static str,
+    bytes: u64,
+    nodes: u64,
+    #[serde(flatten)]
+    causes: Causes,
+}
+
+/// What is needed for an item.
+#[derive(Clone, Debug, Serialize)]
+struct ItemRow {
+    name: String,
+    bytes: u64,
+    nodes: u64,
+    #[serde(flatten)]
+    causes: Causes,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Causes {
+    read: u64,
+    root: u64,
+    sibling: u64,
+    value: u64,
+    shared: u64,
+}
+
+/// Bytes of the shared ones; those that are shared by both are in both.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct SharedBy {
+    extrinsics: u64,
+    items: u64,
+}
+
+/// What the forms of a proof add to its nodes, or leave out.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Overhead {
+    /// Bytes of the recorded ones that are the nodes' lengths.
+    length_prefixes: u64,
+    /// Bytes that the encoded proof has more than were recorded.
+    list_prefix: u64,
+    /// Bytes that the compact proof has less than the encoded one.
+    compact_saves: u64,
+}
+
+impl From<&Bytes> for Causes {
+    fn from(bytes: &Bytes) -> Self {
+        let &Bytes {
+            read,
+            root,
+            sibling,
+            value,
+            shared,
+            ..
+        } = bytes;
+        Self {
+            read,
+            root,
+            sibling,
+            value,
+            shared,
+        }
+    }
+}
+
+/// What a part is called.
+fn phase(part: Option<BlockPart>) -> (&'static str, Option<usize>) {
+    match part {
+        None => ("before", None),
+        Some(BlockPart::Initialize) => ("initialize", None),
+        Some(BlockPart::Extrinsic(index)) => ("extrinsic", Some(index)),
+        Some(BlockPart::Finalize) => ("finalize", None),
+    }
+}
+
+impl AttributionReport {
+    pub(crate) fn new(tally: &ByteTally, top: usize) -> Self {
+        let parts = tally.by_part.iter().map(|(part, bytes)| {
+            let (phase, index) = phase(*part);
+            PartRow {
+                index,
+                phase,
+                bytes: bytes.bytes,
+                nodes: bytes.nodes,
+                causes: bytes.into(),
+            }
+        });
+        let items = tally.by_item.iter().map(|(item, bytes)| ItemRow {
+            name: item.to_string(),
+            bytes: bytes.bytes,
+            nodes: bytes.nodes,
+            causes: bytes.into(),
+        });
+        let mut by_item: Vec<_> = items.collect();
+        // Equal ones stay ordered by name.
+        by_item.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+        Self {
+            recorded: tally.total.bytes,
+            by_extrinsic: parts.collect(),
+            by_item,
+            by_cause: (&tally.total).into(),
+            shared_by: SharedBy {
+                extrinsics: tally.several_parts,
+                items: tally.several_items,
+            },
+            overhead: None,
+            top,
+            nodes: tally.total.nodes,
+        }
+    }
+
+    /// With what the forms of a proof add to its nodes, which have so many bytes, or leave out; of
+    /// several proofs, all of them.
+    pub(crate) fn with_overhead(mut self, sizes: &ProofSizes, nodes: u64) -> Self {
+        let overhead = self.overhead.get_or_insert_default();
+        overhead.length_prefixes += sizes.recorded.saturating_sub(nodes);
+        overhead.list_prefix += sizes.encoded.saturating_sub(sizes.recorded);
+        overhead.compact_saves += sizes.encoded.saturating_sub(sizes.compact);
+        self
+    }
+
+    /// With the overhead of the proofs that `before` is about.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn after(mut self, before: &Self) -> Self {
+        self.overhead = before.overhead;
+        self
+    }
+
+    /// With the extrinsics of several blocks together, which have no numbers.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn by_phase(mut self) -> Self {
+        let mut phases: Vec<PartRow> = Vec::new();
+        for row in self.by_extrinsic {
+            match phases.iter_mut().find(|known| known.phase == row.phase) {
+                Some(known) => known.add(&row),
+                None => phases.push(PartRow { index: None, ..row }),
+            }
+        }
+        self.by_extrinsic = phases;
+        self
+    }
+}
+
+#[cfg(feature = "wasm")]
+impl PartRow {
+    fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.nodes += other.nodes;
+        let Causes {
+            read,
+            root,
+            sibling,
+            value,
+            shared,
+        } = &mut self.causes;
+        *read += other.causes.read;
+        *root += other.causes.root;
+        *sibling += other.causes.sibling;
+        *value += other.causes.value;
+        *shared += other.causes.shared;
+    }
+}
+
+/// Letters of a name that a table has room for.
+const NAME: usize = 36;
+
+/// The name, shortened to fit a table.
+fn short(name: &str) -> String {
+    if name.chars().count() <= NAME {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(NAME - 2).collect();
+    format!("{start}..")
+}
+
+fn percent(bytes: u64, of: u64) -> f64 {
+    // Far below 2^52, so exact.
+    100.0 * bytes as f64 / of.max(1) as f64
+}
+
+/// A row of a table: name, bytes, nodes, classes.
+type Row = (String, u64, u64, Causes);
+
+impl AttributionReport {
+    /// The rows with most bytes, and one for the others.
+    fn table(&self, f: &mut fmt::Formatter<'_>, title: &str, mut rows: Vec<Row>) -> fmt::Result {
+        rows.sort_by_key(|(_, bytes, ..)| std::cmp::Reverse(*bytes));
+        let shown = rows.len().min(self.top);
+        writeln!(
+            f,
+            "\n{:<NAME$} {:>9} {:>6} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            format!("{title} ({shown} of {})", rows.len()),
+            "bytes",
+            "%",
+            "nodes",
+            "read",
+            "root",
+            "sibling",
+            "value",
+            "shared"
+        )?;
+        for (name, bytes, nodes, causes) in &rows[..shown] {
+            writeln!(
+                f,
+                "{:<NAME$} {bytes:>9} {:>6.1} {nodes:>6} {:>8} {:>8} {:>8} {:>8} {:>8}",
+                short(name),
+                percent(*bytes, self.recorded),
+                causes.read,
+                causes.root,
+                causes.sibling,
+                causes.value,
+                causes.shared,
+            )?;
+        }
+        let others = &rows[shown..];
+        if !others.is_empty() {
+            let bytes = others.iter().map(|(_, bytes, ..)| bytes).sum();
+            let nodes: u64 = others.iter().map(|(_, _, nodes, _)| nodes).sum();
+            writeln!(
+                f,
+                "{:<NAME$} {bytes:>9} {:>6.1} {nodes:>6}",
+                format!("{} more", others.len()),
+                percent(bytes, self.recorded),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn causes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Causes {
+            read,
+            root,
+            sibling,
+            value,
+            shared,
+        } = self.by_cause;
+        writeln!(f, "{:<10} {:>12} {:>6}", "cause", "bytes", "%")?;
+        for (name, bytes, what) in [
+            ("read", read, "one extrinsic reads through it, for one item"),
+            ("root", root, "one extrinsic, one item; only for the root"),
+            (
+                "sibling",
+                sibling,
+                "one extrinsic, one item; the root merges it after a deletion",
+            ),
+            (
+                "value",
+                value,
+                "one extrinsic, one item; a value stored on its own",
+            ),
+            (
+                "shared",
+                shared,
+                "several extrinsics need it, or several items",
+            ),
+        ] {
+            let percent = percent(bytes, self.recorded);
+            writeln!(f, "{name:<10} {bytes:>12} {percent:>6.1}  {what}")?;
+        }
+        let SharedBy { extrinsics, items } = self.shared_by;
+        writeln!(
+            f,
+            "of the shared, {extrinsics} by several extrinsics, {items} by several items"
+        )
+    }
+}
+
+impl fmt::Display for AttributionReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (recorded, nodes) = (self.recorded, self.nodes);
+        writeln!(
+            f,
+            "attribution of {recorded} bytes recorded, {nodes} nodes\n"
+        )?;
+        self.causes(f)?;
+        let items = self.by_item.iter();
+        let items = items.map(|row| (row.name.clone(), row.bytes, row.nodes, row.causes));
+        self.table(f, "item", items.collect())?;
+        let parts = self.by_extrinsic.iter().map(|row| {
+            let name = match row.index {
+                Some(index) => index.to_string(),
+                None => row.phase.to_owned(),
+            };
+            (name, row.bytes, row.nodes, row.causes)
+        });
+        self.table(f, "first needed by extrinsic", parts.collect())?;
+        if let Some(Overhead {
+            length_prefixes,
+            list_prefix,
+            compact_saves,
+        }) = self.overhead
+        {
+            write!(
+                f,
+                "\nrecorded: {length_prefixes} bytes of it are the lengths of nodes; encoded: \
+                 {list_prefix} more for the list; compact: {compact_saves} less than encoded, hashes \
+                 that follow from other nodes"
+            )?;
+        }
+        Ok(())
+    }
+}

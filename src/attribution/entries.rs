@@ -1,0 +1,219 @@
+//! The recorded nodes, with who needs each of them.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use povmeter_delta_root::{NodeHash, TrieId};
+
+/// Why a part of a block needs a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Why {
+    /// A read passed it on its way.
+    Read,
+    /// It is the value that was read, stored under its own hash.
+    Value,
+    /// It is on the way to a key that was changed.
+    Way,
+    /// The root computation merges it with the branch above it, below which a key was deleted. Or it
+    /// is the null node, for a trie whose last keys were deleted.
+    Merge,
+}
+
+/// What a recorded node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EntryKind {
+    /// A trie node.
+    Node,
+    /// A value stored under its own hash.
+    Value,
+    /// The null node: a trie without entries.
+    Null,
+}
+
+/// The class of a recorded node: each node is in exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// One part needs it for one item, and reads pass it.
+    Read,
+    /// One part needs it for one item, and no read passes it: it is on the way to a changed key, or
+    /// the null node.
+    Root,
+    /// One part needs it for one item, and only because the root computation merges it.
+    Sibling,
+    /// One part needs it for one item: the value that it reads.
+    Value,
+    /// Several parts need it, or one part for several items.
+    Shared,
+}
+
+/// Whose a recorded node is; see [`RecordedEntry::owner`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner<T> {
+    /// The first part that needs it: the one that brought it into the proof.
+    pub part: u32,
+    /// The item that it is needed for; `None` if it is needed for several.
+    pub item: Option<T>,
+    /// Its class.
+    pub cause: Cause,
+    /// Whether other parts need it, too.
+    pub several_parts: bool,
+}
+
+/// A reason to need a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Want<'a> {
+    /// The part of the block, as [`Block::begin_part`](crate::Block::begin_part) numbers them.
+    pub part: u32,
+    /// What for.
+    pub why: Why,
+    /// The trie of the key. The way to a child trie leads through the top trie.
+    pub trie: TrieId<'a>,
+    /// The key that is read, changed or deleted; where a search for the next key began, or the prefix
+    /// that was cleared.
+    pub key: &'a [u8],
+}
+
+/// A [`Want`] with its keys in an arena.
+#[derive(Clone, Debug)]
+pub(super) struct OwnedWant {
+    pub(super) part: u32,
+    pub(super) why: Why,
+    pub(super) child: Option<Range<usize>>,
+    pub(super) key: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) hash: NodeHash,
+    pub(super) bytes: u64,
+    pub(super) kind: EntryKind,
+    /// The child trie's storage key.
+    pub(super) child: Option<Vec<u8>>,
+    pub(super) path: Vec<u8>,
+    /// Indices of its wants.
+    pub(super) wants: Range<usize>,
+}
+
+/// Every recorded node of a block, once, with who needs it.
+#[derive(Clone, Debug, Default)]
+pub struct Attribution {
+    pub(super) entries: Vec<Entry>,
+    pub(super) wants: Vec<OwnedWant>,
+    /// By entry, indices into `wants`.
+    pub(super) wanted_by: Vec<usize>,
+    pub(super) keys: Vec<u8>,
+}
+
+impl Attribution {
+    /// The recorded nodes, each once, in the order in which they were loaded.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = RecordedEntry<'_>> + '_ {
+        let whole = self;
+        self.entries
+            .iter()
+            .map(move |entry| RecordedEntry { whole, entry })
+    }
+
+    /// Bytes of all entries together: the recorded size.
+    pub fn total_bytes(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.bytes).sum()
+    }
+
+    pub(super) fn want(&self, index: usize) -> Want<'_> {
+        let OwnedWant {
+            part,
+            why,
+            child,
+            key,
+        } = &self.wants[index];
+        Want {
+            part: *part,
+            why: *why,
+            trie: match child {
+                None => TrieId::Top,
+                Some(range) => TrieId::Child(&self.keys[range.clone()]),
+            },
+            key: &self.keys[key.clone()],
+        }
+    }
+}
+
+/// A recorded node; see [`Attribution::entries`].
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedEntry<'a> {
+    whole: &'a Attribution,
+    entry: &'a Entry,
+}
+
+impl<'a> RecordedEntry<'a> {
+    /// Its hash.
+    pub fn hash(&self) -> NodeHash {
+        self.entry.hash
+    }
+
+    /// What it adds to the recorded size: its length and the SCALE prefix of that.
+    pub fn bytes(&self) -> u64 {
+        self.entry.bytes
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> EntryKind {
+        self.entry.kind
+    }
+
+    /// The trie that it is in: where it was loaded first, if it is in several.
+    pub fn trie(&self) -> TrieId<'a> {
+        match &self.entry.child {
+            None => TrieId::Top,
+            Some(storage_key) => TrieId::Child(storage_key),
+        }
+    }
+
+    /// The nibbles, one a byte, from the root of its trie to the end of its partial key; of a value
+    /// the nibbles of its key.
+    pub fn path(&self) -> &'a [u8] {
+        &self.entry.path
+    }
+
+    /// Who needs it, the first part first, each reason once. There is one at least.
+    pub fn wants(&self) -> impl ExactSizeIterator<Item = Want<'a>> + 'a {
+        let Self { whole, entry } = *self;
+        whole.wanted_by[entry.wants.clone()]
+            .iter()
+            .map(move |&index| whole.want(index))
+    }
+
+    /// Whose it is, where `item_of` says what item of the state a want is for: those that it says the
+    /// same of are for one item.
+    pub fn owner<T: PartialEq>(&self, mut item_of: impl FnMut(&Want<'a>) -> T) -> Owner<T> {
+        let mut wants = self.wants();
+        // Nobody needs what nothing was noted at: such a node is counted as everybody's.
+        let Some(first) = wants.next() else {
+            return Owner {
+                part: 0,
+                item: None,
+                cause: Cause::Shared,
+                several_parts: false,
+            };
+        };
+        let item = item_of(&first);
+        let (mut several_parts, mut several_items) = (false, false);
+        let mut why = first.why;
+        for want in wants {
+            several_parts |= want.part != first.part;
+            several_items |= item_of(&want) != item;
+            // In the order of their weight.
+            why = why.min(want.why);
+        }
+        Owner {
+            part: first.part,
+            cause: match why {
+                _ if several_parts || several_items => Cause::Shared,
+                Why::Read => Cause::Read,
+                Why::Value => Cause::Value,
+                Why::Merge if self.entry.kind != EntryKind::Null => Cause::Sibling,
+                Why::Way | Why::Merge => Cause::Root,
+            },
+            item: (!several_items).then_some(item),
+            several_parts,
+        }
+    }
+}

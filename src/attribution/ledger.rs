@@ -1,0 +1,316 @@
+//! The notes: which part of the block needed which node, and for which key.
+
+use super::Why;
+use crate::block::store;
+use alloc::{collections::BTreeSet, vec::Vec};
+use core::ops::Range;
+use povmeter_delta_root::{LoadError, NodeId, NodeSource, Observer, ShadowState, TrieId};
+use povmeter_overlay::{Lookup, Overlay};
+
+/// A reason to need nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) part: u32,
+    pub(super) why: Why,
+    /// The child trie's storage key.
+    child: Option<Range<usize>>,
+    key: Range<usize>,
+}
+
+/// A node, and the index of an access that needs it.
+pub(super) type Note = (NodeId, usize);
+
+/// A key that was changed: the index of an access that is none yet, and whether it was deleted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub(super) access: usize,
+    pub(super) deletes: bool,
+}
+
+/// Lengths at the start of an open transaction.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    reads: usize,
+    roots: usize,
+    changes: usize,
+    walked: usize,
+}
+
+/// Notes, with the lifetimes of the recorder's counts.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    part: u32,
+    keys: Vec<u8>,
+    /// Stay when notes of them go.
+    accesses: Vec<Access>,
+    /// Notes that go with what the recorder counts as read, and with what it counts for the root.
+    reads: Vec<Note>,
+    roots: Vec<Note>,
+    /// Changes that are not rolled back.
+    changes: Vec<Change>,
+    /// How many of them a boundary has walked to.
+    walked: usize,
+    frames: Vec<Frame>,
+}
+
+impl Ledger {
+    pub(super) fn begin_part(&mut self) -> u32 {
+        self.part = self.part.saturating_add(1);
+        self.part
+    }
+
+    /// How many accesses there are.
+    pub(super) fn accesses(&self) -> usize {
+        self.accesses.len()
+    }
+
+    pub(super) fn access(&self, index: usize) -> &Access {
+        &self.accesses[index]
+    }
+
+    pub(super) fn trie(&self, access: &Access) -> TrieId<'_> {
+        match &access.child {
+            None => TrieId::Top,
+            Some(range) => TrieId::Child(&self.keys[range.clone()]),
+        }
+    }
+
+    pub(super) fn key(&self, access: &Access) -> &[u8] {
+        &self.keys[access.key.clone()]
+    }
+
+    /// All notes.
+    pub(super) fn notes(&self) -> impl Iterator<Item = Note> + '_ {
+        self.reads.iter().chain(&self.roots).copied()
+    }
+
+    pub(super) fn all_changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// The index of an access of the current part, the last one if it is the same.
+    fn add(&mut self, why: Why, trie: TrieId<'_>, key: &[u8]) -> usize {
+        let last = self.accesses.last().filter(|last| {
+            (last.part, last.why) == (self.part, why)
+                && self.trie(last) == trie
+                && self.key(last) == key
+        });
+        if last.is_some() {
+            return self.accesses.len() - 1;
+        }
+        let child = match trie {
+            TrieId::Top => None,
+            TrieId::Child(storage_key) => Some(push(&mut self.keys, storage_key)),
+        };
+        let key = push(&mut self.keys, key);
+        self.push(Access {
+            part: self.part,
+            why,
+            child,
+            key,
+        })
+    }
+
+    fn push(&mut self, access: Access) -> usize {
+        self.accesses.push(access);
+        self.accesses.len() - 1
+    }
+
+    /// Notes what a read of `key` touches, and tells `recorder`.
+    pub(super) fn reading<'a, O: Observer + 'a>(
+        &'a mut self,
+        recorder: O,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Noting<'a, O> {
+        let access = self.add(Why::Read, trie, key);
+        Noting {
+            recorder,
+            ledger: self,
+            access,
+        }
+    }
+
+    /// Tells `recorder` what a boundary touches, and notes what it merges.
+    pub(super) fn merging<'a, O: Observer + 'a>(&'a mut self, recorder: O) -> Merging<'a, O> {
+        let access = self.add(Why::Merge, TrieId::Top, &[]);
+        let notes = &mut self.roots;
+        Merging {
+            recorder,
+            notes,
+            access,
+        }
+    }
+
+    /// The same for a root whose needs count as read, the ways to changed keys among them.
+    pub(super) fn merging_for_good<'a, O: Observer + 'a>(
+        &'a mut self,
+        recorder: O,
+    ) -> Merging<'a, O> {
+        let access = self.add(Why::Merge, TrieId::Top, &[]);
+        let (accesses, notes) = (&self.accesses, &mut self.reads);
+        let ways = self.roots.iter().copied();
+        notes.extend(ways.filter(|(_, access)| accesses[*access].why == Why::Way));
+        Merging {
+            recorder,
+            notes,
+            access,
+        }
+    }
+
+    /// Takes note of a change, for the next boundary.
+    pub(super) fn change(&mut self, trie: TrieId<'_>, key: &[u8], deletes: bool) {
+        let access = self.add(Why::Way, trie, key);
+        self.changes.push(Change { access, deletes });
+    }
+
+    /// Takes note of the deletion of all that the block wrote below `prefix`.
+    pub(super) fn clear_prefix(&mut self, overlay: &mut Overlay, trie: TrieId<'_>, prefix: &[u8]) {
+        if let Lookup::Value(_) = overlay.get(store(trie), prefix) {
+            self.change(trie, prefix, true);
+        }
+        let mut after = prefix.to_vec();
+        while let Some((key, value)) = overlay.next_after(store(trie), &after) {
+            if !key.starts_with(prefix) {
+                return;
+            }
+            if value.is_some() {
+                self.change(trie, key, true);
+            }
+            after = key.to_vec();
+        }
+    }
+
+    /// Walks to the keys changed since the last boundary, and notes the ways.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node can't be had; the next call begins with the same keys.
+    pub(super) fn walk_to_changed<S: NodeSource>(
+        &mut self,
+        overlay: &Overlay,
+        state: &mut ShadowState<S>,
+    ) -> Result<(), LoadError> {
+        let mut met = BTreeSet::new();
+        for change in &self.changes[self.walked..] {
+            let access = &self.accesses[change.access];
+            let child = access.child.clone().map(|range| &self.keys[range]);
+            let trie = child.map_or(TrieId::Top, TrieId::Child);
+            let key = &self.keys[access.key.clone()];
+            let untouched = matches!(overlay.get(store(trie), key), Lookup::Untouched);
+            // A key that was changed and changed back needs nothing.
+            if untouched || !met.insert((access.part, trie, key)) {
+                continue;
+            }
+            let mut way = Way {
+                notes: &mut self.roots,
+                access: change.access,
+            };
+            let handle = state.open(trie, &mut way)?;
+            state.find(handle, key, &mut way)?;
+        }
+        self.walked = self.changes.len();
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self) {
+        self.frames.push(Frame {
+            reads: self.reads.len(),
+            roots: self.roots.len(),
+            changes: self.changes.len(),
+            walked: self.walked,
+        });
+    }
+
+    pub(super) fn commit(&mut self) {
+        self.frames.pop();
+    }
+
+    /// Forgets the changes of the innermost transaction, with its reads and its estimates if those
+    /// are no longer counted.
+    pub(super) fn roll_back(&mut self, reads: bool, roots: bool) {
+        let Some(frame) = self.frames.pop() else {
+            return;
+        };
+        self.changes.truncate(frame.changes);
+        if reads {
+            self.reads.truncate(frame.reads);
+        }
+        if roots {
+            self.roots.truncate(frame.roots);
+            self.walked = frame.walked;
+        }
+        self.walked = self.walked.min(self.changes.len());
+    }
+
+    pub(super) fn drop_estimates(&mut self) {
+        self.roots.clear();
+    }
+}
+
+fn push(keys: &mut Vec<u8>, key: &[u8]) -> Range<usize> {
+    let start = keys.len();
+    keys.extend_from_slice(key);
+    start..keys.len()
+}
+
+/// Notes what a read touches.
+pub(super) struct Noting<'a, O> {
+    recorder: O,
+    ledger: &'a mut Ledger,
+    access: usize,
+}
+
+impl<O: Observer> Observer for Noting<'_, O> {
+    fn touched(&mut self, node: NodeId, length: usize) {
+        self.recorder.touched(node, length);
+        self.ledger.reads.push((node, self.access));
+    }
+
+    fn value(&mut self, node: NodeId, length: usize) {
+        self.recorder.value(node, length);
+        let why = self.ledger.accesses[self.access].why;
+        if why != Why::Value {
+            let access = Access {
+                why: Why::Value,
+                ..self.ledger.accesses[self.access].clone()
+            };
+            self.access = self.ledger.push(access);
+        }
+        self.ledger.reads.push((node, self.access));
+    }
+}
+
+/// Notes what a boundary merges.
+pub(super) struct Merging<'a, O> {
+    recorder: O,
+    notes: &'a mut Vec<Note>,
+    access: usize,
+}
+
+impl<O: Observer> Observer for Merging<'_, O> {
+    fn touched(&mut self, node: NodeId, length: usize) {
+        self.recorder.touched(node, length);
+    }
+
+    fn merged(&mut self, node: NodeId, length: usize) {
+        self.recorder.merged(node, length);
+        self.notes.push((node, self.access));
+    }
+}
+
+/// Notes the way to a changed key.
+struct Way<'a> {
+    notes: &'a mut Vec<Note>,
+    access: usize,
+}
+
+impl Observer for Way<'_> {
+    fn touched(&mut self, node: NodeId, _: usize) {
+        self.notes.push((node, self.access));
+    }
+
+    /// No way leads to a value; the root of a child trie is read with its key.
+    fn value(&mut self, node: NodeId, length: usize) {
+        self.touched(node, length);
+    }
+}

@@ -1,0 +1,175 @@
+//! Who needs which bytes of the proof.
+//!
+//! ```text
+//! a part of the block begins                    -> its number is that of all notes from here on
+//! a read asks the parent state                  -> note (part, read, key) at each node it passes
+//! a key is changed                              -> note (part, key) aside
+//! a boundary, for each change noted aside since -> walk to the key: note (part, way, key) at each node
+//!     a child is loaded for a merge             -> note (part, merge) at that node
+//! a rollback                                    -> forget what the recorder forgets
+//! the end: each node that the recorder counts, with the notes at it
+//! ```
+//! The recorder alone says what is counted; notes say who needs it. A note at a node that is not
+//! counted means nothing, so notes can't make the sum wrong.
+
+mod entries;
+mod gather;
+mod ledger;
+mod notes;
+
+pub use entries::{Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
+pub(crate) use notes::Notes;
+
+use crate::{Accounting, Block, Consensus};
+use alloc::boxed::Box;
+use core::marker::PhantomData;
+use ledger::Ledger;
+use povmeter_delta_root::{LoadError, NodeSource, Observer, ShadowState, TrieId};
+use povmeter_overlay::Overlay;
+use povmeter_pov_estimate::Recorder;
+
+/// The accounting `A`, with notes of who needs each byte of the proof.
+///
+/// Sizes, roots and proofs are those of `A`. [`Block::begin_part`] says whose turn it is,
+/// [`Block::attribution`] and [`SealedBlock::attribution`](crate::SealedBlock::attribution) say what
+/// came of it.
+///
+/// Costs a note for each node that a read passes, and at a boundary one more walk for each key that
+/// changed. Blocks of another accounting pay nothing.
+///
+/// ```
+/// use povmeter::{Attributed, Block, Cause, Root, StateVersion::V0, TrieId::Top};
+/// use povmeter_store::{MemoryStore, NodeStore};
+///
+/// let mut store = MemoryStore::new();
+/// let mut genesis: Block<_> = Block::new(&store, Root::EMPTY);
+/// for name in [b"alice", b"bobby", b"carol"] {
+///     genesis.set(Top, name, &[name[0]; 40])?;
+/// }
+/// store.commit(genesis.seal(V0)?.update())?;
+///
+/// let mut block: Block<_, Attributed> = Block::new(&store, store.root());
+/// let first = block.begin_part();
+/// block.get(Top, b"alice")?;
+/// let second = block.begin_part();
+/// block.set(Top, b"bobby", b"paid")?;
+/// let sealed = block.seal(V0)?;
+///
+/// let attribution = sealed.attribution().ok_or("it was asked for")?;
+/// let owners = attribution.entries().map(|entry| entry.owner(|want| want.key[0]));
+/// let mut found: Vec<_> = owners.map(|owner| (owner.part, owner.item, owner.cause)).collect();
+/// found.sort_by_key(|(part, item, _)| (*part, *item));
+/// assert_eq!(found, [
+///     (first, None, Cause::Shared),            // the root node, on both ways
+///     (first, Some(b'a'), Cause::Read),
+///     (second, Some(b'b'), Cause::Root),
+/// ]);
+/// assert_eq!(attribution.total_bytes(), sealed.proof().recorded_bytes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Attributed<A = Consensus> {
+    ledger: Ledger,
+    accounting: PhantomData<A>,
+}
+
+impl<A> Default for Attributed<A> {
+    fn default() -> Self {
+        Self {
+            ledger: Ledger::default(),
+            accounting: PhantomData,
+        }
+    }
+}
+
+impl<A: Accounting> Accounting for Attributed<A> {
+    const PROVEN: bool = A::PROVEN;
+}
+
+impl<A: Accounting> Notes for Attributed<A> {
+    fn reading<'a>(
+        &'a mut self,
+        recorder: &'a mut Recorder,
+        trie: TrieId<'a>,
+        key: &'a [u8],
+    ) -> impl Observer + 'a {
+        self.ledger.reading(recorder.reading(), trie, key)
+    }
+
+    fn estimating<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl Observer + 'a {
+        self.ledger.merging(recorder.estimating())
+    }
+
+    fn reading_for_root<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl Observer + 'a {
+        self.ledger.merging_for_good(recorder.reading())
+    }
+
+    fn changes(&mut self, trie: TrieId<'_>, key: &[u8], deletes: bool) {
+        self.ledger.change(trie, key, deletes);
+    }
+
+    fn clears(&mut self, overlay: &mut Overlay, trie: TrieId<'_>, prefix: &[u8]) {
+        self.ledger.clear_prefix(overlay, trie, prefix);
+    }
+
+    fn boundary<S: NodeSource>(
+        &mut self,
+        overlay: &Overlay,
+        state: &mut ShadowState<S>,
+    ) -> Result<(), LoadError> {
+        self.ledger.walk_to_changed(overlay, state)
+    }
+
+    fn opened(&mut self) {
+        self.ledger.open();
+    }
+
+    fn committed(&mut self) {
+        self.ledger.commit();
+    }
+
+    fn rolled_back(&mut self, by_host: bool) {
+        self.ledger.roll_back(by_host, by_host || !A::PROVEN);
+    }
+
+    fn estimates_dropped(&mut self) {
+        self.ledger.drop_estimates();
+    }
+
+    fn attribution<S: NodeSource>(
+        &self,
+        recorder: &Recorder,
+        overlay: &Overlay,
+        state: &ShadowState<S>,
+    ) -> Option<Box<Attribution>> {
+        Some(Box::new(gather::gather(
+            &self.ledger,
+            recorder,
+            overlay,
+            state,
+        )))
+    }
+}
+
+impl<S: NodeSource, A: Accounting> Block<S, Attributed<A>> {
+    /// Begins the next part of the block, an extrinsic for example, and returns its number. Reads
+    /// and changes from here on are its own. What comes before the first call is part 0.
+    ///
+    /// Rolling back does not change the number.
+    pub fn begin_part(&mut self) -> u32 {
+        self.accounting.ledger.begin_part()
+    }
+
+    /// Who needs what is recorded so far: reads, and estimates made earlier. The entries are the
+    /// nodes of [`Self::recorded_proof`].
+    ///
+    /// Costs a pass over all notes.
+    pub fn attribution(&self) -> Attribution {
+        gather::gather(
+            &self.accounting.ledger,
+            &self.recorder,
+            &self.overlay,
+            &self.state,
+        )
+    }
+}
