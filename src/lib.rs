@@ -104,6 +104,7 @@ extern crate alloc;
 mod accounting;
 mod block;
 mod boundary;
+mod changed;
 mod error;
 mod policy;
 #[cfg(feature = "std")]
@@ -113,17 +114,18 @@ mod seal;
 
 pub use accounting::{Accounting, Advisory, Consensus};
 pub use block::{Block, Removal};
+pub use changed::Change;
 pub use error::BlockError;
 pub use policy::{EstimatePolicy, SizeBound};
 #[cfg(feature = "std")]
 pub use pool::{BlockPool, PooledBlock};
 pub use scratch::Scratch;
-pub use seal::{OwnedChange, SealedBlock};
+pub use seal::SealedBlock;
 
 pub use povmeter_delta_root::{
     child_root_key, state_update, Blake2b256, Changes, DecodeError, KeyChanges, KeyPath, LoadError,
-    NodeAnswers, NodeChange, NodeHash, NodePrefix, NodeRequest, NodeSource, Root, RootError,
-    RootUpdate, ShadowState, SourceError, StateVersion, TrieId, CHILD_ROOT_PREFIX,
+    NodeAnswers, NodeChange, NodeChanges, NodeHash, NodePrefix, NodeRequest, NodeSource, Root,
+    RootError, RootUpdate, ShadowState, SourceError, StateVersion, TrieId, CHILD_ROOT_PREFIX,
 };
 pub use povmeter_overlay::TransactionError;
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};

@@ -22,6 +22,8 @@ pub struct Calls {
     pub all: u64,
     /// Time spent in calls, if that was asked for, the clock's own included; see [`clock_cost`].
     pub time: Duration,
+    /// The part of it in which roots were computed.
+    pub root_time: Duration,
     /// State version of the root last asked for.
     pub root_version: Option<StateVersion>,
     /// Results that were not the same on both sides.

@@ -260,7 +260,10 @@ impl Externalities for Lockstep<'_> {
         if let Some(peer) = &mut self.peer {
             forget_root(*peer);
         }
-        self.other("root", |ext| ext.storage_root(version))
+        let before = self.calls.time;
+        let root = self.other("root", |ext| ext.storage_root(version));
+        self.calls.root_time += self.calls.time - before;
+        root
     }
 
     fn child_storage_root(&mut self, info: &ChildInfo, version: StateVersion) -> Vec<u8> {
