@@ -41,11 +41,11 @@ impl Writes {
         numbers.clear();
         entries.clear();
         paths.clear();
-        // A vector of bytes that somebody shares would be a copy.
+        // A vector of bytes that somebody shares would be a copy; the next ones are as many, as a rule.
         let mut encoded = if encoded.is_unique() {
             Vec::from(encoded)
         } else {
-            Vec::new()
+            Vec::with_capacity(encoded.len())
         };
         encoded.clear();
         Self {
@@ -57,8 +57,11 @@ impl Writes {
         }
     }
 
-    /// Makes room for about so many more changed nodes.
+    /// Makes room for about so many more changed nodes, if there never was any.
     pub(super) fn reserve(&mut self, nodes: usize) {
+        if self.entries.capacity() > 0 {
+            return;
+        }
         self.entries.reserve(2 * nodes);
         self.numbers.reserve(2 * nodes);
         self.paths.reserve(32 * nodes);
