@@ -9,7 +9,7 @@
 //!     nothing left: no node;  a value alone: a leaf
 //!     one child and no value: the child takes the place, its partial key put together
 //! ```
-//! What comes out is a tree of new nodes over references to kept ones ([`apply`]). It is turned into
+//! What comes out is a tree of new nodes over references to kept ones ([`apply`], [`grow`]). It is turned into
 //! bytes and hashes from the leaves up, one level at a time ([`encode`]). A node that is not kept is
 //! removed, also where the same node comes out again: the update counts net references ([`order`]).
 //!
@@ -18,6 +18,7 @@
 mod apply;
 mod effort;
 mod encode;
+mod grow;
 mod memory;
 mod node;
 mod order;

@@ -66,6 +66,9 @@ pub(super) enum Built {
 /// The children of a branch, by nibble.
 pub(super) type Children = [Built; 16];
 
+/// Those of a leaf.
+pub(super) const NO_CHILDREN: Children = [Built::Empty; 16];
+
 /// The value of a new node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NewValue {
