@@ -27,7 +27,7 @@ pub(crate) struct Row {
     pub(crate) per_extrinsic_us: f64,
     /// `finalize_block`, in which the root is computed.
     pub(crate) finalize_ms: f64,
-    /// The runtime's call for the root in it, on the wall, in blocks whose calls are timed.
+    /// The runtime's call for the root in it, in blocks whose calls are timed.
     pub(crate) root_ms: f64,
     /// Share of the state machine in the block's time; the rest is the runtime.
     pub(crate) state_machine_percent: f64,

@@ -77,7 +77,7 @@ pub(crate) struct Attempt {
 pub(crate) struct Share {
     /// All of it, in percent of the block's.
     pub(crate) percent: f64,
-    /// The root, when the runtime asks for it, on the wall.
+    /// The root, when the runtime asks for it: processor time of the thread.
     pub(crate) root: Duration,
 }
 

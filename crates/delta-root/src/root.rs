@@ -12,6 +12,8 @@ use crate::{
 };
 use alloc::{borrow::Cow, vec::Vec};
 
+type KeyChange<'a> = (&'a [u8], Option<&'a [u8]>);
+
 /// Changes of one trie, ordered by key, each key once; `None` deletes.
 pub type KeyChanges<'a> = Vec<(&'a [u8], Option<&'a [u8]>)>;
 
@@ -212,7 +214,7 @@ fn without_absent<'e, 'a, S: NodeSource>(
     state: &mut ShadowState<S>,
     handle: TrieHandle,
     entries: &'e KeyChanges<'a>,
-) -> Result<Cow<'e, [(&'a [u8], Option<&'a [u8]>)]>, LoadError> {
+) -> Result<Cow<'e, [KeyChange<'a>]>, LoadError> {
     let mut present = Cow::Borrowed(entries.as_slice());
     for (index, &(key, value)) in entries.iter().enumerate() {
         let is_there = value.is_some() || state.find(handle, key, &mut ())?.is_some();

@@ -21,6 +21,10 @@ pub(super) struct Reference {
     length: u8,
 }
 
+/// [`HASH_LENGTH`] again.
+const OF_A_HASH: u8 = 32;
+const _: () = assert!(OF_A_HASH as usize == HASH_LENGTH);
+
 impl Reference {
     fn of(bytes: &[u8]) -> Self {
         let mut reference = Self::default();
@@ -33,7 +37,7 @@ impl Reference {
     fn of_hash(hash: NodeHash) -> Self {
         Self {
             bytes: hash.into(),
-            length: HASH_LENGTH as u8,
+            length: OF_A_HASH,
         }
     }
 

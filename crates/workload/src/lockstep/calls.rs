@@ -22,7 +22,7 @@ pub struct Calls {
     pub all: u64,
     /// Time spent in calls, if that was asked for, the clock's own included; see [`clock_cost`].
     pub time: Duration,
-    /// The part of it in which roots were computed.
+    /// Processor time of the thread in which roots were computed, by all sides, if it was asked for.
     pub root_time: Duration,
     /// State version of the root last asked for.
     pub root_version: Option<StateVersion>,

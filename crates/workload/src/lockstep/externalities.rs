@@ -1,6 +1,7 @@
 //! Every call of a runtime, handed to two state machines.
 
 use super::Calls;
+use crate::Spent;
 use povmeter_proof_size::RootedProofSizeExt;
 use sp_core::{
     hexdisplay::HexDisplay,
@@ -260,9 +261,11 @@ impl Externalities for Lockstep<'_> {
         if let Some(peer) = &mut self.peer {
             forget_root(*peer);
         }
-        let before = self.calls.time;
-        let root = self.other("root", |ext| ext.storage_root(version));
-        self.calls.root_time += self.calls.time - before;
+        let mut spent = Spent::default();
+        let root = spent.during(|| self.other("root", |ext| ext.storage_root(version)));
+        if self.timed {
+            self.calls.root_time += spent.cpu;
+        }
         root
     }
 
