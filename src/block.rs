@@ -5,6 +5,7 @@ use crate::{
     boundary,
     error::BlockError,
     scratch::{Scratch, KEPT},
+    seal::SealMemory,
 };
 use alloc::vec::Vec;
 use povmeter_delta_root::{
@@ -32,6 +33,7 @@ pub struct Block<S, A = Consensus> {
     /// The last root computed, with the content and the version it was computed for.
     pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
     pub(crate) accounting: A,
+    pub(crate) seal_memory: SealMemory,
 }
 
 /// Counts at the start of an open transaction.
@@ -82,15 +84,21 @@ impl<S, A> Block<S, A> {
             compact: _,
             frames,
             in_runtime: _,
-            root: _,
+            root,
+            seal_memory,
             accounting: _,
         } = self;
+        let mut state = state.into_scratch();
+        if let Some((_, _, update)) = root {
+            state.take_back(update);
+        }
         let mut scratch = Scratch {
             overlay,
-            state: state.into_scratch(),
+            state,
             recorder,
             estimator,
             frames,
+            seal_memory,
         };
         scratch.reset();
         scratch
@@ -107,6 +115,7 @@ impl<S, A: Accounting> Block<S, A> {
             recorder,
             estimator,
             frames,
+            seal_memory,
         } = scratch;
         Self {
             overlay,
@@ -117,6 +126,7 @@ impl<S, A: Accounting> Block<S, A> {
             frames,
             in_runtime: false,
             root: None,
+            seal_memory,
             accounting: A::default(),
         }
     }
@@ -357,7 +367,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         };
         self.accounting.rolled_back(frame.by_host);
         // The nodes that a root needed may go with the counts.
-        self.root = None;
+        if let Some((_, _, update)) = self.root.take() {
+            self.state.take_back(update);
+        }
         let table = self.state.table();
         if frame.by_host {
             self.recorder.roll_back_reads(frame.recorder, table);
@@ -403,6 +415,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             frames,
             in_runtime,
             root: last_root,
+            // Empty until the block is sealed.
+            seal_memory: _,
             accounting,
         } = self;
         state.rebase(root, change);

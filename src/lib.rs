@@ -108,6 +108,7 @@ mod accounting;
 mod attribution;
 mod block;
 mod boundary;
+mod changed;
 mod error;
 mod policy;
 #[cfg(feature = "std")]
@@ -118,17 +119,18 @@ mod seal;
 pub use accounting::{Accounting, Advisory, Consensus};
 pub use attribution::{Attributed, Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
 pub use block::{Block, Removal};
+pub use changed::Change;
 pub use error::BlockError;
 pub use policy::{EstimatePolicy, SizeBound};
 #[cfg(feature = "std")]
 pub use pool::{BlockPool, PooledBlock};
 pub use scratch::Scratch;
-pub use seal::{OwnedChange, SealedBlock};
+pub use seal::SealedBlock;
 
 pub use povmeter_delta_root::{
     child_root_key, state_update, Blake2b256, Changes, DecodeError, KeyChanges, KeyPath, LoadError,
-    NodeAnswers, NodeChange, NodeHash, NodePrefix, NodeRequest, NodeSource, Root, RootError,
-    RootUpdate, ShadowState, SourceError, StateVersion, TrieId, CHILD_ROOT_PREFIX,
+    NodeAnswers, NodeChange, NodeChanges, NodeHash, NodePrefix, NodeRequest, NodeSource, Root,
+    RootError, RootUpdate, ShadowState, SourceError, StateVersion, TrieId, CHILD_ROOT_PREFIX,
 };
 pub use povmeter_overlay::TransactionError;
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};

@@ -1,9 +1,12 @@
 //! A pool of the memory of blocks.
 
 use crate::{Accounting, Block, BlockError, Consensus, Scratch, SealedBlock};
-use core::ops::{Deref, DerefMut};
+use core::{
+    borrow::Borrow,
+    ops::{Deref, DerefMut},
+};
 use povmeter_delta_root::{NodeSource, Root, StateVersion};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The memory of blocks that are over, for blocks to come: for whoever builds one block after the other,
 /// or several at once.
@@ -19,12 +22,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 ///     block.set(Top, b"number", &[number])?;
 ///     let sealed = block.seal(V1)?;
 ///     store.commit(sealed.update())?;
+///     pool.recycle(sealed);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// However a block ends, sealed, dropped, or by a panic above it, its memory comes back, emptied. What a
-/// block hands out is never in memory that comes back.
+/// block hands out is never in memory that comes back, until it is handed back itself
+/// ([`BlockPool::recycle`]).
 #[derive(Debug, Default)]
 pub struct BlockPool {
     spare: Mutex<Vec<Scratch>>,
@@ -41,7 +46,11 @@ impl BlockPool {
 
     /// A block on top of the state that `parent` commits and `source` holds; as [`Block::new`], in the
     /// memory of an earlier block if there is one.
-    pub fn block<S: NodeSource>(&self, source: S, parent: Root) -> PooledBlock<'_, S> {
+    pub fn block<S: NodeSource>(
+        &self,
+        source: S,
+        parent: Root,
+    ) -> PooledBlock<S, Consensus, &Self> {
         self.block_of(source, parent)
     }
 
@@ -50,12 +59,8 @@ impl BlockPool {
         &self,
         source: S,
         parent: Root,
-    ) -> PooledBlock<'_, S, A> {
-        let scratch = self.spare().pop().unwrap_or_default();
-        PooledBlock {
-            block: Some(Block::in_scratch(source, parent, scratch)),
-            pool: self,
-        }
+    ) -> PooledBlock<S, A, &Self> {
+        PooledBlock::new(self, source, parent)
     }
 
     /// How many blocks could start now without memory of their own.
@@ -76,6 +81,18 @@ impl BlockPool {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes the memory of a sealed block, once nobody has a use for it any more: after its update was
+    /// committed to the store, and its proof sent.
+    ///
+    /// Nodes that somebody shares, such as a store in memory that has taken them, stay theirs. It is not
+    /// needed to call this: a sealed block that is dropped costs the next one some megabytes of new
+    /// memory.
+    pub fn recycle(&self, sealed: SealedBlock) {
+        let mut scratch = self.spare().pop().unwrap_or_default();
+        scratch.recycle(sealed);
+        self.give_back(scratch);
+    }
+
     fn give_back(&self, scratch: Scratch) {
         let mut spare = self.spare();
         if spare.len() < MOST_SPARE {
@@ -84,15 +101,29 @@ impl BlockPool {
     }
 }
 
-/// A [`Block`] whose memory goes back to a [`BlockPool`] when it is over.
+/// A [`Block`] whose memory goes back to a [`BlockPool`] when it is over: to one that it borrows, or
+/// shares.
 #[derive(Debug)]
-pub struct PooledBlock<'p, S, A = Consensus> {
+pub struct PooledBlock<S, A = Consensus, P = Arc<BlockPool>>
+where
+    P: Borrow<BlockPool>,
+{
     /// Always there until the block is dropped.
     block: Option<Block<S, A>>,
-    pool: &'p BlockPool,
+    pool: P,
 }
 
-impl<S: NodeSource, A: Accounting> PooledBlock<'_, S, A> {
+impl<S: NodeSource, A: Accounting, P: Borrow<BlockPool>> PooledBlock<S, A, P> {
+    /// A block on top of the state that `parent` commits and `source` holds; as [`Block::new`], in the
+    /// memory of an earlier block of `pool` if there is one.
+    pub fn new(pool: P, source: S, parent: Root) -> Self {
+        let scratch = pool.borrow().spare().pop().unwrap_or_default();
+        Self {
+            block: Some(Block::in_scratch(source, parent, scratch)),
+            pool,
+        }
+    }
+
     /// As [`Block::seal`].
     ///
     /// # Errors
@@ -105,7 +136,7 @@ impl<S: NodeSource, A: Accounting> PooledBlock<'_, S, A> {
 /// Why there is a block.
 const UNTIL_DROPPED: &str = "only dropping takes the block";
 
-impl<S, A> Deref for PooledBlock<'_, S, A> {
+impl<S, A, P: Borrow<BlockPool>> Deref for PooledBlock<S, A, P> {
     type Target = Block<S, A>;
 
     fn deref(&self) -> &Self::Target {
@@ -113,16 +144,16 @@ impl<S, A> Deref for PooledBlock<'_, S, A> {
     }
 }
 
-impl<S, A> DerefMut for PooledBlock<'_, S, A> {
+impl<S, A, P: Borrow<BlockPool>> DerefMut for PooledBlock<S, A, P> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         self.block.as_mut().expect(UNTIL_DROPPED)
     }
 }
 
-impl<S, A> Drop for PooledBlock<'_, S, A> {
+impl<S, A, P: Borrow<BlockPool>> Drop for PooledBlock<S, A, P> {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            self.pool.give_back(block.into_scratch());
+            self.pool.borrow().give_back(block.into_scratch());
         }
     }
 }

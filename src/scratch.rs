@@ -1,6 +1,6 @@
 //! The memory of a block that is over, for the next one.
 
-use crate::block::Frame;
+use crate::{block::Frame, seal::SealMemory, SealedBlock};
 use alloc::vec::Vec;
 use povmeter_delta_root::ShadowScratch;
 use povmeter_overlay::Overlay;
@@ -19,6 +19,7 @@ pub struct Scratch {
     pub(crate) recorder: Recorder,
     pub(crate) estimator: Estimator,
     pub(crate) frames: Vec<Frame>,
+    pub(crate) seal_memory: SealMemory,
 }
 
 /// Nodes and keys that memory is kept for, at most.
@@ -35,11 +36,25 @@ impl Scratch {
             recorder,
             estimator,
             frames,
+            seal_memory,
         } = self;
         overlay.reset();
         recorder.reset(KEPT);
         estimator.reset(KEPT);
         frames.clear();
         frames.shrink_to(KEPT);
+        seal_memory.shrink_to(KEPT);
+    }
+
+    /// Takes the memory of a sealed block too, for whoever has no use for it any more: for the update,
+    /// the changes and the proof of the next one.
+    ///
+    /// Nodes of the update or the proof that somebody shares, such as a store in memory that has taken
+    /// them, stay theirs, and the memory that they are in.
+    pub fn recycle(&mut self, sealed: SealedBlock) {
+        let (memory, update) = SealMemory::of(sealed);
+        self.seal_memory = memory;
+        self.state.take_back(update);
+        self.reset();
     }
 }

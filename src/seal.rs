@@ -1,22 +1,30 @@
 //! The end of a block: the root, and the block sealed.
 
-use crate::{accounting::Accounting, block::store, boundary, Attribution, Block, BlockError};
+use crate::{
+    accounting::Accounting,
+    block::store,
+    boundary,
+    changed::{Change, Changed},
+    Attribution, Block, BlockError,
+};
 use alloc::{boxed::Box, vec::Vec};
+use bytes::Bytes;
+use core::mem::take;
 use povmeter_delta_root::{
     state_update, state_update_of_loaded, Changes, NodeSource, RootUpdate, StateVersion, TrieId,
 };
-use povmeter_overlay::Overlay;
+use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_pov_estimate::{ProofSize, StorageProof};
 
-/// A change of one key: `None` deletes it.
-pub type OwnedChange = (Vec<u8>, Option<Vec<u8>>);
-
 /// Everything that follows from a block, once no more can be changed.
+///
+/// Whoever has no use for it any more, since the store has taken the update, may hand it to
+/// `BlockPool::recycle` or [`Scratch::recycle`](crate::Scratch::recycle): the next block is sealed in
+/// its memory.
 #[derive(Clone, Debug)]
 pub struct SealedBlock {
     update: RootUpdate,
-    top_changes: Vec<OwnedChange>,
-    child_changes: Vec<(Vec<u8>, Vec<OwnedChange>)>,
+    changed: Changed,
     proof: StorageProof,
     size: ProofSize,
     attribution: Option<Box<Attribution>>,
@@ -29,13 +37,20 @@ impl SealedBlock {
     }
 
     /// The changed keys of the top trie, ordered by key.
-    pub fn top_changes(&self) -> &[OwnedChange] {
-        &self.top_changes
+    pub fn top_changes(&self) -> impl ExactSizeIterator<Item = Change<'_>> + Clone {
+        self.changed.top()
     }
 
     /// The changed keys of child tries by storage key, ordered.
-    pub fn child_changes(&self) -> &[(Vec<u8>, Vec<OwnedChange>)] {
-        &self.child_changes
+    pub fn child_changes(
+        &self,
+    ) -> impl ExactSizeIterator<
+        Item = (
+            &[u8],
+            impl ExactSizeIterator<Item = Change<'_>> + Clone + use<'_>,
+        ),
+    > + Clone {
+        self.changed.children()
     }
 
     /// The storage proof of the block: from it alone, the block can be executed again.
@@ -52,6 +67,39 @@ impl SealedBlock {
     /// [`Attributed`](crate::Attributed).
     pub fn attribution(&self) -> Option<&Attribution> {
         self.attribution.as_deref()
+    }
+}
+
+/// Memory to seal a block in: empty but for its capacity.
+#[derive(Debug, Default)]
+pub(crate) struct SealMemory {
+    changed: Changed,
+    proof: Vec<Bytes>,
+}
+
+impl SealMemory {
+    /// Keeps memory for up to `most` keys and nodes.
+    pub(crate) fn shrink_to(&mut self, most: usize) {
+        let Self { changed, proof } = self;
+        changed.clear();
+        changed.shrink_to(most);
+        proof.clear();
+        proof.shrink_to(most);
+    }
+
+    /// The memory of `sealed`, and what is left of it.
+    pub(crate) fn of(sealed: SealedBlock) -> (Self, RootUpdate) {
+        let SealedBlock {
+            update,
+            mut changed,
+            proof,
+            size: _,
+            attribution: _,
+        } = sealed;
+        changed.clear();
+        let mut proof = proof.into_nodes();
+        proof.clear();
+        (Self { changed, proof }, update)
     }
 }
 
@@ -87,7 +135,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             {
                 Ok(update)
             }
-            _ => self.compute_root(version),
+            Some((_, _, stale)) => {
+                self.state.take_back(stale);
+                self.compute_root(version)
+            }
+            None => self.compute_root(version),
         }
     }
 
@@ -145,12 +197,18 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let attribution = self
             .accounting
             .attribution(&self.recorder, &self.overlay, &self.state);
-        let proof = self.recorded_proof();
-        let (top_changes, child_changes) = self.overlay.freeze()?.into_parts();
+        let open = self.overlay.depth();
+        if open > 0 {
+            return Err(TransactionError::StillOpen { open }.into());
+        }
+        let SealMemory { mut changed, proof } = take(&mut self.seal_memory);
+        changed.set(&net_changes(&self.overlay));
+        let table = self.state.table();
+        let nodes = self.recorder.nodes().map(|id| table.bytes(id).clone());
+        let proof = StorageProof::in_memory(proof, nodes);
         Ok(SealedBlock {
             update,
-            top_changes,
-            child_changes,
+            changed,
             proof,
             size: self.recorder.size(),
             attribution,

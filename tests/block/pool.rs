@@ -2,11 +2,14 @@
 
 use crate::{accounts, key};
 use povmeter::{
-    Block, BlockError, BlockPool, NodeHash, NodePrefix, NodeSource, ProofSize, Root, SealedBlock,
-    SourceError, StateVersion::V1, TrieId,
+    Block, BlockError, BlockPool, NodeHash, NodePrefix, NodeSource, PooledBlock, ProofSize, Root,
+    SealedBlock, SourceError, StateVersion::V1, TrieId,
 };
 use povmeter_store::{MemoryStore, NodeStore};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::{
+    panic::{catch_unwind, AssertUnwindSafe},
+    sync::Arc,
+};
 
 const TOP: TrieId<'_> = TrieId::Top;
 const CHILD: TrieId<'_> = TrieId::Child(b"child");
@@ -84,6 +87,130 @@ fn what_was_handed_out_is_not_in_memory_that_is_used_again() {
     assert_eq!(outcome(&sealed), before);
     assert_eq!(proof.encode(), encoded);
     assert_eq!(before, fresh(&store, 1).1);
+}
+
+/// The block after one that is handed back, and what became of that one's nodes.
+#[test]
+fn sealed_blocks_that_are_handed_back_leave_their_memory_and_nothing_else() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    let mut earlier = None;
+    for number in 0..6 {
+        let mut block = pool.block(&store, store.root());
+        let sizes = work(&mut block, number).unwrap();
+        let sealed = block.seal(V1).unwrap();
+        assert_eq!((sizes, outcome(&sealed)), fresh(&store, number));
+        let nodes = &sealed.update().nodes;
+        let first = nodes.iter().map(|node| node.encoded.as_ptr()).min();
+        // The first ones grow the memory.
+        if number > 2 {
+            assert_eq!(
+                first, earlier,
+                "nodes are in the memory of the block before"
+            );
+        }
+        earlier = first;
+        pool.recycle(sealed);
+        assert_eq!(pool.spare_blocks(), 1, "no slot is lost, and none is made");
+    }
+}
+
+/// As a store in memory does that takes nodes without a copy, or whoever sends the proof later.
+#[test]
+fn nodes_that_somebody_shares_are_theirs() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    let mut shared = Vec::new();
+    for number in 0..6 {
+        let mut block = pool.block(&store, store.root());
+        work(&mut block, number).unwrap();
+        let value = block.append(TOP, b"list", b"more");
+        value.unwrap();
+        let proof = block.recorded_proof();
+        let sealed = block.seal(V1).unwrap();
+        let update = sealed.update();
+        for node in update.inserted() {
+            shared.push((update.nodes.share(node.encoded), node.hash));
+        }
+        // One node of the proof is enough.
+        let node = proof.nodes()[number as usize].clone();
+        shared.push((node.clone(), povmeter::Blake2b256::hash(&node)));
+        drop(proof);
+        pool.recycle(sealed);
+        for (node, hash) in &shared {
+            assert_eq!(povmeter::Blake2b256::hash(node), *hash, "after {number}");
+        }
+        assert_as_fresh(&pool, &store, number + 100);
+    }
+}
+
+#[test]
+fn sealed_blocks_come_back_in_any_order_and_from_anywhere() {
+    let (small, large) = (accounts(100), accounts(3_000));
+    let pool = BlockPool::new();
+    // Two at a time, one of which no pool has seen.
+    for number in 0..4 {
+        let mut first = pool.block(&small, small.root());
+        let mut second: Block<_> = Block::new(&large, large.root());
+        work(&mut first, number).unwrap();
+        work(&mut second, number).unwrap();
+        let second = second.seal(V1).unwrap();
+        let first = first.seal(V1).unwrap();
+        let clone = first.clone();
+        pool.recycle(second);
+        pool.recycle(first);
+        assert_as_fresh(&pool, &large, number + 1);
+        assert_eq!(outcome(&clone), fresh(&small, number).1);
+        assert_as_fresh(&pool, &small, number + 2);
+    }
+}
+
+/// A root computed and dropped, by a rollback, another change, an error or a panic.
+#[test]
+fn a_root_that_is_not_sealed_leaves_nothing() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    for round in 0..8 {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let mut block = pool.block(&store, store.root());
+            work(&mut block, round).unwrap();
+            block.root(V1).unwrap();
+            block.start_transaction();
+            block.set(TOP, b"another", b"root").unwrap();
+            block.root(V1).unwrap();
+            if round % 2 == 0 {
+                block.rollback_transaction().unwrap();
+                let root = block.root(V1).unwrap().clone();
+                drop(block);
+                let sealed = fresh(&store, round).1;
+                assert!(sealed.contains(&format!("{root:?}")), "{root:?}");
+                return;
+            }
+            if round % 4 == 1 {
+                assert!(block.seal(V1).is_err(), "a transaction is open");
+                return;
+            }
+            panic!("the runtime trapped");
+        }));
+        assert_eq!(caught.is_err(), round % 4 == 3);
+        assert_eq!(pool.spare_blocks(), 1, "no slot is lost");
+        assert_as_fresh(&pool, &store, round + 1);
+    }
+}
+
+/// A pool that blocks share, whoever is dropped first.
+#[test]
+fn a_shared_pool_lives_as_long_as_its_blocks() {
+    let store = accounts(100);
+    let pool = Arc::new(BlockPool::new());
+    for number in 0..3 {
+        let mut block: PooledBlock<_> = PooledBlock::new(Arc::clone(&pool), &store, store.root());
+        let sizes = work(&mut block, number).unwrap();
+        let sealed = block.seal(V1).unwrap();
+        assert_eq!((sizes, outcome(&sealed)), fresh(&store, number));
+        pool.recycle(sealed);
+        assert_eq!(pool.spare_blocks(), 1);
+    }
+    let mut last: PooledBlock<_> = PooledBlock::new(pool, &store, store.root());
+    last.set(TOP, b"key", b"value").unwrap();
+    last.seal(V1).unwrap();
 }
 
 /// A store that loses nodes after some.

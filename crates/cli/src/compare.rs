@@ -18,6 +18,7 @@ use crate::{
 use clap::{Args, Subcommand, ValueEnum};
 use povmeter_workload::{build_block, BoundarySize, Phases, Plan};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// What to compare.
 #[derive(Subcommand, Debug)]
@@ -74,6 +75,9 @@ pub(crate) enum CacheArg {
     Warm,
 }
 
+/// Blocks whose calls are timed one by one, of each contender; one of a slow one.
+const SHARES: usize = 5;
+
 /// How many rounds pass for each one in which a slow contender takes part.
 const SLOW_EVERY: u32 = 10;
 
@@ -115,6 +119,7 @@ fn compare(
         state,
         peer: &peer,
         runtime,
+        pool: Arc::default(),
     };
     let contenders = Contender::all();
     let bar = progress::bar(builds(&contenders, args.rounds), "warming up");
@@ -124,10 +129,14 @@ fn compare(
         bar.step();
     }
     let roots_equal = roots_equal(&arena, &contenders, &warm_up)?;
-    let mut shares = Vec::new();
-    for &contender in &contenders {
-        shares.push(arena.share(contender)?);
-        bar.step();
+    let mut shares = vec![Vec::new(); contenders.len()];
+    for turn in 0..SHARES {
+        for (&contender, shares) in contenders.iter().zip(&mut shares) {
+            if !contender.is_slow() || turn == 0 {
+                shares.push(arena.share(contender)?);
+                bar.step();
+            }
+        }
     }
     let mut spent = vec![Vec::new(); contenders.len()];
     for round in 0..args.rounds {
@@ -148,9 +157,10 @@ fn compare(
     let rows = contenders
         .iter()
         .zip(&warm_up)
-        .zip(spent.iter().zip(shares));
+        .zip(spent.iter().zip(&shares));
     let rows = rows.map(|((contender, attempt), (spent, share))| Row {
-        state_machine_percent: share,
+        state_machine_percent: middle(share.iter().map(|share| share.percent)),
+        root_ms: median(share, |share| share.root),
         ..row(*contender, attempt, spent, peer_ms, &oracle)
     });
     let options = UsedOptions::new(&args.plan, args.signatures, args.state, args.runtime);
@@ -171,7 +181,9 @@ fn builds(contenders: &[Contender], rounds: u32) -> usize {
         .filter(|contender| contender.is_slow())
         .count();
     let slow_rounds = rounds.div_ceil(SLOW_EVERY) as usize;
-    2 * contenders.len() + (contenders.len() - slow) * rounds as usize + slow * slow_rounds
+    let quick = contenders.len() - slow;
+    // Warming up, shares, and rounds.
+    quick * (1 + SHARES + rounds as usize) + slow * (2 + slow_rounds)
 }
 
 /// Whether every contender built the peer's block. povmeter's runtime is told larger sizes than the
@@ -221,6 +233,7 @@ fn row(
         median_wall_ms: median(spent, |phases| phases.total().wall),
         per_extrinsic_us: median(spent, |phases| phases.extrinsics.cpu) * 1e3 / extrinsics,
         finalize_ms: median(spent, |phases| phases.finalize.cpu),
+        root_ms: f64::NAN,
         state_machine_percent: f64::NAN,
         rounds: spent.len(),
         claims_complete: contender.claims_complete(),
@@ -230,16 +243,18 @@ fn row(
 
 /// The median in milliseconds.
 fn median<T>(spent: &[T], of: impl Fn(&T) -> std::time::Duration) -> f64 {
-    let mut times: Vec<f64> = spent
-        .iter()
-        .map(|spent| of(spent).as_secs_f64() * 1e3)
-        .collect();
-    times.sort_by(f64::total_cmp);
-    let middle = times.len() / 2;
-    match times.len() {
+    middle(spent.iter().map(|spent| of(spent).as_secs_f64() * 1e3))
+}
+
+/// The median.
+fn middle(all: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = all.collect();
+    all.sort_by(f64::total_cmp);
+    let middle = all.len() / 2;
+    match all.len() {
         0 => f64::NAN,
-        count if count % 2 == 1 => times[middle],
-        _ => (times[middle - 1] + times[middle]) / 2.0,
+        count if count % 2 == 1 => all[middle],
+        _ => (all[middle - 1] + all[middle]) / 2.0,
     }
 }
 
@@ -267,10 +282,7 @@ mod tests {
     fn slow_contenders_take_part_in_every_tenth_round() {
         let contenders = Contender::all();
         let quick = contenders.len() - 1;
-        assert_eq!(builds(&contenders, 1), 2 * contenders.len() + quick + 1);
-        assert_eq!(
-            builds(&contenders, 11),
-            2 * contenders.len() + 11 * quick + 2
-        );
+        assert_eq!(builds(&contenders, 1), quick * (SHARES + 2) + 3);
+        assert_eq!(builds(&contenders, 11), quick * (SHARES + 12) + 4);
     }
 }

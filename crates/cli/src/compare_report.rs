@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub(crate) per_extrinsic_us: f64,
     /// `finalize_block`, in which the root is computed.
     pub(crate) finalize_ms: f64,
+    /// The runtime's call for the root in it, in blocks whose calls are timed.
+    pub(crate) root_ms: f64,
     /// Share of the state machine in the block's time; the rest is the runtime.
     pub(crate) state_machine_percent: f64,
     pub(crate) rounds: usize,
@@ -120,7 +122,7 @@ impl fmt::Display for CompareReport {
 }
 
 impl CompareReport {
-    fn table(&self) -> Table<15> {
+    fn table(&self) -> Table<16> {
         let mut table = Table::new([
             "<",
             "cpu ms",
@@ -128,6 +130,7 @@ impl CompareReport {
             "wall ms",
             "us/tx",
             "final ms",
+            "root ms",
             "state %",
             "rounds",
             "estimate",
@@ -146,6 +149,7 @@ impl CompareReport {
                 format!("{:.3}", row.median_wall_ms),
                 format!("{:.1}", row.per_extrinsic_us),
                 format!("{:.3}", row.finalize_ms),
+                format!("{:.3}", row.root_ms),
                 format!("{:.1}", row.state_machine_percent),
                 row.rounds.to_string(),
                 or_dash(row.estimate_after_last),

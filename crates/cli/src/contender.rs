@@ -1,10 +1,12 @@
 //! What is compared: the peer, the ladder of strategies, povmeter.
 
 use crate::{allocations, error::CliError, parent_state::ParentState, runtime_form::RuntimeForm};
+use povmeter::BlockPool;
 use povmeter_workload::{
     build_block_with, clock_cost, BlockOutcome, Calls, Estimates, Host, LadderBlock, LockstepBlock,
     Peer, Plan, PovmeterBlock, SharedNodes, SizeRule, Strategy,
 };
+use std::{sync::Arc, time::Duration};
 
 /// One way to build a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub(crate) struct Arena<'a> {
     pub(crate) state: &'a ParentState,
     pub(crate) peer: &'a Peer,
     pub(crate) runtime: &'a RuntimeForm,
+    /// The memory of povmeter's blocks, one after the other.
+    pub(crate) pool: Arc<BlockPool>,
 }
 
 /// A block and what it cost.
@@ -66,6 +70,15 @@ pub(crate) struct Attempt {
     /// Allocations in extrinsics and in the estimates after them, per extrinsic; the first one,
     /// which grows what is kept, is not among them. Zero for fewer than two extrinsics.
     pub(crate) allocations_per_extrinsic: f64,
+}
+
+/// What of the time of a block is the state machine's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    /// All of it, in percent of the block's.
+    pub(crate) percent: f64,
+    /// The root, when the runtime asks for it: processor time of the thread.
+    pub(crate) root: Duration,
 }
 
 impl Arena<'_> {
@@ -85,15 +98,16 @@ impl Arena<'_> {
     }
 
     fn ours(&self, estimates: Estimates) -> PovmeterBlock<SharedNodes> {
-        PovmeterBlock::new(self.state.nodes.clone(), self.plan, estimates)
+        let (pool, nodes) = (Arc::clone(&self.pool), self.state.nodes.clone());
+        PovmeterBlock::pooled(pool, nodes, self.plan, estimates)
     }
 
-    /// How much of the time of a block built by `contender` goes to the state machine, in percent:
-    /// calls from the runtime, estimates, and what follows the block. The rest is the runtime.
+    /// How much of the time of a block built by `contender` goes to the state machine: calls from the
+    /// runtime, estimates, and what follows the block. The rest is the runtime.
     ///
     /// # Errors
     /// [`CliError::Build`].
-    pub(crate) fn share(&self, contender: Contender) -> Result<f64, CliError> {
+    pub(crate) fn share(&self, contender: Contender) -> Result<Share, CliError> {
         match contender {
             Contender::Peer => self.share_of(contender, self.peer.block()),
             Contender::Ladder(strategy) => {
@@ -104,7 +118,7 @@ impl Arena<'_> {
         }
     }
 
-    fn share_of(&self, contender: Contender, host: impl Host) -> Result<f64, CliError> {
+    fn share_of(&self, contender: Contender, host: impl Host) -> Result<Share, CliError> {
         let mut calls = Calls::default();
         let host = LockstepBlock::new(host, None, SizeRule::Equal, &mut calls).timed();
         let outcome = build_block_with(self.runtime, host, self.plan, |_| {})
@@ -115,7 +129,10 @@ impl Arena<'_> {
         let inside = (calls.time.as_secs_f64() - clock / 2.0).max(0.0);
         let inside = inside + (phases.boundaries.wall + phases.finish.wall).as_secs_f64();
         let all = (phases.total().wall.as_secs_f64() - clock).max(inside);
-        Ok(inside / all * 100.0)
+        Ok(Share {
+            percent: inside / all * 100.0,
+            root: calls.root_time,
+        })
     }
 
     fn attempt(&self, contender: Contender, host: impl Host) -> Result<Attempt, CliError> {

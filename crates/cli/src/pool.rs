@@ -68,7 +68,9 @@ impl fmt::Display for Report {
         let PoolReport {
             fresh,
             pooled,
+            kept,
             bytes_percent,
+            kept_percent,
             extrinsics,
             same_block,
             same_sizes,
@@ -84,18 +86,24 @@ impl fmt::Display for Report {
             "bytes",
             "bytes of sealing",
         ]);
-        for (name, row) in [("fresh", fresh), ("pooled", pooled)] {
+        let rows = [
+            ("fresh", fresh),
+            ("pooled", pooled),
+            ("pooled, nodes kept", kept),
+        ];
+        for (name, row) in rows {
             table.row([
                 name.to_owned(),
                 format!("{:.3}", row.allocations_per_extrinsic),
-                row.allocations.to_string(),
-                row.bytes.to_string(),
-                row.bytes_of_sealing.to_string(),
+                format!("{:.1}", row.allocations),
+                format!("{:.0}", row.bytes),
+                format!("{:.0}", row.bytes_of_sealing),
             ]);
         }
         writeln!(
             f,
-            "{table}\n\nbytes until sealed: {bytes_percent:.1} % of fresh"
+            "{table}\n\nbytes of a block: {bytes_percent:.1} % of fresh, {kept_percent:.1} % where a \
+             store keeps the nodes"
         )?;
         writeln!(
             f,

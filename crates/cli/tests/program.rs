@@ -333,7 +333,13 @@ fn pooled_blocks_as_json_and_as_a_table() {
     let text = printed(&["compare", "pool"]);
     assert_has(
         &text,
-        &["fresh", "pooled", "ok     same_block", "ok     same_sizes"],
+        &[
+            "fresh",
+            "pooled",
+            "nodes kept",
+            "ok     same_block",
+            "ok     same_sizes",
+        ],
     );
 }
 

@@ -43,7 +43,7 @@
 //! | [`Search`] | finds many keys, whose walks wait together |
 //! | [`RootNeeds`], [`Fate`] | finds what a root computation will need, for keys marked one by one |
 //! | [`Changes`] | net changes of a state, sorted |
-//! | [`RootUpdate`], [`NodeChange`] | the new root, and what it does to a node store |
+//! | [`RootUpdate`], [`NodeChanges`], [`NodeChange`] | the new root, and what it does to a node store |
 //! | [`Root`], [`NodeHash`], [`Blake2b256`] | what commits a trie, what names a node, and the hash |
 //! | [`Hashing`], [`HashMode`], [`UnsupportedMode`] | how a state's new nodes are hashed; a mode that there is not |
 //! | [`StateVersion`] | how values are laid out |
@@ -88,6 +88,7 @@ mod decode;
 mod hash;
 mod needs;
 mod nibbles;
+mod node_changes;
 mod root;
 mod scale;
 mod search;
@@ -104,6 +105,7 @@ pub use codec::{LayoutV0, LayoutV1, StateCodec};
 pub use decode::{DecodeError, NodeReferences};
 pub use hash::{Blake2b256, HashMode, Hashing, NodeHash, Root, UnsupportedMode, HASH_LENGTH};
 pub use needs::{Fate, RootNeeds};
+pub use node_changes::{NodeChange, NodeChanges};
 pub use root::{state_update, state_update_of_loaded, Changes, KeyChanges, RootError};
 pub use scale::{compact_bytes, push_compact, read_compact};
 pub use search::Search;
@@ -113,5 +115,5 @@ pub use state::{
     child_root_key, ShadowScratch, ShadowState, TrieHandle, TrieId, CHILD_ROOT_PREFIX,
 };
 pub use table::{KeyPath, LoadError, NodeId, NodeTable};
-pub use update::{NodeChange, RootUpdate};
+pub use update::RootUpdate;
 pub use version::StateVersion;

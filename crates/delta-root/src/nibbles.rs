@@ -72,6 +72,10 @@ impl<'a> Partial<'a> {
         if depth + self.count > count(key) {
             return false;
         }
+        // Most branches among hashed keys have none.
+        if self.count == 0 {
+            return true;
+        }
         let odd = self.count % 2;
         if depth % 2 != odd {
             // Halves of bytes lie across each other. Rare: hashed keys end in leaves whose

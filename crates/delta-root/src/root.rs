@@ -4,13 +4,15 @@
 //! last entry.
 
 use crate::{
-    batch::{self, NotLoaded, Writes},
+    batch::{self, Input, NotLoaded, RootMemory},
     child_root_key,
     table::KeyPath,
     Fate, LoadError, NodeHash, NodeSource, Observer, Root, RootNeeds, RootUpdate, Search,
     ShadowState, StateVersion, TrieHandle, TrieId,
 };
-use alloc::vec::Vec;
+use alloc::{borrow::Cow, vec::Vec};
+
+type KeyChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// Changes of one trie, ordered by key, each key once; `None` deletes.
 pub type KeyChanges<'a> = Vec<(&'a [u8], Option<&'a [u8]>)>;
@@ -121,13 +123,48 @@ pub fn state_update_of_loaded<S: NodeSource>(
     changes: &Changes<'_>,
     version: StateVersion,
 ) -> Result<RootUpdate, RootError> {
-    let mut writes = Writes::default();
+    let mut memory = state.take_root_memory();
+    memory.begin();
+    let update = update_in(&mut memory, state, changes, version);
+    // Also after an error: what it left is forgotten when the next update begins.
+    state.put_root_memory(memory);
+    update
+}
+
+fn update_in<S: NodeSource>(
+    memory: &mut RootMemory,
+    state: &mut ShadowState<S>,
+    changes: &Changes<'_>,
+    version: StateVersion,
+) -> Result<RootUpdate, RootError> {
     let mut children = Vec::with_capacity(changes.children.len());
     for (storage_key, entries) in &changes.children {
         let handle = state.open(TrieId::Child(storage_key), &mut ())?;
-        let root = trie_update(state, handle, entries, version, &mut writes)?;
+        let root = trie_update(state, handle, entries, version, memory)?;
         children.push((storage_key.to_vec(), root));
     }
+    let parent = state.root();
+    let mut top =
+        |entries: &KeyChanges<'_>| trie_update(state, TrieHandle::TOP, entries, version, memory);
+    let root = if children.is_empty() {
+        top(&changes.top)?
+    } else {
+        with_child_roots(&changes.top, &children, top)?
+    };
+    Ok(RootUpdate {
+        parent,
+        root,
+        children,
+        nodes: memory.finish(),
+    })
+}
+
+/// What `update` makes of the changes of the top trie and of the new roots of `children`.
+fn with_child_roots(
+    top: &KeyChanges<'_>,
+    children: &[(Vec<u8>, Root)],
+    update: impl FnOnce(&KeyChanges<'_>) -> Result<Root, RootError>,
+) -> Result<Root, RootError> {
     let root_keys: Vec<_> = children
         .iter()
         .map(|(key, _)| child_root_key(key))
@@ -136,16 +173,9 @@ pub fn state_update_of_loaded<S: NodeSource>(
         let root = (*root != Root::EMPTY).then_some(root.as_bytes().as_slice());
         (key.as_slice(), root)
     });
-    let mut entries: KeyChanges<'_> = changes.top.iter().copied().chain(child_roots).collect();
+    let mut entries: KeyChanges<'_> = top.iter().copied().chain(child_roots).collect();
     entries.sort_by_key(|(key, _)| *key);
-    let parent = state.root();
-    let root = trie_update(state, TrieHandle::TOP, &entries, version, &mut writes)?;
-    Ok(RootUpdate {
-        parent,
-        root,
-        children,
-        nodes: writes.into_changes(),
-    })
+    update(&entries)
 }
 
 fn trie_update<S: NodeSource>(
@@ -153,35 +183,47 @@ fn trie_update<S: NodeSource>(
     handle: TrieHandle,
     entries: &KeyChanges<'_>,
     version: StateVersion,
-    writes: &mut Writes,
+    memory: &mut RootMemory,
 ) -> Result<Root, RootError> {
     if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
         let key = [state.trie(handle).keyspace(), pair[1].0].concat();
         let key = KeyPath::new((&key, None));
         return Err(RootError::Unordered { key });
     }
-    // Deletions of keys that the parent does not have change nothing.
-    let mut present = Vec::with_capacity(entries.len());
-    for &(key, value) in entries {
-        if value.is_some() || state.find(handle, key, &mut ())?.is_some() {
-            present.push((key, value));
-        }
-    }
+    let present = without_absent(state, handle, entries)?;
     if present.is_empty() {
         return Ok(state.trie(handle).root());
     }
     state.load_root(handle)?;
     let trie = state.trie(handle);
-    let root = batch::trie_root(
+    let input = Input {
         trie,
-        state.table(),
-        &present,
+        table: state.table(),
+        changes: &present,
         version,
-        state.effort(),
-        writes,
-    );
-    root.map_err(|NotLoaded(hash)| {
+        effort: state.effort(),
+    };
+    batch::trie_root(input, memory).map_err(|NotLoaded(hash)| {
         let trie = KeyPath::new((trie.keyspace(), None));
         RootError::NotLoaded { hash, trie }
     })
+}
+
+/// The changes but for deletions of keys that the parent does not have: these change nothing.
+fn without_absent<'e, 'a, S: NodeSource>(
+    state: &mut ShadowState<S>,
+    handle: TrieHandle,
+    entries: &'e KeyChanges<'a>,
+) -> Result<Cow<'e, [KeyChange<'a>]>, LoadError> {
+    let mut present = Cow::Borrowed(entries.as_slice());
+    for (index, &(key, value)) in entries.iter().enumerate() {
+        let is_there = value.is_some() || state.find(handle, key, &mut ())?.is_some();
+        match &mut present {
+            Cow::Borrowed(_) if is_there => {}
+            Cow::Borrowed(all) => present = Cow::Owned(all[..index].to_vec()),
+            Cow::Owned(present) if is_there => present.push((key, value)),
+            Cow::Owned(_) => {}
+        }
+    }
+    Ok(present)
 }

@@ -62,6 +62,19 @@ impl NodeAnswers {
         self.answers.push(Answer::Copied(start..self.memory.len()));
     }
 
+    /// Takes back the memory of all copies, if nobody has one of them any more.
+    pub(crate) fn reclaim(&mut self) {
+        let Self {
+            memory,
+            taken,
+            answers,
+        } = self;
+        answers.clear();
+        memory.clear();
+        // Else what is left of it has to do.
+        let _ = memory.try_reclaim(*taken);
+    }
+
     /// Sees to it that copies for so many requests find room in one piece, as a rule.
     pub(crate) fn reserve(&mut self, requests: usize) {
         if self.memory.capacity() < requests * LARGE_NODE_BYTES {

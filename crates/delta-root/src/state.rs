@@ -1,13 +1,16 @@
 //! The shadow tries of a block: the top trie and the child tries touched.
 
+mod reads;
+mod scratch;
+
+pub use scratch::ShadowScratch;
+
 use crate::{
-    batch::Effort,
+    batch::{Effort, RootMemory},
     decode::NULL_NODE,
     nibbles::{BackwardPath, Ways},
-    shadow::{
-        Awaited, Bound, Loader, Observer, Progress, ShadowNode, ShadowTrie, ValuePlace, Walk,
-    },
-    Hashing, LoadError, NodeHash, NodeId, NodeRequest, NodeSource, NodeTable, Root,
+    shadow::{Awaited, Loader, Observer, Progress, ShadowNode, ShadowTrie, Walk},
+    Hashing, LoadError, NodeId, NodeRequest, NodeSource, NodeTable, Root,
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -64,27 +67,7 @@ pub struct ShadowState<S> {
     children: Vec<Child>,
     child_handles: BTreeMap<Vec<u8>, TrieHandle>,
     effort: Effort,
-}
-
-/// The memory of a [`ShadowState`] that is no longer needed, for another one.
-///
-/// It holds nothing of the state that it was taken from.
-#[derive(Debug)]
-pub struct ShadowScratch {
-    table: NodeTable,
-    top: ShadowTrie,
-}
-
-/// Nodes that a scratch keeps memory for, at most: some blocks' worth.
-const KEPT_NODES: usize = 1 << 16;
-
-impl Default for ShadowScratch {
-    fn default() -> Self {
-        Self {
-            table: NodeTable::default(),
-            top: ShadowTrie::new(Root::EMPTY, Vec::new()),
-        }
-    }
+    root_memory: RootMemory,
 }
 
 /// The key of the top trie under which the root of child trie `storage_key` lies.
@@ -96,20 +79,6 @@ impl<S> ShadowState<S> {
     /// The state committed by `root`, nothing loaded yet.
     pub fn new(source: S, root: Root) -> Self {
         Self::in_scratch(source, root, ShadowScratch::default())
-    }
-
-    /// The same in the memory of another state.
-    pub fn in_scratch(source: S, root: Root, scratch: ShadowScratch) -> Self {
-        let ShadowScratch { table, mut top } = scratch;
-        top.reset(root, KEPT_NODES);
-        Self {
-            source,
-            table,
-            top,
-            children: Vec::new(),
-            child_handles: BTreeMap::new(),
-            effort: Effort::best(),
-        }
     }
 
     /// The same state, whose root updates are hashed by `hashing` instead of the best there is.
@@ -136,39 +105,6 @@ impl<S> ShadowState<S> {
 
     pub(crate) fn effort(&self) -> Effort {
         self.effort
-    }
-
-    /// The memory of this state, emptied.
-    pub fn into_scratch(self) -> ShadowScratch {
-        let Self {
-            source: _,
-            mut table,
-            mut top,
-            children: _,
-            child_handles: _,
-            effort: _,
-        } = self;
-        table.reset(KEPT_NODES);
-        top.reset(Root::EMPTY, KEPT_NODES);
-        ShadowScratch { table, top }
-    }
-
-    /// Starts anew on the state of `root`, nothing loaded, with `change` made to the source.
-    pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
-        let Self {
-            source,
-            table,
-            top,
-            children,
-            child_handles,
-            // How, not what.
-            effort: _,
-        } = self;
-        change(source);
-        table.reset(KEPT_NODES);
-        top.reset(root, KEPT_NODES);
-        children.clear();
-        child_handles.clear();
     }
 
     /// The root of the parent state.
@@ -280,148 +216,6 @@ impl<S> ShadowState<S> {
 }
 
 impl<S: NodeSource> ShadowState<S> {
-    /// The value at `key`; a value that is a node of its own is loaded and observed.
-    ///
-    /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
-    pub fn value(
-        &mut self,
-        trie: TrieId<'_>,
-        key: &[u8],
-        observer: &mut impl Observer,
-    ) -> Result<Option<ValuePlace>, LoadError> {
-        let Some(handle) = self.open_existing(trie, observer)? else {
-            return Ok(None);
-        };
-        self.value_in(handle, key, observer)
-    }
-
-    fn value_in(
-        &mut self,
-        handle: TrieHandle,
-        key: &[u8],
-        observer: &mut impl Observer,
-    ) -> Result<Option<ValuePlace>, LoadError> {
-        let Some(at) = self.find(handle, key, observer)? else {
-            return Ok(None);
-        };
-        let (trie, mut loader) = self.parts(handle);
-        trie.value(at, key, &mut loader, observer)
-    }
-
-    /// Blake2b-256 of the value at `key`; a value that is a node of its own is not loaded.
-    ///
-    /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
-    pub fn value_hash(
-        &mut self,
-        trie: TrieId<'_>,
-        key: &[u8],
-        observer: &mut impl Observer,
-    ) -> Result<Option<NodeHash>, LoadError> {
-        let Some(handle) = self.open_existing(trie, observer)? else {
-            return Ok(None);
-        };
-        let found = self.find(handle, key, observer)?;
-        Ok(found.and_then(|at| self.trie(handle).value_hash(at, &self.table)))
-    }
-
-    /// Whether there is an entry at `key`. Loads no value.
-    ///
-    /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
-    pub fn exists(
-        &mut self,
-        trie: TrieId<'_>,
-        key: &[u8],
-        observer: &mut impl Observer,
-    ) -> Result<bool, LoadError> {
-        let Some(handle) = self.open_existing(trie, observer)? else {
-            return Ok(false);
-        };
-        Ok(self.find(handle, key, observer)?.is_some())
-    }
-
-    /// The first key after `key`.
-    ///
-    /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
-    pub fn next_key(
-        &mut self,
-        trie: TrieId<'_>,
-        key: &[u8],
-        observer: &mut impl Observer,
-    ) -> Result<Option<Vec<u8>>, LoadError> {
-        self.successor(trie, &[], key, Bound::Exclusive, observer)
-    }
-
-    /// The first key that begins with `prefix` and is not before `from`. Nothing beyond the prefix
-    /// is loaded.
-    ///
-    /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
-    pub fn first_key_from(
-        &mut self,
-        trie: TrieId<'_>,
-        prefix: &[u8],
-        from: &[u8],
-        observer: &mut impl Observer,
-    ) -> Result<Option<Vec<u8>>, LoadError> {
-        self.bounded_successor(trie, prefix, from, Bound::Inclusive, observer)
-    }
-
-    /// The first key after `after` that begins with `prefix`. Nothing beyond the prefix is loaded.
-    ///
-    /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
-    pub fn next_key_in(
-        &mut self,
-        trie: TrieId<'_>,
-        prefix: &[u8],
-        after: &[u8],
-        observer: &mut impl Observer,
-    ) -> Result<Option<Vec<u8>>, LoadError> {
-        self.bounded_successor(trie, prefix, after, Bound::Exclusive, observer)
-    }
-
-    /// As [`Self::successor`], for a `from` that may lie outside of `prefix`.
-    fn bounded_successor(
-        &mut self,
-        trie: TrieId<'_>,
-        prefix: &[u8],
-        from: &[u8],
-        bound: Bound,
-        observer: &mut impl Observer,
-    ) -> Result<Option<Vec<u8>>, LoadError> {
-        if from.starts_with(prefix) {
-            self.successor(trie, prefix, from, bound, observer)
-        } else if from < prefix {
-            self.successor(trie, prefix, prefix, Bound::Inclusive, observer)
-        } else {
-            // Nothing can be there; the peer looks at the root all the same.
-            if let Some(handle) = self.open_existing(trie, observer)? {
-                let (trie, mut loader) = self.parts(handle);
-                trie.observe_root(&mut loader, observer)?;
-            }
-            Ok(None)
-        }
-    }
-
-    fn successor(
-        &mut self,
-        trie: TrieId<'_>,
-        prefix: &[u8],
-        from: &[u8],
-        bound: Bound,
-        observer: &mut impl Observer,
-    ) -> Result<Option<Vec<u8>>, LoadError> {
-        let Some(handle) = self.open_existing(trie, observer)? else {
-            return Ok(None);
-        };
-        let (trie, mut loader) = self.parts(handle);
-        trie.successor(from, bound, prefix, &mut loader, observer)
-    }
-
     /// The root of child trie `storage_key`, `None` if the parent state has no such child.
     ///
     /// # Errors

@@ -217,10 +217,10 @@ impl NodeTable {
             nodes,
             by_hash,
             hasher,
-            // What it copied is handed out, and so not its memory any more.
-            answers: _,
+            answers,
         } = self;
         nodes.clear();
+        answers.reclaim();
         nodes.shrink_to(most);
         by_hash.clear();
         by_hash.shrink_to(most, |_| 0);

@@ -53,7 +53,7 @@ impl State {
         let update = state.update(entries, usize::MAX).unwrap();
         let inserted = update.inserted();
         state.nodes.0 = inserted
-            .map(|node| (node.hash, node.encoded.clone()))
+            .map(|node| (node.hash, update.nodes.share(node.encoded)))
             .collect();
         state.root = update.root;
         state

@@ -27,11 +27,14 @@ impl NodeSource for Nodes {
 
 impl Nodes {
     fn commit(&mut self, update: &RootUpdate) {
-        let place = |change: &NodeChange| (change.hash, change.path.clone(), change.odd_nibble);
-        let mut neighbours = update.nodes.windows(2);
-        let in_order = |pair: &[NodeChange]| place(&pair[0]) < place(&pair[1]);
-        assert!(neighbours.all(in_order), "by hash and place, each once");
-        for change in &update.nodes {
+        let place = |change: NodeChange<'_>| (change.hash, change.path.to_vec(), change.odd_nibble);
+        let neighbours = update.nodes.iter().zip(update.nodes.iter().skip(1));
+        let mut neighbours = neighbours.map(|(a, b)| (place(a), place(b)));
+        assert!(
+            neighbours.all(|(a, b)| a < b),
+            "by hash and place, each once"
+        );
+        for change in update.nodes.iter() {
             let entry = self.0.entry(change.hash).or_default();
             entry.1 += change.references;
             assert!(
@@ -39,8 +42,8 @@ impl Nodes {
                 "{change:?} takes more references than there are"
             );
             if change.references > 0 {
-                assert_eq!(Blake2b256::hash(&change.encoded), change.hash);
-                entry.0 = change.encoded.clone();
+                assert_eq!(Blake2b256::hash(change.encoded), change.hash);
+                entry.0 = update.nodes.share(change.encoded);
             }
         }
         self.0.retain(|_, (_, references)| *references > 0);

@@ -83,10 +83,21 @@ pub struct StorageProof {
 impl StorageProof {
     /// The proof of these nodes.
     pub fn new(nodes: impl IntoIterator<Item = Bytes>) -> Self {
-        let mut nodes: Vec<Bytes> = nodes.into_iter().collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        Self { nodes }
+        Self::in_memory(Vec::new(), nodes)
+    }
+
+    /// The same in `memory`, in the place of what is in it.
+    pub fn in_memory(mut memory: Vec<Bytes>, nodes: impl IntoIterator<Item = Bytes>) -> Self {
+        memory.clear();
+        memory.extend(nodes);
+        memory.sort_unstable();
+        memory.dedup();
+        Self { nodes: memory }
+    }
+
+    /// The nodes in lexicographic order, for good.
+    pub fn into_nodes(self) -> Vec<Bytes> {
+        self.nodes
     }
 
     /// The nodes in lexicographic order.

@@ -13,16 +13,17 @@
 //! let encoded = b"\x41\x02\x10value".to_vec();
 //! let hash = Blake2b256::hash(&encoded);
 //! let node = NodeChange {
-//!     path: Default::default(),
+//!     path: &[],
 //!     odd_nibble: None,
 //!     hash,
 //!     references: 1,
-//!     encoded: encoded.into(),
+//!     encoded: &encoded,
 //! };
+//! let nodes = [node].into_iter().collect();
 //! let root = Root::from(<[u8; 32]>::from(hash));
 //!
 //! let mut store = MemoryStore::new();
-//! store.commit(&RootUpdate { parent: Root::EMPTY, root, children: vec![], nodes: vec![node] })?;
+//! store.commit(&RootUpdate { parent: Root::EMPTY, root, children: vec![], nodes })?;
 //! assert_eq!(store.root(), root);
 //! assert_eq!(store.node(&hash, (&[], None))?.unwrap(), &b"\x41\x02\x10value"[..]);
 //! # Ok::<_, Box<dyn std::error::Error>>(())

@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use bytes::Bytes;
-use povmeter_delta_root::{NodeChange, NodeHash, Root, RootUpdate};
+use povmeter_delta_root::{NodeChange, NodeChanges, NodeHash, Root, RootUpdate};
 
 /// The node of a trie without entries.
 pub(crate) const NULL_NODE: &[u8] = &[0];
@@ -33,20 +33,20 @@ pub(crate) fn net_changes(update: &RootUpdate, root: Root) -> Result<Vec<NetChan
         });
     }
     let null_node = Root::EMPTY.node_hash();
-    let mut changes: Vec<_> = update
-        .nodes
-        .iter()
-        .filter(|node| node.hash != null_node)
-        .collect();
+    let changes = update.nodes.iter();
+    let mut changes: Vec<_> = changes.filter(|node| node.hash != null_node).collect();
     changes.sort_by_key(|node| node.hash);
     changes
         .chunk_by(|a, b| a.hash == b.hash)
-        .filter_map(|places| net_change(places).transpose())
+        .filter_map(|places| net_change(places, &update.nodes).transpose())
         .collect()
 }
 
 /// Adds up the changes of one node; `None` if they cancel out.
-fn net_change(places: &[&NodeChange]) -> Result<Option<NetChange>, StoreError> {
+fn net_change(
+    places: &[NodeChange<'_>],
+    all: &NodeChanges,
+) -> Result<Option<NetChange>, StoreError> {
     let hash = places[0].hash;
     // No overflow: it would take 2^32 changes of i32::MIN.
     let references: i64 = places.iter().map(|node| i64::from(node.references)).sum();
@@ -60,11 +60,9 @@ fn net_change(places: &[&NodeChange]) -> Result<Option<NetChange>, StoreError> {
         _ => {
             let gained = places
                 .iter()
-                .find(|node| node.references > 0 && is_encoding(&node.encoded));
-            let encoded = gained
-                .ok_or(StoreError::MissingEncoding { hash })?
-                .encoded
-                .clone();
+                .find(|node| node.references > 0 && is_encoding(node.encoded));
+            let gained = gained.ok_or(StoreError::MissingEncoding { hash })?;
+            let encoded = all.share(gained.encoded);
             Ok(Some(NetChange::Gain {
                 hash,
                 references: magnitude,
@@ -107,28 +105,23 @@ mod tests {
     use super::*;
     use povmeter_delta_root::Blake2b256;
 
-    fn change(path: &[u8], node: &'static [u8], references: i32) -> NodeChange {
-        let encoded = if references > 0 {
-            Bytes::from_static(node)
-        } else {
-            Bytes::new()
-        };
+    fn change(path: &'static [u8], node: &'static [u8], references: i32) -> NodeChange<'static> {
         NodeChange {
-            path: path.to_vec().into(),
+            path,
             odd_nibble: None,
             hash: Blake2b256::hash(node),
             references,
-            encoded,
+            encoded: if references > 0 { node } else { &[] },
         }
     }
 
-    fn net(nodes: Vec<NodeChange>) -> Result<Vec<NetChange>, StoreError> {
+    fn net(nodes: Vec<NodeChange<'_>>) -> Result<Vec<NetChange>, StoreError> {
         net_changes(
             &RootUpdate {
                 parent: Root::EMPTY,
                 root: Root::EMPTY,
                 children: vec![],
-                nodes,
+                nodes: nodes.into_iter().collect(),
             },
             Root::EMPTY,
         )

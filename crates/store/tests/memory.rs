@@ -113,7 +113,7 @@ fn reading_copies_nothing() {
     store.commit(&update).unwrap();
     assert_eq!(
         read(&store, "r1").unwrap().as_ptr(),
-        update.nodes[0].encoded.as_ptr()
+        update.inserted().next().unwrap().encoded.as_ptr()
     );
 }
 

@@ -4,8 +4,8 @@
 mod common;
 
 use bytes::Bytes;
-use common::{change, encoded, hash, read, root, step};
-use povmeter_delta_root::{Blake2b256, NodeChange, NodeHash, NodeSource, Root, RootUpdate};
+use common::{change, changes, encoded, hash, read, root, step, Change};
+use povmeter_delta_root::{Blake2b256, NodeChanges, NodeHash, NodeSource, Root, RootUpdate};
 use povmeter_store::{MemoryStore, NodeStore, StoreError, Verified};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -91,7 +91,7 @@ fn an_update_may_change_nothing<S: TestStore>() {
             parent: Root::EMPTY,
             root: Root::EMPTY,
             children: vec![],
-            nodes: vec![],
+            nodes: NodeChanges::default(),
         })
         .unwrap();
     store.commit(&step(&store, "first", vec![])).unwrap();
@@ -100,7 +100,7 @@ fn an_update_may_change_nothing<S: TestStore>() {
             parent: root("first"),
             root: root("first"),
             children: vec![],
-            nodes: vec![],
+            nodes: NodeChanges::default(),
         })
         .unwrap();
     assert_eq!(store.settle(&home).root(), root("first"));
@@ -180,8 +180,8 @@ fn a_node_that_was_lost_can_come_back<S: TestStore>() {
 fn the_null_node_is_always_there<S: TestStore>() {
     let (home, mut store) = S::make();
     let null = Root::EMPTY.node_hash();
-    let null_node = |references, encoded| NodeChange {
-        path: Bytes::new(),
+    let null_node = |references, encoded| Change {
+        path: Vec::new(),
         odd_nibble: None,
         hash: null,
         references,
@@ -202,7 +202,7 @@ fn the_null_node_is_always_there<S: TestStore>() {
             parent: store.root(),
             root: Root::EMPTY,
             children: vec![],
-            nodes,
+            nodes: changes(&nodes),
         })
         .unwrap();
     let store = store.settle(&home);
@@ -219,8 +219,8 @@ fn nodes_may_be_large<S: TestStore>() {
         .zip(sizes)
         .map(|(fill, size)| Bytes::from(vec![fill; size]))
         .collect();
-    let changes = nodes.iter().map(|encoded| NodeChange {
-        path: Bytes::new(),
+    let changes = nodes.iter().map(|encoded| Change {
+        path: Vec::new(),
         odd_nibble: Some(0x30),
         hash: Blake2b256::hash(encoded),
         references: 1,
@@ -260,17 +260,18 @@ fn refuses<S: TestStore>(bad: impl Fn(Root) -> RootUpdate, expected: impl Fn(&St
 }
 
 /// An update that would be good, were it not for `nodes`.
-fn second(parent: Root, nodes: Vec<NodeChange>) -> RootUpdate {
+fn second(parent: Root, nodes: Vec<Change>) -> RootUpdate {
     let good = [
         change("a", &[2], 1),
         change("new", &[3], 1),
         change("second", &[], 1),
     ];
+    let nodes: Vec<_> = good.into_iter().chain(nodes).collect();
     RootUpdate {
         parent,
         root: root("second"),
         children: vec![],
-        nodes: good.into_iter().chain(nodes).collect(),
+        nodes: changes(&nodes),
     }
 }
 
@@ -302,7 +303,7 @@ fn removing_a_node_that_is_not_there_is_refused<S: TestStore>() {
 }
 
 fn a_node_without_its_encoding_is_refused<S: TestStore>() {
-    let bare = NodeChange {
+    let bare = Change {
         encoded: Bytes::new(),
         ..change("bare", &[4], 1)
     };

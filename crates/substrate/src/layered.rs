@@ -20,9 +20,8 @@ impl<S> Layered<S> {
 
     /// Adds what `update` inserts. What it removes stays: other states may need it.
     pub(crate) fn commit(&mut self, update: &RootUpdate) {
-        let inserted = update
-            .inserted()
-            .map(|node| (node.hash, node.encoded.clone()));
+        let inserted = update.inserted();
+        let inserted = inserted.map(|node| (node.hash, update.nodes.share(node.encoded)));
         self.committed.extend(inserted);
     }
 

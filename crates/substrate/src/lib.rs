@@ -19,7 +19,7 @@
 //! machine.execute(|| with_externalities(|ext| ext.set_storage(b"key".to_vec(), vec![1])))?;
 //! machine.commit_transaction()?;
 //! let sealed = machine.seal(V1)?;
-//! assert_eq!(sealed.block.top_changes(), [(b"key".to_vec(), Some(vec![1]))]);
+//! assert!(sealed.block.top_changes().eq([(&b"key"[..], Some(&[1][..]))]));
 //! # Ok::<(), povmeter_substrate::MachineError>(())
 //! ```
 //!

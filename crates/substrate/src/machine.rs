@@ -7,8 +7,8 @@ use crate::{
     sizes::{Question, ReplayError, SizeSource, Sizes},
 };
 use povmeter::{
-    Accounting, Attributed, Block, BlockError, Consensus, NodeSource, ProofSize, Root, SealedBlock,
-    TrieId,
+    Accounting, Attributed, BlockError, BlockPool, Consensus, NodeSource, PooledBlock, ProofSize,
+    Root, SealedBlock, TrieId,
 };
 use povmeter_overlay::{Overlay, StoreId, TransactionError};
 use povmeter_proof_size::RootedProofSizeExt;
@@ -18,7 +18,10 @@ use sp_core::{
 };
 use sp_externalities::{Extension, Extensions, TransactionType};
 use sp_trie::proof_size_extension::ProofSizeExt;
-use std::any::{Any, TypeId};
+use std::{
+    any::{Any, TypeId},
+    sync::Arc,
+};
 
 /// Why a runtime could not be executed or its block not be sealed.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +85,7 @@ pub struct SealedMachine {
 /// runtime that asks through it is told the size with the root computation included.
 #[derive(Debug)]
 pub struct StateMachine<S, A = Consensus> {
-    pub(crate) block: Block<Layered<S>, A>,
+    pub(crate) block: PooledBlock<Layered<S>, A>,
     pub(crate) offchain: Overlay,
     pub(crate) transaction_index: Vec<IndexOperation>,
     pub(crate) sizes: Sizes,
@@ -106,6 +109,12 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// A machine for a block on top of the state that `parent` commits and `source` holds, answering
     /// the runtime's questions for the proof size from `sizes`.
     pub fn new(source: S, parent: Root, sizes: SizeSource) -> Self {
+        Self::pooled(Arc::default(), source, parent, sizes)
+    }
+
+    /// The same in the memory of an earlier block of `pool`, if there is one. It goes back there however
+    /// the machine ends; [`BlockPool::recycle`] takes the sealed block too.
+    pub fn pooled(pool: Arc<BlockPool>, source: S, parent: Root, sizes: SizeSource) -> Self {
         let mut extensions = Extensions::new();
         let recorded = sizes != SizeSource::Unrecorded;
         let sizes = Sizes::new(sizes);
@@ -114,7 +123,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
             extensions.register(RootedProofSizeExt::new(0));
         }
         Self {
-            block: Block::new(Layered::new(source), parent),
+            block: PooledBlock::new(pool, Layered::new(source), parent),
             offchain: Overlay::new(),
             transaction_index: Vec::new(),
             sizes,

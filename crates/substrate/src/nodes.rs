@@ -65,10 +65,10 @@ pub fn to_prefixed_memory_db<H: Hasher<Out = H256>>(
     update: &RootUpdate,
 ) -> Result<PrefixedMemoryDB<H>, NodesError> {
     let mut nodes = PrefixedMemoryDB::<H>::default();
-    for change in &update.nodes {
+    for change in update.nodes.iter() {
         let NodeChange {
             hash, references, ..
-        } = *change;
+        } = change;
         if hash == Root::EMPTY.node_hash() {
             return Err(NodesError::NullNode { references });
         }
@@ -98,7 +98,7 @@ pub fn to_prefixed_memory_db<H: Hasher<Out = H256>>(
 /// The root update from `parent` to `root` that changes `nodes`, with the new roots of `children`, by
 /// storage key and in its order. The other way round as [`to_prefixed_memory_db`].
 ///
-/// Copies no node. Hashes each new node, since whoever made `nodes` may have keyed them as they
+/// Copies each new node once. Hashes each new node, since whoever made `nodes` may have keyed them as they
 /// pleased.
 ///
 /// # Errors
@@ -113,17 +113,29 @@ pub fn from_prefixed_memory_db<H: Hasher<Out = H256>>(
     let changed = changed.filter(|(_, (_, references))| *references != 0);
     let nodes = changed.map(|(key, (node, references))| change(key, node, references));
     let mut nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-    nodes.sort_unstable_by(|a, b| (a.hash, &a.path).cmp(&(b.hash, &b.path)));
+    nodes.sort_unstable();
+    let nodes = nodes
+        .iter()
+        .map(|(hash, path, references, encoded)| NodeChange {
+            path,
+            odd_nibble: None,
+            hash: *hash,
+            references: *references,
+            encoded,
+        });
     Ok(RootUpdate {
         parent,
         root,
         children,
-        nodes,
+        nodes: nodes.collect(),
     })
 }
 
+/// A change of one node: its hash, the path, references, and the node where it gains some.
+type Changed = (NodeHash, Vec<u8>, i32, Vec<u8>);
+
 /// The change of one entry.
-fn change(mut key: Vec<u8>, node: Vec<u8>, references: i32) -> Result<NodeChange, NodesError> {
+fn change(mut key: Vec<u8>, node: Vec<u8>, references: i32) -> Result<Changed, NodesError> {
     let short = NodesError::ShortKey { length: key.len() };
     let Some((_, hash)) = key.split_last_chunk::<32>() else {
         return Err(short);
@@ -140,13 +152,7 @@ fn change(mut key: Vec<u8>, node: Vec<u8>, references: i32) -> Result<NodeChange
         }
     }
     key.truncate(key.len() - hash.as_bytes().len());
-    Ok(NodeChange {
-        path: key.into(),
-        odd_nibble: None,
-        hash,
-        references,
-        encoded: encoded.into(),
-    })
+    Ok((hash, key, references, encoded))
 }
 
 #[cfg(test)]
@@ -157,27 +163,31 @@ mod tests {
 
     type Nodes = PrefixedMemoryDB<Blake2Hasher>;
 
-    fn changed(path: &[u8], odd_nibble: Option<u8>, node: &[u8], references: i32) -> NodeChange {
-        let encoded = if references > 0 { node } else { &[] };
+    fn changed(
+        path: &'static [u8],
+        odd_nibble: Option<u8>,
+        node: &'static [u8],
+        references: i32,
+    ) -> NodeChange<'static> {
         NodeChange {
-            path: path.to_vec().into(),
+            path,
             odd_nibble,
             hash: Blake2b256::hash(node),
             references,
-            encoded: encoded.to_vec().into(),
+            encoded: if references > 0 { node } else { &[] },
         }
     }
 
-    fn update(nodes: Vec<NodeChange>) -> RootUpdate {
+    fn update(nodes: Vec<NodeChange<'_>>) -> RootUpdate {
         RootUpdate {
             parent: [1; 32].into(),
             root: [2; 32].into(),
             children: vec![(b"pool".to_vec(), Root::EMPTY)],
-            nodes,
+            nodes: nodes.into_iter().collect(),
         }
     }
 
-    fn there(nodes: Vec<NodeChange>) -> Result<Nodes, NodesError> {
+    fn there(nodes: Vec<NodeChange<'_>>) -> Result<Nodes, NodesError> {
         to_prefixed_memory_db(&update(nodes))
     }
 
@@ -214,7 +224,8 @@ mod tests {
             found,
             update(vec![changed(&[0x12, 0x30], None, b"node", 1)])
         );
-        assert!(there(found.nodes.clone()).unwrap() == there(found.nodes).unwrap());
+        let nodes = || there(found.nodes.iter().collect()).unwrap();
+        assert!(nodes() == nodes());
         // Both places at once.
         let gone = changed(&[0x12, 0x30], None, b"node", -1);
         let moved = vec![changed(&[0x12], Some(0x30), b"node", 1), gone];
@@ -230,7 +241,7 @@ mod tests {
             Some(NodesError::NullNode { references })
         );
         let mut bare = changed(&[], None, b"node", 1);
-        bare.encoded.clear();
+        bare.encoded = &[];
         let hash = bare.hash;
         assert_eq!(
             there(vec![bare]).err(),

@@ -9,9 +9,9 @@ use crate::{
 };
 use bytes::Bytes;
 use povmeter::{
-    state_update, Accounting, Changes, Consensus, KeyChanges, NodeAnswers, NodeHash, NodePrefix,
-    NodeRequest, NodeSource, OwnedChange, ProofError, ProofNodes, Root, RootError, ShadowState,
-    SourceError,
+    state_update, Accounting, BlockPool, Change, Changes, Consensus, KeyChanges, NodeAnswers,
+    NodeHash, NodePrefix, NodeRequest, NodeSource, ProofError, ProofNodes, Root, RootError,
+    ShadowState, SourceError,
 };
 use povmeter_store::{NodeStore, StoreError};
 use povmeter_substrate::{state_version, MachineError, SealedMachine, SizeSource, StateMachine};
@@ -155,6 +155,8 @@ pub enum Estimates {
 pub struct PovmeterBlock<S, A = Consensus> {
     /// `None` once it has failed.
     machine: Option<StateMachine<S, A>>,
+    /// Where its memory comes from, and goes to.
+    pool: Arc<BlockPool>,
     estimates: Estimates,
     version: StateVersion,
     depth: usize,
@@ -163,12 +165,30 @@ pub struct PovmeterBlock<S, A = Consensus> {
 impl<S: NodeSource> PovmeterBlock<S> {
     /// A new block on the parent state of `plan`, whose nodes are in `source`.
     pub fn new(source: S, plan: &Plan, estimates: Estimates) -> Self {
+        Self::pooled(Arc::default(), source, plan, estimates)
+    }
+
+    /// The same in the memory of an earlier block of `pool`, to which it goes back in the end: for
+    /// whoever builds one block after the other.
+    pub fn pooled(pool: Arc<BlockPool>, source: S, plan: &Plan, estimates: Estimates) -> Self {
         let sizes = match estimates {
             Estimates::Everywhere | Estimates::InRuntime => SizeSource::Estimate,
             Estimates::Nowhere => SizeSource::Reads,
         };
         let version = plan.options().state_version;
-        Self::on(source, parent_root(plan), version, estimates, sizes)
+        let parent = parent_root(plan);
+        Self {
+            machine: Some(StateMachine::pooled(
+                Arc::clone(&pool),
+                source,
+                parent,
+                sizes,
+            )),
+            pool,
+            estimates,
+            version,
+            depth: 0,
+        }
     }
 
     /// A new block on the state with root `parent`, whose nodes are in `source`; its runtime is told
@@ -195,6 +215,7 @@ impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
     ) -> Self {
         Self {
             machine: Some(StateMachine::new(source, parent, sizes)),
+            pool: Arc::default(),
             estimates,
             version,
             depth: 0,
@@ -300,17 +321,22 @@ impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S,
         }
         let machine = self.machine.ok_or_else(gone)?;
         let sealed = machine.seal(self.version);
-        sealed
-            .map(PovmeterFinished)
-            .map_err(|error: MachineError| HostError::state(error))
+        let sealed = sealed.map_err(|error: MachineError| HostError::state(error))?;
+        Ok(PovmeterFinished {
+            sealed,
+            pool: self.pool,
+        })
     }
 }
 
 /// What povmeter hands to the rest of a node when a block is built.
-pub struct PovmeterFinished(pub(crate) SealedMachine);
+pub struct PovmeterFinished {
+    pub(crate) sealed: SealedMachine,
+    pool: Arc<BlockPool>,
+}
 
 impl From<PovmeterFinished> for Built {
-    fn from(PovmeterFinished(sealed): PovmeterFinished) -> Self {
+    fn from(PovmeterFinished { sealed, pool }: PovmeterFinished) -> Self {
         let block = &sealed.block;
         let update = block.update();
         let nodes = update.nodes.iter().map(|change| NodeChange {
@@ -318,19 +344,23 @@ impl From<PovmeterFinished> for Built {
             count: change.references,
             node: change.encoded.to_vec(),
         });
-        let child_changes = block.child_changes().iter();
-        Self {
+        let owned = |(key, value): Change<'_>| (key.to_vec(), value.map(<[u8]>::to_vec));
+        let child_changes = block.child_changes();
+        let built = Self {
             root: H256(update.root.into()),
             update: RootUpdate::new(nodes),
             proof: sp_trie::StorageProof::new(
                 block.proof().nodes().iter().map(|node| node.to_vec()),
             ),
-            main_changes: block.top_changes().to_vec(),
+            main_changes: block.top_changes().map(owned).collect(),
             child_changes: child_changes
-                .map(|(key, changes): &(Vec<u8>, Vec<OwnedChange>)| (key.clone(), changes.clone()))
+                .map(|(key, changes)| (key.to_vec(), changes.map(owned).collect()))
                 .collect(),
             told: Some(sealed.sizes),
-        }
+        };
+        // The node has copies of all that it needs.
+        pool.recycle(sealed.block);
+        built
     }
 }
 

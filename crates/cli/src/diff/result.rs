@@ -308,7 +308,7 @@ mod tests {
             );
             format!(
                 r#"{{"what":"pool","schema":1,"same_block":true,"same_sizes":true,"extrinsics":1,
-                "fresh":{row},"pooled":{row},"bytes_percent":1.0}}"#
+                "fresh":{row},"pooled":{row},"kept":{row},"bytes_percent":1.0,"kept_percent":1.0}}"#
             )
         };
         for bytes in [r#""5""#, "-1", "[]"] {

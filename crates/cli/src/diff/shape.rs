@@ -227,6 +227,7 @@ const COMPARE: Shape = Shape {
             time("median_wall_ms").shown(),
             time("per_extrinsic_us").shown(),
             time("finalize_ms").shown(),
+            time("root_ms").shown(),
         ],
         not_judged: &[
             "peer-none",
@@ -364,6 +365,10 @@ const POOL: Shape = Shape {
         allocations("pooled/allocations"),
         allocations("pooled/bytes"),
         allocations("pooled/bytes_of_sealing"),
+        allocations("kept/allocations_per_extrinsic"),
+        allocations("kept/allocations"),
+        allocations("kept/bytes"),
+        allocations("kept/bytes_of_sealing"),
     ],
     rows: &[],
 };
@@ -393,7 +398,7 @@ mod tests {
 
     /// Fields that are not compared: they follow from others, are about the peer alone, or are too
     /// many to be told one by one.
-    const LEFT_OUT: [&str; 24] = [
+    const LEFT_OUT: [&str; 25] = [
         "what",
         "schema",
         "growth_bytes/",
@@ -416,6 +421,7 @@ mod tests {
         "modes",
         "missing",
         "bytes_percent",
+        "kept_percent",
         "proof_bytes/attribution/",
         "blocks/attribution/",
     ];

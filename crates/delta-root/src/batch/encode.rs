@@ -1,14 +1,18 @@
 //! New nodes to bytes and hashes, from the leaves up.
 
-use super::{Batch, Built, NewNode, NewPartial, NewValue, Parts};
+use super::{
+    node::{ApartValue, Built, Children, NewNode, NewPartial, NewValue, Parts},
+    Batch,
+};
 use crate::{
     codec::{push_header, Kind},
+    nibbles::Partial,
     scale::push_compact,
-    shadow::OldSlot,
+    shadow::{referred_hash, OldSlot, OldValue},
     NodeHash, Root, ShadowNode, HASH_LENGTH,
 };
-use alloc::{vec, vec::Vec};
-use core::{iter::empty, ops::Range};
+use alloc::vec::Vec;
+use core::{mem::take, ops::Range};
 
 /// What a new node's parent holds for it: a hash, or the node itself where it is shorter than one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +20,10 @@ pub(super) struct Reference {
     bytes: [u8; HASH_LENGTH],
     length: u8,
 }
+
+/// [`HASH_LENGTH`] again.
+const OF_A_HASH: u8 = 32;
+const _: () = assert!(OF_A_HASH as usize == HASH_LENGTH);
 
 impl Reference {
     fn of(bytes: &[u8]) -> Self {
@@ -26,19 +34,93 @@ impl Reference {
         reference
     }
 
+    fn of_hash(hash: NodeHash) -> Self {
+        Self {
+            bytes: hash.into(),
+            length: OF_A_HASH,
+        }
+    }
+
     fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 }
 
 /// What encoding the nodes of a level has found out of the levels below, and memory for it.
-struct Encoder {
+#[derive(Debug, Default)]
+pub(super) struct Encoder {
     values: Vec<NodeHash>,
     /// By index of the node.
     references: Vec<Reference>,
+    /// The nodes by height, and where those of each height end.
+    order: Vec<u32>,
+    ends: Vec<usize>,
     /// Nodes of the level that have a hash, and their bytes among those written.
     stored: Vec<(u32, Range<usize>)>,
     hashes: Vec<NodeHash>,
+}
+
+impl Encoder {
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        let Self {
+            values,
+            references,
+            order,
+            ends,
+            stored,
+            hashes,
+        } = self;
+        values.clear();
+        references.clear();
+        order.clear();
+        ends.clear();
+        stored.clear();
+        hashes.clear();
+    }
+
+    /// Keeps memory for up to `most` nodes, once all is forgotten.
+    pub(super) fn shrink_to(&mut self, most: usize) {
+        self.values.shrink_to(most);
+        self.references.shrink_to(most);
+        self.order.shrink_to(most);
+        self.ends.shrink_to(most);
+        self.stored.shrink_to(most);
+        self.hashes.shrink_to(most);
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> usize {
+        (self.values.capacity() + self.hashes.capacity()) * HASH_LENGTH
+            + self.references.capacity() * size_of::<Reference>()
+            + self.order.capacity() * size_of::<u32>()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.stored.capacity() * size_of::<(u32, Range<usize>)>()
+    }
+
+    /// Puts `nodes` into order by height, the lowest first.
+    fn order(&mut self, nodes: &[NewNode]) {
+        let ends = &mut self.ends;
+        for node in nodes {
+            let height = node.height as usize;
+            if ends.len() <= height {
+                ends.resize(height + 1, 0);
+            }
+            ends[height] += 1;
+        }
+        let mut count = 0;
+        for end in ends.iter_mut() {
+            let start = count;
+            count += *end;
+            *end = start;
+        }
+        self.order.resize(nodes.len(), 0);
+        for (node, index) in nodes.iter().zip(0..) {
+            let end = &mut ends[node.height as usize];
+            self.order[*end] = index;
+            *end += 1;
+        }
+    }
 }
 
 impl Batch<'_> {
@@ -51,66 +133,66 @@ impl Batch<'_> {
     /// What refers to `top`, all new nodes and values handed to the writes. `root` has a hash however
     /// short it is.
     pub(super) fn encode(&mut self, top: u32, root: Option<u32>) -> Reference {
-        let mut encoder = Encoder {
-            values: self.encode_values(),
-            references: vec![Reference::default(); self.nodes.len()],
-            stored: Vec::with_capacity(self.nodes.len()),
-            hashes: vec![NodeHash::default(); self.nodes.len()],
-        };
-        for level in self.levels() {
-            self.encode_level(&level, root, &mut encoder);
+        let mut encoder = take(&mut self.memory.encoder);
+        self.encode_values(&mut encoder.values);
+        encoder.order(&self.memory.nodes);
+        let count = self.memory.nodes.len();
+        encoder.references.resize(count, Reference::default());
+        let mut start = 0;
+        for level in 0..encoder.ends.len() {
+            let end = encoder.ends[level];
+            self.encode_level(start..end, root, &mut encoder);
+            start = end;
         }
-        encoder.references[top as usize]
+        let reference = encoder.references[top as usize];
+        self.memory.encoder = encoder;
+        reference
     }
 
-    /// The nodes by height, the lowest first.
-    fn levels(&self) -> Vec<Vec<u32>> {
-        let mut counts: Vec<usize> = Vec::new();
-        for node in &self.nodes {
-            let height = node.height as usize;
-            if counts.len() <= height {
-                counts.resize(height + 1, 0);
+    fn encode_values(&mut self, hashes: &mut Vec<NodeHash>) {
+        let changes = self.input.changes;
+        let value = |of: &ApartValue| changes[of.change as usize].1.unwrap_or_default();
+        hashes.resize(self.memory.values.len(), NodeHash::default());
+        let inputs = self.memory.values.iter().map(value);
+        self.input.effort.hashing.hash_all(inputs, hashes);
+        for (index, hash) in hashes.iter().enumerate() {
+            let of = self.memory.values[index];
+            let old = of.replaces.and_then(|at| match self.old(at).value {
+                OldValue::Hash(old) => Some(referred_hash(old)),
+                OldValue::None | OldValue::Inline(_) => None,
+            });
+            let encoded = self.writes.encoded();
+            let start = encoded.len();
+            if old != Some(*hash) {
+                encoded.extend_from_slice(value(&of));
             }
-            counts[height] += 1;
+            let encoded = start..encoded.len();
+            let place = self.value_place(of.change);
+            self.writes.replace(place, old, *hash, encoded);
         }
-        let mut levels: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
-        for (node, index) in self.nodes.iter().zip(0..) {
-            levels[node.height as usize].push(index);
-        }
-        levels
-    }
-
-    fn encode_values(&mut self) -> Vec<NodeHash> {
-        let mut hashes = vec![NodeHash::default(); self.values.len()];
-        let inputs = self.values.iter().map(|(_, value)| *value);
-        self.effort.hashing.hash_all(inputs, &mut hashes);
-        for ((key, value), hash) in self.values.iter().zip(&hashes) {
-            let place = self.writes.place(self.trie.keyspace(), key, None, empty());
-            let start = self.writes.encoded().len();
-            self.writes.encoded().extend_from_slice(value);
-            self.writes.insert(place, *hash, start..start + value.len());
-        }
-        hashes
     }
 
     /// Encodes the nodes of a level, and hashes those together that have a hash.
-    fn encode_level(&mut self, level: &[u32], root: Option<u32>, encoder: &mut Encoder) {
-        let mut buffer = core::mem::take(self.writes.encoded());
+    fn encode_level(&mut self, level: Range<usize>, root: Option<u32>, encoder: &mut Encoder) {
+        let mut buffer = take(self.writes.encoded());
         encoder.stored.clear();
-        for &index in level {
+        for at in level {
+            let index = encoder.order[at];
             let start = buffer.len();
+            let node = &self.memory.nodes[index as usize];
             #[cfg(feature = "parallel")]
-            if let Parts::Done(reference) = self.nodes[index as usize].parts {
+            if let Parts::Done(reference) = node.parts {
                 encoder.references[index as usize] = reference;
                 continue;
             }
-            self.encode_node(&self.nodes[index as usize], encoder, &mut buffer);
+            self.encode_node(node, encoder, &mut buffer);
             let encoded = &buffer[start..];
             if encoded.len() >= HASH_LENGTH || Some(index) == root {
                 encoder.stored.push((index, start..buffer.len()));
             } else {
                 encoder.references[index as usize] = Reference::of(encoded);
                 buffer.truncate(start);
+                self.gone(index);
             }
         }
         *self.writes.encoded() = buffer;
@@ -120,35 +202,68 @@ impl Batch<'_> {
             hashes,
             ..
         } = encoder;
+        if hashes.len() < stored.len() {
+            hashes.resize(stored.len(), NodeHash::default());
+        }
         let hashes = &mut hashes[..stored.len()];
         let inputs = stored.iter().map(|(_, range)| range.clone());
         let inputs = inputs.map(|range| self.writes.bytes(range));
-        self.effort.hashing.hash_all(inputs, hashes);
+        self.input.effort.hashing.hash_all(inputs, hashes);
         for ((index, range), hash) in stored.drain(..).zip(hashes) {
-            references[index as usize] = Reference::of(hash.as_ref());
-            let place = self.written(self.nodes[index as usize].place, 0..0);
-            self.writes.insert(place, *hash, range);
+            references[index as usize] = Reference::of_hash(*hash);
+            self.store(index, *hash, range);
         }
     }
 
-    fn encode_node(&self, node: &NewNode<'_>, encoder: &Encoder, out: &mut Vec<u8>) {
+    /// Writes the node at its place, and what it replaces there off.
+    fn store(&mut self, index: u32, hash: NodeHash, encoded: Range<usize>) {
+        let NewNode {
+            place, replaces, ..
+        } = self.memory.nodes[index as usize];
+        let trie = self.input.trie;
+        let old = replaces.and_then(|old| trie.old_hash(old, self.input.table));
+        let place = self.written(place);
+        self.writes.replace(place, old, hash, encoded);
+    }
+
+    /// Writes off what a node replaces that lies inside its parent.
+    fn gone(&mut self, index: u32) {
+        let NewNode {
+            place, replaces, ..
+        } = self.memory.nodes[index as usize];
+        let trie = self.input.trie;
+        if let Some(old) = replaces.and_then(|old| trie.old_hash(old, self.input.table)) {
+            let place = self.written(place);
+            self.writes.remove(place, old);
+        }
+    }
+
+    fn encode_node(&self, node: &NewNode, encoder: &Encoder, out: &mut Vec<u8>) {
         match &node.parts {
+            Parts::Leaf(at, value) => {
+                let partial = self.old(*at).partial;
+                let kind = match value {
+                    NewValue::Apart(_) => Kind::HashedLeaf,
+                    _ => Kind::Leaf,
+                };
+                push_partial(out, kind, partial);
+                self.push_value(*value, encoder, out);
+            }
+            Parts::Other(at, others) => {
+                if !self.encode_other(*at, others.clone(), encoder, out) {
+                    let children = self.children_with(*at, others.clone());
+                    let value = self.old_value(*at);
+                    let partial = NewPartial::Of(*at);
+                    self.encode_whole(&partial, value, Some(&children), encoder, out);
+                }
+            }
             Parts::Whole {
                 partial,
                 value,
                 children,
             } => {
-                let children = children.map(|children| &self.children[children]);
+                let children = children.map(|children| &self.memory.children[children as usize]);
                 self.encode_whole(partial, *value, children, encoder, out);
-            }
-            Parts::Other(at, others) => {
-                let others = &self.others[others.clone()];
-                if !self.encode_other(*at, others, encoder, out) {
-                    let children = self.children_with(*at, others);
-                    let value = NewValue::of(self.trie.old(*at, self.table).value);
-                    let partial = NewPartial::Of(*at);
-                    self.encode_whole(&partial, value, Some(&children), encoder, out);
-                }
             }
             #[cfg(feature = "parallel")]
             Parts::Done(_) => {}
@@ -160,24 +275,26 @@ impl Batch<'_> {
     fn encode_other(
         &self,
         at: ShadowNode,
-        others: &[(u8, u32)],
+        others: Range<u32>,
         encoder: &Encoder,
         out: &mut Vec<u8>,
     ) -> bool {
-        let Some((data, children, bitmap)) = self.trie.uniform_branch(at, self.table) else {
+        let branch = self.input.trie.uniform_branch(at, self.input.table);
+        let Some((data, children, bitmap)) = branch else {
             return false;
         };
         let begin = out.len();
         out.extend_from_slice(data);
-        for (nibble, child) in others {
-            let reference = encoder.references[*child as usize].bytes();
-            if reference.len() != HASH_LENGTH {
+        let written = &mut out[begin + children..];
+        for (nibble, child) in self.others(others) {
+            let reference = &encoder.references[*child as usize];
+            if usize::from(reference.length) != HASH_LENGTH {
                 out.truncate(begin);
                 return false;
             }
             let before = (bitmap & ((1 << nibble) - 1)).count_ones() as usize;
-            let hash = begin + children + before * (1 + HASH_LENGTH) + 1;
-            out[hash..hash + HASH_LENGTH].copy_from_slice(reference);
+            let hash = before * (1 + HASH_LENGTH) + 1;
+            written[hash..hash + HASH_LENGTH].copy_from_slice(&reference.bytes);
         }
         true
     }
@@ -185,27 +302,19 @@ impl Batch<'_> {
     fn encode_whole(
         &self,
         partial: &NewPartial,
-        value: NewValue<'_>,
-        children: Option<&[Built; 16]>,
+        value: NewValue,
+        children: Option<&Children>,
         encoder: &Encoder,
         out: &mut Vec<u8>,
     ) {
-        let kind = match (children.is_some(), value) {
-            (false, NewValue::Inline(_) | NewValue::None) => Kind::Leaf,
-            (false, NewValue::Kept(_) | NewValue::Fresh(_)) => Kind::HashedLeaf,
-            (true, NewValue::None) => Kind::Branch,
-            (true, NewValue::Inline(_)) => Kind::BranchWithValue,
-            (true, NewValue::Kept(_) | NewValue::Fresh(_)) => Kind::HashedBranch,
-        };
         match partial {
             NewPartial::Of(at) => {
-                let partial = self.trie.old(*at, self.table).partial;
-                push_header(out, kind, partial.len());
-                out.extend_from_slice(partial.bytes());
+                let partial = self.old(*at).partial;
+                push_partial(out, self.kind(value, children.is_some()), partial);
             }
             NewPartial::Nibbles(range) => {
-                let partial = &self.nibbles[range.clone()];
-                push_header(out, kind, partial.len());
+                let partial = &self.memory.nibbles[range.clone()];
+                push_header(out, self.kind(value, children.is_some()), partial.len());
                 let (odd, pairs) = partial.split_at(partial.len() % 2);
                 out.extend_from_slice(odd);
                 out.extend(pairs.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]));
@@ -218,23 +327,16 @@ impl Batch<'_> {
             let bitmap = bits.fold(0, |bits, bit| bits | bit);
             out.extend_from_slice(&bitmap.to_le_bytes());
         }
-        match value {
-            NewValue::None => {}
-            NewValue::Inline(value) => {
-                push_compact(out, value.len());
-                out.extend_from_slice(value);
-            }
-            NewValue::Kept(hash) => out.extend_from_slice(hash),
-            NewValue::Fresh(index) => out.extend_from_slice(encoder.values[index].as_ref()),
-        }
+        self.push_value(value, encoder, out);
+        let (trie, table) = (self.input.trie, self.input.table);
         for child in children.into_iter().flatten() {
             let reference = match child {
                 Built::Empty => continue,
-                Built::Kept(at) => self.trie.reference(*at, self.table),
-                Built::Unloaded(at, nibble) => match self.trie.old_slot(*at, *nibble, self.table) {
+                Built::Kept(at) => trie.reference(*at, table),
+                Built::Unloaded(at, nibble) => match trie.old_slot(*at, *nibble, table) {
                     OldSlot::Unloaded(reference) => reference,
                     // Nothing is loaded meanwhile.
-                    OldSlot::Loaded(at) => self.trie.reference(at, self.table),
+                    OldSlot::Loaded(at) => trie.reference(at, table),
                     OldSlot::Empty => continue,
                 },
                 Built::New(index) => encoder.references[*index as usize].bytes(),
@@ -243,4 +345,49 @@ impl Batch<'_> {
             out.extend_from_slice(reference);
         }
     }
+
+    fn kind(&self, value: NewValue, is_branch: bool) -> Kind {
+        let apart = match value {
+            NewValue::None | NewValue::Inline(_) => false,
+            NewValue::Apart(_) => true,
+            NewValue::Old(at) => {
+                let old = self.old(at).value;
+                matches!(old, OldValue::Hash(_))
+            }
+        };
+        match (is_branch, value) {
+            (false, _) if apart => Kind::HashedLeaf,
+            (false, _) => Kind::Leaf,
+            (true, NewValue::None) => Kind::Branch,
+            (true, _) if apart => Kind::HashedBranch,
+            (true, _) => Kind::BranchWithValue,
+        }
+    }
+
+    fn push_value(&self, value: NewValue, encoder: &Encoder, out: &mut Vec<u8>) {
+        let mut push_inline = |value: &[u8]| {
+            push_compact(out, value.len());
+            out.extend_from_slice(value);
+        };
+        match value {
+            NewValue::None => {}
+            NewValue::Inline(change) => {
+                push_inline(self.input.changes[change as usize].1.unwrap_or_default());
+            }
+            NewValue::Apart(value) => {
+                out.extend_from_slice(encoder.values[value as usize].as_ref());
+            }
+            NewValue::Old(at) => match self.old(at).value {
+                OldValue::None => {}
+                OldValue::Inline(value) => push_inline(value),
+                OldValue::Hash(hash) => out.extend_from_slice(hash),
+            },
+        }
+    }
+}
+
+/// The beginning of a node: its header, and its partial key.
+fn push_partial(out: &mut Vec<u8>, kind: Kind, partial: Partial<'_>) {
+    push_header(out, kind, partial.len());
+    out.extend_from_slice(partial.bytes());
 }

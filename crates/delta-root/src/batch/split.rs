@@ -13,9 +13,11 @@
 //! is the same on any number of threads.
 
 use super::{
-    encode::Reference, split_off, Batch, Built, Change, Effort, NotLoaded, Parts, Place, Writes,
+    encode::Reference,
+    node::{Built, Parts, Place, Span},
+    Batch, BatchMemory, Effort, Input, NotLoaded, Writes,
 };
-use crate::shadow::{OldSlot, ShadowNode};
+use crate::{shadow::OldSlot, ShadowNode};
 use alloc::vec::Vec;
 use rayon::prelude::*;
 
@@ -23,10 +25,9 @@ use rayon::prelude::*;
 pub const SPLIT_FROM: usize = 512;
 
 /// The changes below one child of a branch.
-struct Group<'c, 'a> {
-    first: &'a [u8],
+struct Group<'a> {
     slot: OldSlot<'a>,
-    changes: &'c [Change<'a>],
+    span: Span,
 }
 
 /// What came of a child.
@@ -42,23 +43,24 @@ impl<'a> Batch<'a> {
     pub(super) fn change_apart(
         &mut self,
         at: ShadowNode,
-        changes: &[Change<'a>],
+        span: Span,
         depth: usize,
     ) -> Result<Vec<Built>, NotLoaded> {
         let threads = rayon::current_num_threads();
-        if changes.len() < self.effort.split_from || threads < 2 {
+        let split_from = self.input.effort.split_from;
+        if span.len() < split_from || threads < 2 {
             return Ok(Vec::new());
         }
-        let Some(groups) = self.groups(at, changes, depth) else {
+        let Some(groups) = self.groups(at, span, depth) else {
             return Ok(Vec::new());
         };
         // A group goes apart again if it is more than a thread's part.
-        let split_from = self.effort.split_from.max(changes.len() / threads + 1);
-        let this = &*self;
+        let split_from = split_from.max(span.len() / threads + 1);
+        let input = self.input;
         let apart: Vec<_> = groups
             .par_iter()
             .with_max_len(1)
-            .map(|group| this.alone(group, depth + 1, split_from))
+            .map(|group| alone(input, group, depth + 1, split_from))
             .collect();
         let mut built = Vec::with_capacity(groups.len());
         for (group, apart) in groups.iter().zip(apart) {
@@ -67,8 +69,8 @@ impl<'a> Batch<'a> {
             self.writes.append(writes);
             built.push(match child {
                 Alone::Done(reference) => {
-                    let place = Place::of(group.first, depth + 1);
-                    self.add(place, Parts::Done(reference))
+                    let place = Place::of(group.span.start, depth + 1);
+                    self.add(place, Parts::Done(reference), 0)
                 }
                 Alone::Kept(child) => Built::Kept(child),
                 Alone::Gone => Built::Empty,
@@ -78,51 +80,43 @@ impl<'a> Batch<'a> {
     }
 
     /// The changes by child, if there are several and two children are sure to be left.
-    fn groups<'c>(
-        &self,
-        at: ShadowNode,
-        mut changes: &'c [Change<'a>],
-        depth: usize,
-    ) -> Option<Vec<Group<'c, 'a>>> {
+    fn groups(&self, at: ShadowNode, mut span: Span, depth: usize) -> Option<Vec<Group<'a>>> {
         let mut groups = Vec::with_capacity(16);
         let mut left = 0;
         for nibble in 0..16 {
-            let group = split_off(&mut changes, nibble, depth);
-            let slot = self.trie.old_slot(at, nibble, self.table);
+            let group = self.split_off(&mut span, nibble, depth);
+            let slot = self.old_slot(at, nibble);
             let stays = group.is_empty() && !matches!(slot, OldSlot::Empty);
-            let written = || group.iter().any(|(_, value)| value.is_some());
+            let changes = &self.input.changes[group.range()];
+            let written = || changes.iter().any(|(_, value)| value.is_some());
             left += usize::from(stays || written());
-            if let Some(&(first, _)) = group.first() {
-                groups.push(Group {
-                    first,
-                    slot,
-                    changes: group,
-                });
+            if !group.is_empty() {
+                groups.push(Group { slot, span: group });
             }
         }
         (groups.len() > 1 && left > 1).then_some(groups)
     }
+}
 
-    /// What comes of the child of `group`, which begins at `depth`, in a batch of its own.
-    fn alone(
-        &self,
-        group: &Group<'_, 'a>,
-        depth: usize,
-        split_from: usize,
-    ) -> Result<(Alone, Writes), NotLoaded> {
-        let effort = Effort {
-            split_from,
-            ..self.effort
-        };
-        let (trie, table) = (self.trie, self.table);
-        let mut batch = Self::new(trie, table, self.version, effort);
-        batch.reserve(group.changes.len());
-        let child = match batch.change_child(group.slot, group.changes, depth)? {
-            Built::New(top) => Alone::Done(batch.encode(top, None)),
-            Built::Kept(child) => Alone::Kept(child),
-            // A child with changes below is looked at.
-            Built::Empty | Built::Unloaded(..) => Alone::Gone,
-        };
-        Ok((child, batch.writes))
-    }
+/// What comes of the child of `group`, which begins at `depth`, in a batch of its own.
+fn alone(
+    input: Input<'_>,
+    group: &Group<'_>,
+    depth: usize,
+    split_from: usize,
+) -> Result<(Alone, Writes), NotLoaded> {
+    let effort = Effort {
+        split_from,
+        ..input.effort
+    };
+    let input = Input { effort, ..input };
+    let mut batch = Batch::new(input, BatchMemory::default(), Writes::default());
+    batch.reserve(group.span.len());
+    let child = match batch.change_child(group.slot, group.span, depth)? {
+        Built::New(top) => Alone::Done(batch.encode(top, None)),
+        Built::Kept(child) => Alone::Kept(child),
+        // A child with changes below is looked at.
+        Built::Empty | Built::Unloaded(..) => Alone::Gone,
+    };
+    Ok((child, batch.writes))
 }

@@ -1,37 +1,28 @@
-//! The nodes that a root computation gains and loses.
+//! The nodes that a root computation gains and loses, as they come.
 
-use crate::{NodeChange, NodeHash, Root};
-use alloc::{vec, vec::Vec};
+use super::order;
+use crate::{
+    node_changes::{Entry, Part},
+    NodeHash, Root,
+};
+use alloc::vec::Vec;
 use bytes::Bytes;
-use core::{cmp::Ordering, mem, ops::Range};
+use core::ops::Range;
 
-/// The place of a node: whole bytes of its path, and the last nibble of an odd one in a high half.
-#[derive(Clone, Copy, Debug)]
+/// The place of a node: where whole bytes of its path lie, and the last nibble of an odd one in a
+/// high half.
+#[derive(Clone, Debug)]
 pub(super) struct WrittenPlace {
-    start: usize,
-    length: usize,
+    path: Range<usize>,
     odd_nibble: Option<u8>,
-}
-
-impl WrittenPlace {
-    fn path(&self) -> Range<usize> {
-        self.start..self.start + self.length
-    }
-}
-
-/// One reference gained or lost.
-#[derive(Clone, Copy, Debug)]
-struct Write {
-    place: WrittenPlace,
-    hash: NodeHash,
-    /// Where the node gained begins in the bytes of all, and how long it is.
-    gained: Option<(usize, usize)>,
 }
 
 /// References gained and lost, of all tries of a state; places and nodes in one buffer each.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    writes: Vec<Write>,
+    entries: Vec<Entry>,
+    /// What they are sorted by, see [`super::order`].
+    numbers: Vec<u64>,
     paths: Vec<u8>,
     encoded: Vec<u8>,
     /// Those of subtries that were computed apart, which have none themselves.
@@ -39,11 +30,74 @@ pub(crate) struct Writes {
 }
 
 impl Writes {
-    /// Makes room for about so many more changed nodes.
+    /// In the memory of changes that nobody needs any more, if nobody shares their nodes.
+    pub(super) fn in_memory(part: Part) -> Self {
+        let Part {
+            mut entries,
+            mut numbers,
+            mut paths,
+            encoded,
+        } = part;
+        numbers.clear();
+        entries.clear();
+        paths.clear();
+        // A vector of bytes that somebody shares would be a copy; the next ones are as many, as a rule.
+        let mut encoded = if encoded.is_unique() {
+            Vec::from(encoded)
+        } else {
+            Vec::with_capacity(encoded.len())
+        };
+        encoded.clear();
+        Self {
+            entries,
+            numbers,
+            paths,
+            encoded,
+            apart: Vec::new(),
+        }
+    }
+
+    /// Makes room for about so many more changed nodes, if there never was any.
     pub(super) fn reserve(&mut self, nodes: usize) {
-        self.writes.reserve(2 * nodes);
-        self.paths.reserve(64 * nodes);
+        if self.entries.capacity() > 0 {
+            return;
+        }
+        self.entries.reserve(2 * nodes);
+        self.numbers.reserve(2 * nodes);
+        self.paths.reserve(32 * nodes);
         self.encoded.reserve(256 * nodes);
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        let Self {
+            entries,
+            numbers,
+            paths,
+            encoded,
+            apart,
+        } = self;
+        entries.clear();
+        numbers.clear();
+        paths.clear();
+        encoded.clear();
+        apart.clear();
+    }
+
+    /// Keeps memory for up to `nodes` nodes, once all is forgotten.
+    pub(super) fn shrink_to(&mut self, nodes: usize) {
+        self.entries.shrink_to(2 * nodes);
+        self.numbers.shrink_to(2 * nodes);
+        self.paths.shrink_to(64 * nodes);
+        self.encoded.shrink_to(256 * nodes);
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+            + self.numbers.capacity() * size_of::<u64>()
+            + self.paths.capacity()
+            + self.encoded.capacity()
     }
 
     /// The encoded nodes and values of all tries, to append to.
@@ -55,49 +109,86 @@ impl Writes {
         &self.encoded[range]
     }
 
-    /// Takes note of a place: the keyspace, `path` and then `nibbles`, where a nibble is left over
-    /// after `path` with that before.
+    /// Takes note of a place: the keyspace, `path` and then a last nibble, in a high half.
+    #[inline]
     pub(super) fn place(
         &mut self,
         keyspace: &[u8],
         path: &[u8],
-        mut odd_nibble: Option<u8>,
-        nibbles: impl Iterator<Item = u8>,
+        odd_nibble: Option<u8>,
     ) -> WrittenPlace {
         let start = self.paths.len();
-        self.paths.extend_from_slice(keyspace);
-        self.paths.extend_from_slice(path);
-        for nibble in nibbles {
-            match odd_nibble.take() {
-                Some(high) => self.paths.push(high | nibble),
-                None => odd_nibble = Some(nibble << 4),
-            }
+        if !keyspace.is_empty() {
+            self.paths.extend_from_slice(keyspace);
         }
-        let length = self.paths.len() - start;
+        self.paths.extend_from_slice(path);
         WrittenPlace {
-            start,
-            length,
+            path: start..self.paths.len(),
             odd_nibble,
         }
     }
 
-    /// Notes that the node which is encoded at `range` is stored at a place.
-    pub(super) fn insert(&mut self, place: WrittenPlace, hash: NodeHash, range: Range<usize>) {
-        let gained = Some((range.start, range.len()));
-        self.writes.push(Write {
-            place,
-            hash,
-            gained,
-        });
+    /// Takes note of the place that is `nibble` further on than `place`, which was noted last.
+    #[inline]
+    pub(super) fn further(&mut self, place: WrittenPlace, nibble: u8) -> WrittenPlace {
+        let WrittenPlace {
+            mut path,
+            mut odd_nibble,
+        } = place;
+        match odd_nibble.take() {
+            Some(high) => {
+                self.paths.push(high | nibble);
+                path.end = self.paths.len();
+            }
+            None => odd_nibble = Some(nibble << 4),
+        }
+        WrittenPlace { path, odd_nibble }
+    }
+
+    /// Notes that the node which is encoded at `encoded` is stored at a place, where `old` was.
+    #[inline]
+    pub(super) fn replace(
+        &mut self,
+        place: WrittenPlace,
+        old: Option<NodeHash>,
+        hash: NodeHash,
+        encoded: Range<usize>,
+    ) {
+        if let Some(old) = old {
+            if old == hash {
+                return;
+            }
+            self.push(place.clone(), old, 0..0, -1);
+        }
+        self.push(place, hash, encoded, 1);
     }
 
     /// Notes that what was stored at a place is not needed there any more.
+    #[inline]
     pub(super) fn remove(&mut self, place: WrittenPlace, hash: NodeHash) {
-        let gained = None;
-        self.writes.push(Write {
-            place,
+        self.push(place, hash, 0..0, -1);
+    }
+
+    /// The null node is nowhere stored, and so left out.
+    #[inline]
+    fn push(
+        &mut self,
+        place: WrittenPlace,
+        hash: NodeHash,
+        encoded: Range<usize>,
+        references: i32,
+    ) {
+        let WrittenPlace { path, odd_nibble } = place;
+        if hash == Root::EMPTY.node_hash() {
+            return;
+        }
+        self.numbers.push(order::number(&hash, self.entries.len()));
+        self.entries.push(Entry {
             hash,
-            gained,
+            path,
+            encoded,
+            references,
+            odd_nibble,
         });
     }
 
@@ -108,140 +199,25 @@ impl Writes {
         self.apart.push(more);
     }
 
-    /// The net changes, ordered by hash and place.
-    pub(crate) fn into_changes(mut self) -> Vec<NodeChange> {
-        let mut parts = mem::take(&mut self.apart);
-        parts.push(self);
-        let parts: Vec<Part> = parts.into_iter().map(Part::from).collect();
-        let count = parts.iter().map(|part| part.writes.len()).sum();
-        let mut changes: Vec<NodeChange> = Vec::with_capacity(count);
-        let mut last = None;
-        let mut met = false;
-        for which in in_order(&parts, count) {
-            let (part, write) = which.of(&parts);
-            let references = if write.gained.is_some() { 1 } else { -1 };
-            match (last, changes.last_mut()) {
-                (Some(same), Some(change)) if compare(same, (part, write)).is_eq() => {
-                    met = true;
-                    change.references = change.references.saturating_add(references);
-                    if change.encoded.is_empty() {
-                        change.encoded = part.gained(write);
-                    }
-                }
-                _ => changes.push(NodeChange {
-                    path: part.paths.slice(write.place.path()),
-                    odd_nibble: write.place.odd_nibble,
-                    hash: write.hash,
-                    references,
-                    encoded: part.gained(write),
-                }),
-            }
-            last = Some((part, write));
-        }
-        if met {
-            changes.retain_mut(|change| {
-                if change.references < 0 {
-                    change.encoded = Bytes::new();
-                }
-                change.references != 0
-            });
-        }
-        changes
-    }
-}
-
-/// All that was written in one piece of the computation.
-struct Part {
-    writes: Vec<Write>,
-    paths: Bytes,
-    encoded: Bytes,
-}
-
-impl From<Writes> for Part {
-    fn from(writes: Writes) -> Self {
-        Self {
-            writes: writes.writes,
-            paths: Bytes::from(writes.paths),
-            encoded: Bytes::from(writes.encoded),
-        }
-    }
-}
-
-impl Part {
-    /// The bytes of a node gained, none of one lost.
-    fn gained(&self, write: &Write) -> Bytes {
-        let bytes = |(start, length)| self.encoded.slice(start..start + length);
-        write.gained.map_or_else(Bytes::new, bytes)
-    }
-}
-
-/// By hash and place.
-fn compare((of_a, a): (&Part, &Write), (of_b, b): (&Part, &Write)) -> Ordering {
-    let paths = || of_a.paths[a.place.path()].cmp(&of_b.paths[b.place.path()]);
-    let odd = || a.place.odd_nibble.cmp(&b.place.odd_nibble);
-    a.hash.cmp(&b.hash).then_with(paths).then_with(odd)
-}
-
-/// A write by number, with what decides its order as a rule: the beginning of its hash.
-#[derive(Clone, Copy, Default)]
-struct Which {
-    first: u64,
-    part: u32,
-    index: u32,
-}
-
-impl Which {
-    fn of<'p>(&self, parts: &'p [Part]) -> (&'p Part, &'p Write) {
-        let part = &parts[self.part as usize];
-        (part, &part.writes[self.index as usize])
-    }
-}
-
-/// All `count` writes in order. The null node is nowhere stored, and so left out.
-///
-/// Hashes are spread evenly, so that a pass which puts those together that begin with the same bits
-/// leaves few to be compared.
-fn in_order(parts: &[Part], count: usize) -> Vec<Which> {
-    let null = Root::EMPTY.node_hash();
-    // Four billion changes do not fit into memory.
-    let numbered = parts.iter().zip(0u32..).flat_map(|(part, number)| {
-        part.writes
-            .iter()
-            .zip(0u32..)
-            .filter_map(move |(write, index)| {
-                let (first, _) = write.hash.as_bytes().split_first_chunk::<8>()?;
-                (write.hash != null).then_some(Which {
-                    first: u64::from_be_bytes(*first),
-                    part: number,
-                    index,
-                })
-            })
-    });
-    let bits = count.max(2).ilog2().min(MOST_BITS);
-    // So few bits fit.
-    let group = |which: &Which| usize::try_from(which.first >> (u64::BITS - bits)).unwrap_or(0);
-    let mut ends = vec![0; 1 << bits];
-    for which in numbered.clone() {
-        ends[group(&which)] += 1;
-    }
-    let mut count = 0;
-    for end in &mut ends {
-        count += mem::replace(end, count);
-    }
-    let mut order = vec![Which::default(); count];
-    for which in numbered {
-        let end = &mut ends[group(&which)];
-        order[*end] = which;
-        *end += 1;
-    }
-    for alike in order.chunk_by_mut(|a, b| group(a) == group(b)) {
-        alike.sort_unstable_by(|a, b| {
-            let places = || compare(a.of(parts), b.of(parts));
-            a.first.cmp(&b.first).then_with(places)
+    /// All of them into `parts`, which is empty.
+    pub(super) fn into_parts(self, parts: &mut Vec<Part>) {
+        let Self {
+            entries,
+            numbers,
+            paths,
+            encoded,
+            apart,
+        } = self;
+        let encoded = Bytes::from(encoded);
+        parts.push(Part {
+            entries,
+            numbers,
+            paths,
+            encoded,
         });
+        // These have none apart.
+        for more in apart {
+            more.into_parts(parts);
+        }
     }
-    order
 }
-
-/// Of the bits that are looked at first: places for more would not stay near.
-const MOST_BITS: u32 = 14;

@@ -11,7 +11,7 @@ mod view;
 mod walk;
 
 pub(crate) use successor::Bound;
-pub(crate) use view::{referred_hash, OldSlot, OldValue};
+pub(crate) use view::{referred_hash, OldNode, OldSlot, OldValue};
 pub(crate) use walk::{Awaited, Progress, Walk};
 
 use crate::{

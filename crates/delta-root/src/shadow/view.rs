@@ -21,6 +21,8 @@ pub(crate) enum OldValue<'t> {
 pub(crate) struct OldNode<'t> {
     pub(crate) partial: Partial<'t>,
     pub(crate) value: OldValue<'t>,
+    /// Whether it has children.
+    pub(crate) is_branch: bool,
 }
 
 /// A place for a child in a loaded branch.
@@ -50,6 +52,7 @@ impl ShadowTrie {
         let node = &self.nodes[at.index()];
         let data = table.bytes(node.data);
         OldNode {
+            is_branch: node.branch().is_some(),
             partial: node.partial(data),
             value: match node.value() {
                 Value::None => OldValue::None,
@@ -61,11 +64,6 @@ impl ShadowTrie {
                 }
             },
         }
-    }
-
-    /// Whether `at` has children.
-    pub(crate) fn is_branch(&self, at: ShadowNode) -> bool {
-        self.nodes[at.index()].branch().is_some()
     }
 
     /// The hash of `at`; `None` for a node inside its parent.

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use bytes::Bytes;
-use povmeter_delta_root::{Blake2b256, NodeChange, NodeHash, Root, RootUpdate};
+use povmeter_delta_root::{Blake2b256, NodeChange, NodeChanges, NodeHash, Root, RootUpdate};
 use povmeter_store::NodeStore;
 
 /// The node that goes by `name`.
@@ -20,15 +20,37 @@ pub(crate) fn root(name: &str) -> Root {
     Root::from(*hash(name).as_bytes())
 }
 
+/// A change of references, with what it is made of.
+#[derive(Clone)]
+pub(crate) struct Change {
+    pub(crate) path: Vec<u8>,
+    pub(crate) odd_nibble: Option<u8>,
+    pub(crate) hash: NodeHash,
+    pub(crate) references: i32,
+    pub(crate) encoded: Bytes,
+}
+
+/// The changes as those of an update.
+pub(crate) fn changes(nodes: &[Change]) -> NodeChanges {
+    let nodes = nodes.iter().map(|change| NodeChange {
+        path: &change.path,
+        odd_nibble: change.odd_nibble,
+        hash: change.hash,
+        references: change.references,
+        encoded: &change.encoded,
+    });
+    nodes.collect()
+}
+
 /// The node `name` gains or loses references at the place `path`.
-pub(crate) fn change(name: &str, path: &[u8], references: i32) -> NodeChange {
+pub(crate) fn change(name: &str, path: &[u8], references: i32) -> Change {
     let encoded = if references > 0 {
         encoded(name)
     } else {
         Bytes::new()
     };
-    NodeChange {
-        path: path.to_vec().into(),
+    Change {
+        path: path.to_vec(),
         odd_nibble: None,
         hash: hash(name),
         references,
@@ -38,13 +60,13 @@ pub(crate) fn change(name: &str, path: &[u8], references: i32) -> NodeChange {
 
 /// Moves `store` from whatever root it is at to the root `name`, whose node it gains; the changes
 /// are `nodes` beside it.
-pub(crate) fn step(store: &impl NodeStore, name: &str, nodes: Vec<NodeChange>) -> RootUpdate {
-    let nodes = nodes.into_iter().chain([change(name, &[], 1)]).collect();
+pub(crate) fn step(store: &impl NodeStore, name: &str, nodes: Vec<Change>) -> RootUpdate {
+    let nodes: Vec<_> = nodes.into_iter().chain([change(name, &[], 1)]).collect();
     RootUpdate {
         parent: store.root(),
         root: root(name),
         children: vec![],
-        nodes,
+        nodes: changes(&nodes),
     }
 }
 

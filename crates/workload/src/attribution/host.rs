@@ -127,7 +127,7 @@ impl<S: NodeSource + 'static> Host for AttributedBlock<'_, S> {
 
     fn finish(self) -> Result<PovmeterFinished, HostError> {
         let finished = self.block.finish()?;
-        let attribution = finished.0.block.attribution().cloned();
+        let attribution = finished.sealed.block.attribution().cloned();
         let none = || HostError::state("expected notes of who needs what, found none");
         *self.into = BlockAttribution {
             parts: self.parts,

@@ -22,6 +22,8 @@ pub struct Calls {
     pub all: u64,
     /// Time spent in calls, if that was asked for, the clock's own included; see [`clock_cost`].
     pub time: Duration,
+    /// Processor time of the thread in which roots were computed, by all sides, if it was asked for.
+    pub root_time: Duration,
     /// State version of the root last asked for.
     pub root_version: Option<StateVersion>,
     /// Results that were not the same on both sides.

@@ -1,6 +1,7 @@
 //! Every call of a runtime, handed to two state machines.
 
 use super::Calls;
+use crate::Spent;
 use povmeter_proof_size::RootedProofSizeExt;
 use sp_core::{
     hexdisplay::HexDisplay,
@@ -260,7 +261,12 @@ impl Externalities for Lockstep<'_> {
         if let Some(peer) = &mut self.peer {
             forget_root(*peer);
         }
-        self.other("root", |ext| ext.storage_root(version))
+        let mut spent = Spent::default();
+        let root = spent.during(|| self.other("root", |ext| ext.storage_root(version)));
+        if self.timed {
+            self.calls.root_time += spent.cpu;
+        }
+        root
     }
 
     fn child_storage_root(&mut self, info: &ChildInfo, version: StateVersion) -> Vec<u8> {

@@ -224,7 +224,8 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
             source,
         })?;
         compare_update(&sealed, truth.root, truth.update)?;
-        if expected_changes != sealed.top_changes() {
+        let expected_changes = expected_changes.iter();
+        if !expected_changes.map(borrowed).eq(sealed.top_changes()) {
             return Err(Mismatch::Changes);
         }
         if !left_out {
@@ -234,7 +235,12 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
                 let expected = built.root;
                 return Err(Mismatch::Root { expected, found });
             }
-            if built.child_changes != sealed.child_changes() {
+            let children = built.child_changes.iter().map(|(name, changes)| {
+                let changes: Vec<_> = changes.iter().map(borrowed).collect();
+                (name.as_slice(), changes)
+            });
+            let found = sealed.child_changes();
+            if !children.eq(found.map(|(name, changes)| (name, changes.collect()))) {
                 return Err(Mismatch::Changes);
             }
         }
@@ -267,6 +273,10 @@ fn compare_update(
         return Err(Mismatch::Nodes);
     }
     Ok(())
+}
+
+fn borrowed((key, value): &(Vec<u8>, Option<Vec<u8>>)) -> povmeter::Change<'_> {
+    (key, value.as_deref())
 }
 
 /// Compares the sealed proof: all that was read is in it, and packed it is what the peer packs.

@@ -19,24 +19,52 @@ pub struct PoolReport {
     pub extrinsics: u32,
     /// On fresh memory.
     pub fresh: PoolRow,
-    /// On that of the block before.
+    /// On that of the block before, which was handed back: the mean of some blocks.
     pub pooled: PoolRow,
-    /// Bytes that the pooled block allocates until it is sealed, in percent of the fresh one's.
+    /// The same where a store keeps the new nodes, and with them the memory that they are in.
+    pub kept: PoolRow,
+    /// All bytes that the pooled block allocates, in percent of the fresh one's.
     pub bytes_percent: f64,
+    /// The same where a store keeps the new nodes.
+    pub kept_percent: f64,
 }
 
 /// What one block allocates.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PoolRow {
     /// Allocations for each extrinsic, with the estimate after it.
     pub allocations_per_extrinsic: f64,
     /// Allocations until the block is sealed.
-    pub allocations: u64,
+    pub allocations: f64,
     /// Bytes until the block is sealed.
-    pub bytes: u64,
-    /// Bytes of sealing it: root, changes and proof, which leave the block for good.
-    pub bytes_of_sealing: u64,
+    pub bytes: f64,
+    /// Bytes of sealing it: root, changes and proof.
+    pub bytes_of_sealing: f64,
 }
+
+impl PoolRow {
+    /// Of so many blocks the mean.
+    fn mean(rows: &[Self]) -> Self {
+        let mean = |of: fn(&Self) -> f64| rows.iter().map(of).sum::<f64>() / rows.len() as f64;
+        Self {
+            allocations_per_extrinsic: mean(|row| row.allocations_per_extrinsic),
+            allocations: mean(|row| row.allocations),
+            bytes: mean(|row| row.bytes),
+            bytes_of_sealing: mean(|row| row.bytes_of_sealing),
+        }
+    }
+
+    /// Bytes of the whole block, in percent of those of `fresh`.
+    fn percent_of(&self, fresh: &Self) -> f64 {
+        let all = |row: &Self| row.bytes + row.bytes_of_sealing;
+        all(self) / all(fresh) * 100.0
+    }
+}
+
+/// Blocks that make the memory.
+const FIRST: usize = 3;
+/// Blocks that are measured: copies of loaded nodes are in pieces of memory that last for several.
+const MEASURED: usize = 8;
 
 /// Why the block could not be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -102,19 +130,30 @@ pub fn measure_pool(
         allocated,
     };
     let fresh = recorded.replay(&BlockPool::new())?;
-    let pool = BlockPool::new();
-    // These make the memory.
-    recorded.replay(&pool)?;
-    recorded.replay(&pool)?;
-    let pooled = recorded.replay(&pool)?;
-    Ok(PoolReport {
-        same_block: format!("{:?}", fresh.sealed) == format!("{:?}", pooled.sealed),
-        same_sizes: fresh.sizes == pooled.sizes,
+    let mut report = PoolReport {
+        same_block: true,
+        same_sizes: true,
         extrinsics: fresh.extrinsics,
-        bytes_percent: pooled.row.bytes as f64 / fresh.row.bytes as f64 * 100.0,
         fresh: fresh.row,
-        pooled: pooled.row,
-    })
+        pooled: PoolRow::default(),
+        kept: PoolRow::default(),
+        bytes_percent: 0.0,
+        kept_percent: 0.0,
+    };
+    let expected = format!("{:?}", fresh.sealed);
+    report.pooled = recorded.pooled(|block| {
+        report.same_block &= format!("{:?}", block.sealed) == expected;
+        report.same_sizes &= block.sizes == fresh.sizes;
+    })?;
+    let mut nodes = Vec::new();
+    report.kept = recorded.pooled(|block| {
+        let update = block.sealed.update();
+        let first = update.inserted().next();
+        nodes.extend(first.map(|node| update.nodes.share(node.encoded)));
+    })?;
+    report.bytes_percent = report.pooled.percent_of(&report.fresh);
+    report.kept_percent = report.kept.percent_of(&report.fresh);
+    Ok(report)
 }
 
 /// A recorded block, and the state below it.
@@ -134,6 +173,25 @@ struct Replayed {
 }
 
 impl Recorded<'_> {
+    /// One block after the other, each handed back; `look` is shown those that are measured.
+    fn pooled(&self, mut look: impl FnMut(&Replayed)) -> Result<PoolRow, PoolError> {
+        let pool = BlockPool::new();
+        let mut rows = Vec::new();
+        for number in 0..FIRST + MEASURED {
+            let block = self.replay(&pool)?;
+            look(&block);
+            if number >= FIRST {
+                rows.push(block.row);
+            }
+            let before = (self.allocated)().bytes;
+            pool.recycle(block.sealed);
+            if let Some(row) = rows.last_mut() {
+                row.bytes_of_sealing += ((self.allocated)().bytes - before) as f64;
+            }
+        }
+        Ok(PoolRow::mean(&rows))
+    }
+
     fn replay(&self, pool: &BlockPool) -> Result<Replayed, PoolError> {
         // As long as it gets, so that it is not counted.
         let mut sizes = Vec::with_capacity(self.records.len());
@@ -160,9 +218,9 @@ impl Recorded<'_> {
         let sealed = block.seal(self.version)?;
         let row = PoolRow {
             allocations_per_extrinsic: (last.calls - first.calls) as f64 / f64::from(extrinsics),
-            allocations: before.calls - start.calls,
-            bytes: before.bytes - start.bytes,
-            bytes_of_sealing: (self.allocated)().bytes - before.bytes,
+            allocations: (before.calls - start.calls) as f64,
+            bytes: (before.bytes - start.bytes) as f64,
+            bytes_of_sealing: ((self.allocated)().bytes - before.bytes) as f64,
         };
         Ok(Replayed {
             sealed,

@@ -29,6 +29,13 @@ pub(super) struct Memory {
     estimator: Estimator,
 }
 
+impl Memory {
+    /// Takes that of `update` back too, as a pool does with a block that is committed.
+    pub(super) fn take_back(&mut self, update: RootUpdate) {
+        self.state.take_back(update);
+    }
+}
+
 /// Keys and nodes that memory is kept for.
 const KEPT: usize = 1 << 16;
 
@@ -43,9 +50,9 @@ impl Shadow {
         }
     }
 
-    /// In memory of its own, with the root computed in `mode`.
-    pub(super) fn in_mode(state: &BigState, mode: &RootMode) -> Self {
-        let shadow = Self::new(state, Memory::default());
+    /// The same, with the root computed in `mode`.
+    pub(super) fn in_mode(state: &BigState, mode: &RootMode, memory: Memory) -> Self {
+        let shadow = Self::new(state, memory);
         let state = mode.prepare(shadow.state);
         Self { state, ..shadow }
     }

@@ -3,7 +3,7 @@
 use super::{
     super::{
         measure::{median, ratio},
-        shadow::{Change, Shadow},
+        shadow::{Change, Memory, Shadow},
         state::BigState,
     },
     Draw, HashRow, RootRow, RootSpeedError, RootSpeedReport, TIMED_CHANGES,
@@ -20,7 +20,7 @@ use povmeter_substrate::state_version;
 use sp_core::H256;
 use sp_state_machine::Backend;
 use sp_trie::{recorder::Recorder, PrefixedMemoryDB};
-use std::{hint::black_box, time::Duration};
+use std::{cell::RefCell, hint::black_box, time::Duration};
 
 /// Who computes the root.
 #[derive(Clone)]
@@ -60,6 +60,8 @@ pub(super) struct Arena<'a, F> {
     plain: Peer,
     node: Peer,
     draws: Vec<Draw>,
+    /// Of blocks that are over, for those to come.
+    memories: RefCell<Vec<Memory>>,
     allocations: &'a F,
 }
 
@@ -75,6 +77,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
             plain: Peer::new(state.parent(), version),
             node: Peer::new(state.parent(), version).with_cache(),
             draws,
+            memories: RefCell::default(),
             allocations,
         }
     }
@@ -169,7 +172,8 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
             Contender::Loaded(mode) => {
                 let mut shadows = Vec::new();
                 for draw in &self.draws {
-                    let mut shadow = Shadow::in_mode(self.state, mode);
+                    let memory = self.memories.borrow_mut().pop().unwrap_or_default();
+                    let mut shadow = Shadow::in_mode(self.state, mode, memory);
                     shadow.read(draw)?;
                     let numbered = shadow.number(draw);
                     shadow.estimate(&numbered)?;
@@ -182,7 +186,15 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
                 let updates = self.time_all(samples, count, |updates| {
                     mode.run(|| updates.extend(shadows.iter_mut().map(update)));
                 });
-                our_roots(updates)
+                let updates = updates.into_iter().collect::<Result<Vec<_>, _>>()?;
+                let roots = updates.iter().map(|update| H256(update.root.into()));
+                let roots = roots.collect();
+                for ((shadow, _), update) in shadows.into_iter().zip(updates) {
+                    let mut memory = shadow.into_memory();
+                    memory.take_back(update);
+                    self.memories.borrow_mut().push(memory);
+                }
+                Ok(roots)
             }
             Contender::Cold => {
                 let source = self.state.nodes.clone();
@@ -269,7 +281,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         let mut state = ShadowState::new(&self.state.nodes, self.state.root);
         let changes = Shadow::changes(draw);
         let update = state_update(&mut state, &changes, self.version(), &mut ())?;
-        let nodes: Vec<&[u8]> = update.inserted().map(|node| &node.encoded[..]).collect();
+        let nodes: Vec<&[u8]> = update.inserted().map(|node| node.encoded).collect();
         let blocks = nodes.iter().map(|node| node.len().div_ceil(128).max(1));
         let compressions: usize = blocks.sum();
         let repeated = (TIMED_CHANGES / draw.len()).max(1);

@@ -5,8 +5,8 @@
 //! for each round:             the contenders take turns, another one first each time
 //! a row:                      the median over rounds of processor time of the thread, for one update
 //! ```
-//! What is there before the clock starts: ours with the nodes loaded, as after a boundary, or for
-//! [`RootRow::COLD`] nothing; the peer's backend, which in [`RootRow::PEER_NODE`] has a recorder and a
+//! What is there before the clock starts: ours with the nodes loaded, as after a boundary, in memory of
+//! earlier blocks as a `BlockPool` hands it out, or for [`RootRow::COLD`] nothing of either; the peer's backend, which in [`RootRow::PEER_NODE`] has a recorder and a
 //! warm shared cache and has read the keys, as in a block of a node.
 
 mod arena;

@@ -174,11 +174,11 @@ fn update(parent: Root, built: &Built) -> RootUpdate {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(hash);
         NodeChange {
-            path: path.to_vec().into(),
+            path,
             odd_nibble: None,
             hash: NodeHash::from(bytes),
             references: change.count,
-            encoded: change.node.clone().into(),
+            encoded: &change.node,
         }
     });
     RootUpdate {

@@ -1,0 +1,128 @@
+//! Memory of root computations, used again.
+
+use super::{
+    encode::Encoder,
+    node::{ApartValue, Children, NewNode},
+    order::Order,
+    Writes,
+};
+use crate::node_changes::NodeChanges;
+use alloc::vec::Vec;
+
+/// What one batch takes.
+#[derive(Debug, Default)]
+pub(crate) struct BatchMemory {
+    pub(super) nodes: Vec<NewNode>,
+    pub(super) children: Vec<Children>,
+    /// New children of loaded branches: nibble, and index of the node.
+    pub(super) others: Vec<(u8, u32)>,
+    pub(super) nibbles: Vec<u8>,
+    pub(super) values: Vec<ApartValue>,
+    pub(super) encoder: Encoder,
+}
+
+impl BatchMemory {
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        let Self {
+            nodes,
+            children,
+            others,
+            nibbles,
+            values,
+            encoder,
+        } = self;
+        nodes.clear();
+        children.clear();
+        others.clear();
+        nibbles.clear();
+        values.clear();
+        encoder.clear();
+    }
+
+    /// Keeps memory for up to `most` nodes, once all is forgotten.
+    fn shrink_to(&mut self, most: usize) {
+        self.nodes.shrink_to(most);
+        self.children.shrink_to(most);
+        self.others.shrink_to(most);
+        self.nibbles.shrink_to(64 * most);
+        self.values.shrink_to(most);
+        self.encoder.shrink_to(most);
+    }
+
+    fn memory(&self) -> usize {
+        self.nodes.capacity() * size_of::<NewNode>()
+            + self.children.capacity() * size_of::<Children>()
+            + self.others.capacity() * size_of::<(u8, u32)>()
+            + self.nibbles.capacity()
+            + self.values.capacity() * size_of::<ApartValue>()
+            + self.encoder.memory()
+    }
+}
+
+/// What a root update takes: the batch of one trie after the other, and what they wrote.
+///
+/// Only what an update hands out lies in none of this: what comes back of it, by
+/// [`RootMemory::take_back`], belongs to nobody else any more.
+#[derive(Debug, Default)]
+pub(crate) struct RootMemory {
+    pub(super) batch: BatchMemory,
+    pub(super) writes: Writes,
+    order: Order,
+    /// Empty; its memory is for the next changes that are handed out.
+    changes: NodeChanges,
+}
+
+impl RootMemory {
+    /// Forgets everything, also what an update left that failed; keeps memory for up to `most` nodes.
+    pub(crate) fn reset(&mut self, most: usize) {
+        let Self {
+            batch,
+            writes,
+            order,
+            changes,
+        } = self;
+        batch.clear();
+        batch.shrink_to(most);
+        writes.clear();
+        writes.shrink_to(most);
+        order.clear();
+        order.shrink_to(2 * most);
+        changes.parts.clear();
+        changes.order.clear();
+        changes.order.shrink_to(2 * most);
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        let order = self.changes.order.capacity() * size_of::<u64>();
+        self.batch.memory() + self.writes.memory() + self.order.memory() + order
+    }
+
+    /// Begins an update, with nothing written so far.
+    pub(crate) fn begin(&mut self) {
+        self.writes.clear();
+    }
+
+    /// Ends an update: its net changes, and the memory that they are in.
+    pub(crate) fn finish(&mut self) -> NodeChanges {
+        let mut changes = core::mem::take(&mut self.changes);
+        core::mem::take(&mut self.writes).into_parts(&mut changes.parts);
+        self.order.put(&mut changes);
+        changes
+    }
+
+    /// Has the next update in the memory of `changes`, in so far as nobody shares it.
+    pub(crate) fn take_back(&mut self, mut changes: NodeChanges) {
+        // The first part has what was not computed apart.
+        let first = changes.parts.drain(..).next();
+        changes.order.clear();
+        if let Some(first) = first {
+            let writes = Writes::in_memory(first);
+            if writes.memory() > self.writes.memory() {
+                self.writes = writes;
+            }
+        }
+        self.changes = changes;
+    }
+}

@@ -1,0 +1,194 @@
+//! Writes put into order, and added up by node and place.
+//!
+//! ```text
+//! each write as a number: the beginning of its hash, and behind it which write it is
+//! put those together whose hashes begin with the same bits: one pass to count, one to place
+//! sort each group, of one or two as a rule
+//! neighbours that begin alike: compare all of them, and add up those that are the same
+//! ```
+//! Hashes are spread evenly, so that hardly two are ever compared. Who grinds some to begin alike makes
+//! a group larger, and has it sorted.
+
+use crate::{
+    node_changes::{NodeChanges, Part, Which},
+    NodeHash,
+};
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+/// Memory to put writes into order in.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    sorted: Vec<u64>,
+    /// Where the next number of each group goes.
+    ends: Vec<u32>,
+}
+
+/// Of the bits that are looked at first: places for more would not stay near.
+const MOST_BITS: u32 = 14;
+
+/// The bits of a number that say which write it is. There are not four billion.
+const WHICH: u64 = u32::MAX as u64;
+
+/// What a write is sorted by, the one at place `index` of its part.
+#[inline]
+pub(super) fn number(hash: &NodeHash, index: usize) -> u64 {
+    let first = hash.as_bytes().first_chunk();
+    let beginning = first.map_or(0, |first| u64::from_be_bytes(*first));
+    beginning & !WHICH | index as u64
+}
+
+impl Order {
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        let Self { sorted, ends } = self;
+        sorted.clear();
+        ends.clear();
+    }
+
+    /// Keeps memory for up to `most` writes, once all is forgotten.
+    pub(super) fn shrink_to(&mut self, most: usize) {
+        self.sorted.shrink_to(most);
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> usize {
+        self.sorted.capacity() * size_of::<u64>() + self.ends.capacity() * size_of::<u32>()
+    }
+
+    /// The net changes of `changes`, whose order is empty, ordered by hash and place.
+    pub(super) fn put(&mut self, changes: &mut NodeChanges) {
+        let NodeChanges { parts, order } = changes;
+        let which = which_of(parts);
+        self.sort(parts);
+        order.reserve(self.sorted.len());
+        let mut first = 0;
+        for (index, &number) in self.sorted.iter().enumerate() {
+            order.push(which(number));
+            let next = self.sorted.get(index + 1);
+            if next.map(|next| next & !WHICH) != Some(number & !WHICH) {
+                if order.len() - first > 1 {
+                    add_up(parts, order, first);
+                }
+                first = order.len();
+            }
+        }
+    }
+
+    fn sort(&mut self, parts: &mut [Part]) {
+        if let [first, others @ ..] = parts {
+            for part in others {
+                let before = first.numbers.len() as u64;
+                let numbers = part.numbers.drain(..);
+                first.numbers.extend(numbers.map(|number| number + before));
+            }
+        }
+        let numbers = parts.first().map_or(&[][..], |part| &part.numbers);
+        let bits = numbers.len().max(2).ilog2().min(MOST_BITS);
+        // So few bits fit.
+        let group = |number: u64| usize::try_from(number >> (u64::BITS - bits)).unwrap_or(0);
+        let Self { sorted, ends } = self;
+        ends.clear();
+        ends.resize(1 << bits, 0);
+        for number in numbers {
+            ends[group(*number)] += 1;
+        }
+        let mut count = 0;
+        for end in ends.iter_mut() {
+            let start = count;
+            count += *end;
+            *end = start;
+        }
+        sorted.clear();
+        sorted.resize(numbers.len(), 0);
+        for &number in numbers {
+            let end = &mut ends[group(number)];
+            sorted[*end as usize] = number;
+            *end += 1;
+        }
+        let mut start = 0;
+        for &end in ends.iter() {
+            let end = end as usize;
+            match &mut sorted[start..end] {
+                [] | [_] => {}
+                [a, b] => (*a, *b) = (*a.min(b), *a.max(b)),
+                more => more.sort_unstable(),
+            }
+            start = end;
+        }
+    }
+}
+
+/// Which write a number stands for, that counts those of all parts.
+fn which_of(parts: &[Part]) -> impl Fn(u64) -> Which + use<> {
+    let mut starts: Vec<u32> = Vec::new();
+    if parts.len() > 1 {
+        let mut count = 0;
+        for part in parts {
+            starts.push(count);
+            count += number_of(part.entries.len() as u64);
+        }
+    }
+    move |number| {
+        let entry = number_of(number);
+        if starts.is_empty() {
+            return Which { part: 0, entry };
+        }
+        // The last part that starts at or before it, which is not empty.
+        let part = starts.partition_point(|start| *start <= entry) - 1;
+        Which {
+            part: number_of(part as u64),
+            entry: entry - starts[part],
+        }
+    }
+}
+
+/// Which write a number is of.
+fn number_of(number: u64) -> u32 {
+    u32::try_from(number & WHICH).unwrap_or(u32::MAX)
+}
+
+/// Sorts the changes from `first` on, whose hashes begin alike, and adds up those of the same node and
+/// place.
+#[cold]
+fn add_up(parts: &mut [Part], order: &mut Vec<Which>, first: usize) {
+    // As a rule equal values at many keys, most of them in the order of the keys: a stable sort finds
+    // out.
+    order[first..].sort_by(|a, b| compare(parts, *a, *b));
+    // The sum is in the entry at `kept`.
+    let mut kept = first;
+    for at in first + 1..order.len() {
+        let (sum, next) = (order[kept], order[at]);
+        if compare(parts, sum, next).is_ne() {
+            kept += usize::from(sum.of(parts).references != 0);
+            order[kept] = next;
+            continue;
+        }
+        let references = [sum, next].map(|which| which.of(parts).references);
+        // One that has the node.
+        if references[0] < references[1] {
+            order[kept] = next;
+        }
+        let entry = order[kept].of_mut(parts);
+        entry.references = references[0].saturating_add(references[1]);
+    }
+    kept += usize::from(order[kept].of(parts).references != 0);
+    order.truncate(kept);
+    for which in &order[first..] {
+        let entry = which.of_mut(parts);
+        if entry.references < 0 {
+            entry.encoded = 0..0;
+        }
+    }
+}
+
+/// By hash and place.
+fn compare(parts: &[Part], a: Which, b: Which) -> Ordering {
+    let (of_a, of_b) = (a.of(parts), b.of(parts));
+    if of_a.hash != of_b.hash {
+        return of_a.hash.cmp(&of_b.hash);
+    }
+    let path = |which: Which| &parts[which.part as usize].paths[which.of(parts).path.clone()];
+    let odd = || of_a.odd_nibble.cmp(&of_b.odd_nibble);
+    path(a).cmp(path(b)).then_with(odd)
+}

@@ -1,0 +1,152 @@
+//! Values and keys of the parent state.
+
+use super::{ShadowState, TrieHandle, TrieId};
+use crate::{
+    shadow::{Bound, Observer, ValuePlace},
+    LoadError, NodeHash, NodeSource,
+};
+use alloc::vec::Vec;
+
+impl<S: NodeSource> ShadowState<S> {
+    /// The value at `key`; a value that is a node of its own is loaded and observed.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn value(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<ValuePlace>, LoadError> {
+        let Some(handle) = self.open_existing(trie, observer)? else {
+            return Ok(None);
+        };
+        self.value_in(handle, key, observer)
+    }
+
+    pub(super) fn value_in(
+        &mut self,
+        handle: TrieHandle,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<ValuePlace>, LoadError> {
+        let Some(at) = self.find(handle, key, observer)? else {
+            return Ok(None);
+        };
+        let (trie, mut loader) = self.parts(handle);
+        trie.value(at, key, &mut loader, observer)
+    }
+
+    /// Blake2b-256 of the value at `key`; a value that is a node of its own is not loaded.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn value_hash(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<NodeHash>, LoadError> {
+        let Some(handle) = self.open_existing(trie, observer)? else {
+            return Ok(None);
+        };
+        let found = self.find(handle, key, observer)?;
+        Ok(found.and_then(|at| self.trie(handle).value_hash(at, &self.table)))
+    }
+
+    /// Whether there is an entry at `key`. Loads no value.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn exists(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<bool, LoadError> {
+        let Some(handle) = self.open_existing(trie, observer)? else {
+            return Ok(false);
+        };
+        Ok(self.find(handle, key, observer)?.is_some())
+    }
+
+    /// The first key after `key`.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn next_key(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        self.successor(trie, &[], key, Bound::Exclusive, observer)
+    }
+
+    /// The first key that begins with `prefix` and is not before `from`. Nothing beyond the prefix
+    /// is loaded.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn first_key_from(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        from: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        self.bounded_successor(trie, prefix, from, Bound::Inclusive, observer)
+    }
+
+    /// The first key after `after` that begins with `prefix`. Nothing beyond the prefix is loaded.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the way can't be had.
+    pub fn next_key_in(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        after: &[u8],
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        self.bounded_successor(trie, prefix, after, Bound::Exclusive, observer)
+    }
+
+    /// As [`Self::successor`], for a `from` that may lie outside of `prefix`.
+    fn bounded_successor(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        from: &[u8],
+        bound: Bound,
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        if from.starts_with(prefix) {
+            self.successor(trie, prefix, from, bound, observer)
+        } else if from < prefix {
+            self.successor(trie, prefix, prefix, Bound::Inclusive, observer)
+        } else {
+            // Nothing can be there; the peer looks at the root all the same.
+            if let Some(handle) = self.open_existing(trie, observer)? {
+                let (trie, mut loader) = self.parts(handle);
+                trie.observe_root(&mut loader, observer)?;
+            }
+            Ok(None)
+        }
+    }
+
+    fn successor(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        from: &[u8],
+        bound: Bound,
+        observer: &mut impl Observer,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        let Some(handle) = self.open_existing(trie, observer)? else {
+            return Ok(None);
+        };
+        let (trie, mut loader) = self.parts(handle);
+        trie.successor(from, bound, prefix, &mut loader, observer)
+    }
+}

@@ -1,0 +1,126 @@
+//! The memory of a state that is no longer needed, for another one.
+
+use super::ShadowState;
+use crate::{
+    batch::{Effort, RootMemory},
+    shadow::ShadowTrie,
+    NodeTable, Root, RootUpdate,
+};
+use alloc::{collections::BTreeMap, vec::Vec};
+
+/// The memory of a [`ShadowState`] that is no longer needed, for another one.
+///
+/// It holds nothing of the state that it was taken from.
+#[derive(Debug)]
+pub struct ShadowScratch {
+    table: NodeTable,
+    top: ShadowTrie,
+    root_memory: RootMemory,
+}
+
+impl ShadowScratch {
+    /// Has the next root update in the memory of `update`, for whoever has no use for it any more.
+    ///
+    /// Encoded nodes that somebody shares, such as a store that has taken them, stay theirs: the next
+    /// update has new memory for its own then.
+    pub fn take_back(&mut self, update: RootUpdate) {
+        self.root_memory.take_back(update.nodes);
+        self.root_memory.reset(KEPT_NODES);
+        // There may be fewer now who share nodes of the parent state.
+        self.table.reset(KEPT_NODES);
+    }
+
+    /// Bytes of memory for root updates.
+    pub fn root_memory(&self) -> usize {
+        self.root_memory.memory()
+    }
+}
+
+/// Nodes that a scratch keeps memory for, at most: some blocks' worth.
+const KEPT_NODES: usize = 1 << 16;
+
+impl Default for ShadowScratch {
+    fn default() -> Self {
+        Self {
+            table: NodeTable::default(),
+            top: ShadowTrie::new(Root::EMPTY, Vec::new()),
+            root_memory: RootMemory::default(),
+        }
+    }
+}
+
+impl<S> ShadowState<S> {
+    /// The same in the memory of another state.
+    pub fn in_scratch(source: S, root: Root, scratch: ShadowScratch) -> Self {
+        let ShadowScratch {
+            table,
+            mut top,
+            root_memory,
+        } = scratch;
+        top.reset(root, KEPT_NODES);
+        Self {
+            source,
+            table,
+            top,
+            children: Vec::new(),
+            child_handles: BTreeMap::new(),
+            effort: Effort::best(),
+            root_memory,
+        }
+    }
+
+    /// The memory of root updates, until it is put back.
+    pub(crate) fn take_root_memory(&mut self) -> RootMemory {
+        core::mem::take(&mut self.root_memory)
+    }
+
+    pub(crate) fn put_root_memory(&mut self, memory: RootMemory) {
+        self.root_memory = memory;
+    }
+
+    /// The memory of this state, emptied.
+    pub fn into_scratch(self) -> ShadowScratch {
+        let Self {
+            source: _,
+            mut table,
+            mut top,
+            children: _,
+            child_handles: _,
+            effort: _,
+            mut root_memory,
+        } = self;
+        table.reset(KEPT_NODES);
+        top.reset(Root::EMPTY, KEPT_NODES);
+        root_memory.reset(KEPT_NODES);
+        ShadowScratch {
+            table,
+            top,
+            root_memory,
+        }
+    }
+
+    /// Starts anew on the state of `root`, nothing loaded, with `change` made to the source.
+    pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
+        let Self {
+            source,
+            table,
+            top,
+            children,
+            child_handles,
+            // How, not what.
+            effort: _,
+            root_memory,
+        } = self;
+        change(source);
+        root_memory.reset(KEPT_NODES);
+        table.reset(KEPT_NODES);
+        top.reset(root, KEPT_NODES);
+        children.clear();
+        child_handles.clear();
+    }
+
+    /// Has the next root update in the memory of `update`, as [`ShadowScratch::take_back`].
+    pub fn take_back(&mut self, update: RootUpdate) {
+        self.root_memory.take_back(update.nodes);
+    }
+}
