@@ -57,7 +57,7 @@ impl Entries {
     pub(crate) fn near(&self, store: u32, key: &[u8]) -> Near {
         match self.table.near(store, key) {
             Near::Likely(id) => match self.list.get(id as usize) {
-                Some(entry) if entry.store == store && self.keys.is_surely(entry.key, key) => {
+                Some(entry) if entry.store == store && self.keys.is(entry.key, key) => {
                     Near::Likely(id)
                 }
                 _ => Near::Unclear,
@@ -119,12 +119,12 @@ impl Entries {
         id
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at(&self, id: u32) -> &Entry {
         &self.list[id as usize]
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_mut(&mut self, id: u32) -> &mut Entry {
         &mut self.list[id as usize]
     }

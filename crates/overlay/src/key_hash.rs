@@ -110,7 +110,7 @@ impl KeyHash {
 
 /// All of a key of up to 16 bytes, some of them twice.
 #[inline(always)]
-fn short(key: &[u8]) -> [u64; 2] {
+pub(crate) fn short(key: &[u8]) -> [u64; 2] {
     let half = |at: usize| {
         let bytes = key[at..].first_chunk().copied();
         u64::from(u32::from_le_bytes(bytes.unwrap_or_default()))

@@ -1,6 +1,6 @@
 //! The bytes of all keys.
 
-use crate::{bytes::Bytes, index::index};
+use crate::{bytes::Bytes, index::index, key_hash::short};
 
 /// Keys, one behind the other. None ever goes, so each is found at the same place as long as the
 /// overlay lives.
@@ -33,15 +33,15 @@ impl Keys {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, key: KeyAt) -> &[u8] {
         &self.bytes.get()[key.at as usize * UNIT..][..key.len as usize]
     }
 
-    /// Whether that is `key`; of a short key, no is no answer.
+    /// Whether that is `key`.
     #[inline(always)]
-    pub(crate) fn is_surely(&self, at: KeyAt, key: &[u8]) -> bool {
-        at.len as usize == key.len() && surely_same(self.get(at), key)
+    pub(crate) fn is(&self, at: KeyAt, key: &[u8]) -> bool {
+        at.len as usize == key.len() && same(self.get(at), key)
     }
 
     /// Bytes of memory held.
@@ -56,28 +56,40 @@ impl Keys {
     }
 }
 
-/// Whether two keys of the same length are the same; keys of less than 16 bytes never are.
+/// Whether two keys of the same length are the same.
 ///
 /// Without the call that comparing slices is: keys are too short for it to pay.
 #[inline(always)]
-fn surely_same(a: &[u8], b: &[u8]) -> bool {
+fn same(a: &[u8], b: &[u8]) -> bool {
     let len = a.len();
-    let same = |at: usize| part::<32>(a, at) == part::<32>(b, at);
     if len >= 32 {
-        same(len - 32)
-            && (len <= 32 || same(0))
-            && (len <= 64 || same(32))
-            && (len <= 96 || (64..len - 32).step_by(32).all(same))
+        same_part::<32>(a, b, len - 32)
+            && (len <= 32 || same_part::<32>(a, b, 0))
+            && (len <= 64 || same_part::<32>(a, b, 32))
+            && (len <= 96 || same_middle(a, b))
+    } else if len >= 16 {
+        same_part::<16>(a, b, 0) && same_part::<16>(a, b, len - 16)
     } else {
-        len >= 16
-            && part::<16>(a, 0) == part::<16>(b, 0)
-            && part::<16>(a, len - 16) == part::<16>(b, len - 16)
+        short(a) == short(b)
     }
 }
 
 #[inline(always)]
-fn part<const LEN: usize>(key: &[u8], at: usize) -> Option<&[u8; LEN]> {
-    key[at..].first_chunk()
+fn same_part<const LEN: usize>(a: &[u8], b: &[u8], at: usize) -> bool {
+    a[at..].first_chunk::<LEN>() == b[at..].first_chunk()
+}
+
+/// The same from byte 64 on, up to the last 32.
+#[inline(always)]
+fn same_middle(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 64;
+    while at < a.len() - 32 {
+        if !same_part::<32>(a, b, at) {
+            return false;
+        }
+        at += 32;
+    }
+    true
 }
 
 #[cfg(test)]
@@ -86,5 +98,29 @@ impl Keys {
     pub(crate) fn assert_as_new(&self) {
         let Self { bytes } = self;
         bytes.assert_as_new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn keys_that_differ_in_a_bit_differ() {
+        for len in 0..140_u8 {
+            let key: Vec<u8> = (0..len).collect();
+            let mut keys = Keys::default();
+            keys.push(b"before");
+            let at = keys.push(&key);
+            keys.push(b"behind");
+            assert!(keys.is(at, &key));
+            assert!(!keys.is(at, &[&key[..], &[0]].concat()));
+            for bit in 0..usize::from(len) * 8 {
+                let mut other = key.clone();
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert!(!keys.is(at, &other), "{len}, {bit}");
+            }
+        }
     }
 }
