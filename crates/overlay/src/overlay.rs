@@ -7,7 +7,7 @@ use crate::{
     journal::Journal,
     key_table::Near,
     slot::Slot,
-    store::{Store, StoreId, Stores},
+    store::{Store, StoreId, Stores, TOP},
     transaction::Frame,
     value::Value,
     Change,
@@ -96,13 +96,27 @@ impl Overlay {
     /// Costs one look-up at any depth of transactions, and never allocates or copies.
     #[inline]
     pub fn get(&self, store: StoreId<'_>, key: &[u8]) -> Lookup<'_> {
-        let Some(store) = self.stores.find(store) else {
-            return Lookup::Untouched;
-        };
+        match store {
+            StoreId::Top => self.get_in(TOP, key),
+            StoreId::Child(_) => self.get_in_child(store, key),
+        }
+    }
+
+    /// Calls nothing on the way, so that nothing has to be put aside for a call.
+    #[inline(always)]
+    fn get_in(&self, store: u32, key: &[u8]) -> Lookup<'_> {
         match self.entries.near(store, key) {
             Near::Nothing => Lookup::Untouched,
             Near::Likely(id) => self.entries.at(id).slot.lookup(&self.heap),
             Near::Unclear => self.get_on(store, key),
+        }
+    }
+
+    #[inline(never)]
+    fn get_in_child(&self, store: StoreId<'_>, key: &[u8]) -> Lookup<'_> {
+        match self.stores.find(store) {
+            Some(store) => self.get_in(store, key),
+            None => Lookup::Untouched,
         }
     }
 
