@@ -73,6 +73,30 @@ fn one_block_after_the_other() {
     }
 }
 
+/// Transactions of the host and of the runtime that are open when a block ends are of no block after it,
+/// in no part of it.
+#[test]
+fn no_open_transaction_is_left() {
+    let (store, pool) = (accounts(100), BlockPool::new());
+    let parts = |block: &Block<_>| format!("{block:?}").matches("Frame {").count();
+    let mut block = pool.block(&store, store.root());
+    block.start_transaction();
+    block.enter_runtime().unwrap();
+    for at in 0..3 {
+        block.start_transaction();
+        block.set(TOP, &key(at), b"value").unwrap();
+        block.proof_size().unwrap();
+    }
+    assert!(parts(&block) >= 8, "four in the block, four in its overlay");
+    drop(block);
+    let mut block = pool.block(&store, store.root());
+    assert_eq!(parts(&block), 0);
+    assert!(block.commit_transaction().is_err());
+    block.enter_runtime().unwrap();
+    drop(block);
+    assert_as_fresh(&pool, &store, 1);
+}
+
 #[test]
 fn what_was_handed_out_is_not_in_memory_that_is_used_again() {
     let (store, pool) = (accounts(100), BlockPool::new());

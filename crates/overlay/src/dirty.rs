@@ -177,3 +177,18 @@ impl ChangeLog {
         entry.logged_at >= self.seen && self.ids.get(entry.logged_at as usize) == Some(&id)
     }
 }
+
+#[cfg(test)]
+impl ChangeLog {
+    /// As good as new but for memory. Names every field.
+    pub(crate) fn assert_as_new(&self) {
+        let Self {
+            ids,
+            seen,
+            kept,
+            snapshots,
+        } = self;
+        assert!(ids.is_empty());
+        assert_eq!((*seen, *kept, *snapshots), (0, 0, 0));
+    }
+}

@@ -4,40 +4,12 @@ use crate::{
     dirty::Fate,
     heap::Heap,
     index::{index, NOWHERE},
-    key_hash::KeyHash,
-    key_table::KeyTable,
+    key_table::{KeyTable, Near},
     keys::{KeyAt, Keys},
-    value::Value,
-    Change, Lookup,
+    slot::Slot,
+    Change,
 };
 use alloc::vec::Vec;
-
-/// What the overlay holds for a key. A [`Value`] that is replaced must be freed or kept elsewhere.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Slot {
-    /// Nothing: every change of the key was rolled back.
-    #[default]
-    Untouched,
-    Deleted,
-    Value(Value),
-}
-
-impl Slot {
-    #[inline]
-    pub(crate) fn fate(&self) -> Fate {
-        match self {
-            Self::Untouched => Fate::Untouched,
-            Self::Deleted => Fate::Deleted,
-            Self::Value(_) => Fate::Written,
-        }
-    }
-
-    pub(crate) fn free(self, heap: &mut Heap) {
-        if let Self::Value(value) = self {
-            value.free(heap);
-        }
-    }
-}
 
 /// A key of a store, and what the overlay holds for it.
 #[derive(Clone, Debug)]
@@ -65,107 +37,51 @@ pub(crate) struct Entries {
     list: Vec<Entry>,
     keys: Keys,
     table: KeyTable,
-    seeds: KeyHash,
-    recent: Recent,
     /// By store, how many entries it has.
     numbers: Vec<u32>,
 }
 
-/// What the ends of keys tell: for keys that a runtime asks for again and again, and for most of those
-/// that it has not written, which is nearly all that it does, this spares the hash.
-///
-/// Keys that end alike share places here, which costs no more than the look.
-#[derive(Clone, Debug)]
-struct Recent {
-    /// Entries written lately.
-    entries: [RecentEntry; 1 << Recent::BITS],
-    /// A bit for each end, set if a key may end so.
-    ends: [u64; 1 << (Recent::END_BITS - 6)],
-}
-
-#[derive(Clone, Copy, Debug)]
-struct RecentEntry {
-    end: u64,
-    id: u32,
-    store: u32,
-}
-
-impl Recent {
-    const BITS: u32 = 6;
-    /// As many ends as a kilobyte has bits: a block of some thousand keys sets few of them.
-    const END_BITS: u32 = 13;
-
-    /// What tells keys apart well enough, and the places for it.
-    #[inline(always)]
-    fn place(key: &[u8]) -> End {
-        let end = key.last_chunk().copied().map_or(0, u64::from_le_bytes);
-        let [.., low, high] = end.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-        let mixed = usize::from(u16::from_le_bytes([low, high]));
-        End {
-            end,
-            entry: mixed >> (16 - Self::BITS),
-            word: mixed >> (16 - Self::END_BITS + 6),
-            bit: 1 << (mixed >> (16 - Self::END_BITS) & 63),
-        }
-    }
-
-    /// Whether no key ends so.
-    #[inline(always)]
-    fn is_new(&self, end: &End) -> bool {
-        self.ends[end.word] & end.bit == 0
-    }
-}
-
-/// The end of a key; see [`Recent::place`].
-struct End {
-    end: u64,
-    entry: usize,
-    word: usize,
-    bit: u64,
-}
-
-impl Default for Recent {
-    fn default() -> Self {
-        let none = RecentEntry {
-            end: 0,
-            id: NOWHERE,
-            store: NOWHERE,
-        };
-        Self {
-            entries: [none; 1 << Self::BITS],
-            ends: [0; 1 << (Self::END_BITS - 6)],
-        }
-    }
-}
-
 impl Entries {
-    /// The entry of `key` in the store of index `store`.
-    #[inline]
+    /// The id of `key` in the store of index `store`.
+    #[inline(always)]
     pub(crate) fn find(&self, store: u32, key: &[u8]) -> Option<u32> {
-        let end = Recent::place(key);
-        if self.recent.is_new(&end) {
-            return None;
+        match self.near(store, key) {
+            Near::Nothing => None,
+            Near::Likely(id) => Some(id),
+            Near::Unclear => self.find_on(store, key),
         }
-        let recent = &self.recent.entries[end.entry];
-        if recent.end == end.end && recent.store == store && self.has_key(recent.id, key) {
-            return Some(recent.id);
+    }
+
+    /// As [`KeyTable::near`], with the keys compared.
+    #[inline(always)]
+    pub(crate) fn near(&self, store: u32, key: &[u8]) -> Near {
+        match self.table.near(store, key) {
+            Near::Likely(id) => match self.list.get(id as usize) {
+                Some(entry) if entry.store == store && self.keys.is(entry.key, key) => {
+                    Near::Likely(id)
+                }
+                _ => Near::Unclear,
+            },
+            other => other,
         }
-        self.find_hashed(self.hash(store, key), store, key)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn find_on(&self, store: u32, key: &[u8]) -> Option<u32> {
+        self.table.find(store, key, |id| {
+            let entry = self.at(id);
+            (entry.store == store && self.key(id) == key).then_some(id)
+        })
     }
 
     /// The same; the entry is added if there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_or_insert(&mut self, store: u32, key: &[u8]) -> u32 {
-        let place = Recent::place(key);
-        let recent = &self.recent.entries[place.entry];
-        if recent.end == place.end && recent.store == store && self.has_key(recent.id, key) {
-            return recent.id;
+        match self.find(store, key) {
+            Some(id) => id,
+            None => self.insert(store, key),
         }
-        let id = self.find_or_insert_hashed(store, key);
-        let End { end, entry, .. } = place;
-        self.recent.entries[entry] = RecentEntry { end, id, store };
-        self.recent.ends[place.word] |= place.bit;
-        id
     }
 
     /// The number of the next entry of a store.
@@ -179,55 +95,36 @@ impl Entries {
         number
     }
 
-    /// Whether `key` is that of entry `id`.
-    #[inline(always)]
-    fn has_key(&self, id: u32, key: &[u8]) -> bool {
-        self.keys.get(self.at(id).key) == key
-    }
-
-    fn find_hashed(&self, hash: u32, store: u32, key: &[u8]) -> Option<u32> {
-        self.table.find(hash, |id| {
-            self.at(id).store == store && self.has_key(id, key)
-        })
-    }
-
-    fn find_or_insert_hashed(&mut self, store: u32, key: &[u8]) -> u32 {
-        let hash = self.hash(store, key);
-        self.find_hashed(hash, store, key)
-            .unwrap_or_else(|| self.insert(hash, store, key))
-    }
-
-    fn insert(&mut self, hash: u32, store: u32, key: &[u8]) -> u32 {
+    #[inline(never)]
+    fn insert(&mut self, store: u32, key: &[u8]) -> u32 {
         let number = self.next_number(store);
         let Self {
             list, keys, table, ..
         } = self;
+        table.insert(store, key, |id| {
+            let entry = &list[id as usize];
+            (entry.store, keys.get(entry.key))
+        });
         let id = index(list.len());
         list.push(Entry {
             key: keys.push(key),
             store,
             number,
-            slot: Slot::Untouched,
+            slot: Slot::UNTOUCHED,
             undo_at: NOWHERE,
             logged_at: NOWHERE,
             listed: false,
             next: NOWHERE,
         });
-        table.insert(hash, id);
         id
     }
 
-    /// The same key in another store is another key.
-    fn hash(&self, store: u32, key: &[u8]) -> u32 {
-        self.seeds.hash(key) ^ store.wrapping_mul(0x9e37_79b1)
-    }
-
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at(&self, id: u32) -> &Entry {
         &self.list[id as usize]
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_mut(&mut self, id: u32) -> &mut Entry {
         &mut self.list[id as usize]
     }
@@ -255,11 +152,9 @@ impl Entries {
 
     /// The key and what became of it, if something did.
     pub(crate) fn change<'a>(&'a self, id: u32, heap: &'a Heap) -> Option<Change<'a>> {
-        match self.at(id).slot {
-            Slot::Untouched => None,
-            Slot::Deleted => Some((self.key(id), None)),
-            Slot::Value(value) => Some((self.key(id), Some(value.as_slice(heap)))),
-        }
+        let slot = self.at(id).slot;
+        let value = slot.value().map(|value| value.as_slice(heap));
+        (slot.fate() != Fate::Untouched).then(|| (self.key(id), value))
     }
 
     /// Forgets all entries; keeps memory for up to `most` of them.
@@ -268,14 +163,10 @@ impl Entries {
             list,
             keys,
             table,
-            seeds,
-            recent,
             numbers,
         } = self;
         numbers.clear();
         numbers.shrink_to(most);
-        *recent = Recent::default();
-        *seeds = KeyHash::default();
         list.clear();
         list.shrink_to(most);
         keys.reset(most_key_bytes);
@@ -283,14 +174,24 @@ impl Entries {
     }
 }
 
-impl Slot {
-    #[inline]
-    pub(crate) fn lookup(self, heap: &Heap) -> Lookup<'_> {
-        match self {
-            Self::Untouched => Lookup::Untouched,
-            Self::Deleted => Lookup::Deleted,
-            Self::Value(value) => Lookup::Value(value.as_slice(heap)),
-        }
+#[cfg(test)]
+impl Entries {
+    pub(crate) fn tag(&self, key: &[u8]) -> u64 {
+        self.table.tag(key)
+    }
+
+    /// As good as new but for memory. Names every field.
+    pub(crate) fn assert_as_new(&self) {
+        let Self {
+            list,
+            keys,
+            table,
+            numbers,
+        } = self;
+        assert!(list.is_empty());
+        keys.assert_as_new();
+        table.assert_as_new();
+        assert!(numbers.is_empty());
     }
 }
 
@@ -300,6 +201,6 @@ mod tests {
 
     #[test]
     fn an_entry_is_less_than_a_cache_line() {
-        assert!(size_of::<Entry>() <= 52, "{}", size_of::<Entry>());
+        assert!(size_of::<Entry>() <= 56, "{}", size_of::<Entry>());
     }
 }

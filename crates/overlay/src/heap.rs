@@ -10,7 +10,10 @@
 //! nothing once the heap has grown. Blocks are neither split nor joined: what a size took, that size
 //! keeps until the heap is cleared.
 
-use crate::index::{index, NOWHERE};
+use crate::{
+    bytes::Bytes,
+    index::{index, NOWHERE},
+};
 use alloc::vec::Vec;
 
 /// Bytes that a block's size is a multiple of.
@@ -19,8 +22,8 @@ const UNIT: usize = 16;
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heap {
-    bytes: Vec<u8>,
-    /// For each size, the block freed last.
+    bytes: Bytes,
+    /// For each size, the block freed last; for none as long as there are no blocks.
     free: Vec<u32>,
 }
 
@@ -40,7 +43,7 @@ impl Block {
         CAPACITIES[usize::from(self.class)]
     }
 
-    #[inline]
+    #[inline(always)]
     fn start(self) -> usize {
         self.at as usize * UNIT
     }
@@ -48,14 +51,13 @@ impl Block {
 
 impl Heap {
     /// A block that takes `len` bytes; what is in it means nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn allocate(&mut self, len: usize) -> Block {
         let class = class_of(len);
         match self.free.get_mut(usize::from(class)) {
             Some(last) if *last != NOWHERE => {
                 let block = Block { at: *last, class };
-                let start = block.start();
-                let before = self.bytes[start..].first_chunk();
+                let before = self.bytes.get()[block.start()..].first_chunk();
                 *last = before.map_or(NOWHERE, |before| u32::from_le_bytes(*before));
                 block
             }
@@ -63,35 +65,37 @@ impl Heap {
         }
     }
 
+    #[inline(never)]
     fn grow(&mut self, class: u8) -> Block {
-        let at = index(self.bytes.len() / UNIT);
+        if self.free.is_empty() {
+            self.free.resize(CLASSES, NOWHERE);
+        }
+        let at = index(self.bytes.taken() / UNIT);
         let block = Block { at, class };
-        self.bytes.resize(block.start() + block.capacity(), 0);
+        self.bytes.take_to(block.start() + block.capacity());
         block
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free(&mut self, block: Block) {
-        let class = usize::from(block.class);
-        if self.free.len() <= class {
-            self.free.resize(class + 1, NOWHERE);
-        }
-        if let Some(room) = self.bytes[block.start()..].first_chunk_mut() {
-            *room = self.free[class].to_le_bytes();
-            self.free[class] = block.at;
+        let room = self.bytes.get_mut()[block.start()..].first_chunk_mut();
+        let last = self.free.get_mut(usize::from(block.class));
+        if let (Some(room), Some(last)) = (room, last) {
+            *room = last.to_le_bytes();
+            *last = block.at;
         }
     }
 
     /// What lies from `start` to `end` in `block`.
     #[inline(always)]
     pub(crate) fn part(&self, block: Block, start: usize, end: usize) -> &[u8] {
-        &self.bytes[block.start() + start..block.start() + end]
+        &self.bytes.get()[block.start() + start..block.start() + end]
     }
 
     /// The first `len` bytes of `block`, to write.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bytes_mut(&mut self, block: Block, len: usize) -> &mut [u8] {
-        &mut self.bytes[block.start()..][..len]
+        &mut self.bytes.get_mut()[block.start()..][..len]
     }
 
     /// A larger block that begins with the first `len` bytes of `block`, which is freed.
@@ -99,38 +103,38 @@ impl Heap {
         // Twice as much, so that a list that grows by appends is copied once per doubling.
         let needed = needed.max(block.capacity() * 2);
         let from = block.start();
-        if from + block.capacity() == self.bytes.len() {
+        if from + block.capacity() == self.bytes.taken() {
             // Nothing lies behind it: it grows where it is.
             let larger = Block {
                 class: class_of(needed),
                 ..block
             };
-            self.bytes.resize(from + larger.capacity(), 0);
+            self.bytes.take_to(from + larger.capacity());
             return larger;
         }
         let larger = self.allocate(needed);
-        self.bytes.copy_within(from..from + len, larger.start());
+        let bytes = self.bytes.get_mut();
+        bytes.copy_within(from..from + len, larger.start());
         self.free(block);
         larger
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.capacity() + self.free.capacity() * size_of::<u32>()
+        self.bytes.memory() + self.free.capacity() * size_of::<u32>()
     }
 
     /// Forgets all blocks; keeps up to `most_bytes` of memory.
     pub(crate) fn reset(&mut self, most_bytes: usize) {
         let Self { bytes, free } = self;
-        bytes.clear();
-        bytes.shrink_to(most_bytes);
-        free.clear();
+        bytes.reset(most_bytes);
+        free.fill(NOWHERE);
     }
 
     /// Bytes taken from the allocator.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.taken()
     }
 }
 
@@ -145,15 +149,19 @@ fn class_of(len: usize) -> u8 {
         let power = over.ilog2() as usize;
         4 * (power - 1) + (over >> (power - 2)) % 4
     };
-    // A class for each quarter of a power of two: no more than 250 of them.
+    // A class for each quarter of a power of two.
     u8::try_from(class).unwrap_or(u8::MAX)
 }
 
-/// Bytes of each size; more sizes than blocks of 4 GiB need.
-const CAPACITIES: [usize; 256] = {
-    let mut capacities = [usize::MAX; 256];
+/// Sizes: blocks of 4 GiB need no more.
+const CLASSES: usize = 112;
+
+/// Bytes of each size.
+const CAPACITIES: [usize; CLASSES] = {
+    let mut capacities = [usize::MAX; CLASSES];
     let mut class = 0;
-    while class < 4 * (usize::BITS as usize - 7) {
+    // Fewer where memory is smaller than that.
+    while class < CLASSES && class < 4 * (usize::BITS as usize - 7) {
         capacities[class] = units_of_class(class) * UNIT;
         class += 1;
     }
@@ -165,6 +173,16 @@ const fn units_of_class(class: usize) -> usize {
         class + 1
     } else {
         (class % 4 + 5) << (class / 4 - 1)
+    }
+}
+
+#[cfg(test)]
+impl Heap {
+    /// As good as new but for memory. Names every field.
+    pub(crate) fn assert_as_new(&self) {
+        let Self { bytes, free } = self;
+        bytes.assert_as_new();
+        assert!(free.iter().all(|last| *last == NOWHERE));
     }
 }
 

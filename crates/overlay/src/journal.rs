@@ -16,14 +16,14 @@
 
 use crate::{
     dirty::Fate,
-    entries::{Entries, Entry, Slot},
+    entries::{Entries, Entry},
     heap::Heap,
     index::{index, NOWHERE},
+    slot::Slot,
     store::Stores,
     value::ListMark,
 };
 use alloc::vec::Vec;
-use core::mem;
 
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]
@@ -33,18 +33,12 @@ pub(crate) struct Journal {
 
 #[derive(Clone, Copy, Debug)]
 struct Record {
+    /// What the entry held before a frame changed it; or how long the list was that is in the entry
+    /// still.
+    before: Slot,
     id: u32,
     /// Where the record of the same entry in a lower frame is, or [`NOWHERE`].
     lower: u32,
-    before: Before,
-}
-
-/// What an entry held before a frame changed it.
-#[derive(Clone, Copy, Debug)]
-enum Before {
-    Held(Slot),
-    /// The list that is in the entry still, when it was this long.
-    List(ListMark),
 }
 
 impl Journal {
@@ -67,13 +61,14 @@ impl Journal {
     ) {
         match self.record_of(id, entry) {
             Some(record) if entry.undo_at >= frame => {
-                if let Before::List(mark) = record.before {
-                    record.before = hand_list_over(mark, mem::take(&mut entry.slot), heap);
+                if let Some(mark) = record.before.list() {
+                    record.before = take_back(entry.slot, mark, heap);
+                    entry.slot = Slot::UNTOUCHED;
                 }
             }
             _ => {
-                let held = mem::take(&mut entry.slot);
-                self.push(id, entry, Before::Held(held));
+                self.push(id, entry, entry.slot);
+                entry.slot = Slot::UNTOUCHED;
             }
         }
     }
@@ -89,7 +84,7 @@ impl Journal {
         mark: ListMark,
     ) {
         if entry.undo_at < frame || self.record_of(id, entry).is_none() {
-            self.push(id, entry, Before::List(mark));
+            self.push(id, entry, Slot::of_list(mark));
         }
     }
 
@@ -130,11 +125,10 @@ impl Journal {
     ///
     /// Entries keep pointing here; [`Self::record_of`] sees through that.
     pub(crate) fn forget(&mut self, heap: &mut Heap) {
-        for record in self.records.drain(..) {
-            if let Before::Held(slot) = record.before {
-                slot.free(heap);
-            }
+        for record in &self.records {
+            record.before.free(heap);
         }
+        self.records.clear();
     }
 
     /// Puts back what the entries changed in the frame that starts at `frame` held; `false` if
@@ -150,16 +144,20 @@ impl Journal {
         if self.records.len() == frame as usize {
             return false;
         }
-        for Record { id, lower, before } in self.records.drain(frame as usize..).rev() {
-            let entry = entries.at_mut(id);
+        for record in self.records[frame as usize..].iter().rev() {
+            let entry = entries.at_mut(record.id);
             let fate = entry.slot.fate();
-            entry.undo_at = lower;
-            match before {
-                Before::Held(slot) => mem::replace(&mut entry.slot, slot).free(heap),
-                Before::List(mark) => take_back(&mut entry.slot, mark, heap),
-            }
-            note(stores, id, entry, fate);
+            entry.undo_at = record.lower;
+            entry.slot = match record.before.list() {
+                Some(mark) => take_back(entry.slot, mark, heap),
+                None => {
+                    entry.slot.free(heap);
+                    record.before
+                }
+            };
+            note(stores, record.id, entry, fate);
         }
+        self.records.truncate(frame as usize);
         true
     }
 
@@ -176,10 +174,10 @@ impl Journal {
     }
 
     #[inline]
-    fn push(&mut self, id: u32, entry: &mut Entry, before: Before) {
+    fn push(&mut self, id: u32, entry: &mut Entry, before: Slot) {
         let lower = self.record_of(id, entry).map_or(NOWHERE, |_| entry.undo_at);
         entry.undo_at = self.len();
-        self.records.push(Record { id, lower, before });
+        self.records.push(Record { before, id, lower });
     }
 
     /// The last record of `entry`, which is at the place that the entry remembers.
@@ -197,28 +195,35 @@ fn note(stores: &mut Stores, id: u32, entry: &mut Entry, before: Fate) {
     }
 }
 
-fn take_back(slot: &mut Slot, mark: ListMark, heap: &mut Heap) {
-    if let Slot::Value(list) = slot {
-        list.take_back(mark, heap);
+/// The list in `slot` as it was when `mark` was taken.
+fn take_back(slot: Slot, mark: ListMark, heap: &mut Heap) -> Slot {
+    match slot.value() {
+        Some(list) => Slot::of(list.take_back(mark, heap)),
+        None => slot,
     }
 }
 
-/// The record that the list in `slot` was there as `mark` says, when it no longer is.
-fn hand_list_over(mark: ListMark, mut slot: Slot, heap: &mut Heap) -> Before {
-    take_back(&mut slot, mark, heap);
-    Before::Held(slot)
-}
-
 /// The one record that does the work of two of an entry.
-fn join_records(older: Before, younger: Before, heap: &mut Heap) -> Before {
-    match (older, younger) {
+fn join_records(older: Slot, younger: Slot, heap: &mut Heap) -> Slot {
+    if younger.list().is_some() {
         // Only appends since: what the older record says of the list holds.
-        (older, Before::List(_)) => older,
-        (Before::List(mark), Before::Held(slot)) => hand_list_over(mark, slot, heap),
-        (older, Before::Held(slot)) => {
-            slot.free(heap);
+        return older;
+    }
+    match older.list() {
+        Some(mark) => take_back(younger, mark, heap),
+        None => {
+            younger.free(heap);
             older
         }
+    }
+}
+
+#[cfg(test)]
+impl Journal {
+    /// As good as new but for memory. Names every field.
+    pub(crate) fn assert_as_new(&self) {
+        let Self { records } = self;
+        assert!(records.is_empty());
     }
 }
 

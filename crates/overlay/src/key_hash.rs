@@ -19,25 +19,27 @@ use foldhash::fast::RandomState;
 /// Pairs of words that have seeds of their own: 128 bytes, more than most keys have.
 const PAIRS: usize = 8;
 const PAIR_BYTES: usize = 16;
+/// Bytes by which a runtime names a storage item.
+const NAME_BYTES: usize = 32;
 /// Bytes that are hashed at once.
 const MOST_BYTES: usize = (PAIRS + 1) * PAIR_BYTES;
 
-/// The seeds of a hash.
-#[derive(Clone, Debug)]
+/// The seeds of a hash; none that are of use by default.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct KeyHash {
     pairs: [[u64; 2]; PAIRS],
     last: [u64; 2],
     length: u64,
-}
-
-impl Default for KeyHash {
-    fn default() -> Self {
-        let random = RandomState::default();
-        Self::seeded(|word| random.hash_one(word))
-    }
+    glance: [u64; 2],
 }
 
 impl KeyHash {
+    /// With seeds of its own.
+    pub(crate) fn drawn() -> Self {
+        let random = RandomState::default();
+        Self::seeded(|word| random.hash_one(word))
+    }
+
     fn seeded(mut seed: impl FnMut(u64) -> u64) -> Self {
         let mut word = 0;
         let mut draw = || {
@@ -49,7 +51,22 @@ impl KeyHash {
             last: [draw(), draw()],
             // A product with an even number would lose a bit.
             length: draw() | 1,
+            glance: [draw(), draw()],
         }
+    }
+
+    /// A hash of 16 bytes of `key`, or of all of a shorter one.
+    ///
+    /// Those where keys of a runtime differ: the last 8, and the 8 behind the 32 that name a storage
+    /// item, where a map has the hash of its first key.
+    #[inline(always)]
+    pub(crate) fn glance(&self, key: &[u8]) -> u32 {
+        let words = match key.len().checked_sub(PAIR_BYTES) {
+            Some(before) => [word(key, before.min(NAME_BYTES)), word(key, key.len() - 8)],
+            None => short(key),
+        };
+        let [a, b, c, d, ..] = fold_pair(words, self.glance).to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
     }
 
     /// The hash of `key`.
@@ -93,7 +110,7 @@ impl KeyHash {
 
 /// All of a key of up to 16 bytes, some of them twice.
 #[inline(always)]
-fn short(key: &[u8]) -> [u64; 2] {
+pub(crate) fn short(key: &[u8]) -> [u64; 2] {
     let half = |at: usize| {
         let bytes = key[at..].first_chunk().copied();
         u64::from(u32::from_le_bytes(bytes.unwrap_or_default()))
@@ -127,20 +144,23 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::{collections::BTreeSet, vec::Vec};
-
+impl KeyHash {
     /// Seeds that a test knows.
-    fn known(start: u64) -> KeyHash {
+    pub(crate) fn known(start: u64) -> Self {
         let mut state = start;
-        KeyHash::seeded(|_| {
+        Self::seeded(|_| {
             state = state
                 .wrapping_mul(0x5851_f42d_4c95_7f2d)
                 .wrapping_add(0x1405_7b7e_f767_814f);
             fold(state, 0x9e37_79b9_7f4a_7c15)
         })
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{collections::BTreeSet, vec::Vec};
 
     /// How many buckets of 2^14 the keys fall into.
     fn buckets(hash: &KeyHash, keys: &[Vec<u8>]) -> usize {
@@ -150,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_byte_counts() {
-        let hash = known(1);
+        let hash = KeyHash::known(1);
         for len in 0..300 {
             let key: Vec<u8> = (0..len).map(|at: u32| at.to_le_bytes()[0]).collect();
             let mut others = BTreeSet::from([hash.hash(&key)]);
@@ -183,7 +203,7 @@ mod tests {
                         key
                     })
                     .collect();
-                let buckets = buckets(&known(2), &keys);
+                let buckets = buckets(&KeyHash::known(2), &keys);
                 assert!(buckets > 1_820, "{len}, {at}: {buckets}");
             }
         }
@@ -192,7 +212,7 @@ mod tests {
     /// Who knows the seeds can make all keys collide; under other seeds these are keys like any.
     #[test]
     fn keys_made_to_collide_do_so_under_their_seeds_only() {
-        let attacked = known(3);
+        let attacked = KeyHash::known(3);
         let mut counter = 0_u64;
         let mut key = || loop {
             counter += 1;
@@ -203,7 +223,7 @@ mod tests {
         };
         let keys: Vec<_> = (0..500).map(|_| key()).collect();
         assert_eq!(buckets(&attacked, &keys), 1);
-        for hash in [known(4), KeyHash::default(), KeyHash::default()] {
+        for hash in [KeyHash::known(4), KeyHash::drawn(), KeyHash::drawn()] {
             let buckets = buckets(&hash, &keys);
             assert!(buckets > 450, "{buckets}");
         }

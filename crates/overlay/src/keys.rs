@@ -1,13 +1,12 @@
 //! The bytes of all keys.
 
-use crate::index::index;
-use alloc::vec::Vec;
+use crate::{bytes::Bytes, index::index, key_hash::short};
 
 /// Keys, one behind the other. None ever goes, so each is found at the same place as long as the
 /// overlay lives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
-    bytes: Vec<u8>,
+    bytes: Bytes,
 }
 
 /// Where a key lies.
@@ -23,31 +22,105 @@ const UNIT: usize = 8;
 
 impl Keys {
     /// Takes in a key.
+    #[inline]
     pub(crate) fn push(&mut self, key: &[u8]) -> KeyAt {
-        let start = self.bytes.len().next_multiple_of(UNIT);
-        self.bytes.reserve(start - self.bytes.len() + key.len());
-        self.bytes.resize(start, 0);
-        self.bytes.extend_from_slice(key);
+        let start = self.bytes.taken().next_multiple_of(UNIT);
+        self.bytes.take_to(start + key.len());
+        self.bytes.get_mut()[start..][..key.len()].copy_from_slice(key);
         KeyAt {
             at: index(start / UNIT),
             len: index(key.len()),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, key: KeyAt) -> &[u8] {
-        &self.bytes[key.at as usize * UNIT..][..key.len as usize]
+        &self.bytes.get()[key.at as usize * UNIT..][..key.len as usize]
+    }
+
+    /// Whether that is `key`.
+    #[inline(always)]
+    pub(crate) fn is(&self, at: KeyAt, key: &[u8]) -> bool {
+        at.len as usize == key.len() && same(self.get(at), key)
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.memory()
     }
 
     /// Forgets all keys; keeps up to `most_bytes` of memory.
     pub(crate) fn reset(&mut self, most_bytes: usize) {
         let Self { bytes } = self;
-        bytes.clear();
-        bytes.shrink_to(most_bytes);
+        bytes.reset(most_bytes);
+    }
+}
+
+/// Whether two keys of the same length are the same.
+///
+/// Without the call that comparing slices is: keys are too short for it to pay.
+#[inline(always)]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let len = a.len();
+    if len >= 32 {
+        same_part::<32>(a, b, len - 32)
+            && (len <= 32 || same_part::<32>(a, b, 0))
+            && (len <= 64 || same_part::<32>(a, b, 32))
+            && (len <= 96 || same_middle(a, b))
+    } else if len >= 16 {
+        same_part::<16>(a, b, 0) && same_part::<16>(a, b, len - 16)
+    } else {
+        short(a) == short(b)
+    }
+}
+
+#[inline(always)]
+fn same_part<const LEN: usize>(a: &[u8], b: &[u8], at: usize) -> bool {
+    a[at..].first_chunk::<LEN>() == b[at..].first_chunk()
+}
+
+/// The same from byte 64 on, up to the last 32.
+#[inline(always)]
+fn same_middle(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 64;
+    while at < a.len() - 32 {
+        if !same_part::<32>(a, b, at) {
+            return false;
+        }
+        at += 32;
+    }
+    true
+}
+
+#[cfg(test)]
+impl Keys {
+    /// As good as new but for memory. Names every field.
+    pub(crate) fn assert_as_new(&self) {
+        let Self { bytes } = self;
+        bytes.assert_as_new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn keys_that_differ_in_a_bit_differ() {
+        for len in 0..140_u8 {
+            let key: Vec<u8> = (0..len).collect();
+            let mut keys = Keys::default();
+            keys.push(b"before");
+            let at = keys.push(&key);
+            keys.push(b"behind");
+            assert!(keys.is(at, &key));
+            assert!(!keys.is(at, &[&key[..], &[0]].concat()));
+            for bit in 0..usize::from(len) * 8 {
+                let mut other = key.clone();
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert!(!keys.is(at, &other), "{len}, {bit}");
+            }
+        }
     }
 }

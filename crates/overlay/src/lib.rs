@@ -35,8 +35,9 @@
 //! | [`ChangeSet`] | the changes of a store, sorted by key |
 //!
 //! # Guarantees
-//! - No call panics, short of arenas of 4 billion places. Misuse of transactions is an error and changes nothing, except that
-//!   [`Overlay::freeze`] takes the overlay with it.
+//! - No call panics, short of memory: a value of 4 GiB, or an overlay of 16 GiB and more, is out of memory
+//!   as a `Vec` is. [`Overlay::memory`] tells how far it is. Misuse of transactions is an error and
+//!   changes nothing.
 //! - Everything that comes in an order comes in one that follows from the calls alone: by key, or
 //!   by first change. Hashes are keyed, with seeds drawn anew for each overlay and each reset, and the
 //!   seeds show nowhere.
@@ -71,9 +72,11 @@
 extern crate alloc;
 
 mod branch;
+mod bytes;
 mod dirty;
 mod entries;
 mod frozen;
+mod heads;
 mod heap;
 mod index;
 mod journal;
@@ -83,6 +86,7 @@ mod keys;
 mod list;
 mod order;
 mod overlay;
+mod slot;
 mod store;
 mod transaction;
 mod value;

@@ -55,19 +55,20 @@ impl Prefix {
     /// Writes the prefix so that it ends where `room` ends, and returns where in `room` it starts.
     #[inline]
     pub(crate) fn write(self, room: &mut [u8; MAX_PREFIX]) -> u8 {
-        let shifted = (self.count << 2).to_le_bytes();
-        let [a, b, c, d] = shifted;
+        // All bytes at once: the next append reads them at once.
         match self.bytes {
             1 => {
+                let [a, ..] = (self.count << 2).to_le_bytes();
                 room[4] = a;
                 4
             }
             2 => {
-                [room[3], room[4]] = [a | 0b01, b];
+                let [a, b, ..] = (self.count << 2 | 0b01).to_le_bytes();
+                room[3..].copy_from_slice(&[a, b]);
                 3
             }
             4 => {
-                [room[1], room[2], room[3], room[4]] = [a | 0b10, b, c, d];
+                room[1..].copy_from_slice(&(self.count << 2 | 0b10).to_le_bytes());
                 1
             }
             _ => {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! waiting:   entries touched since the order was needed last, as a chain through the entries
-//! chunks:    ids by key, in pieces of at most MOST; none is empty
+//! chunks:    ids by key, in pieces of at most MOST; none is empty; each with the heads of its keys
+//! firsts:    the heads of the first keys of all chunks
 //! needed:    the first SCANS times, look at all that wait instead
 //!            then sort what waits into the chunks
 //! stepped over an entry that holds nothing any more:  take it out; it waits again once it is touched
@@ -14,11 +15,11 @@
 use crate::{
     dirty::Fate,
     entries::{Entries, Entry},
+    heads::Heads,
     index::NOWHERE,
-    keys::KeyAt,
+    keys::{KeyAt, Keys},
 };
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 
 /// Ids in a chunk. Enough that there are few chunks, so few that one is quickly moved.
 const MOST: usize = 128;
@@ -30,13 +31,20 @@ const FEW: usize = 32;
 /// See the top of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    chunks: Vec<Vec<Listed>>,
+    chunks: Vec<Chunk>,
+    firsts: Heads,
     /// First of the chain.
     waiting: u32,
     waiting_len: usize,
     scans: u8,
     /// What was found last: a walk goes on there.
     last: Place,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Chunk {
+    listed: Vec<Listed>,
+    heads: Heads,
 }
 
 /// An entry in order, with the place of its key: a search looks at few entries.
@@ -57,6 +65,7 @@ impl Default for Order {
     fn default() -> Self {
         Self {
             chunks: Vec::new(),
+            firsts: Heads::default(),
             waiting: NOWHERE,
             waiting_len: 0,
             scans: 0,
@@ -113,14 +122,15 @@ impl Order {
 
     /// All that is in order, in order; ids of entries that hold nothing are among them.
     pub(crate) fn ordered(&self) -> impl Iterator<Item = u32> + '_ {
-        self.chunks.iter().flatten().map(|listed| listed.id)
+        let listed = self.chunks.iter().flat_map(|chunk| &chunk.listed);
+        listed.map(|listed| listed.id)
     }
 
     /// The same from `place` on.
     pub(crate) fn from(&self, place: Place) -> impl Iterator<Item = u32> + '_ {
         let chunks = self.chunks.get(place.chunk..).unwrap_or_default();
-        let ids = chunks.iter().flatten().map(|listed| listed.id);
-        ids.skip(place.at)
+        let listed = chunks.iter().flat_map(|chunk| &chunk.listed);
+        listed.skip(place.at).map(|listed| listed.id)
     }
 
     /// The place of the first key after `key`, or of `key` itself if `inclusive`.
@@ -129,23 +139,15 @@ impl Order {
         if !inclusive && self.id(self.last).is_some_and(|id| entries.key(id) == key) {
             return self.after(self.last);
         }
-        let before = |listed: &Listed| match entries.keys().get(listed.key).cmp(key) {
-            Ordering::Less => true,
-            Ordering::Equal => !inclusive,
-            Ordering::Greater => false,
+        let keys = entries.keys();
+        let behind = self
+            .firsts
+            .place(key, inclusive, |chunk| self.chunks[chunk].key(0, keys));
+        let Some(chunk) = behind.checked_sub(1) else {
+            return Place::default();
         };
-        self.search(before)
-    }
-
-    /// The place of the first key of which `before` does not hold.
-    #[inline(always)]
-    fn search(&self, before: impl Fn(&Listed) -> bool) -> Place {
-        let behind = search(&self.chunks, |chunk| before(&chunk[0]));
-        let chunk = behind.saturating_sub(1);
-        let at = match self.chunks.get(chunk) {
-            Some(listed) if behind > 0 => search(listed, before),
-            _ => 0,
-        };
+        let part = &self.chunks[chunk];
+        let at = part.heads.place(key, inclusive, |at| part.key(at, keys));
         self.normal(Place { chunk, at })
     }
 
@@ -166,13 +168,32 @@ impl Order {
                 return Some((id, place));
             }
             entry.listed = false;
-            let ids = &mut self.chunks[place.chunk];
-            ids.remove(place.at);
-            if ids.is_empty() {
-                self.chunks.remove(place.chunk);
-            }
+            self.take_out(place, entries.keys());
             place = self.normal(place);
         }
+    }
+
+    fn take_out(&mut self, Place { chunk, at }: Place, keys: &Keys) {
+        let part = &mut self.chunks[chunk];
+        part.listed.remove(at);
+        part.heads.remove(at);
+        let is_empty = part.listed.is_empty();
+        if is_empty {
+            self.chunks.remove(chunk);
+        }
+        if at == 0 {
+            self.firsts.remove(chunk);
+            if !is_empty {
+                self.note_first(chunk, keys);
+            }
+        }
+    }
+
+    /// Takes note of the first key of a chunk that was not there, or had another one.
+    fn note_first(&mut self, chunk: usize, keys: &Keys) {
+        let chunks = &self.chunks;
+        self.firsts
+            .insert(chunk, |chunk| chunks[chunk].key(0, keys));
     }
 
     /// The place after `place`.
@@ -188,11 +209,13 @@ impl Order {
     pub(crate) fn reset(&mut self, most: usize) {
         let Self {
             chunks,
+            firsts,
             waiting,
             waiting_len,
             scans,
             last,
         } = self;
+        firsts.reset(most / MOST);
         chunks.clear();
         chunks.shrink_to(most / MOST);
         (*waiting, *waiting_len, *scans) = (NOWHERE, 0, 0);
@@ -201,14 +224,14 @@ impl Order {
 
     #[inline]
     fn id(&self, place: Place) -> Option<u32> {
-        Some(self.chunks.get(place.chunk)?.get(place.at)?.id)
+        Some(self.chunks.get(place.chunk)?.listed.get(place.at)?.id)
     }
 
     /// The same place; if it is the end of a chunk, the start of the next one.
     #[inline]
     fn normal(&self, place: Place) -> Place {
         match self.chunks.get(place.chunk) {
-            Some(ids) if place.at >= ids.len() => Place {
+            Some(part) if place.at >= part.listed.len() => Place {
                 chunk: place.chunk + 1,
                 at: 0,
             },
@@ -239,30 +262,60 @@ impl Order {
         let keys = entries.keys();
         all.sort_unstable_by(|a, b| keys.get(a.key).cmp(keys.get(b.key)));
         // With some room for keys to come.
-        let chunks = all.chunks(MOST * 3 / 4).map(|part| {
-            let mut chunk = Vec::with_capacity(MOST);
-            chunk.extend_from_slice(part);
-            chunk
-        });
-        self.chunks.extend(chunks);
+        let chunks = all.chunks(MOST * 3 / 4);
+        self.chunks
+            .extend(chunks.map(|part| Chunk::new(part, keys)));
+        let chunks = &self.chunks;
+        self.firsts = Heads::new(chunks.len(), chunks.len(), |at| chunks[at].key(0, keys));
     }
 
     fn insert(&mut self, id: u32, entries: &Entries) {
-        let listed = listed(id, entries);
-        let key = entries.key(id);
-        let before = |other: &Listed| entries.keys().get(other.key) < key;
-        let chunk = search(&self.chunks, |chunk| before(&chunk[0])).saturating_sub(1);
+        let (listed, keys) = (listed(id, entries), entries.keys());
+        let key = keys.get(listed.key);
+        let behind = self
+            .firsts
+            .place(key, true, |chunk| self.chunks[chunk].key(0, keys));
+        let chunk = behind.saturating_sub(1);
         let Some(part) = self.chunks.get_mut(chunk) else {
-            self.chunks.push(Vec::from([listed]));
-            return;
+            self.chunks.push(Chunk::new(&[listed], keys));
+            return self.note_first(chunk, keys);
         };
-        let at = search(part, before);
-        part.insert(at, listed);
-        if part.len() == MOST {
-            let mut upper = Vec::with_capacity(MOST);
-            upper.extend(part.drain(MOST / 2..));
-            self.chunks.insert(chunk + 1, upper);
+        let at = part.insert(listed, keys);
+        if at == 0 {
+            self.firsts.remove(chunk);
+            self.note_first(chunk, keys);
         }
+        let part = &mut self.chunks[chunk];
+        if part.listed.len() == MOST {
+            let upper = Chunk::new(&part.listed[MOST / 2..], keys);
+            *part = Chunk::new(&part.listed[..MOST / 2], keys);
+            self.chunks.insert(chunk + 1, upper);
+            self.note_first(chunk + 1, keys);
+        }
+    }
+}
+
+impl Chunk {
+    fn new(part: &[Listed], keys: &Keys) -> Self {
+        let mut listed = Vec::with_capacity(MOST);
+        listed.extend_from_slice(part);
+        let heads = Heads::new(part.len(), MOST, |at| keys.get(part[at].key));
+        Self { listed, heads }
+    }
+
+    #[inline(always)]
+    fn key<'a>(&self, at: usize, keys: &'a Keys) -> &'a [u8] {
+        keys.get(self.listed[at].key)
+    }
+
+    /// Returns where it was put.
+    fn insert(&mut self, listed: Listed, keys: &Keys) -> usize {
+        let key = keys.get(listed.key);
+        let at = self.heads.place(key, true, |at| self.key(at, keys));
+        self.listed.insert(at, listed);
+        let listed = &self.listed;
+        self.heads.insert(at, |at| keys.get(listed[at].key));
+        at
     }
 }
 
@@ -273,20 +326,21 @@ fn listed(id: u32, entries: &Entries) -> Listed {
     }
 }
 
-/// How many `items`, which are in order, are `before`.
-///
-/// With a branch at each step, unlike `partition_point`: the processor guesses it and goes on to load
-/// the next key, which is what takes the time.
-#[inline(always)]
-fn search<T>(items: &[T], before: impl Fn(&T) -> bool) -> usize {
-    let (mut start, mut end) = (0, items.len());
-    while start < end {
-        let middle = start + (end - start) / 2;
-        if before(&items[middle]) {
-            start = middle + 1;
-        } else {
-            end = middle;
-        }
+#[cfg(test)]
+impl Order {
+    /// As good as new but for memory. Names every field.
+    pub(crate) fn assert_as_new(&self) {
+        let Self {
+            chunks,
+            firsts,
+            waiting,
+            waiting_len,
+            scans,
+            last,
+        } = self;
+        assert!(chunks.is_empty());
+        firsts.assert_as_new();
+        assert_eq!((*waiting, *waiting_len, *scans), (NOWHERE, 0, 0));
+        assert_eq!((last.chunk, last.at), (0, 0));
     }
-    start
 }

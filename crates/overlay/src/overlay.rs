@@ -2,10 +2,12 @@
 
 use crate::{
     dirty::{ChangeLog, Dirty, Fate},
-    entries::{Entries, Slot},
+    entries::{Entries, Entry},
     heap::Heap,
     journal::Journal,
-    store::{Store, StoreId, Stores},
+    key_table::Near,
+    slot::Slot,
+    store::{Store, StoreId, Stores, TOP},
     transaction::Frame,
     value::Value,
     Change,
@@ -91,16 +93,39 @@ impl Overlay {
 
     /// What the overlay knows about `key`.
     ///
-    /// Costs one hash and one probe at any depth of transactions, and never allocates or copies.
+    /// Costs one look-up at any depth of transactions, and never allocates or copies.
     #[inline]
     pub fn get(&self, store: StoreId<'_>, key: &[u8]) -> Lookup<'_> {
-        let id = self
-            .stores
-            .find(store)
-            .and_then(|store| self.entries.find(store, key));
-        match id {
-            Some(id) => self.entries.at(id).slot.lookup(&self.heap),
+        match store {
+            StoreId::Top => self.get_in(TOP, key),
+            StoreId::Child(_) => self.get_in_child(store, key),
+        }
+    }
+
+    /// Calls nothing on the way, so that nothing has to be put aside for a call.
+    #[inline(always)]
+    fn get_in(&self, store: u32, key: &[u8]) -> Lookup<'_> {
+        match self.entries.near(store, key) {
+            Near::Nothing => Lookup::Untouched,
+            Near::Likely(id) => self.entries.at(id).slot.lookup(&self.heap),
+            Near::Unclear => self.get_on(store, key),
+        }
+    }
+
+    #[inline(never)]
+    fn get_in_child(&self, store: StoreId<'_>, key: &[u8]) -> Lookup<'_> {
+        match self.stores.find(store) {
+            Some(store) => self.get_in(store, key),
             None => Lookup::Untouched,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_on(&self, store: u32, key: &[u8]) -> Lookup<'_> {
+        match self.entries.find_on(store, key) {
+            None => Lookup::Untouched,
+            Some(id) => self.entries.at(id).slot.lookup(&self.heap),
         }
     }
 
@@ -156,19 +181,20 @@ impl Overlay {
     /// Takes a slice and copies it into a buffer the overlay keeps. The host side of a runtime sees
     /// values as slices of the runtime's memory; a `Vec` would have to be allocated for every
     /// write, while a place of a value that is gone is mostly at hand.
-    #[inline]
     pub fn set(&mut self, store: StoreId<'_>, key: &[u8], value: &[u8]) {
         let id = self.find_or_insert(store, key);
-        self.change(id, |slot, heap| match slot {
-            Slot::Value(held) => held.write(value, heap),
-            Slot::Untouched | Slot::Deleted => *slot = Slot::Value(Value::new(value, heap)),
+        self.change(id, |slot, heap| {
+            let written = match slot.value() {
+                Some(held) => held.overwrite(value, heap),
+                None => Value::new(value, heap),
+            };
+            Slot::of(written)
         });
     }
 
     /// Deletes `key`; `false` if the overlay had it as deleted already, and nothing changed.
     ///
     /// A caller that removes keys of the parent state one by one counts the `true`s.
-    #[inline]
     pub fn remove(&mut self, store: StoreId<'_>, key: &[u8]) -> bool {
         let id = self.find_or_insert(store, key);
         let removed = self.entries.at(id).slot.fate() != Fate::Deleted;
@@ -296,15 +322,15 @@ impl Overlay {
         holds.then_some(id)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_or_insert(&mut self, store: StoreId<'_>, key: &[u8]) -> u32 {
         let store = self.stores.find_or_make(store);
         self.entries.find_or_insert(store, key)
     }
 
     /// Lets `replace` replace what the entry holds, after what it held is safe.
-    #[inline]
-    fn change(&mut self, id: u32, replace: impl FnOnce(&mut Slot, &mut Heap)) {
+    #[inline(always)]
+    fn change(&mut self, id: u32, replace: impl FnOnce(Slot, &mut Heap) -> Slot) {
         let Self {
             entries,
             stores,
@@ -319,9 +345,9 @@ impl Overlay {
         if let Some(frame) = frames.last() {
             journal.before_replacing(frame.journal, id, entry, heap);
         }
-        replace(&mut entry.slot, heap);
+        entry.slot = replace(entry.slot, heap);
         if entry.slot.fate() != before {
-            stores.at_mut(entry.store).note(id, entry, before);
+            note(stores, id, entry, before);
         }
         log.note(id, entry);
         self.revision += 1;
@@ -329,25 +355,23 @@ impl Overlay {
 
     fn delete(&mut self, id: u32) {
         self.change(id, |slot, heap| {
-            core::mem::replace(slot, Slot::Deleted).free(heap);
+            slot.free(heap);
+            Slot::DELETED
         });
     }
 
     fn replace_by_list(&mut self, id: u32, list: &[u8], element: &[u8]) {
         self.change(id, |slot, heap| {
             slot.free(heap);
-            *slot = Slot::Value(Value::new_list(list, element, heap));
+            Slot::of(Value::new_list(list, element, heap))
         });
     }
 
     #[inline]
     fn append_to_known(&mut self, id: u32, element: &[u8]) {
         let entry = self.entries.at_mut(id);
-        let list = match &mut entry.slot {
-            Slot::Value(value) => value.open_list(&mut self.heap).map(|mark| (*value, mark)),
-            Slot::Untouched | Slot::Deleted => None,
-        };
-        let Some((mut list, mark)) = list else {
+        let list = entry.slot.value();
+        let Some((mut list, mark)) = list.and_then(|list| list.open_list(&mut self.heap)) else {
             return self.replace_by_list(id, &[], element);
         };
         if let Some(frame) = self.frames.last() {
@@ -355,7 +379,7 @@ impl Overlay {
                 .before_appending(frame.journal, id, entry, mark);
         }
         list.append(element, mark, &mut self.heap);
-        entry.slot = Slot::Value(list);
+        entry.slot = Slot::of(list);
         self.log.note(id, entry);
         self.revision += 1;
     }
@@ -402,5 +426,117 @@ impl Overlay {
             self.delete(id);
         }
         u32::from(written)
+    }
+}
+
+/// Most writes overwrite.
+#[inline(never)]
+fn note(stores: &mut Stores, id: u32, entry: &mut Entry, before: Fate) {
+    stores.at_mut(entry.store).note(id, entry, before);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::StoreId::{Child, Top};
+
+    fn assert_as_new(overlay: &Overlay) {
+        let Overlay {
+            entries,
+            stores,
+            heap,
+            journal,
+            log,
+            frames,
+            host_frames,
+            revision: _,
+        } = overlay;
+        entries.assert_as_new();
+        stores.assert_as_new();
+        heap.assert_as_new();
+        journal.assert_as_new();
+        log.assert_as_new();
+        assert!(frames.is_empty());
+        assert_eq!(*host_frames, None);
+    }
+
+    /// Leaves an overlay in the middle of everything: transactions of the host and of the runtime, half
+    /// of the log seen, keys in order and keys that wait to be, blocks freed, lists, children, and
+    /// writes of a branch.
+    fn unfinished(overlay: &mut Overlay) {
+        for i in 0..300_u32 {
+            let key = [&[7; 32][..], &i.to_le_bytes(), &i.to_be_bytes()].concat();
+            overlay.set(Top, &key, &key);
+            overlay.set(Child(&key[..33]), &key, &key[..i as usize % 32]);
+        }
+        overlay.with_branches(|base| {
+            let mut branch = base.branch();
+            branch.remove(Top, b"of a branch");
+            branch.finish().into_iter().collect()
+        });
+        overlay.snapshot();
+        overlay.start_transaction();
+        overlay.snapshot();
+        overlay.set(Top, b"list", b"\x04x");
+        overlay.enter_runtime().unwrap();
+        for depth in 0..3_u32 {
+            overlay.start_transaction();
+            let nothing = || Ok::<Option<&[u8]>, ()>(None);
+            overlay.append(Top, b"list", b"y", nothing).unwrap();
+            overlay.set(Top, &depth.to_le_bytes(), &[1; 100]);
+            overlay.set(Top, &depth.to_le_bytes(), &[2; 300]);
+            for _ in 0..6 {
+                overlay.next_after(Top, &[8]);
+                overlay.next_after(Child(&[7; 33]), b"");
+            }
+            overlay.set(Top, &[9, 9, 1], b"waits");
+        }
+        assert!(overlay.depth() == 4 && overlay.dirty().len() > 1);
+    }
+
+    /// With each field: one that [`Overlay::reset`] forgot would show here.
+    #[test]
+    fn a_reset_overlay_is_as_new() {
+        let mut overlay = Overlay::new();
+        assert_as_new(&overlay);
+        for _ in 0..3 {
+            unfinished(&mut overlay);
+            let revision = overlay.revision();
+            overlay.reset();
+            assert_as_new(&overlay);
+            assert!(overlay.revision() > revision);
+        }
+    }
+
+    /// More than memory is kept for.
+    #[test]
+    fn a_large_overlay_keeps_little() {
+        let mut overlay = Overlay::new();
+        for i in 0..100_000_u32 {
+            overlay.set(Top, &[&[1; 32][..], &i.to_le_bytes()].concat(), &[2; 200]);
+        }
+        let before = overlay.memory();
+        overlay.reset();
+        assert_as_new(&overlay);
+        assert!(overlay.memory() < before.min(KEPT_VALUE_BYTES + 2 * KEPT_KEY_BYTES));
+    }
+
+    /// What an earlier block chose by its keys tells nothing of the tables of the next.
+    #[test]
+    fn a_reset_overlay_has_seeds_of_its_own() {
+        let mut overlay = Overlay::new();
+        let key = [5; 80];
+        let mut tags = Vec::new();
+        for _ in 0..3 {
+            overlay.set(Top, &key, b"");
+            overlay.set(Child(&key), &key, b"");
+            tags.push(overlay.entries.tag(&key));
+            tags.push(overlay.stores.tag(&key));
+            overlay.reset();
+        }
+        tags.sort_unstable();
+        tags.dedup();
+        assert_eq!(tags.len(), 6);
     }
 }

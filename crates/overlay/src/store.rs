@@ -5,7 +5,6 @@ use crate::{
     entries::{Entries, Entry},
     heap::Heap,
     index::index,
-    key_hash::KeyHash,
     key_table::KeyTable,
     keys::{KeyAt, Keys},
     order::Order,
@@ -94,7 +93,6 @@ pub(crate) struct Stores {
     keys: Keys,
     /// Child storage key to index in `children`.
     table: KeyTable,
-    seeds: KeyHash,
 }
 
 impl Stores {
@@ -103,14 +101,14 @@ impl Stores {
     pub(crate) fn find(&self, store: StoreId<'_>) -> Option<u32> {
         match store {
             StoreId::Top => Some(TOP),
-            StoreId::Child(key) => self.find_child(self.seeds.hash(key), key),
+            StoreId::Child(key) => self.find_child(key),
         }
     }
 
-    fn find_child(&self, hash: u32, key: &[u8]) -> Option<u32> {
-        let child = self.table.find(hash, |child| {
+    fn find_child(&self, key: &[u8]) -> Option<u32> {
+        let child = self.table.find(TOP, key, |child| {
             let (known, _) = &self.children[child as usize];
-            self.keys.get(*known) == key
+            (self.keys.get(*known) == key).then_some(child)
         })?;
         Some(child + 1)
     }
@@ -120,24 +118,22 @@ impl Stores {
     pub(crate) fn find_or_make(&mut self, store: StoreId<'_>) -> u32 {
         match store {
             StoreId::Top => TOP,
-            StoreId::Child(key) => {
-                let hash = self.seeds.hash(key);
-                self.find_child(hash, key)
-                    .unwrap_or_else(|| self.make(hash, key))
-            }
+            StoreId::Child(key) => self.find_child(key).unwrap_or_else(|| self.make(key)),
         }
     }
 
-    fn make(&mut self, hash: u32, key: &[u8]) -> u32 {
+    fn make(&mut self, key: &[u8]) -> u32 {
         let Self {
             children,
             keys,
             table,
             ..
         } = self;
+        table.insert(TOP, key, |child| {
+            (TOP, keys.get(children[child as usize].0))
+        });
         let child = index(children.len());
         children.push((keys.push(key), Store::default()));
-        table.insert(hash, child);
         child + 1
     }
 
@@ -181,13 +177,38 @@ impl Stores {
             children,
             keys,
             table,
-            seeds,
         } = self;
-        *seeds = KeyHash::default();
         top.reset(most);
         children.clear();
         children.shrink_to(most);
         keys.reset(most_key_bytes);
         table.reset(most);
+    }
+}
+
+#[cfg(test)]
+impl Stores {
+    pub(crate) fn tag(&self, key: &[u8]) -> u64 {
+        self.table.tag(key)
+    }
+
+    /// As good as new but for memory. Names every field.
+    pub(crate) fn assert_as_new(&self) {
+        let Self {
+            top:
+                Store {
+                    order,
+                    touched,
+                    valued,
+                },
+            children,
+            keys,
+            table,
+        } = self;
+        order.assert_as_new();
+        assert_eq!((*touched, *valued), (0, 0));
+        assert!(children.is_empty());
+        keys.assert_as_new();
+        table.assert_as_new();
     }
 }

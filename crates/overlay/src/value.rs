@@ -30,12 +30,13 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(content: &[u8], heap: &mut Heap) -> Self {
+        let len = index(content.len());
         let block = heap.allocate(content.len());
         heap.bytes_mut(block, content.len())
             .copy_from_slice(content);
-        Self::in_block(block, content.len())
+        Self::in_block(block, len)
     }
 
     /// The value that is `list` with `element` behind it, or the list of `element` alone if `list` is
@@ -46,9 +47,10 @@ impl Value {
             None => (0, &[][..]),
         };
         let len = MAX_PREFIX + elements.len();
+        let used = index(len);
         let block = heap.allocate(len + element.len());
         heap.bytes_mut(block, len)[MAX_PREFIX..].copy_from_slice(elements);
-        let mut value = Self::in_block(block, len);
+        let mut value = Self::in_block(block, used);
         let mark = ListMark {
             len: value.len,
             count,
@@ -57,17 +59,38 @@ impl Value {
         value
     }
 
-    #[inline]
-    fn in_block(block: Block, len: usize) -> Self {
+    #[inline(always)]
+    fn in_block(block: Block, len: u32) -> Self {
         Self {
             at: block.at,
             class: block.class,
             start: 0,
-            len: index(len),
+            len,
         }
     }
 
-    #[inline]
+    /// Place and length; size of its block and start.
+    #[inline(always)]
+    pub(crate) fn to_words(self) -> [u64; 2] {
+        [
+            u64::from(self.at) | u64::from(self.len) << 32,
+            u64::from(self.class) | u64::from(self.start) << 8,
+        ]
+    }
+
+    #[inline(always)]
+    pub(crate) fn from_words([place, form]: [u64; 2]) -> Self {
+        let [a, b, c, d, e, f, g, h] = place.to_le_bytes();
+        let [class, start, ..] = form.to_le_bytes();
+        Self {
+            at: u32::from_le_bytes([a, b, c, d]),
+            len: u32::from_le_bytes([e, f, g, h]),
+            class,
+            start,
+        }
+    }
+
+    #[inline(always)]
     fn block(self) -> Block {
         Block {
             at: self.at,
@@ -84,31 +107,31 @@ impl Value {
         heap.part(self.block(), usize::from(self.start), self.len as usize)
     }
 
-    /// Overwrites the value with `content`, in its block if that takes it.
-    #[inline]
-    pub(crate) fn write(&mut self, content: &[u8], heap: &mut Heap) {
-        if content.len() <= self.block().capacity() {
-            heap.bytes_mut(self.block(), content.len())
-                .copy_from_slice(content);
-            self.len = index(content.len());
-            self.start = 0;
-        } else {
+    /// The value with `content` written over it, in its block if that takes it.
+    #[inline(always)]
+    pub(crate) fn overwrite(mut self, content: &[u8], heap: &mut Heap) -> Self {
+        if content.len() > self.block().capacity() {
             heap.free(self.block());
-            *self = Self::new(content, heap);
+            return Self::new(content, heap);
         }
+        heap.bytes_mut(self.block(), content.len())
+            .copy_from_slice(content);
+        self.len = index(content.len());
+        self.start = 0;
+        self
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free(self, heap: &mut Heap) {
         heap.free(self.block());
     }
 
-    /// The mark to take later appends back to, after making room for them; `None` if the value is
+    /// The same list with room for appends, and the mark to take them back to; `None` if the value is
     /// no list.
     ///
-    /// The value stays the same. Costs a copy of the list the first time, and nothing after that.
+    /// Costs a copy of the list the first time, and nothing after that.
     #[inline]
-    pub(crate) fn open_list(&mut self, heap: &mut Heap) -> Option<ListMark> {
+    pub(crate) fn open_list(mut self, heap: &mut Heap) -> Option<(Self, ListMark)> {
         let prefix = Prefix::read(self.as_slice(heap))?;
         let elements_at = usize::from(self.start) + prefix.bytes;
         if elements_at != MAX_PREFIX {
@@ -124,10 +147,11 @@ impl Value {
             self.len = index(len + missing);
             self.write_prefix(prefix.count, heap);
         }
-        Some(ListMark {
+        let mark = ListMark {
             len: self.len,
             count: prefix.count,
-        })
+        };
+        Some((self, mark))
     }
 
     /// Appends `element` to the list that `mark` was just taken of.
@@ -135,21 +159,22 @@ impl Value {
     pub(crate) fn append(&mut self, element: &[u8], mark: ListMark, heap: &mut Heap) {
         let len = self.len as usize;
         let longer = len + element.len();
+        self.len = index(longer);
         if longer > self.block().capacity() {
             self.move_to(heap.enlarge(self.block(), len, longer));
         }
         heap.bytes_mut(self.block(), longer)[len..].copy_from_slice(element);
-        self.len = index(longer);
         // Wraps at 2^32 elements, as the peer does. Only a value forged to claim that many gets
         // there.
         let count = mark.count.wrapping_add(1);
         self.write_prefix(count, heap);
     }
 
-    /// Takes back every append since `mark` was taken.
-    pub(crate) fn take_back(&mut self, mark: ListMark, heap: &mut Heap) {
+    /// The list without the appends since `mark` was taken.
+    pub(crate) fn take_back(mut self, mark: ListMark, heap: &mut Heap) -> Self {
         self.len = mark.len;
         self.write_prefix(mark.count, heap);
+        self
     }
 
     #[inline]
@@ -169,6 +194,22 @@ pub(crate) struct ListMark {
     count: u32,
 }
 
+impl ListMark {
+    #[inline(always)]
+    pub(crate) fn to_word(self) -> u64 {
+        u64::from(self.len) | u64::from(self.count) << 32
+    }
+
+    #[inline(always)]
+    pub(crate) fn from_word(word: u64) -> Self {
+        let [a, b, c, d, e, f, g, h] = word.to_le_bytes();
+        Self {
+            len: u32::from_le_bytes([a, b, c, d]),
+            count: u32::from_le_bytes([e, f, g, h]),
+        }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -183,11 +224,11 @@ mod tests {
                 let mut room = [0; MAX_PREFIX];
                 let start = usize::from(Prefix::of(count).write(&mut room));
                 let plain = [&room[start..], &[7; 40][..elements]].concat();
-                let mut list = Value::new(&plain, heap);
-                let mark = list.open_list(heap).unwrap();
+                let list = Value::new(&plain, heap);
+                let (mut list, mark) = list.open_list(heap).unwrap();
                 assert_eq!(list.as_slice(heap), plain, "{count}");
                 list.append(b"x", mark, heap);
-                list.take_back(mark, heap);
+                let list = list.take_back(mark, heap);
                 assert_eq!(list.as_slice(heap), plain, "{count}");
             }
         }
@@ -196,8 +237,8 @@ mod tests {
     #[test]
     fn the_length_wraps_at_its_end() {
         let heap = &mut Heap::default();
-        let mut list = Value::new(&[0x03, 0xff, 0xff, 0xff, 0xff, 7], heap);
-        let mark = list.open_list(heap).unwrap();
+        let list = Value::new(&[0x03, 0xff, 0xff, 0xff, 0xff, 7], heap);
+        let (mut list, mark) = list.open_list(heap).unwrap();
         list.append(&[8], mark, heap);
         assert_eq!(list.as_slice(heap), [0x00, 7, 8]);
     }
@@ -208,7 +249,8 @@ mod tests {
         let mut list = Value::new_list(&[], &[0; 8], heap);
         let mut blocks = Vec::from([list.block()]);
         for _ in 0..2_000 {
-            let mark = list.open_list(heap).unwrap();
+            let mark;
+            (list, mark) = list.open_list(heap).unwrap();
             list.append(&[0; 8], mark, heap);
             if blocks.last() != Some(&list.block()) {
                 blocks.push(list.block());
@@ -229,11 +271,11 @@ mod tests {
         let mut value = Value::new(&[1; 33], heap);
         let len = heap.len();
         for round in 0..100 {
-            value.write(&[2; 48][..round % 49], heap);
+            value = value.overwrite(&[2; 48][..round % 49], heap);
             assert_eq!(value.as_slice(heap), &[2; 48][..round % 49]);
         }
         assert_eq!(heap.len(), len);
-        value.write(&[3; 49], heap);
+        let value = value.overwrite(&[3; 49], heap);
         assert_eq!(value.as_slice(heap), [3; 49]);
         assert_eq!(Value::new(&[4; 48], heap).block().capacity(), 48);
         assert_eq!(heap.len(), len + 64);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)] // A global allocator that counts cannot do without.
 
-use povmeter_overlay::{Lookup, Overlay, StoreId::Top};
+use povmeter_overlay::{Lookup, Overlay, StoreId::Child, StoreId::Top};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
@@ -122,6 +122,41 @@ fn reads_and_empty_transactions_allocate_nothing() {
     assert_eq!(counted, 0);
 }
 
+/// What nobody wrote to is not there: reading a child store makes none, and a branch is nothing before it
+/// is touched, however many stores lie below it.
+#[test]
+fn what_is_untouched_is_not_made() {
+    let mut overlay = Overlay::new();
+    let child = |at: u32| at.to_le_bytes();
+    for at in 0..21 {
+        overlay.set(Child(&child(at)), b"key", b"value");
+    }
+    overlay.start_transaction();
+    overlay.commit_transaction().unwrap();
+    let reads = allocations(|| {
+        for at in 0..1_000 {
+            black_box(overlay.get(Child(&child(at)), b"other"));
+            black_box(overlay.has_values(Child(&child(at))));
+            overlay.start_transaction();
+            black_box(overlay.next_after(Child(&child(at + 21)), b""));
+            black_box(overlay.clear_prefix(Child(&child(at + 21)), b""));
+            overlay.rollback_transaction().unwrap();
+        }
+    });
+    assert_eq!(reads, 0);
+    let branches = allocations(|| {
+        overlay.with_branches(|base| {
+            for at in 0..1_000 {
+                let branch = base.branch();
+                black_box(branch.get(Child(&child(at)), b"key"));
+                black_box(branch.own().is_empty());
+            }
+            Vec::new()
+        });
+    });
+    assert_eq!(branches, 0);
+}
+
 /// Of changing lengths, in transactions that are kept and taken back, as a value and as a list.
 #[test]
 fn a_key_written_a_million_times_takes_no_more_memory() {
@@ -159,7 +194,7 @@ fn a_reset_overlay_allocates_nothing_for_a_block_like_the_last() {
         overlay.start_transaction();
         for key in &keys {
             overlay.set(Top, key, &[1; 80]);
-            overlay.set(povmeter_overlay::StoreId::Child(b"child"), key, &[2; 80]);
+            overlay.set(Child(b"child"), key, &[2; 80]);
         }
         extrinsic(&mut overlay, &keys[..14], b"events");
         overlay.rollback_transaction().unwrap();
