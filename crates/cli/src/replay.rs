@@ -2,6 +2,7 @@
 
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
+use crate::report::{LimitArg, ReportArgs};
 use clap::Args;
 #[cfg(not(feature = "wasm"))]
 use std::path::Path;
@@ -31,6 +32,10 @@ pub(crate) struct ReplayArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    limit: LimitArg,
 }
 
 /// The report on the blocks.
@@ -53,7 +58,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
 /// # Errors
 /// A [`CliError`] if there is no such block, or a check does not hold.
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run_transfers(_: &Path, _: u32, _: u64, _: bool) -> Result<String, CliError> {
+pub(crate) fn run_transfers(
+    _: &Path,
+    _: u32,
+    _: u64,
+    _: bool,
+    _: &ReportArgs,
+    _: LimitArg,
+) -> Result<String, CliError> {
     Err(CliError::NoWasm)
 }
 
@@ -62,15 +74,21 @@ pub(crate) use with_wasm::{run, run_transfers};
 
 #[cfg(feature = "wasm")]
 mod with_wasm {
-    use super::ReplayArgs;
-    use crate::{error::CliError, progress, replay_report::ReplayReport};
+    use super::{LimitArg, ReplayArgs, ReportArgs};
+    use crate::{
+        error::CliError,
+        progress,
+        replay_report::ReplayReport,
+        report::{Growth, ReportFolder, Step, REPLAY_CHARTS},
+    };
     use povmeter_workload::{
-        wasm::{relay_chain_block, Replay, ReplayMode, ReplayOptions},
+        wasm::{relay_chain_block, Replay, ReplayMode, ReplayOptions, ReplayedBlock},
         ChainSpec, RealBlocks,
     };
     use std::path::Path;
 
     pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
+        let page = args.report.open(&REPLAY_CHARTS)?;
         let (file, state) = progress::during("reading blocks and state", || read(args))?;
         let mode = match (args.peer, args.lockstep) {
             (true, _) => ReplayMode::Peer,
@@ -80,8 +98,10 @@ mod with_wasm {
         let options = ReplayOptions {
             mode,
             every_node: args.every_node,
+            each_extrinsic: page.is_some(),
         };
-        replay(file, &state, options, args.json)
+        let page = page.map(|folder| (folder, args.limit));
+        replay(file, &state, options, args.json, page)
     }
 
     pub(crate) fn run_transfers(
@@ -89,7 +109,10 @@ mod with_wasm {
         transfers: u32,
         seed: u64,
         json: bool,
+        report: &ReportArgs,
+        limit: LimitArg,
     ) -> Result<String, CliError> {
+        let page = report.open(&REPLAY_CHARTS)?;
         let spec = ChainSpec::read(path).map_err(|source| CliError::ChainSpec {
             path: path.to_owned(),
             source,
@@ -97,7 +120,12 @@ mod with_wasm {
         let (file, state) = progress::during("building the block", || {
             relay_chain_block(spec, transfers, seed)
         })?;
-        replay(file, &state, ReplayOptions::default(), json)
+        let options = ReplayOptions {
+            each_extrinsic: page.is_some(),
+            ..ReplayOptions::default()
+        };
+        let page = page.map(|folder| (folder, limit));
+        replay(file, &state, options, json, page)
     }
 
     fn replay(
@@ -105,15 +133,24 @@ mod with_wasm {
         state: &ChainSpec,
         options: ReplayOptions,
         json: bool,
+        page: Option<(ReportFolder, LimitArg)>,
     ) -> Result<String, CliError> {
+        let mut growths = Vec::new();
         let mut report = ReplayReport::new(&file, options.mode);
         let replay = progress::during("making the state", || Replay::new(file, state, options))?;
         let bar = progress::bar(replay.len(), "replaying");
         for block in replay {
-            report.add(&block?);
+            let block = block?;
+            report.add(&block);
+            if let Some((_, limit)) = &page {
+                growths.push(growth(&block, *limit, options.mode));
+            }
             bar.step();
         }
         drop(bar);
+        if let Some((folder, _)) = page {
+            folder.write(&report.page(growths))?;
+        }
         let failed = report.failed();
         let report = if json {
             serde_json::to_string_pretty(&report)?
@@ -124,6 +161,17 @@ mod with_wasm {
             Ok(report)
         } else {
             Err(CliError::ChecksFailed { failed, report })
+        }
+    }
+
+    /// A block extrinsic by extrinsic.
+    fn growth(block: &ReplayedBlock, limit: LimitArg, mode: ReplayMode) -> Growth {
+        let steps = block.steps.iter();
+        let steps = steps.map(|step| Step::new(step.size, step.times));
+        let growth = Growth::new(steps.collect(), block.sizes.recorded, limit.bytes());
+        match mode {
+            ReplayMode::Peer => growth.without_estimates(),
+            ReplayMode::Ours | ReplayMode::Lockstep => growth,
         }
     }
 

@@ -92,6 +92,33 @@ fn every_result_is_sp_state_machines() {
 }
 
 #[test]
+fn each_extrinsic_adds_to_the_size() {
+    for mode in [ReplayMode::Ours, ReplayMode::Peer] {
+        let files = all(ReplayOptions {
+            mode,
+            each_extrinsic: true,
+            ..ReplayOptions::default()
+        });
+        for (name, blocks) in &files {
+            for block in blocks {
+                assert_eq!(block.steps.len(), block.extrinsics);
+                let sizes: Vec<_> = block.steps.iter().map(|step| step.size.total()).collect();
+                assert!(
+                    sizes.is_sorted(),
+                    "{name}, block {}: {sizes:?}",
+                    block.number
+                );
+                let last = block.steps.last().map(|step| step.size);
+                match mode {
+                    ReplayMode::Peer => assert!(last.is_none_or(|last| last.root_adds == 0)),
+                    _ => assert_eq!(last, block.estimate, "{name}, block {}", block.number),
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn transfers_on_a_relay_chain() {
     let Some(data) = data_dir() else {
         println!("skipped: no data");
@@ -102,7 +129,7 @@ fn transfers_on_a_relay_chain() {
     for mode in [ReplayMode::Ours, ReplayMode::Lockstep] {
         let options = ReplayOptions {
             mode,
-            every_node: false,
+            ..ReplayOptions::default()
         };
         let replay = Replay::new(blocks.clone(), &state, options).unwrap();
         let replayed: Vec<_> = replay.map(Result::unwrap).collect();

@@ -16,12 +16,12 @@ mod error;
 mod replayed;
 
 pub use error::ReplayError;
-pub use replayed::{BlockTimes, Check, ReplayedBlock};
+pub use replayed::{BlockTimes, Check, ReplayedBlock, ReplayedExtrinsic};
 
 use crate::{
     chain_spec::ChainSpec,
     host::Built,
-    povmeter_host::{commit_state, SharedNodes},
+    povmeter_host::{commit_state, Estimates, SharedNodes},
     real_blocks::{RealBlock, RealBlocks},
     wasm::WasmRuntime,
 };
@@ -54,6 +54,8 @@ pub struct ReplayOptions {
     pub mode: ReplayMode,
     /// Whether each proof is tried without each of its nodes. Executes a block once for each.
     pub every_node: bool,
+    /// Whether each extrinsic is looked at. Executes a block once more.
+    pub each_extrinsic: bool,
 }
 
 /// The blocks of a file, one after the other, and the state between them.
@@ -113,11 +115,20 @@ impl Replay {
             parent: self.store.root(),
             runtime: &self.runtime,
         };
-        let (replayed, built) = match self.options.mode {
+        let (mut replayed, built) = match self.options.mode {
             ReplayMode::Ours => attempt.ours(self.options.every_node),
             ReplayMode::Peer => attempt.peer(),
             ReplayMode::Lockstep => attempt.lockstep(),
         }?;
+        if self.options.each_extrinsic {
+            replayed.steps = match self.options.mode {
+                ReplayMode::Peer => attempt.each_extrinsic(attempt.peer_block()),
+                ReplayMode::Ours | ReplayMode::Lockstep => {
+                    let nodes = attempt.nodes.clone();
+                    attempt.each_extrinsic(attempt.our_block(nodes, Estimates::Everywhere))
+                }
+            }?;
+        }
         let update = update(self.store.root(), &built);
         let committed = self.store.commit(&update);
         committed.map_err(|source| ReplayError::Store { number, source })?;

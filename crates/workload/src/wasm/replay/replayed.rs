@@ -1,6 +1,7 @@
 //! What comes of a block that is replayed.
 
 use crate::{
+    author::ExtrinsicTimes,
     host::{BoundarySize, ProofSizes},
     lockstep::Calls,
     stopwatch::Spent,
@@ -31,8 +32,19 @@ pub struct ReplayedBlock {
     pub estimate: Option<BoundarySize>,
     /// What the peer would have recorded, had the block ended there.
     pub truth: Option<u64>,
+    /// Each extrinsic, if that was asked for.
+    pub steps: Vec<ReplayedExtrinsic>,
     /// What must hold besides the root.
     pub checks: Vec<Check>,
+}
+
+/// What one extrinsic did to the proof, and how long it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayedExtrinsic {
+    /// The size after it; of the peer's without what the root adds, which is not known there.
+    pub size: BoundarySize,
+    /// How long it took.
+    pub times: ExtrinsicTimes,
 }
 
 /// How long the ways to execute a block took.
