@@ -177,7 +177,12 @@ impl Frame {
                 y
             }
             Layout::Narrow => {
-                canvas.text(Anchor::Start, "ink", (self.left + 4.0, y + 13.0), &bar.name);
+                canvas.text(
+                    Anchor::Start,
+                    "ink halo",
+                    (self.left + 4.0, y + 13.0),
+                    &bar.name,
+                );
                 y + 15.0
             }
         };

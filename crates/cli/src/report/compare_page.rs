@@ -95,7 +95,7 @@ impl CompareReport {
             Column::Number("median wall ms"),
             Column::Number("µs to execute an extrinsic"),
             Column::Number("ms to finalize"),
-            Column::Number("% of it state machine"),
+            Column::Number("state machine’s share, %"),
             Column::Number("allocations an extrinsic"),
             Column::Number("rounds"),
         ];

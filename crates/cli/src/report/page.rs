@@ -50,9 +50,9 @@ pub(crate) enum Part {
     Table(Table),
     /// A drawing that is an SVG element already, such as a flamegraph. It goes into the page as it is:
     /// all text in it must be escaped. Scripts in it do not run.
-    #[expect(
-        dead_code,
-        reason = "flamegraphs are made by commands that attribute bytes"
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "no command draws anything else yet")
     )]
     Picture {
         svg: String,
@@ -230,12 +230,21 @@ impl Table {
         let caption = escape(&self.caption);
         if self.folded {
             line(html, format_args!("<details><summary>{caption}</summary>"));
+        } else if !caption.is_empty() {
+            line(html, format_args!("<p class=\"caption\">{caption}</p>"));
         }
-        // To be scrolled with keys, too.
-        html.push_str("<div class=\"scroll\" tabindex=\"0\">\n<table>\n");
-        if !self.folded && !caption.is_empty() {
-            line(html, format_args!("<caption>{caption}</caption>"));
-        }
+        // Scrolls by itself, with keys too, so that the page does not.
+        let name = if caption.is_empty() {
+            "table"
+        } else {
+            &caption
+        };
+        line(
+            html,
+            format_args!(
+                "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\">\n<table>"
+            ),
+        );
         if self.columns.iter().any(|column| !column.name().is_empty()) {
             html.push_str("<thead><tr>");
             for column in &self.columns {
@@ -314,7 +323,7 @@ mod tests {
             "{html}"
         );
         assert!(!html.contains(['\u{0}', '\u{7}']));
-        assert_eq!(html.matches("&lt;script&gt;alert(&#39;x&#39;)").count(), 11);
+        assert_eq!(html.matches("&lt;script&gt;alert(&#39;x&#39;)").count(), 12);
     }
 
     #[test]
@@ -330,6 +339,15 @@ mod tests {
         ] {
             assert!(!html.contains(part), "{part}");
         }
+    }
+
+    #[test]
+    fn a_picture_goes_in_as_it_is() {
+        let mut page = Page::new("a", "b");
+        let (svg, caption) = ("<svg><g/></svg>".to_owned(), "bytes < all".to_owned());
+        page.section("c", vec![Part::Picture { svg, caption }]);
+        let html = page.html(&origin());
+        assert!(html.contains("><svg><g/></svg></div>") && html.contains("bytes &lt; all"));
     }
 
     #[test]
