@@ -87,8 +87,7 @@ impl fmt::Display for Report {
             pooled,
             bytes_percent,
             extrinsics,
-            same_block,
-            same_sizes,
+            ..
         } = &self.measured;
         writeln!(
             f,

@@ -202,6 +202,7 @@ mod tests {
     use super::*;
     use crate::{
         estimator_report::{Checks, OfFlavour},
+        output::Heading,
         report::origin::Origin,
     };
     use povmeter_workload::speed::{SpeedCase, SpeedReport};
@@ -216,7 +217,7 @@ mod tests {
             allocations_per_key: 0.002,
         };
         let report = EstimatorReport {
-            what: "estimator",
+            heading: Heading::ESTIMATOR,
             cases: 2_000,
             seed: 1,
             checks: Checks {

@@ -18,15 +18,12 @@ const PAGE_FILE: &str = "index.html";
 #[non_exhaustive]
 pub(crate) enum ReportError {
     /// The path is taken by something else.
-    #[error(
-        "{}: expected a folder for the report, or nothing, found a file; name another with \
-        --report DIR", .0.display()
-    )]
+    #[error("{}: expected a folder for the report, or nothing, found a file", .0.display())]
     NotAFolder(PathBuf),
     /// The folder can't be made, or takes no files.
     #[error(
-        "{}: expected a folder for the report that can be written to, found: {source}; name another \
-        with --report DIR", path.display()
+        "{}: expected a folder for the report that can be written to, found: {source}",
+        path.display()
     )]
     Folder {
         path: PathBuf,
@@ -34,10 +31,7 @@ pub(crate) enum ReportError {
         source: io::Error,
     },
     /// A file of somebody else would have been lost.
-    #[error(
-        "{}: expected a file of an earlier report, or none, found another; move it away, or name \
-        another folder with --report DIR", .0.display()
-    )]
+    #[error("{}: expected a file of an earlier report, or none, found another", .0.display())]
     NotOurs(PathBuf),
     /// A file can't be read or written.
     #[error("{}: the report can't be written: {source}", path.display())]

@@ -268,12 +268,15 @@ fn folders_that_take_no_report() {
         &[
             "expected a folder for the report",
             "found a file",
-            "name another with",
+            "help: name another folder with `--report`",
         ],
     );
     let below = file.join("below");
     let message = error(small, below.to_str().unwrap());
-    assert_has(&message, &["that can be written to, found", "--report DIR"]);
+    assert_has(
+        &message,
+        &["that can be written to, found", "help: name another folder"],
+    );
     let page = folder.path().join("index.html");
     fs::write(&page, "<html>my own</html>").unwrap();
     let message = error(small, path);
@@ -281,7 +284,7 @@ fn folders_that_take_no_report() {
         &message,
         &[
             "index.html: expected a file of an earlier report",
-            "move it away",
+            "help: move the file away",
         ],
     );
     assert_eq!(fs::read_to_string(&page).unwrap(), "<html>my own</html>");
