@@ -10,5 +10,6 @@ mod runtime;
 pub use chain::{relay_chain_block, ChainError};
 pub use replay::{
     BlockTimes, Check, Replay, ReplayError, ReplayMode, ReplayOptions, ReplayedBlock,
+    ReplayedExtrinsic,
 };
 pub use runtime::{HostFunctions, WasmRuntime};
