@@ -1,6 +1,6 @@
 //! What to do about an error: the line below it.
 
-use crate::{diff::DiffError, error::CliError};
+use crate::{diff::DiffError, error::CliError, report::ReportError};
 use povmeter_store::OpenError;
 use povmeter_workload::{ChainSpecError, FileError, PlanError, RealBlocksError, StateError};
 
@@ -56,6 +56,7 @@ impl CliError {
             }
             Self::NoOperation(_) => "leave `--only` away to see the names of all",
             Self::Diff(error) => of_diff(error)?,
+            Self::Report(error) => of_report(error),
             #[cfg(not(feature = "wasm"))]
             Self::NoWasm => {
                 "build it anew: cargo build --release -p povmeter-cli --features wasm"
@@ -73,6 +74,16 @@ impl CliError {
             }
             _ => return None,
         })
+    }
+}
+
+fn of_report(error: &ReportError) -> &'static str {
+    match error {
+        ReportError::NotAFolder(_) | ReportError::Folder { .. } => {
+            "name another folder with `--report`; it is made if nothing is there"
+        }
+        ReportError::NotOurs(_) => "move the file away, or name another folder with `--report`",
+        ReportError::File { .. } => "see whether the file can be written, and there is room",
     }
 }
 

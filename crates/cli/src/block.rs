@@ -8,10 +8,11 @@ use crate::{
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     parent_state::{ParentState, Trust},
     progress, replay,
+    report::{self, Growth, LimitArg, ReportArgs, Step},
     runtime_form::RuntimeArg,
 };
 use clap::Args;
-use povmeter_workload::{build_block_with, Estimates, PovmeterBlock};
+use povmeter_workload::{build_block_with, BlockOutcome, Estimates, ExtrinsicTimes, PovmeterBlock};
 use std::path::PathBuf;
 
 /// What block to build, and where.
@@ -45,6 +46,10 @@ pub(crate) struct BlockArgs {
     json: bool,
     #[command(flatten)]
     attribution: AttributionArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    limit: LimitArg,
 }
 
 /// The report on the block.
@@ -57,17 +62,23 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
         let PlanArgs {
             transfers, seed, ..
         } = args.plan;
-        return replay::run_transfers(spec, transfers, seed, attributing.as_ref(), args.json);
+        let page = (&args.report, args.limit);
+        return replay::run_transfers(spec, transfers, seed, attributing.as_ref(), args.json, page);
     }
     if args.state == StateArg::Memory && args.db.is_some() {
         return Err(CliError::FolderForMemory);
     }
+    let page = args.report.open(&report::BLOCK_CHARTS)?;
     let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, args.state, args.db.as_deref(), Trust::Verify)?;
     let block = PovmeterBlock::new(state.nodes.clone(), &plan, Estimates::Everywhere);
     let bar = progress::bar(plan.extrinsics().len(), "building the block");
-    let outcome = build_block_with(&runtime, block, &plan, |_| bar.step());
+    let mut times = Vec::new();
+    let outcome = build_block_with(&runtime, block, &plan, |progress| {
+        bar.step();
+        times.push(progress.times);
+    });
     let outcome = outcome.map_err(CliError::build("povmeter"))?;
     drop(bar);
     let mut checks = progress::during("checking the block", || {
@@ -84,6 +95,9 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
     let failed = failed(&checks);
     let options = UsedOptions::new(&args.plan, args.signatures, args.state, args.runtime);
     let report = BlockReport::new(options, &plan, &outcome, checks).with_attribution(attribution);
+    if let Some(page) = page {
+        page.write(&report.page(&growth(&outcome, &times, args.limit.bytes())))?;
+    }
     let report = if args.json {
         serde_json::to_string_pretty(&report)?
     } else {
@@ -94,4 +108,12 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
     } else {
         Err(CliError::ChecksFailed { failed, report })
     }
+}
+
+/// The block extrinsic by extrinsic, of which all but the inherent took `times`.
+fn growth(outcome: &BlockOutcome, times: &[ExtrinsicTimes], limit: Option<u64>) -> Growth {
+    let times = [outcome.inherent].into_iter().chain(times.iter().copied());
+    let steps = outcome.boundaries.iter().zip(times);
+    let steps = steps.map(|(size, times)| Step::new(*size, times));
+    Growth::new(steps.collect(), outcome.sizes.recorded, limit)
 }

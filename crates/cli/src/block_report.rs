@@ -12,26 +12,26 @@ use std::fmt;
 pub(crate) struct BlockReport {
     #[serde(flatten)]
     heading: Heading,
-    options: UsedOptions,
-    parent_root: String,
-    root: String,
-    extrinsics: Extrinsics,
+    pub(crate) options: UsedOptions,
+    pub(crate) parent_root: String,
+    pub(crate) root: String,
+    pub(crate) extrinsics: Extrinsics,
     per_extrinsic_us: PerExtrinsic,
     growth_bytes: Option<Growth>,
-    proof_bytes: Proof,
-    phases: PhaseTimes,
+    pub(crate) proof_bytes: Proof,
+    pub(crate) phases: PhaseTimes,
     /// After the inherent and after each extrinsic.
     estimates: Vec<Estimate>,
     /// What the runtime was told, in order.
     told: Vec<u64>,
-    checks: Vec<Check>,
+    pub(crate) checks: Vec<Check>,
 }
 
 #[derive(Serialize)]
-struct Extrinsics {
-    applied: usize,
-    failed: usize,
-    refused: usize,
+pub(crate) struct Extrinsics {
+    pub(crate) applied: usize,
+    pub(crate) failed: usize,
+    pub(crate) refused: usize,
 }
 
 /// Mean processor time in microseconds, the inherent counted as one extrinsic.
@@ -51,16 +51,16 @@ struct Growth {
 }
 
 #[derive(Serialize)]
-struct Proof {
-    estimate_after_last: u64,
+pub(crate) struct Proof {
+    pub(crate) estimate_after_last: u64,
     /// The part of the last estimate that only the root computation needs.
-    root_adds_after_last: u64,
-    recorded: u64,
-    encoded: u64,
-    compact: u64,
-    nodes: u64,
+    pub(crate) root_adds_after_last: u64,
+    pub(crate) recorded: u64,
+    pub(crate) encoded: u64,
+    pub(crate) compact: u64,
+    pub(crate) nodes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    attribution: Option<AttributionReport>,
+    pub(crate) attribution: Option<AttributionReport>,
 }
 
 #[derive(Serialize)]
@@ -72,19 +72,19 @@ struct Estimate {
 
 /// Milliseconds.
 #[derive(Clone, Copy, Serialize)]
-struct Time {
-    cpu_ms: f64,
-    wall_ms: f64,
+pub(crate) struct Time {
+    pub(crate) cpu_ms: f64,
+    pub(crate) wall_ms: f64,
 }
 
 #[derive(Serialize)]
-struct PhaseTimes {
+pub(crate) struct PhaseTimes {
     initialize: Time,
     extrinsics: Time,
     estimates: Time,
     finalize: Time,
     seal: Time,
-    total: Time,
+    pub(crate) total: Time,
 }
 
 impl From<Spent> for Time {
@@ -250,17 +250,21 @@ impl BlockReport {
 }
 
 impl PhaseTimes {
-    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<24} {:>12} {:>12}", "phase", "cpu ms", "wall ms")?;
-        let phases = [
+    /// The phases with their names, and all together.
+    pub(crate) fn named(&self) -> [(&'static str, Time); 6] {
+        [
             ("initialize", self.initialize),
             ("extrinsics", self.extrinsics),
             ("estimates", self.estimates),
             ("finalize with root", self.finalize),
             ("seal", self.seal),
             ("total", self.total),
-        ];
-        for (name, Time { cpu_ms, wall_ms }) in phases {
+        ]
+    }
+
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<24} {:>12} {:>12}", "phase", "cpu ms", "wall ms")?;
+        for (name, Time { cpu_ms, wall_ms }) in self.named() {
             writeln!(f, "{name:<24} {cpu_ms:>12.3} {wall_ms:>12.3}")?;
         }
         Ok(())

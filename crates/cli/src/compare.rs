@@ -13,6 +13,7 @@ use crate::{
     overlay,
     parent_state::{ParentState, Trust},
     pool, progress,
+    report::{self, ReportArgs},
     runtime_form::{RuntimeArg, RuntimeForm},
 };
 use clap::{Args, Subcommand, ValueEnum};
@@ -63,6 +64,8 @@ pub(crate) struct CompareArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// The peer's trie cache.
@@ -96,10 +99,14 @@ pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
 }
 
 fn run_block(args: &CompareArgs) -> Result<String, CliError> {
+    let page = args.report.open(&report::COMPARE_CHARTS)?;
     let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, args.state, None, Trust::AsStored)?;
     let report = compare(args, &plan, &state, &runtime)?;
+    if let Some(page) = page {
+        page.write(&report.page())?;
+    }
     printed(&report, args.json, report.failed())
 }
 

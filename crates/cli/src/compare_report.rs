@@ -51,7 +51,7 @@ pub(crate) struct CompareReport {
     options: UsedOptions,
     cache: CacheArg,
     rounds: u32,
-    rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     checks: Checks,
 }
 
@@ -78,46 +78,54 @@ impl CompareReport {
         }
     }
 
-    /// The names of the checks that do not hold.
-    pub(crate) fn failed(&self) -> Vec<&'static str> {
+    /// The checks, whether they hold, and what that means.
+    pub(crate) fn named_checks(&self) -> [(&'static str, bool, &'static str); 2] {
         let Checks {
             roots_equal,
             estimates_complete,
         } = self.checks;
-        output::failed([
-            ("roots_equal", roots_equal),
-            ("estimates_complete", estimates_complete),
-        ])
+        [
+            (
+                "roots_equal",
+                roots_equal,
+                "same root, changes and nodes as the peer",
+            ),
+            (
+                "estimates_complete",
+                estimates_complete,
+                "nothing under where that is claimed",
+            ),
+        ]
+    }
+
+    /// The names of the checks that do not hold.
+    pub(crate) fn failed(&self) -> Vec<&'static str> {
+        output::failed(self.named_checks().map(|(name, holds, _)| (name, holds)))
+    }
+
+    /// Which block was built.
+    pub(crate) fn block_line(&self) -> String {
+        let cache = match self.cache {
+            CacheArg::None => "no cache",
+            CacheArg::Warm => "the peer's cache warm",
+        };
+        format!("{}, {cache}", self.options.line())
     }
 }
 
 impl fmt::Display for CompareReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cache = match self.cache {
-            CacheArg::None => "no cache",
-            CacheArg::Warm => "the peer's cache warm",
-        };
-        writeln!(f, "{}, {cache}", self.options.line())?;
+        writeln!(f, "{}", self.block_line())?;
         writeln!(
             f,
             "medians of {} rounds; cpu time of the thread, % of the throughput of peer-none\n",
             self.rounds
         )?;
         writeln!(f, "{}", self.table())?;
-        let Checks {
-            roots_equal,
-            estimates_complete,
-        } = self.checks;
-        writeln!(
-            f,
-            "\n{}roots_equal: same root, changes and nodes as the peer",
-            verdict(roots_equal)
-        )?;
-        write!(
-            f,
-            "{}estimates_complete: nothing under where that is claimed",
-            verdict(estimates_complete)
-        )
+        for (name, holds, meaning) in self.named_checks() {
+            write!(f, "\n{}{name}: {meaning}", verdict(holds))?;
+        }
+        Ok(())
     }
 }
 

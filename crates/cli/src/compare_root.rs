@@ -7,6 +7,7 @@ use crate::{
     options::accounts_from,
     output::{printed, Heading},
     progress,
+    report::{self, ReportArgs},
 };
 use clap::Args;
 use povmeter_workload::{
@@ -42,6 +43,8 @@ pub(crate) struct RootArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// Failed updates that are reported one by one.
@@ -52,6 +55,7 @@ const FAILURES_SHOWN: usize = 10;
 /// # Errors
 /// A [`CliError`], among them the report if a check does not hold.
 pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
+    let page = args.report.open(&report::ROOT_CHARTS)?;
     let mut missing = Vec::new();
     let modes = RootMode::all(|unsupported| missing.push(unsupported.0.name()))?;
     let bar = progress::bar(args.cases, "random blocks");
@@ -91,6 +95,9 @@ pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
         rounds: options.rounds,
         speed,
     };
+    if let Some(page) = page {
+        page.write(&report.page())?;
+    }
     printed(&report, args.json, report.checks.failed())
 }
 

@@ -100,6 +100,8 @@ pub(crate) enum CliError {
     Pool(#[from] povmeter_workload::speed::PoolError),
     #[error("the script for the shell is no text: {0}")]
     Completions(#[from] std::string::FromUtf8Error),
+    #[error(transparent)]
+    Report(#[from] crate::report::ReportError),
     #[error("the result can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the result can't be printed: {0}")]

@@ -7,6 +7,7 @@ use crate::{
     options::accounts_from,
     output::{printed, Heading},
     progress,
+    report::{self, ReportArgs},
 };
 use clap::Args;
 use povmeter_workload::{
@@ -34,6 +35,8 @@ pub(crate) struct EstimatorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// Failed blocks that are reported one by one.
@@ -44,6 +47,7 @@ const FAILURES_SHOWN: usize = 10;
 /// # Errors
 /// A [`CliError`], among them the report if a check does not hold.
 pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
+    let page = args.report.open(&report::ESTIMATOR_CHARTS)?;
     let bar = progress::bar(args.cases, "random blocks");
     let tally = run_cases(args.seed, args.cases, |_| bar.step());
     drop(bar);
@@ -66,6 +70,9 @@ pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
         rounds: options.rounds,
         speed,
     };
+    if let Some(page) = page {
+        page.write(&report.page())?;
+    }
     printed(&report, args.json, report.checks.failed())
 }
 

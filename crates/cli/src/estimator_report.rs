@@ -124,9 +124,10 @@ impl EstimatorReport {
         writeln!(f, "{table}\n")
     }
 
-    fn fmt_checks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// What must hold, and the number of blocks for which it does not.
+    pub(crate) fn named_checks(&self) -> [(usize, &'static str); 4] {
         let checks = &self.checks;
-        for (blocks, what) in [
+        [
             (checks.under, "under: no estimate below the truth"),
             (
                 checks.roles_differ,
@@ -140,7 +141,11 @@ impl EstimatorReport {
                 checks.others_differ,
                 "others_differ: answers, roots and nodes are the peer's",
             ),
-        ] {
+        ]
+    }
+
+    fn fmt_checks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (blocks, what) in self.named_checks() {
             writeln!(f, "{}{what} ({blocks} blocks)", verdict(blocks == 0))?;
         }
         Ok(())

@@ -29,6 +29,7 @@ mod progress;
 mod replay;
 #[cfg(feature = "wasm")]
 mod replay_report;
+mod report;
 mod runtime_form;
 mod table;
 

@@ -5,6 +5,7 @@ use crate::{
     error::CliError,
     output::{printed, Heading},
     progress,
+    report::{self, ReportArgs},
     table::Table,
 };
 use clap::Args;
@@ -38,19 +39,21 @@ pub(crate) struct OverlayArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// Operations there are, for the bar.
 const ROWS: usize = 21;
 
 #[derive(Debug, Serialize)]
-struct Report {
+pub(crate) struct Report {
     #[serde(flatten)]
     heading: Heading,
-    rounds: u32,
-    seed: u64,
+    pub(crate) rounds: u32,
+    pub(crate) seed: u64,
     #[serde(flatten)]
-    measured: OverlayReport,
+    pub(crate) measured: OverlayReport,
 }
 
 /// The report on the overlay.
@@ -58,6 +61,7 @@ struct Report {
 /// # Errors
 /// A [`CliError`] if the recorded block can't be read.
 pub(crate) fn run(args: &OverlayArgs) -> Result<String, CliError> {
+    let page = args.report.open(&report::OVERLAY_CHARTS)?;
     let path = data_dir().map(|data| data.join("traces/transfers-544.trace.gz"));
     let trace = path.map(|path| read_trace(&path)).transpose()?;
     let options = OverlayOptions {
@@ -82,6 +86,9 @@ pub(crate) fn run(args: &OverlayArgs) -> Result<String, CliError> {
         seed: args.seed,
         measured,
     };
+    if let Some(page) = page {
+        page.write(&report.page())?;
+    }
     printed(&report, args.json, Vec::new())
 }
 

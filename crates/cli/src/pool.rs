@@ -5,6 +5,7 @@ use crate::{
     error::CliError,
     output::{self, printed, verdict, Heading},
     progress,
+    report::{self, ReportArgs},
     table::Table,
 };
 use clap::Args;
@@ -26,14 +27,16 @@ pub(crate) struct PoolArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+pub(crate) struct Report {
     #[serde(flatten)]
     heading: Heading,
     #[serde(flatten)]
-    measured: PoolReport,
+    pub(crate) measured: PoolReport,
 }
 
 /// The report on pooled blocks.
@@ -41,6 +44,7 @@ struct Report {
 /// # Errors
 /// A [`CliError`], among them the report if a check does not hold.
 pub(crate) fn run(args: &PoolArgs) -> Result<String, CliError> {
+    let page = args.report.open(&report::POOL_CHARTS)?;
     let folder = data_dir().ok_or(CliError::NoRecordedBlock)?;
     let trace = read_trace(&folder.join("traces/transfers-544.trace.gz"))?;
     let measured = progress::during("replaying a block", || {
@@ -50,16 +54,29 @@ pub(crate) fn run(args: &PoolArgs) -> Result<String, CliError> {
         heading: Heading::POOL,
         measured,
     };
+    if let Some(page) = page {
+        page.write(&report.page())?;
+    }
     printed(&report, args.json, report.failed())
 }
 
 impl Report {
+    /// The checks, whether they hold, and what they are about.
+    pub(crate) fn named_checks(&self) -> [(&'static str, bool, &'static str); 2] {
+        let PoolReport {
+            same_block,
+            same_sizes,
+            ..
+        } = self.measured;
+        [
+            ("same_block", same_block, "root, changes and proof"),
+            ("same_sizes", same_sizes, "after each transfer"),
+        ]
+    }
+
     /// The names of the checks that do not hold.
     fn failed(&self) -> Vec<&'static str> {
-        output::failed([
-            ("same_block", self.measured.same_block),
-            ("same_sizes", self.measured.same_sizes),
-        ])
+        output::failed(self.named_checks().map(|(name, holds, _)| (name, holds)))
     }
 }
 
@@ -72,8 +89,7 @@ impl fmt::Display for Report {
             bytes_percent,
             kept_percent,
             extrinsics,
-            same_block,
-            same_sizes,
+            ..
         } = &self.measured;
         writeln!(
             f,
@@ -100,16 +116,14 @@ impl fmt::Display for Report {
                 format!("{:.0}", row.bytes_of_sealing),
             ]);
         }
-        writeln!(
+        write!(
             f,
             "{table}\n\nbytes of a block: {bytes_percent:.1} % of fresh, {kept_percent:.1} % where a \
              store keeps the nodes"
         )?;
-        writeln!(
-            f,
-            "{}same_block: root, changes and proof",
-            verdict(*same_block)
-        )?;
-        write!(f, "{}same_sizes: after each transfer", verdict(*same_sizes))
+        for (name, holds, about) in self.named_checks() {
+            write!(f, "\n{}{name}: {about}", verdict(holds))?;
+        }
+        Ok(())
     }
 }

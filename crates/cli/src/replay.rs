@@ -1,6 +1,7 @@
 //! `povmeter replay`: blocks of real chains, executed again by the chain's own runtime.
 
 use crate::attribution::AttributionArgs;
+use crate::report::{LimitArg, ReportArgs};
 #[cfg(not(feature = "wasm"))]
 use crate::{attribution::Attributing, error::CliError};
 use clap::Args;
@@ -34,6 +35,10 @@ pub(crate) struct ReplayArgs {
     json: bool,
     #[command(flatten)]
     attribution: AttributionArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    limit: LimitArg,
 }
 
 /// The report on the blocks.
@@ -62,6 +67,7 @@ pub(crate) fn run_transfers(
     _: u64,
     _: Option<&Attributing>,
     _: bool,
+    _: (&ReportArgs, LimitArg),
 ) -> Result<String, CliError> {
     Err(CliError::NoWasm)
 }
@@ -71,16 +77,23 @@ pub(crate) use with_wasm::{run, run_transfers};
 
 #[cfg(feature = "wasm")]
 mod with_wasm {
-    use super::ReplayArgs;
-    use crate::{attribution::Attributing, error::CliError, progress, replay_report::ReplayReport};
+    use super::{LimitArg, ReplayArgs, ReportArgs};
+    use crate::{
+        attribution::Attributing,
+        error::CliError,
+        progress,
+        replay_report::ReplayReport,
+        report::{Growth, ReportFolder, Step, REPLAY_CHARTS},
+    };
     use povmeter_workload::{
-        wasm::{relay_chain_block, Replay, ReplayMode, ReplayOptions},
+        wasm::{relay_chain_block, Replay, ReplayMode, ReplayOptions, ReplayedBlock},
         ChainSpec, RealBlocks,
     };
     use std::path::Path;
 
     pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
         let attributing = args.attribution.prepare()?;
+        let page = args.report.open(&REPLAY_CHARTS)?;
         let (file, state) = progress::during("reading blocks and state", || read(args))?;
         let mode = match (args.peer, args.lockstep) {
             (true, _) => ReplayMode::Peer,
@@ -91,8 +104,10 @@ mod with_wasm {
             mode,
             every_node: args.every_node,
             attribute: attributing.is_some(),
+            each_extrinsic: page.is_some(),
         };
-        replay(file, &state, options, attributing.as_ref(), args.json)
+        let page = page.map(|folder| (folder, args.limit));
+        replay(file, &state, options, attributing.as_ref(), args.json, page)
     }
 
     pub(crate) fn run_transfers(
@@ -101,7 +116,9 @@ mod with_wasm {
         seed: u64,
         attributing: Option<&Attributing>,
         json: bool,
+        (report, limit): (&ReportArgs, LimitArg),
     ) -> Result<String, CliError> {
+        let page = report.open(&REPLAY_CHARTS)?;
         let spec = ChainSpec::read(path).map_err(|source| CliError::ChainSpec {
             path: path.to_owned(),
             source,
@@ -111,9 +128,11 @@ mod with_wasm {
         })?;
         let options = ReplayOptions {
             attribute: attributing.is_some(),
+            each_extrinsic: page.is_some(),
             ..ReplayOptions::default()
         };
-        replay(file, &state, options, attributing, json)
+        let page = page.map(|folder| (folder, limit));
+        replay(file, &state, options, attributing, json, page)
     }
 
     fn replay(
@@ -122,17 +141,26 @@ mod with_wasm {
         options: ReplayOptions,
         attributing: Option<&Attributing>,
         json: bool,
+        page: Option<(ReportFolder, LimitArg)>,
     ) -> Result<String, CliError> {
+        let mut growths = Vec::new();
         let mut report = ReplayReport::new(&file, options.mode);
         let replay = progress::during("making the state", || Replay::new(file, state, options))?;
         let bar = progress::bar(replay.len(), "replaying");
         for block in replay {
-            report.add(&block?, attributing);
+            let block = block?;
+            report.add(&block, attributing);
+            if let Some((_, limit)) = &page {
+                growths.push(growth(&block, *limit, options.mode));
+            }
             bar.step();
         }
         drop(bar);
         if let Some(attributing) = attributing {
             attributing.write(report.tally())?;
+        }
+        if let Some((folder, _)) = page {
+            folder.write(&report.page(growths))?;
         }
         let failed = report.failed();
         let report = if json {
@@ -144,6 +172,17 @@ mod with_wasm {
             Ok(report)
         } else {
             Err(CliError::ChecksFailed { failed, report })
+        }
+    }
+
+    /// A block extrinsic by extrinsic.
+    fn growth(block: &ReplayedBlock, limit: LimitArg, mode: ReplayMode) -> Growth {
+        let steps = block.steps.iter();
+        let steps = steps.map(|step| Step::new(step.size, step.times));
+        let growth = Growth::new(steps.collect(), block.sizes.recorded, limit.bytes());
+        match mode {
+            ReplayMode::Peer => growth.without_estimates(),
+            ReplayMode::Ours | ReplayMode::Lockstep => growth,
         }
     }
 

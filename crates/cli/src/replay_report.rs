@@ -14,10 +14,10 @@ use std::fmt;
 pub(crate) struct ReplayReport {
     #[serde(flatten)]
     heading: Heading,
-    name: String,
-    on: &'static str,
-    blocks: Vec<Row>,
-    checks: Vec<Checks>,
+    pub(crate) name: String,
+    pub(crate) on: &'static str,
+    pub(crate) blocks: Vec<Row>,
+    pub(crate) checks: Vec<Checks>,
     /// Whose the bytes of all proofs are.
     #[serde(skip)]
     tally: ByteTally,
@@ -27,33 +27,33 @@ pub(crate) struct ReplayReport {
 
 /// One block. Times are processor time of the thread, sizes are bytes.
 #[derive(Serialize)]
-struct Row {
-    number: u32,
-    hash: String,
-    state_root: String,
-    extrinsics: usize,
-    whole_ms: f64,
-    steps_ms: f64,
+pub(crate) struct Row {
+    pub(crate) number: u32,
+    pub(crate) hash: String,
+    pub(crate) state_root: String,
+    pub(crate) extrinsics: usize,
+    pub(crate) whole_ms: f64,
+    pub(crate) steps_ms: f64,
     /// `None` where they are not counted.
-    reads: Option<u64>,
-    writes: Option<u64>,
-    recorded: u64,
-    encoded: u64,
-    compact: u64,
-    nodes: u64,
-    estimate_after_last: Option<u64>,
-    truth_after_last: Option<u64>,
+    pub(crate) reads: Option<u64>,
+    pub(crate) writes: Option<u64>,
+    pub(crate) recorded: u64,
+    pub(crate) encoded: u64,
+    pub(crate) compact: u64,
+    pub(crate) nodes: u64,
+    pub(crate) estimate_after_last: Option<u64>,
+    pub(crate) truth_after_last: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attribution: Option<AttributionReport>,
 }
 
 /// One kind of check, over all blocks.
 #[derive(Serialize)]
-struct Checks {
-    name: &'static str,
-    holds: usize,
-    of: usize,
-    first_failure: Option<String>,
+pub(crate) struct Checks {
+    pub(crate) name: &'static str,
+    pub(crate) holds: usize,
+    pub(crate) of: usize,
+    pub(crate) first_failure: Option<String>,
 }
 
 impl ReplayReport {

@@ -143,6 +143,46 @@ mod with_wasm {
     }
 
     #[test]
+    fn a_page_of_real_blocks() {
+        let Some(data) = data_dir() else {
+            println!("skipped: no data");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let page = |file: &str, more: &[&str]| {
+            let file = data.join("blocks").join(file);
+            let files = [
+                file.to_str().unwrap(),
+                "--report",
+                folder.path().to_str().unwrap(),
+            ];
+            let (_, said, done) = povmeter(&[&["replay"], &files[..], more].concat());
+            assert!(done && said.starts_with("report: "), "{said}");
+            fs::read_to_string(folder.path().join("index.html")).unwrap()
+        };
+        let html = page("child-trie-read-basic.json", &["--pov-limit", "20KiB"]);
+        for part in [
+            "25,008 B",
+            "Block 3, extrinsic by extrinsic",
+            "crossed at extrinsic",
+            "The limit of 20,480 B (20 KiB)",
+        ] {
+            assert!(html.contains(part), "{part}");
+        }
+        // The root's share is not known there.
+        let html = page("child-trie-read-basic.json", &["--peer"]);
+        assert!(html.contains("have been read") && !html.contains("the root’s share"));
+        let html = page("westend-1-64.json", &[]);
+        for part in [
+            "largest proof",
+            "block 64",
+            "One of the blocks with the largest",
+        ] {
+            assert!(html.contains(part), "{part}");
+        }
+    }
+
+    #[test]
     fn a_block_on_another_state_is_an_error() {
         let Some(data) = data_dir() else {
             println!("skipped: no data");

@@ -59,6 +59,17 @@ pub struct Progress {
     pub total: usize,
     /// What the host said after the last of them.
     pub size: Option<BoundarySize>,
+    /// How long the last of them took.
+    pub times: ExtrinsicTimes,
+}
+
+/// How long one extrinsic took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtrinsicTimes {
+    /// The extrinsic, with the transaction around it.
+    pub execute: Spent,
+    /// The estimate after it.
+    pub estimate: Spent,
 }
 
 /// All that is known about a block when it is built.
@@ -83,6 +94,8 @@ pub struct BlockOutcome {
     pub compact: CompactProof,
     /// Where the time went.
     pub phases: Phases,
+    /// How long the inherent took; [`Progress`] tells of all others.
+    pub inherent: ExtrinsicTimes,
     /// Root, nodes, proof and changes.
     pub built: Built,
 }
@@ -191,34 +204,37 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
         phases
             .initialize
             .during(|| host.execute(|| runtime.initialize_block(plan.header())))??;
-        let inherent = self.apply(0, plan.inherent())?;
+        let (inherent, execute) = self.apply(0, plan.inherent())?;
         if !matches!(inherent, Ok(Ok(()))) {
             return Err(AuthorError::Inherent(inherent));
         }
-        self.boundary()?;
+        let (_, estimate) = self.boundary()?;
+        let inherent = ExtrinsicTimes { execute, estimate };
         let total = plan.extrinsics().len();
         for (index, extrinsic) in plan.extrinsics().iter().enumerate() {
-            match self.apply(index + 1, extrinsic)? {
+            let (result, execute) = self.apply(index + 1, extrinsic)?;
+            match result {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => self.failed.push((index, error)),
                 Err(reason) => self.refused.push(Rejected { index, reason }),
             }
-            let size = self.boundary()?;
+            let (size, estimate) = self.boundary()?;
             progress(Progress {
                 done: index + 1,
                 total,
                 size,
+                times: ExtrinsicTimes { execute, estimate },
             });
         }
-        self.finish(plan)
+        self.finish(plan, inherent)
     }
 
-    /// One extrinsic in its transaction, `index` among those tried.
+    /// One extrinsic in its transaction, `index` among those tried, and how long it took.
     fn apply(
         &mut self,
         index: usize,
         extrinsic: &Extrinsic,
-    ) -> Result<ApplyExtrinsicResult, AuthorError> {
+    ) -> Result<(ApplyExtrinsicResult, Spent), AuthorError> {
         let extrinsic = extrinsic.clone();
         let Self {
             host,
@@ -227,7 +243,8 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
             ..
         } = self;
         host.begin(BlockPart::Extrinsic(index));
-        phases.extrinsics.during(|| {
+        let mut spent = Spent::default();
+        let result = spent.during(|| {
             host.transaction(TransactionStep::Start)?;
             let result = host.execute(|| runtime.apply_extrinsic(extrinsic))??;
             // An extrinsic whose call failed is part of the block nevertheless.
@@ -236,18 +253,22 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
                 Err(_) => TransactionStep::Rollback,
             };
             host.transaction(step)?;
-            Ok(result)
-        })
+            Ok::<_, AuthorError>(result)
+        })?;
+        phases.extrinsics += spent;
+        Ok((result, spent))
     }
 
-    fn boundary(&mut self) -> Result<Option<BoundarySize>, HostError> {
+    fn boundary(&mut self) -> Result<(Option<BoundarySize>, Spent), HostError> {
         let Self { host, phases, .. } = self;
-        let size = phases.boundaries.during(|| host.boundary())?;
+        let mut spent = Spent::default();
+        let size = spent.during(|| host.boundary())?;
+        phases.boundaries += spent;
         self.boundaries.extend(size);
-        Ok(size)
+        Ok((size, spent))
     }
 
-    fn finish(self, plan: &Plan) -> Result<BlockOutcome, AuthorError> {
+    fn finish(self, plan: &Plan, inherent: ExtrinsicTimes) -> Result<BlockOutcome, AuthorError> {
         let Self {
             mut host,
             runtime,
@@ -282,7 +303,37 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
             sizes,
             compact,
             phases,
+            inherent,
             built,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Peer, PlanOptions};
+
+    #[test]
+    fn times_of_extrinsics_are_those_of_their_phases() {
+        let options = PlanOptions {
+            accounts: 20,
+            transfers: 3,
+            ..PlanOptions::default()
+        };
+        let plan = Plan::new(options).unwrap();
+        let peer = Peer::in_memory(&plan).unwrap();
+        let mut times = Vec::new();
+        let outcome = build_block(peer.block(), &plan, |progress| times.push(progress.times));
+        let outcome = outcome.unwrap();
+        assert_eq!(times.len(), 3);
+        let (mut execute, mut estimate) = (Spent::default(), Spent::default());
+        for times in times.iter().chain([&outcome.inherent]) {
+            assert!(times.execute.wall > times.estimate.wall, "{times:?}");
+            execute += times.execute;
+            estimate += times.estimate;
+        }
+        assert_eq!(execute, outcome.phases.extrinsics);
+        assert_eq!(estimate, outcome.phases.boundaries);
     }
 }

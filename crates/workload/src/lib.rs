@@ -54,7 +54,8 @@ mod trial;
 pub mod wasm;
 
 pub use author::{
-    build_block, build_block_with, AuthorError, BlockOutcome, Phases, Progress, Rejected,
+    build_block, build_block_with, AuthorError, BlockOutcome, ExtrinsicTimes, Phases, Progress,
+    Rejected,
 };
 pub use chain_spec::{genesis_hash, ChainSpec, ChainSpecError, Entries};
 pub use data_files::{data_dir, read_file, FileError, FILE_LIMIT};

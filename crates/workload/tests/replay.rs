@@ -130,6 +130,33 @@ fn every_byte_of_a_proof_has_an_owner() {
 }
 
 #[test]
+fn each_extrinsic_adds_to_the_size() {
+    for mode in [ReplayMode::Ours, ReplayMode::Peer] {
+        let files = all(ReplayOptions {
+            mode,
+            each_extrinsic: true,
+            ..ReplayOptions::default()
+        });
+        for (name, blocks) in &files {
+            for block in blocks {
+                assert_eq!(block.steps.len(), block.extrinsics);
+                let sizes: Vec<_> = block.steps.iter().map(|step| step.size.total()).collect();
+                assert!(
+                    sizes.is_sorted(),
+                    "{name}, block {}: {sizes:?}",
+                    block.number
+                );
+                let last = block.steps.last().map(|step| step.size);
+                match mode {
+                    ReplayMode::Peer => assert!(last.is_none_or(|last| last.root_adds == 0)),
+                    _ => assert_eq!(last, block.estimate, "{name}, block {}", block.number),
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn transfers_on_a_relay_chain() {
     let Some(data) = data_dir() else {
         println!("skipped: no data");

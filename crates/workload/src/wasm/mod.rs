@@ -11,6 +11,6 @@ mod runtime;
 pub use chain::{relay_chain_block, ChainError};
 pub use replay::{
     BlockTimes, Check, Replay, ReplayAttribution, ReplayError, ReplayMode, ReplayOptions,
-    ReplayedBlock,
+    ReplayedBlock, ReplayedExtrinsic,
 };
 pub use runtime::{HostFunctions, WasmRuntime};

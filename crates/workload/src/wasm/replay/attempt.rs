@@ -2,10 +2,11 @@
 
 use super::{
     checks::{estimated, same_nodes, same_results},
-    BlockTimes, Check, ReplayError, ReplayedBlock,
+    BlockTimes, Check, ReplayError, ReplayedBlock, ReplayedExtrinsic,
 };
 use crate::{
     attribution::{AttributedBlock, BlockAttribution},
+    author::ExtrinsicTimes,
     entry::RuntimeError,
     host::{BlockPart, BoundarySize, Built, Host, HostError, ProofSizes, TransactionStep},
     lockstep::{Calls, LockstepBlock, SizeRule},
@@ -146,6 +147,7 @@ impl Attempt<'_> {
             estimate,
             truth,
             attribution: None,
+            steps: Vec::new(),
             checks,
         }
     }
@@ -213,8 +215,38 @@ impl Attempt<'_> {
         Ok((estimate, self.finish(host)?))
     }
 
-    /// Initializes the block and applies its extrinsics, each in a transaction of the host.
+    /// What each extrinsic does to the proof, and how long it takes.
+    pub(super) fn each_extrinsic<H: Host>(
+        &self,
+        mut host: H,
+    ) -> Result<Vec<ReplayedExtrinsic>, ReplayError> {
+        self.initialize(&mut host)?;
+        let steps = self.block.body.iter().enumerate();
+        let steps = steps.map(|(index, extrinsic)| {
+            let mut times = ExtrinsicTimes::default();
+            let applied = times
+                .execute
+                .during(|| self.apply(&mut host, index, extrinsic));
+            applied?;
+            let size = times.estimate.during(|| host.boundary());
+            let size = size.map_err(|source| self.host(source))?;
+            let size = size.unwrap_or_else(|| BoundarySize {
+                recorded: host.recorded(),
+                root_adds: 0,
+            });
+            Ok(ReplayedExtrinsic { size, times })
+        });
+        steps.collect()
+    }
+
+    /// Initializes the block and applies its extrinsics.
     fn up_to_finalize<H: Host>(&self, host: &mut H) -> Result<(), ReplayError> {
+        self.initialize(host)?;
+        let mut body = self.block.body.iter().enumerate();
+        body.try_for_each(|(index, extrinsic)| self.apply(host, index, extrinsic))
+    }
+
+    fn initialize<H: Host>(&self, host: &mut H) -> Result<(), ReplayError> {
         let RealHeader {
             parent_hash,
             number,
@@ -236,25 +268,32 @@ impl Attempt<'_> {
         self.enter(host, || {
             self.runtime.call("Core_initialize_block", &header.encode())
         })?;
-        for (index, extrinsic) in self.block.body.iter().enumerate() {
-            host.begin(BlockPart::Extrinsic(index));
-            let step = |host: &mut H, step| {
-                let done = host.transaction(step);
-                done.map_err(|source| self.host(source))
-            };
-            step(host, TransactionStep::Start)?;
-            let applied: AppliedExtrinsic = self.enter(host, || {
-                self.runtime
-                    .call("BlockBuilder_apply_extrinsic", &extrinsic.encode())
-                    .map(|answer| AppliedExtrinsic::of(&answer))
-            })?;
-            if applied == AppliedExtrinsic::Refused {
-                let accepted = AppliedExtrinsic::Accepted;
-                return self.expect("extrinsic", &accepted, &applied);
-            }
-            step(host, TransactionStep::Commit)?;
-        }
         Ok(())
+    }
+
+    /// One extrinsic in a transaction of the host.
+    fn apply<H: Host>(
+        &self,
+        host: &mut H,
+        index: usize,
+        extrinsic: &[u8],
+    ) -> Result<(), ReplayError> {
+        host.begin(BlockPart::Extrinsic(index));
+        let step = |host: &mut H, step| {
+            let done = host.transaction(step);
+            done.map_err(|source| self.host(source))
+        };
+        step(host, TransactionStep::Start)?;
+        let applied: AppliedExtrinsic = self.enter(host, || {
+            self.runtime
+                .call("BlockBuilder_apply_extrinsic", &extrinsic.encode())
+                .map(|answer| AppliedExtrinsic::of(&answer))
+        })?;
+        if applied == AppliedExtrinsic::Refused {
+            let accepted = AppliedExtrinsic::Accepted;
+            return self.expect("extrinsic", &accepted, &applied);
+        }
+        step(host, TransactionStep::Commit)
     }
 
     /// What the peer would have recorded, had the block ended after its last extrinsic.

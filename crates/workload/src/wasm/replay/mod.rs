@@ -16,12 +16,12 @@ mod error;
 mod replayed;
 
 pub use error::ReplayError;
-pub use replayed::{BlockTimes, Check, ReplayAttribution, ReplayedBlock};
+pub use replayed::{BlockTimes, Check, ReplayAttribution, ReplayedBlock, ReplayedExtrinsic};
 
 use crate::{
     chain_spec::ChainSpec,
     host::Built,
-    povmeter_host::{commit_state, SharedNodes},
+    povmeter_host::{commit_state, Estimates, SharedNodes},
     real_blocks::{RealBlock, RealBlocks},
     wasm::WasmRuntime,
 };
@@ -57,6 +57,8 @@ pub struct ReplayOptions {
     pub every_node: bool,
     /// Whether it is said whose the bytes of each proof are. Executes a block once more.
     pub attribute: bool,
+    /// Whether each extrinsic is looked at. Executes a block once more.
+    pub each_extrinsic: bool,
 }
 
 /// The blocks of a file, one after the other, and the state between them.
@@ -139,6 +141,15 @@ impl Replay {
                 block,
                 names: names.clone(),
             });
+        }
+        if self.options.each_extrinsic {
+            replayed.steps = match self.options.mode {
+                ReplayMode::Peer => attempt.each_extrinsic(attempt.peer_block()),
+                ReplayMode::Ours | ReplayMode::Lockstep => {
+                    let nodes = attempt.nodes.clone();
+                    attempt.each_extrinsic(attempt.our_block(nodes, Estimates::Everywhere))
+                }
+            }?;
         }
         let update = update(self.store.root(), &built);
         let committed = self.store.commit(&update);

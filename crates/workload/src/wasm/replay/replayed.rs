@@ -2,6 +2,7 @@
 
 use crate::{
     attribution::{BlockAttribution, StorageName},
+    author::ExtrinsicTimes,
     entry::RuntimeError,
     host::{BoundarySize, ProofSizes},
     lockstep::Calls,
@@ -36,6 +37,8 @@ pub struct ReplayedBlock {
     pub truth: Option<u64>,
     /// Whose the bytes of its proof are, if that was asked for.
     pub attribution: Option<ReplayAttribution>,
+    /// Each extrinsic, if that was asked for.
+    pub steps: Vec<ReplayedExtrinsic>,
     /// What must hold besides the root.
     pub checks: Vec<Check>,
 }
@@ -51,6 +54,15 @@ pub struct ReplayAttribution {
 
 /// What a runtime calls its storage items, or why it does not say so.
 pub(super) type RuntimeNames = Arc<Result<Vec<StorageName>, RuntimeError>>;
+
+/// What one extrinsic did to the proof, and how long it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayedExtrinsic {
+    /// The size after it; of the peer's without what the root adds, which is not known there.
+    pub size: BoundarySize,
+    /// How long it took.
+    pub times: ExtrinsicTimes,
+}
 
 /// How long the ways to execute a block took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

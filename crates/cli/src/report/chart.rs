@@ -1,0 +1,83 @@
+//! A chart, inside of a page and as a file of its own.
+
+use super::{
+    bars::Bars,
+    plot::Plot,
+    svg::{escape, Anchor, Canvas, Layout},
+};
+
+/// Colours and shapes, for pages and for charts that stand alone.
+pub(super) const THEME: &str = include_str!("theme.css");
+
+/// Begins a file that a report made, so that the next one may write over it.
+pub(super) const FILE_MARK: &str = "<!-- povmeter ";
+
+/// A chart with what it says in words.
+#[derive(Clone, Debug)]
+pub(crate) struct Chart {
+    /// The name of its file, without the ending.
+    pub(super) name: String,
+    pub(super) title: String,
+    /// What can be seen in it, for those who can't see it.
+    pub(super) desc: String,
+    pub(super) drawing: Drawing,
+}
+
+/// What is drawn.
+#[derive(Clone, Debug)]
+pub(super) enum Drawing {
+    Plot(Plot),
+    Bars(Bars),
+}
+
+impl Drawing {
+    /// Draws from `top` on, and returns where it ends.
+    fn draw(&self, canvas: &mut Canvas, layout: Layout, top: f64) -> f64 {
+        match self {
+            Self::Plot(plot) => plot.draw(canvas, layout, top),
+            Self::Bars(bars) => bars.draw(canvas, layout, top),
+        }
+    }
+}
+
+impl Chart {
+    /// The chart twice, for wide screens and for narrow ones. The page shows one of them.
+    pub(super) fn inline(&self) -> String {
+        let drawings = [Layout::Wide, Layout::Narrow].map(|layout| {
+            let mut canvas = Canvas::default();
+            let height = self.drawing.draw(&mut canvas, layout, 0.0);
+            let view = format!("0 0 {} {height:.0}", layout.width());
+            self.element(layout.class(), &view, "", &canvas.into_string())
+        });
+        drawings.concat()
+    }
+
+    /// The chart as a file: with its title, and with the style of the page.
+    pub(super) fn file(&self) -> String {
+        const PADDING: f64 = 20.0;
+        let layout = Layout::Wide;
+        let mut canvas = Canvas::default();
+        canvas.text(Anchor::Start, "ink title", (0.0, 15.0), &self.title);
+        let height = self.drawing.draw(&mut canvas, layout, 36.0) + 2.0 * PADDING;
+        let width = layout.width() + 2.0 * PADDING;
+        let before = format!(
+            "<style>{THEME}</style>\n<rect class=\"ground\" width=\"{width}\" height=\"{height:.0}\" rx=\"8\"/>\n\
+             <g transform=\"translate({PADDING} {PADDING})\">\n"
+        );
+        let body = canvas.into_string() + "</g>\n";
+        // Where nobody says how large it is to be, it is as large as it was drawn.
+        let view = format!("0 0 {width} {height:.0}\" width=\"{width}\" height=\"{height:.0}");
+        let svg = self.element("alone", &view, &before, &body);
+        format!("{FILE_MARK}{} -->\n{svg}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn element(&self, class: &str, view: &str, before: &str, body: &str) -> String {
+        let (name, title, desc) = (escape(&self.name), escape(&self.title), escape(&self.desc));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart {class}\" viewBox=\"{view}\" role=\"img\" \
+             aria-labelledby=\"{name}-{class}-title {name}-{class}-desc\">\n\
+             <title id=\"{name}-{class}-title\">{title}</title>\n\
+             <desc id=\"{name}-{class}-desc\">{desc}</desc>\n{before}{body}</svg>\n"
+        )
+    }
+}

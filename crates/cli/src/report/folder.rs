@@ -1,0 +1,190 @@
+//! The folder of a report.
+
+use super::{
+    chart::FILE_MARK,
+    origin::Origin,
+    page::{Page, PAGE_MARK},
+};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+const PAGE_FILE: &str = "index.html";
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum ReportError {
+    /// The path is taken by something else.
+    #[error("{}: expected a folder for the report, or nothing, found a file", .0.display())]
+    NotAFolder(PathBuf),
+    /// The folder can't be made, or takes no files.
+    #[error(
+        "{}: expected a folder for the report that can be written to, found: {source}",
+        path.display()
+    )]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// A file of somebody else would have been lost.
+    #[error("{}: expected a file of an earlier report, or none, found another", .0.display())]
+    NotOurs(PathBuf),
+    /// A file can't be read or written.
+    #[error("{}: the report can't be written: {source}", path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A folder that takes a report.
+#[derive(Debug)]
+pub(crate) struct ReportFolder {
+    path: PathBuf,
+    /// Whether it goes again if no report comes of it.
+    made: bool,
+}
+
+impl ReportFolder {
+    /// The folder at `path`, which is made if nothing is there. Neither a page nor one of the `charts`
+    /// may lie in it that is not ours.
+    ///
+    /// # Errors
+    /// A [`ReportError`]; nothing has been changed then.
+    pub(super) fn open(path: &Path, charts: &[&str]) -> Result<Self, ReportError> {
+        let failed = |source| ReportError::Folder {
+            path: path.to_owned(),
+            source,
+        };
+        let made = match fs::metadata(path) {
+            Ok(found) if found.is_dir() => false,
+            Ok(_) => return Err(ReportError::NotAFolder(path.to_owned())),
+            Err(_) => {
+                fs::create_dir_all(path).map_err(failed)?;
+                true
+            }
+        };
+        let folder = Self {
+            path: path.to_owned(),
+            made,
+        };
+        // Gone again at once: it shows that there can be files.
+        tempfile::tempfile_in(path).map_err(failed)?;
+        folder.check(PAGE_FILE, PAGE_MARK)?;
+        for chart in charts {
+            folder.check(&format!("{chart}.svg"), FILE_MARK)?;
+        }
+        Ok(folder)
+    }
+
+    /// Writes the page, and each of its charts beside it, and says where.
+    ///
+    /// # Errors
+    /// A [`ReportError`].
+    pub(crate) fn write(mut self, page: &Page) -> Result<(), ReportError> {
+        let html = page.html(&Origin::here());
+        let mut files = vec![(PAGE_FILE.to_owned(), PAGE_MARK, html)];
+        let charts = page.charts();
+        files.extend(charts.map(|chart| {
+            let name = format!("{}.svg", chart.name);
+            (name, FILE_MARK, chart.file())
+        }));
+        // Something may have come while the command was at work.
+        for (name, mark, _) in &files {
+            self.check(name, mark)?;
+        }
+        self.made = false;
+        for (name, _, content) in &files {
+            let path = self.path.join(name);
+            fs::write(&path, content).map_err(|source| ReportError::File { path, source })?;
+        }
+        eprintln!("report: {}", self.path.join(PAGE_FILE).display());
+        Ok(())
+    }
+
+    /// Whether the file of this name may be written: there is none, or its beginning has the mark.
+    fn check(&self, name: &str, mark: &str) -> Result<(), ReportError> {
+        let path = self.path.join(name);
+        let mut head = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(512).read_to_end(&mut head));
+        match read {
+            Ok(_) if String::from_utf8_lossy(&head).contains(mark) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            // A folder of this name can be opened and not be read.
+            Err(error) if error.kind() != io::ErrorKind::IsADirectory => Err(ReportError::File {
+                path,
+                source: error,
+            }),
+            _ => Err(ReportError::NotOurs(path)),
+        }
+    }
+}
+
+impl Drop for ReportFolder {
+    fn drop(&mut self) {
+        if self.made {
+            // Takes away an empty folder only.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_report_goes_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new");
+        let report = ReportFolder::open(&path, &[]).unwrap();
+        assert!(path.is_dir());
+        drop(report);
+        assert!(!path.exists());
+        drop(ReportFolder::open(folder.path(), &[]).unwrap());
+        assert!(folder.path().is_dir(), "was there before");
+    }
+
+    #[test]
+    fn files_of_others_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || ReportFolder::open(folder.path(), &["growth"]);
+        let report = open().unwrap();
+        report.write(&Page::new("first", "")).unwrap();
+        // Ours may be replaced.
+        open().unwrap().write(&Page::new("second", "")).unwrap();
+        let page = folder.path().join("index.html");
+        assert!(fs::read_to_string(&page).unwrap().contains("second"));
+
+        fs::write(folder.path().join("growth.svg"), "<svg/>").unwrap();
+        assert!(matches!(open(), Err(ReportError::NotOurs(path)) if path.ends_with("growth.svg")));
+        fs::remove_file(folder.path().join("growth.svg")).unwrap();
+
+        // Came while the command was at work.
+        let report = open().unwrap();
+        fs::write(&page, "dear diary").unwrap();
+        let refused = report.write(&Page::new("third", ""));
+        assert!(matches!(refused, Err(ReportError::NotOurs(_))));
+        assert_eq!(fs::read_to_string(&page).unwrap(), "dear diary");
+
+        fs::remove_file(&page).unwrap();
+        fs::create_dir(&page).unwrap();
+        assert!(matches!(open(), Err(ReportError::NotOurs(_))));
+    }
+
+    #[test]
+    fn what_is_no_folder_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let open = |path: &Path| ReportFolder::open(path, &[]);
+        assert!(matches!(open(&file), Err(ReportError::NotAFolder(_))));
+        let below = open(&file.join("below"));
+        assert!(matches!(below, Err(ReportError::Folder { .. })));
+    }
+}

@@ -1,0 +1,45 @@
+//! `--report DIR`: what a command found out, as a page that needs nothing but a browser.
+//!
+//! A command fills a [`Page`]: facts, then sections of notes, charts, tables and pictures. Whoever
+//! wants to show more pushes another [`Section`]. [`ReportFolder`] turns the page into one
+//! `index.html`, and each of its charts into an `.svg` of its own beside it.
+//!
+//! ```text
+//! open the folder, before any work     a path that won't do is known at once
+//! the command fills a page
+//! write the page and its charts        only over files that an earlier report left
+//! ```
+
+mod args;
+mod axis;
+mod bars;
+mod block_page;
+mod bytes;
+mod chart;
+mod compare_page;
+mod estimator_page;
+mod folder;
+mod growth;
+mod number;
+mod origin;
+mod overlay_page;
+mod page;
+mod plot;
+mod pool_page;
+#[cfg(feature = "wasm")]
+mod replay_page;
+mod root_page;
+mod svg;
+
+pub(crate) use block_page::CHARTS as BLOCK_CHARTS;
+pub(crate) use compare_page::CHARTS as COMPARE_CHARTS;
+pub(crate) use estimator_page::CHARTS as ESTIMATOR_CHARTS;
+pub(crate) use overlay_page::CHARTS as OVERLAY_CHARTS;
+pub(crate) use pool_page::CHARTS as POOL_CHARTS;
+#[cfg(feature = "wasm")]
+pub(crate) use replay_page::CHARTS as REPLAY_CHARTS;
+pub(crate) use root_page::CHARTS as ROOT_CHARTS;
+
+pub(crate) use args::{LimitArg, ReportArgs};
+pub(crate) use folder::{ReportError, ReportFolder};
+pub(crate) use growth::{Growth, Step};

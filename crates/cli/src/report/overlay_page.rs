@@ -1,0 +1,149 @@
+//! The page of the overlay.
+
+use super::{
+    bars::{Bar, Bars, Group, Scale},
+    chart::{Chart, Drawing},
+    number::{count, decimal, short},
+    page::{Column, Fact, Page, Part, Table},
+    svg::Color,
+};
+use crate::overlay::Report;
+use povmeter_workload::speed::OverlayRow;
+
+/// The charts on it.
+pub(crate) const CHARTS: [&str; 1] = ["overlay"];
+
+impl Report {
+    /// The report as a page.
+    pub(crate) fn page(&self) -> Page {
+        let lead = format!("{} rounds, keys drawn from seed {}", self.rounds, self.seed);
+        let mut page = Page::new("The overlay beside sp-state-machine’s", lead);
+        let transfer = self
+            .measured
+            .rows
+            .iter()
+            .find(|row| row.operation == "transfer");
+        page.facts.extend(transfer.map(|row| {
+            let value = format!("{} times", short(row.ratio));
+            Fact::new(
+                "as fast for a transfer",
+                value,
+                "all calls of the recorded block",
+            )
+        }));
+        let memory = &self.measured.memory;
+        page.facts.push(Fact::new(
+            "memory for each changed key",
+            format!("{} B", decimal(memory.ours_bytes_per_key, 0)),
+            format!(
+                "sp-state-machine {} B",
+                decimal(memory.peer_bytes_per_key, 0)
+            ),
+        ));
+        let note =
+            "How many times as long sp-state-machine takes for the same calls. To the right of 1× \
+                    povmeter is faster, to the left sp-state-machine. Each step of the axis is ten \
+                    times the last.";
+        page.section(
+            "Ratios",
+            vec![Part::Note(note.to_owned()), Part::Chart(self.chart())],
+        );
+        page.section(
+            "The numbers",
+            vec![
+                Part::Table(self.rows_table()),
+                Part::Table(self.children_table()),
+            ],
+        );
+        page
+    }
+
+    fn chart(&self) -> Chart {
+        let bar = |row: &OverlayRow| Bar {
+            name: row.operation.to_owned(),
+            value: row.ratio,
+            text: format!("{}×", short(row.ratio)),
+            color: if row.ratio < 1.0 {
+                Color::Grey
+            } else {
+                Color::Green
+            },
+        };
+        let rows = &self.measured.rows;
+        let words = rows
+            .iter()
+            .map(|row| format!("{}: {}", row.operation, short(row.ratio)));
+        Chart {
+            name: "overlay".to_owned(),
+            title: "Overlay: times as fast as sp-state-machine’s".to_owned(),
+            desc: words.collect::<Vec<_>>().join(", "),
+            drawing: Drawing::Bars(Bars {
+                groups: vec![Group {
+                    name: None,
+                    bars: rows.iter().map(bar).collect(),
+                }],
+                scale: Scale::Times,
+                unit: "×",
+                keys: vec![
+                    (Color::Green, "povmeter is faster".to_owned()),
+                    (Color::Grey, "sp-state-machine is faster".to_owned()),
+                ],
+            }),
+        }
+    }
+
+    fn rows_table(&self) -> Table {
+        let columns = vec![
+            Column::Text("operation"),
+            Column::Number("sp-state-machine, ns"),
+            Column::Number("povmeter, ns"),
+            Column::Number("times"),
+            Column::Number("its allocations"),
+            Column::Number("ours"),
+        ];
+        let rows = self.measured.rows.iter().map(|row| {
+            vec![
+                row.operation.to_owned(),
+                decimal(row.peer_ns, 1),
+                decimal(row.ours_ns, 1),
+                short(row.ratio),
+                decimal(row.peer_allocations, 3),
+                decimal(row.ours_allocations, 3),
+            ]
+        });
+        Table {
+            caption: "Each operation".to_owned(),
+            ..Table::new(columns, rows.collect())
+        }
+    }
+
+    fn children_table(&self) -> Table {
+        let children = &self.measured.children;
+        let columns = vec![
+            Column::Text("branches over child stores"),
+            Column::Number("stores made"),
+            Column::Number("bytes"),
+        ];
+        let rows = [
+            ("made when written to", children.stores_made, children.bytes),
+            (
+                "if made at once",
+                children.eager_stores,
+                children.eager_bytes,
+            ),
+        ];
+        let rows =
+            rows.map(|(name, stores, bytes)| vec![name.to_owned(), count(stores), count(bytes)]);
+        Table {
+            caption: format!(
+                "{} branches over {} child stores, {} touched by each",
+                count(u64::from(
+                    children.transactions * children.branches_per_transaction
+                )),
+                children.stores,
+                children.touched
+            ),
+            ..Table::new(columns, rows.to_vec())
+        }
+    }
+}

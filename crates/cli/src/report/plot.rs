@@ -1,0 +1,306 @@
+//! A chart of one value for each extrinsic, or of several on top of each other.
+
+use super::{
+    axis::{step, tick_label, ticks, Unit},
+    number::place,
+    svg::{text_width, Anchor, Canvas, Color, Layout},
+};
+use std::fmt::Write;
+
+/// Values one beside the other, in layers on top of each other.
+#[derive(Clone, Debug)]
+pub(super) struct Plot {
+    /// From the bottom up, all of one length.
+    pub(super) layers: Vec<Layer>,
+    /// What the place of a value is, from zero on.
+    pub(super) places: String,
+    pub(super) unit: Unit,
+    pub(super) limit: Option<Limit>,
+    /// Where the picture ends, if it does not show all there is. What is higher is marked.
+    pub(super) cut: Option<f64>,
+}
+
+/// A value for each place.
+#[derive(Clone, Debug)]
+pub(super) struct Layer {
+    pub(super) name: String,
+    pub(super) color: Color,
+    pub(super) values: Vec<f64>,
+}
+
+/// A line to stay below.
+#[derive(Clone, Debug)]
+pub(super) struct Limit {
+    pub(super) name: String,
+    pub(super) value: f64,
+    /// The first place above it, and what is said there.
+    pub(super) crossed: Option<(usize, String)>,
+}
+
+/// Steps that a picture has room for. Of more, those beside each other become one, the highest.
+const MOST_STEPS: usize = 760;
+
+/// Where values lie in the picture.
+struct Frame {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+    places: usize,
+    most: f64,
+}
+
+impl Frame {
+    fn x(&self, place_at: usize) -> f64 {
+        self.left + self.width * place(place_at as u64) / place(self.places.max(1) as u64)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        self.top + self.height * (1.0 - value.clamp(0.0, self.most) / self.most)
+    }
+}
+
+impl Plot {
+    /// Draws from `top` on, and returns where it ends.
+    pub(super) fn draw(&self, canvas: &mut Canvas, layout: Layout, top: f64) -> f64 {
+        let mut keys: Vec<_> = self.layers.iter().rev().map(Layer::key).collect();
+        // The title names what is alone.
+        keys.retain(|_| self.layers.len() > 1 || self.limit.is_some());
+        keys.extend(
+            self.limit
+                .iter()
+                .map(|limit| (Color::Limit, limit.name.clone())),
+        );
+        let top = canvas.legend(layout, top, &keys);
+        let sums = self.sums();
+        let most = self.most(&sums) / self.unit.size;
+        let ticks = ticks(most, if layout == Layout::Wide { 5.0 } else { 4.0 });
+        let apart = ticks.get(1).copied().unwrap_or(1.0);
+        let labels: Vec<_> = ticks.iter().map(|tick| tick_label(*tick, apart)).collect();
+        let widest = labels.iter().map(|label| text_width(label));
+        let left = widest.fold(20.0, f64::max) + 8.0;
+        let frame = Frame {
+            left,
+            // The name of the unit stands above.
+            top: top + 20.0,
+            width: layout.width() - left - 10.0,
+            height: if layout == Layout::Wide { 230.0 } else { 200.0 },
+            places: sums.first().map_or(0, Vec::len),
+            most: ticks.last().copied().unwrap_or(1.0).max(apart) * self.unit.size,
+        };
+        canvas.text(Anchor::End, "", (left - 6.0, top + 8.0), self.unit.name);
+        for (tick, label) in ticks.iter().zip(&labels) {
+            let y = frame.y(tick * self.unit.size);
+            canvas.path("grid", &format!("M{left:.1} {y:.1}h{:.1}", frame.width));
+            canvas.text(Anchor::End, "", (left - 6.0, y + 4.0), label);
+        }
+        self.layers(canvas, &frame, &sums);
+        let bottom = self.places(canvas, &frame, layout);
+        self.limit(canvas, &frame);
+        bottom
+    }
+
+    /// The layers, each with those below it.
+    fn sums(&self) -> Vec<Vec<f64>> {
+        let mut below: Vec<f64> = Vec::new();
+        let layers = self.layers.iter().map(|layer| {
+            let values = layer.values.iter().enumerate();
+            let sums = values.map(|(place, value)| value + below.get(place).unwrap_or(&0.0));
+            below = sums.collect();
+            below.clone()
+        });
+        layers.collect()
+    }
+
+    /// How high the picture is.
+    fn most(&self, sums: &[Vec<f64>]) -> f64 {
+        let sums = sums.last().into_iter().flatten();
+        let most = sums.fold(0.0, |most, sum| f64::max(most, *sum));
+        let shown = self.cut.map_or(most, |cut| cut.min(most));
+        self.limit
+            .as_ref()
+            .map_or(shown, |limit| shown.max(limit.value))
+    }
+
+    fn layers(&self, canvas: &mut Canvas, frame: &Frame, sums: &[Vec<f64>]) {
+        let together = frame.places.div_ceil(MOST_STEPS).max(1);
+        let Some(top) = sums.last() else { return };
+        // Of places that share a step, the one that reaches highest.
+        let shown: Vec<usize> = (0..frame.places)
+            .step_by(together)
+            .filter_map(|from| {
+                let until = (from + together).min(frame.places);
+                (from..until).max_by(|a, b| top[*a].total_cmp(&top[*b]))
+            })
+            .collect();
+        let outline = |sums: &[f64]| -> Vec<(f64, f64, f64)> {
+            let steps = shown.iter().enumerate();
+            let steps = steps.map(|(step, place)| {
+                let until = ((step + 1) * together).min(frame.places);
+                (
+                    frame.x(step * together),
+                    frame.x(until),
+                    frame.y(sums[*place]),
+                )
+            });
+            steps.collect()
+        };
+        let ground = vec![0.0; frame.places];
+        let below = std::iter::once(&ground).chain(sums);
+        for ((layer, sums), below) in self.layers.iter().zip(sums).zip(below) {
+            canvas.path(layer.color.class(), &area(&outline(sums), &outline(below)));
+        }
+        if let Some(cut) = self.cut {
+            let above = shown
+                .iter()
+                .enumerate()
+                .filter(|(_, place)| top[**place] > cut);
+            let marks = above.fold(String::new(), |mut marks, (step, _)| {
+                let x = (frame.x(step * together) + frame.x((step + 1) * together)) / 2.0;
+                let _ = write!(marks, "M{x:.1} {:.1}l4 7h-8z", frame.top - 9.0);
+                marks
+            });
+            canvas.path("mark", &marks);
+        }
+    }
+
+    /// The axis of places. Returns where it ends.
+    fn places(&self, canvas: &mut Canvas, frame: &Frame, layout: Layout) -> f64 {
+        let bottom = frame.top + frame.height;
+        canvas.path(
+            "axis",
+            &format!("M{:.1} {bottom:.1}h{:.1}", frame.left, frame.width),
+        );
+        let last = frame.places.saturating_sub(1);
+        let wanted = if layout == Layout::Wide { 8.0 } else { 5.0 };
+        let apart = step(place(last as u64), wanted).max(1.0);
+        for tick in 0.. {
+            let at = f64::from(tick) * apart;
+            if at > place(last as u64) || frame.places == 0 {
+                break;
+            }
+            let x = frame.left + frame.width * (at + 0.5) / place(frame.places as u64);
+            canvas.path("axis", &format!("M{x:.1} {bottom:.1}v4"));
+            let label = tick_label(at, apart);
+            canvas.text(Anchor::Middle, "", (x, bottom + 17.0), &label);
+        }
+        let end = frame.left + frame.width;
+        canvas.text(Anchor::End, "", (end, bottom + 36.0), &self.places);
+        bottom + 44.0
+    }
+
+    fn limit(&self, canvas: &mut Canvas, frame: &Frame) {
+        let Some(limit) = &self.limit else { return };
+        let y = frame.y(limit.value);
+        canvas.path(
+            "limit",
+            &format!("M{:.1} {y:.1}h{:.1}", frame.left, frame.width),
+        );
+        if let Some((at, said)) = &limit.crossed {
+            let x = frame.x(*at);
+            let dot = format!("M{:.1} {y:.1}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z", x - 5.0);
+            canvas.path("mark", &dot);
+            let right = x - frame.left < text_width(said) + 12.0;
+            let (anchor, x) = if right {
+                (Anchor::Start, x + 8.0)
+            } else {
+                (Anchor::End, x - 8.0)
+            };
+            canvas.text(anchor, "ink halo", (x, y - 9.0), said);
+        }
+    }
+}
+
+impl Layer {
+    fn key(&self) -> (Color, String) {
+        (self.color, self.name.clone())
+    }
+}
+
+/// What lies between two outlines of steps: from, until, height.
+fn area(upper: &[(f64, f64, f64)], lower: &[(f64, f64, f64)]) -> String {
+    let mut commands = String::new();
+    let mut height = f64::NAN;
+    let mut go = |(at, until, y): (f64, f64, f64), first: bool| {
+        // Writing to a string does not fail.
+        let _ = if first {
+            write!(commands, "M{at:.1} {y:.1}")
+        } else if (y - height).abs() >= 0.05 {
+            write!(commands, "H{at:.1}V{y:.1}")
+        } else {
+            Ok(())
+        };
+        height = y;
+        until
+    };
+    let mut end = 0.0;
+    for (index, step) in upper.iter().enumerate() {
+        end = go(*step, index == 0);
+    }
+    for (from, until, y) in lower.iter().rev() {
+        end = go((*until, *from, *y), false);
+    }
+    let _ = write!(commands, "H{end:.1}Z");
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_area_is_closed_around_what_lies_between() {
+        let upper = [(0.0, 1.0, 5.0), (1.0, 2.0, 3.0), (2.0, 3.0, 3.0)];
+        let lower = [(0.0, 1.0, 9.0), (1.0, 2.0, 9.0), (2.0, 3.0, 9.0)];
+        assert_eq!(area(&upper, &lower), "M0.0 5.0H1.0V3.0H3.0V9.0H0.0Z");
+    }
+
+    fn plot(values: Vec<f64>, cut: Option<f64>, limit: Option<Limit>) -> String {
+        let plot = Plot {
+            layers: vec![Layer {
+                name: "reads".to_owned(),
+                color: Color::Blue,
+                values,
+            }],
+            places: "extrinsic".to_owned(),
+            unit: Unit::of_bytes(100.0),
+            limit,
+            cut,
+        };
+        let mut canvas = Canvas::default();
+        plot.draw(&mut canvas, Layout::Narrow, 0.0);
+        canvas.into_string()
+    }
+
+    #[test]
+    fn what_is_cut_is_marked() {
+        assert!(!plot(vec![1.0, 50.0, 2.0], None, None).contains("mark"));
+        let cut = plot(vec![1.0, 50.0, 2.0], Some(10.0), None);
+        let mark = cut.lines().find(|line| line.contains("mark")).unwrap();
+        assert_eq!(mark.matches("l4 7").count(), 1);
+        // The axis ends where the picture does.
+        assert!(cut.contains(">10<") && !cut.contains(">50<"), "{cut}");
+    }
+
+    #[test]
+    fn a_limit_is_in_the_picture_with_the_place_that_crosses_it() {
+        let limit = |crossed| Limit {
+            name: "limit 80 B".to_owned(),
+            value: 80.0,
+            crossed,
+        };
+        let below = plot(vec![1.0, 50.0], None, Some(limit(None)));
+        assert!(below.contains(">80<") && !below.contains("mark"), "{below}");
+        let crossed = Some((1, "crossed at extrinsic 1".to_owned()));
+        let above = plot(vec![1.0, 90.0], None, Some(limit(crossed)));
+        assert!(above.contains("crossed at extrinsic 1") && above.contains("mark"));
+    }
+
+    #[test]
+    fn no_values_and_many() {
+        assert!(plot(Vec::new(), None, None).contains("extrinsic"));
+        assert!(plot(vec![0.0], None, None).contains("H"));
+        let many: Vec<f64> = (0..100_000).map(f64::from).collect();
+        assert!(plot(many, None, None).len() < 20_000);
+    }
+}
