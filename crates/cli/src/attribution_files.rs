@@ -43,6 +43,27 @@ pub(crate) fn write_folded(path: &Path, tally: &ByteTally) -> Result<(), CliErro
 /// # Errors
 /// [`CliError::WriteFile`].
 pub(crate) fn write_flamegraph(path: &Path, tally: &ByteTally) -> Result<(), CliError> {
+    draw(tally, Script::Inside)
+        .and_then(|svg| fs::write(path, svg))
+        .map_err(failed(path.to_owned()))
+}
+
+/// The same picture as a part of a page, on which no script runs.
+pub(crate) fn picture(tally: &ByteTally) -> Option<String> {
+    let svg = draw(tally, Script::None).ok()?;
+    let svg = String::from_utf8(svg).ok()?;
+    // A page has a declaration of its own.
+    svg.find("<svg").map(|start| svg[start..].to_owned())
+}
+
+/// Whether a picture can be zoomed and searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Script {
+    Inside,
+    None,
+}
+
+fn draw(tally: &ByteTally, script: Script) -> io::Result<Vec<u8>> {
     let mut options = Options::default();
     options.title = format!("Storage proof: {} bytes", tally.total.bytes);
     options.subtitle = Some(format!(
@@ -57,18 +78,17 @@ pub(crate) fn write_flamegraph(path: &Path, tally: &ByteTally) -> Result<(), Cli
     options.bgcolors = Some(BackgroundColor::Grey);
     // The same picture of the same bytes.
     options.deterministic = true;
+    options.no_javascript = script == Script::None;
     let folded = tally.folded();
     let mut svg = Vec::new();
-    let drawn = if folded.is_empty() {
+    if folded.is_empty() {
         // A block without a proof: there is nothing to draw, and that is no error.
-        flamegraph::from_lines(&mut options, ["(nothing) 1"], &mut svg)
+        flamegraph::from_lines(&mut options, ["(nothing) 1"], &mut svg)?;
     } else {
         let lines = folded.iter().map(String::as_str);
-        flamegraph::from_lines(&mut options, lines, &mut svg)
-    };
-    drawn
-        .and_then(|()| fs::write(path, svg))
-        .map_err(failed(path.to_owned()))
+        flamegraph::from_lines(&mut options, lines, &mut svg)?;
+    }
+    Ok(svg)
 }
 
 /// The causes can be told apart at a glance; pallets and items are of one kind.

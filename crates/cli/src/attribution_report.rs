@@ -1,5 +1,6 @@
 //! The report on whose the bytes of a proof are, as tables and as JSON.
 
+use crate::attribution_files;
 use povmeter_workload::{
     attribution::{ByteTally, Bytes},
     BlockPart, ProofSizes,
@@ -21,6 +22,9 @@ pub(crate) struct AttributionReport {
     top: usize,
     #[serde(skip)]
     nodes: u64,
+    /// A flame graph of them.
+    #[serde(skip)]
+    picture: Option<String>,
 }
 
 /// What a part of a block was the first to need.
@@ -135,6 +139,7 @@ impl AttributionReport {
             overhead: None,
             top,
             nodes: tally.total.nodes,
+            picture: attribution_files::picture(tally),
         }
     }
 
@@ -255,7 +260,24 @@ impl AttributionReport {
         Ok(())
     }
 
-    fn causes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// A flame graph of the bytes, that needs no script.
+    pub(crate) fn picture(&self) -> Option<&str> {
+        self.picture.as_deref()
+    }
+
+    /// Bytes of all proofs.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// Name, bytes and nodes of each storage item, most bytes first.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+        let rows = self.by_item.iter();
+        rows.map(|row| (row.name.as_str(), row.bytes, row.nodes))
+    }
+
+    /// Name, bytes and meaning of each cause.
+    pub(crate) fn causes_with_words(&self) -> [(&'static str, u64, &'static str); 5] {
         let Causes {
             read,
             root,
@@ -263,8 +285,7 @@ impl AttributionReport {
             value,
             shared,
         } = self.by_cause;
-        writeln!(f, "{:<10} {:>12} {:>6}", "cause", "bytes", "%")?;
-        for (name, bytes, what) in [
+        [
             ("read", read, "one extrinsic reads through it, for one item"),
             ("root", root, "one extrinsic, one item; only for the root"),
             (
@@ -282,7 +303,12 @@ impl AttributionReport {
                 shared,
                 "several extrinsics need it, or several items",
             ),
-        ] {
+        ]
+    }
+
+    fn causes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<10} {:>12} {:>6}", "cause", "bytes", "%")?;
+        for (name, bytes, what) in self.causes_with_words() {
             let percent = percent(bytes, self.recorded);
             writeln!(f, "{name:<10} {bytes:>12} {percent:>6.1}  {what}")?;
         }

@@ -22,7 +22,7 @@ pub(crate) struct ReplayReport {
     #[serde(skip)]
     tally: ByteTally,
     #[serde(skip)]
-    attribution: Option<AttributionReport>,
+    pub(crate) attribution: Option<AttributionReport>,
 }
 
 /// One block. Times are processor time of the thread, sizes are bytes.

@@ -1,6 +1,7 @@
 //! The page of one block.
 
 use super::{
+    attribution_part,
     growth::Growth,
     number::{bytes, count, decimal},
     page::{Column, Fact, Page, Part, Table},
@@ -8,7 +9,7 @@ use super::{
 use crate::{block_report::BlockReport, checks};
 
 /// The charts on it.
-pub(crate) const CHARTS: [&str; 3] = ["growth", "execute", "estimate"];
+pub(crate) const CHARTS: [&str; 4] = ["growth", "execute", "estimate", attribution_part::CHARTS[0]];
 
 impl BlockReport {
     /// The report as a page, with what is known of each extrinsic.
@@ -44,6 +45,9 @@ impl BlockReport {
             });
         }
         page.section("How the proof grows", growth.growth_parts());
+        if let Some(attribution) = &proof.attribution {
+            page.section("Whose the bytes are", attribution_part::parts(attribution));
+        }
         page.section("Time for each extrinsic", growth.time_parts());
         page.section(
             "The numbers",

@@ -11,6 +11,7 @@
 //! ```
 
 mod args;
+mod attribution_part;
 mod axis;
 mod bars;
 mod block_page;

@@ -50,10 +50,6 @@ pub(crate) enum Part {
     Table(Table),
     /// A drawing that is an SVG element already, such as a flamegraph. It goes into the page as it is:
     /// all text in it must be escaped. Scripts in it do not run.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no command draws anything else yet")
-    )]
     Picture {
         svg: String,
         caption: String,

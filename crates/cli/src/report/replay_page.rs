@@ -1,6 +1,7 @@
 //! The page of replayed blocks.
 
 use super::{
+    attribution_part,
     bars::{Bar, Bars, Group, Scale},
     chart::{Chart, Drawing},
     growth::Growth,
@@ -16,7 +17,8 @@ const MOST_GROWTHS: usize = 4;
 const MOST_BARS: usize = 64;
 
 /// The charts on it.
-pub(crate) const CHARTS: [&str; 13] = [
+pub(crate) const CHARTS: [&str; 14] = [
+    attribution_part::CHARTS[0],
     "blocks",
     "growth-1",
     "growth-2",
@@ -60,6 +62,9 @@ impl ReplayReport {
             );
         }
         self.growth_sections(&mut page, growths);
+        if let Some(attribution) = &self.attribution {
+            page.section("Whose the bytes are", attribution_part::parts(attribution));
+        }
         page.section("The numbers", vec![Part::Table(self.blocks_table())]);
         let checks = self.checks.iter().map(|check| {
             let mut detail = format!("{} of {} blocks", check.holds, check.of);
