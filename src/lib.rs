@@ -134,3 +134,8 @@ pub use povmeter_delta_root::{
 };
 pub use povmeter_overlay::TransactionError;
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};
+
+/// The example of the front page is one.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
