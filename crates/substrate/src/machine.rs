@@ -358,7 +358,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
 }
 
 impl<S: NodeSource, A: Accounting> StateMachine<S, Attributed<A>> {
-    /// Begins the next part of the block, an extrinsic for example: see [`Block::begin_part`]. What
+    /// Begins the next part of the block, an extrinsic for example: see [`Block::begin_part`](povmeter::Block::begin_part). What
     /// came of it is in the sealed block's [`attribution`](SealedBlock::attribution).
     pub fn begin_part(&mut self) -> u32 {
         self.block.begin_part()

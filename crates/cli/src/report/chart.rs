@@ -40,6 +40,28 @@ impl Drawing {
     }
 }
 
+/// The style with the colour itself before each variable that stands for one, the light one where
+/// there are two: programs that are no browsers know no variables, and would paint all black.
+fn with_fixed_colors(style: &str) -> String {
+    let mut names = Vec::new();
+    let mut fixed = style.to_owned();
+    let definitions = style.split([';', '{']).filter_map(|part| {
+        let (name, color) = part.trim().strip_prefix("--")?.split_once(": ")?;
+        Some((name, color))
+    });
+    for (name, color) in definitions {
+        if names.contains(&name) {
+            continue;
+        }
+        names.push(name);
+        for property in ["fill", "stroke"] {
+            let variable = format!("{property}: var(--{name})");
+            fixed = fixed.replace(&variable, &format!("{property}: {color}; {variable}"));
+        }
+    }
+    fixed
+}
+
 impl Chart {
     /// The chart twice, for wide screens and for narrow ones. The page shows one of them.
     pub(super) fn inline(&self) -> String {
@@ -61,8 +83,9 @@ impl Chart {
         let height = self.drawing.draw(&mut canvas, layout, 36.0) + 2.0 * PADDING;
         let width = layout.width() + 2.0 * PADDING;
         let before = format!(
-            "<style>{THEME}</style>\n<rect class=\"ground\" width=\"{width}\" height=\"{height:.0}\" rx=\"8\"/>\n\
-             <g transform=\"translate({PADDING} {PADDING})\">\n"
+            "<style>{}</style>\n<rect class=\"ground\" width=\"{width}\" height=\"{height:.0}\" rx=\"8\"/>\n\
+             <g transform=\"translate({PADDING} {PADDING})\">\n",
+            with_fixed_colors(THEME)
         );
         let body = canvas.into_string() + "</g>\n";
         // Where nobody says how large it is to be, it is as large as it was drawn.
@@ -79,5 +102,24 @@ impl Chart {
              <title id=\"{name}-{class}-title\">{title}</title>\n\
              <desc id=\"{name}-{class}-desc\">{desc}</desc>\n{before}{body}</svg>\n"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_color_is_there_for_those_who_know_no_variables() {
+        let fixed = with_fixed_colors(THEME);
+        assert!(
+            fixed.contains("fill: #0072b2; fill: var(--blue);"),
+            "{fixed}"
+        );
+        for (at, _) in fixed.match_indices("var(--") {
+            let before = &fixed[..at];
+            let rule = &before[before.rfind('{').unwrap_or(0)..];
+            assert!(rule.contains('#'), "{rule}");
+        }
     }
 }
