@@ -53,7 +53,13 @@ pub(crate) fn picture(tally: &ByteTally) -> Option<String> {
     let svg = draw(tally, Script::None).ok()?;
     let svg = String::from_utf8(svg).ok()?;
     // A page has a declaration of its own.
-    svg.find("<svg").map(|start| svg[start..].to_owned())
+    let svg = &svg[svg.find("<svg")?..];
+    // What is left of the script without its code.
+    let Some((before, rest)) = svg.split_once("<script") else {
+        return Some(svg.to_owned());
+    };
+    let (_, after) = rest.split_once("</script>")?;
+    Some(format!("{before}{after}"))
 }
 
 /// Whether a picture can be zoomed and searched.
