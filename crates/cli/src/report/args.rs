@@ -7,8 +7,7 @@ use std::path::PathBuf;
 /// Whether a page is wanted, and where.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReportArgs {
-    /// Also write a page with charts into this folder, made if nothing is there: index.html, for any
-    /// browser, without network
+    /// Also write a page with charts into this folder: index.html, for any browser
     #[arg(long = "report", value_name = "DIR")]
     folder: Option<PathBuf>,
 }
