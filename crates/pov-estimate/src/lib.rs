@@ -13,7 +13,7 @@
 //! # let mut empty = ShadowState::new(ProofNodes::default(), Root::EMPTY);
 //! # let parent = state_update(&mut empty, &changes, StateVersion::V1, &mut ())?;
 //! # let root = parent.root;
-//! # let source = StorageProof::new(parent.inserted().map(|node| node.encoded.clone())).to_source();
+//! # let source = StorageProof::new(parent.inserted().map(|node| parent.nodes.share(node.encoded))).to_source();
 //!
 //! // A parent state in which alice and bobby have 32 bytes each.
 //! let mut state = ShadowState::new(source, root);
