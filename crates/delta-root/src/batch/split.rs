@@ -21,8 +21,10 @@ use crate::{shadow::OldSlot, ShadowNode};
 use alloc::vec::Vec;
 use rayon::prelude::*;
 
-/// Changes below one branch from which on it pays to go apart, as measured.
-pub const SPLIT_FROM: usize = 512;
+/// Changes below one branch from which on it pays to go apart, as measured on two cores: with fewer, threads
+/// wait for each other longer than they save. See [`ShadowState::with_split_from`](crate::ShadowState::with_split_from)
+/// where there are more cores.
+pub const SPLIT_FROM: usize = 4_096;
 
 /// The changes below one child of a branch.
 struct Group<'a> {
