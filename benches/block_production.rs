@@ -6,11 +6,13 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{criterion_group, criterion_main, Criterion, Throughput};
-use povmeter_store::MemoryStore;
-use povmeter_workload::{
-    build_block, commit_parent, oracle::on_one_thread, BlockOutcome, Estimates, Host, LadderBlock,
-    Peer, Plan, PlanOptions, PovmeterBlock, SharedNodes, Strategy,
+use povmeter_dev_ladder::{LadderBlock, Strategy};
+use povmeter_dev_oracle::on_one_thread;
+use povmeter_dev_runtime::{
+    build_block, commit_parent, BlockOutcome, Estimates, Host, Peer, Plan, PlanOptions,
+    PovmeterBlock, SharedNodes,
 };
+use povmeter_store::MemoryStore;
 use std::time::Duration;
 
 /// A plan with its parent state in memory, for the peer and for povmeter.

@@ -69,8 +69,8 @@ folder() {
 build_here() {
     need_cargo
     mkdir -p "$WORK"
-    # With the features that crates have if all of the workspace is built, as CI builds it: each other
-    # set of features has the runtime compiled once more.
+    # With the features that crates have if all of the workspace is built: each other set of features has
+    # the runtime compiled once more.
     build here "$ROOT" "$1" --workspace --bin blocks --bin povmeter-profiling
 }
 
@@ -99,7 +99,9 @@ program() {
             from=blocks
         else
             mkdir -p "$tree/crates/workload/examples"
-            cp "$ROOT/profiling/src/bin/blocks.rs" "$tree/crates/workload/examples/"
+            # The crates of dev/ were one crate then.
+            sed -E 's/povmeter_dev_(ladder|runtime)/povmeter_workload/' \
+                "$ROOT/profiling/src/bin/blocks.rs" >"$tree/crates/workload/examples/blocks.rs"
             build commits "$tree" "$kind" -p povmeter-workload --example blocks
             from=examples/blocks
         fi

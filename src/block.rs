@@ -9,7 +9,8 @@ use crate::{
 };
 use alloc::vec::Vec;
 use povmeter_delta_root::{
-    NodeHash, NodeSource, Root, RootUpdate, ShadowState, StateVersion, TrieId, CHILD_ROOT_PREFIX,
+    LoadError, NodeHash, NodeSource, NodeTable, Root, RootUpdate, ShadowState, StateVersion,
+    TrieId, CHILD_ROOT_PREFIX,
 };
 use povmeter_overlay::{Lookup, Overlay, StoreId};
 use povmeter_pov_estimate::{
@@ -19,8 +20,9 @@ use povmeter_pov_estimate::{
 /// A block being built or executed on top of a parent state.
 ///
 /// See the [crate page](crate) for what it is for and an example. All calls that may have to load a
-/// node of the parent state are fallible, and an error leaves the block as it was but for nodes
-/// loaded: the call can be repeated. A node that turned out corrupt stays refused.
+/// node of the parent state are fallible. An error leaves the block as it was, its changes, its
+/// transactions and what it recorded, but for nodes loaded: the call can be repeated. A node that
+/// turned out corrupt stays refused.
 #[derive(Debug)]
 pub struct Block<S, A = Consensus> {
     pub(crate) overlay: Overlay,
@@ -42,6 +44,13 @@ pub(crate) struct Frame {
     by_host: bool,
     recorder: RecorderMark,
     estimator: EstimatorMark,
+}
+
+/// Keys of the parent state that begin with a prefix.
+struct PrefixedKeys {
+    keys: Vec<Vec<u8>>,
+    /// The key after the last of `keys`, if there are more.
+    after: Option<Vec<u8>>,
 }
 
 /// What a removal of many keys did.
@@ -157,9 +166,18 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             Lookup::Value(value) => Ok(Some(value)),
             Lookup::Deleted => Ok(None),
             Lookup::Untouched => {
+                let mark = begin_call(&self.recorder, &mut self.accounting);
                 let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
-                let place = self.state.value(trie, key, &mut reading)?;
-                Ok(place.map(|place| place.bytes(self.state.table())))
+                let place = self.state.value(trie, key, &mut reading);
+                drop(reading);
+                let table = self.state.table();
+                match place {
+                    Ok(place) => Ok(place.map(|place| place.bytes(table))),
+                    Err(error) => {
+                        take_back_call(&mut self.recorder, &mut self.accounting, mark, table);
+                        Err(error.into())
+                    }
+                }
             }
         }
     }
@@ -180,8 +198,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             Lookup::Value(_) => Ok(true),
             Lookup::Deleted => Ok(false),
             Lookup::Untouched => {
+                let mark = self.begin_call();
                 let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
-                Ok(self.state.exists(trie, key, &mut reading)?)
+                let found = self.state.exists(trie, key, &mut reading);
+                drop(reading);
+                found.map_err(|error| self.take_back_call(mark, error))
             }
         }
     }
@@ -199,8 +220,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             Lookup::Value(value) => Ok(Some(povmeter_delta_root::Blake2b256::hash(value))),
             Lookup::Deleted => Ok(None),
             Lookup::Untouched => {
+                let mark = self.begin_call();
                 let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
-                Ok(self.state.value_hash(trie, key, &mut reading)?)
+                let found = self.state.value_hash(trie, key, &mut reading);
+                drop(reading);
+                found.map_err(|error| self.take_back_call(mark, error))
             }
         }
     }
@@ -214,6 +238,16 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         trie: TrieId<'_>,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, BlockError> {
+        let mark = self.begin_call();
+        let next = self.find_next_key(trie, key);
+        next.map_err(|error| self.take_back_call(mark, error))
+    }
+
+    fn find_next_key(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, LoadError> {
         let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
         let mut in_parent = self.state.next_key(trie, key, &mut reading)?;
         let mut after = key.to_vec();
@@ -268,13 +302,15 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         element: &[u8],
     ) -> Result<(), BlockError> {
         refuse_child_root(trie, key)?;
+        let mark = self.begin_call();
         let (state, recorder) = (&mut self.state, &mut self.recorder);
         let accounting = &mut self.accounting;
-        self.overlay.append(store(trie), key, element, || {
+        let appended = self.overlay.append(store(trie), key, element, || {
             let mut reading = accounting.reading(recorder, trie, key);
             let place = state.value(trie, key, &mut reading)?;
-            Ok::<_, BlockError>(place.map(|place| place.share(state.table())))
-        })?;
+            Ok::<_, LoadError>(place.map(|place| place.share(state.table())))
+        });
+        appended.map_err(|error| self.take_back_call(mark, error))?;
         self.accounting.changes(trie, key, false);
         Ok(())
     }
@@ -282,9 +318,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Deletes the keys that begin with `prefix`: all that the block wrote, and of the parent
     /// state's at most `limit` (all, if `None`), from `cursor` on where one is given.
     ///
+    /// All keys are looked for before the first is deleted, so that nothing is where one can't be had.
+    ///
     /// # Errors
-    /// [`BlockError::Load`]; keys may have been deleted by then. [`BlockError::ChildRootKey`] for a
-    /// prefix that includes roots of child tries.
+    /// [`BlockError::Load`]. [`BlockError::ChildRootKey`] for a prefix that includes roots of child
+    /// tries.
     pub fn clear_prefix(
         &mut self,
         trie: TrieId<'_>,
@@ -299,32 +337,54 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
                 key: prefix.to_vec(),
             });
         }
+        let mark = self.begin_call();
+        let found = self.find_prefixed(trie, prefix, limit, cursor.unwrap_or(prefix));
+        let PrefixedKeys { keys, after } =
+            found.map_err(|error| self.take_back_call(mark, error))?;
         self.accounting.clears(&mut self.overlay, trie, prefix);
         let mut removal = Removal {
+            cursor: after,
             unique: self.overlay.clear_prefix(store(trie), prefix),
+            looked_at: u32::try_from(keys.len()).unwrap_or(u32::MAX),
             ..Removal::default()
         };
-        let from = cursor.unwrap_or(prefix);
-        let mut reading = self.accounting.reading(&mut self.recorder, trie, prefix);
-        let mut next = self
-            .state
-            .first_key_from(trie, prefix, from, &mut reading)?;
-        while let Some(key) = next {
-            if limit == Some(removal.looked_at) {
-                removal.cursor = Some(key);
-                break;
-            }
-            drop(reading);
-            if self.overlay.remove(store(trie), &key) {
+        for key in &keys {
+            if self.overlay.remove(store(trie), key) {
                 removal.from_parent = removal.from_parent.saturating_add(1);
-                self.accounting.changes(trie, &key, true);
+                self.accounting.changes(trie, key, true);
             }
-            removal.looked_at = removal.looked_at.saturating_add(1);
-            reading = self.accounting.reading(&mut self.recorder, trie, prefix);
-            next = self.state.next_key_in(trie, prefix, &key, &mut reading)?;
         }
         removal.unique = removal.unique.saturating_add(removal.from_parent);
         Ok(removal)
+    }
+
+    /// The first keys of the parent state that begin with `prefix`, from `from` on, `limit` at most; and
+    /// the one after them, if there are more.
+    fn find_prefixed(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        limit: Option<u32>,
+        from: &[u8],
+    ) -> Result<PrefixedKeys, LoadError> {
+        let most = limit.map_or(usize::MAX, |limit| {
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        });
+        let mut reading = self.accounting.reading(&mut self.recorder, trie, prefix);
+        let state = &mut self.state;
+        let mut keys = Vec::new();
+        let mut next = state.first_key_from(trie, prefix, from, &mut reading)?;
+        while let Some(key) = next {
+            if keys.len() == most {
+                return Ok(PrefixedKeys {
+                    keys,
+                    after: Some(key),
+                });
+            }
+            next = state.next_key_in(trie, prefix, &key, &mut reading)?;
+            keys.push(key);
+        }
+        Ok(PrefixedKeys { keys, after: None })
     }
 
     /// Opens a transaction inside those that are open: the runtime's if the runtime is executing,
@@ -446,16 +506,25 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// counted before.
     ///
     /// # Errors
-    /// [`BlockError::Load`]; the next call counts what this one did not.
+    /// [`BlockError::Load`].
     pub fn proof_size(&mut self) -> Result<ProofSize, BlockError> {
+        let mark = self.begin_call();
+        let looked = self.look_at_dirty();
+        looked.map_err(|error| self.take_back_call(mark, error))?;
+        self.overlay.snapshot();
+        Ok(self.recorder.size())
+    }
+
+    /// Counts what the root needs for the keys changed since the last snapshot of the overlay, which
+    /// is for the caller to take.
+    pub(crate) fn look_at_dirty(&mut self) -> Result<(), LoadError> {
         self.accounting.boundary(&self.overlay, &mut self.state)?;
-        boundary::count_dirty(
-            &mut self.overlay,
+        boundary::look_at_dirty(
+            &self.overlay,
             &mut self.state,
             &mut self.estimator,
             &mut self.accounting.estimating(&mut self.recorder),
-        )?;
-        Ok(self.recorder.size())
+        )
     }
 
     /// What [`Self::proof_size`] would say, without leaving a trace: no later answer, and no proof,
@@ -470,11 +539,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     pub fn peek_proof_size(&mut self) -> Result<ProofSize, BlockError> {
         let recorded = self.recorder.mark();
         let mut observer = self.recorder.estimating();
-        let counted = self.estimator.start_trial(&mut self.state, &mut observer)?;
         let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
         let looked = boundary::look_at_dirty(overlay, state, estimator, &mut observer);
         let size = self.recorder.size();
-        self.estimator.end_trial(&mut self.state, counted);
+        if looked.is_ok() {
+            self.estimator.take_back(&mut self.state);
+        }
         self.recorder.roll_back_roots(recorded, self.state.table());
         looked?;
         Ok(size)
@@ -483,13 +553,25 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Length in bytes that the compact proof, as it travels in a block, would have if the block
     /// ended now. Counts as [`Self::proof_size`] does, first.
     ///
-    /// The first call costs a pass over all nodes counted, a later one what came or went since.
+    /// The first call costs a pass over all nodes counted, a later one what came or went since. A node
+    /// that is equal to one elsewhere costs a climb to the root more.
     ///
     /// # Errors
     /// [`BlockError::Load`]; [`BlockError::Proof`] if the parent state contradicts itself.
     pub fn compact_proof_bytes(&mut self) -> Result<u64, BlockError> {
-        self.proof_size()?;
-        Ok(self.compact.of(&mut self.recorder, &self.state)?)
+        let mark = self.begin_call();
+        let looked = self.look_at_dirty();
+        looked.map_err(|error| self.take_back_call(mark, error))?;
+        match self.compact.of(&mut self.recorder, &self.state) {
+            Ok(bytes) => {
+                self.overlay.snapshot();
+                Ok(bytes)
+            }
+            Err(error) => {
+                self.estimator.take_back(&mut self.state);
+                Err(self.take_back_call(mark, error))
+            }
+        }
     }
 
     /// The nodes recorded so far: the whole proof, right after [`Self::proof_size`] or
@@ -503,6 +585,45 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     pub fn recorded_size(&self) -> ProofSize {
         self.recorder.size()
     }
+
+    /// Where a call begins that may fail.
+    #[inline]
+    pub(crate) fn begin_call(&mut self) -> RecorderMark {
+        begin_call(&self.recorder, &mut self.accounting)
+    }
+
+    /// Takes back what the call that began at `mark` has counted, since it failed for `error`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_back_call<E: Into<BlockError>>(
+        &mut self,
+        mark: RecorderMark,
+        error: E,
+    ) -> BlockError {
+        let table = self.state.table();
+        take_back_call(&mut self.recorder, &mut self.accounting, mark, table);
+        error.into()
+    }
+}
+
+/// [`Block::begin_call`], for a block that is lent out.
+#[inline]
+fn begin_call<A: Accounting>(recorder: &Recorder, accounting: &mut A) -> RecorderMark {
+    accounting.begins();
+    recorder.mark()
+}
+
+/// [`Block::take_back_call`], for a block that is lent out.
+#[cold]
+#[inline(never)]
+fn take_back_call<A: Accounting>(
+    recorder: &mut Recorder,
+    accounting: &mut A,
+    mark: RecorderMark,
+    table: &NodeTable,
+) {
+    recorder.roll_back(mark, table);
+    accounting.failed();
 }
 
 /// Roots of child tries are no keys to write.

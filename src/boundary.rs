@@ -2,7 +2,7 @@
 
 use crate::block::{store, trie};
 use alloc::vec::Vec;
-use povmeter_delta_root::{Fate, LoadError, NodeSource, Observer, ShadowState, TrieHandle};
+use povmeter_delta_root::{Fate, LoadError, NodeSource, PathCache, ShadowState, TrieHandle};
 use povmeter_overlay::{Fate as DirtyFate, Overlay, StoreId};
 use povmeter_pov_estimate::{ChangedKey, Estimator};
 
@@ -14,25 +14,30 @@ fn fate(dirty: DirtyFate) -> Fate {
     }
 }
 
-/// Counts what the root needs for the keys changed since the overlay's last snapshot, and has the
-/// overlay take one.
-pub(crate) fn count_dirty<S: NodeSource>(
-    overlay: &mut Overlay,
-    state: &mut ShadowState<S>,
-    estimator: &mut Estimator,
-    observer: &mut impl Observer,
-) -> Result<(), LoadError> {
-    look_at_dirty(overlay, state, estimator, observer)?;
-    overlay.snapshot();
-    Ok(())
-}
-
-/// As [`count_dirty`], without the snapshot: the same keys are looked at again the next time.
+/// Counts what the root needs for the keys changed since the overlay's last snapshot. The same keys are
+/// looked at again the next time, unless the overlay takes a snapshot.
+///
+/// # Errors
+/// [`LoadError`] if a node can't be had. Estimator and state are then as they were, but for what is
+/// loaded; what the observer was told is for the caller to take back.
 pub(crate) fn look_at_dirty<S: NodeSource>(
     overlay: &Overlay,
     state: &mut ShadowState<S>,
     estimator: &mut Estimator,
-    observer: &mut impl Observer,
+    observer: &mut impl PathCache,
+) -> Result<(), LoadError> {
+    let looked = mark_dirty(overlay, state, estimator, observer);
+    if looked.is_err() {
+        estimator.take_back(state);
+    }
+    looked
+}
+
+fn mark_dirty<S: NodeSource>(
+    overlay: &Overlay,
+    state: &mut ShadowState<S>,
+    estimator: &mut Estimator,
+    observer: &mut impl PathCache,
 ) -> Result<(), LoadError> {
     let mut boundary = estimator.boundary(overlay.dirty().len());
     let mut dirty_children: Vec<TrieHandle> = Vec::new();

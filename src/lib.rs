@@ -63,6 +63,7 @@
 //! | [`NodeSource`] | where nodes of the parent state come from; one method |
 //! | [`BlockPool`], [`PooledBlock`], [`Scratch`] | memory of blocks that are over, for blocks to come |
 //! | [`BlockError`], [`ProofError`] | why a call has no result |
+//! | [`SealError`] | why a block was not sealed, with the block |
 //!
 //! Node stores are in `povmeter-store`; `povmeter-substrate` puts a Substrate runtime on a block.
 //!
@@ -74,9 +75,10 @@
 //!   whatever they have cached, on every platform, with `std` and without.
 //! - No plausible value on failure: a root, a size or a value that can't be had is a [`BlockError`],
 //!   which says what was expected and what was found. No call panics on input.
-//! - A failed call can be repeated; it has changed nothing but what is loaded, unless its page says
-//!   otherwise.
-//! - [`Block::seal`] takes the block. What is sealed can't be changed:
+//! - A failed call has changed nothing but what is loaded: no value, no transaction, no size and no
+//!   proof. It can be repeated.
+//! - [`Block::seal`] takes the block, and hands it back only if it fails. What is sealed can't be
+//!   changed:
 //!   ```compile_fail,E0382
 //!   # use povmeter::{Block, BlockError, ProofNodes, Root, StateVersion, TrieId};
 //!   # let mut block: Block<_> = Block::new(ProofNodes::default(), Root::EMPTY);
@@ -115,6 +117,7 @@ mod policy;
 mod pool;
 mod scratch;
 mod seal;
+mod seal_error;
 
 pub use accounting::{Accounting, Advisory, Consensus};
 pub use attribution::{Attributed, Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
@@ -126,11 +129,15 @@ pub use policy::{EstimatePolicy, SizeBound};
 pub use pool::{BlockPool, PooledBlock};
 pub use scratch::Scratch;
 pub use seal::SealedBlock;
+pub use seal_error::SealError;
 
+/// What a [`NodeSource`] hands out nodes as.
+pub use bytes::Bytes;
 pub use povmeter_delta_root::{
     child_root_key, state_update, Blake2b256, Changes, DecodeError, KeyChanges, KeyPath, LoadError,
-    NodeAnswers, NodeChange, NodeChanges, NodeHash, NodePrefix, NodeRequest, NodeSource, Root,
-    RootError, RootUpdate, ShadowState, SourceError, StateVersion, TrieId, CHILD_ROOT_PREFIX,
+    NodeBatch, NodeChange, NodeChanges, NodeHash, NodePrefix, NodeRequest, NodeSource,
+    OpenRequests, Root, RootError, RootUpdate, ShadowState, SourceError, StateVersion, TrieId,
+    CHILD_ROOT_PREFIX,
 };
 pub use povmeter_overlay::TransactionError;
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};

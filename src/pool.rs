@@ -1,6 +1,6 @@
 //! A pool of the memory of blocks.
 
-use crate::{Accounting, Block, BlockError, Consensus, Scratch, SealedBlock};
+use crate::{Accounting, Block, Consensus, Scratch, SealError, SealedBlock};
 use core::{
     borrow::Borrow,
     ops::{Deref, DerefMut},
@@ -127,9 +127,10 @@ impl<S: NodeSource, A: Accounting, P: Borrow<BlockPool>> PooledBlock<S, A, P> {
     /// As [`Block::seal`].
     ///
     /// # Errors
-    /// As [`Block::seal`].
-    pub fn seal(mut self, version: StateVersion) -> Result<SealedBlock, BlockError> {
-        self.seal_in_place(version)
+    /// As [`Block::seal`]: the block that is handed back still belongs to its pool.
+    pub fn seal(mut self, version: StateVersion) -> Result<SealedBlock, SealError<Self>> {
+        let sealed = self.seal_in_place(version);
+        sealed.map_err(|error| SealError::new(self, error))
     }
 }
 

@@ -3,15 +3,15 @@
 use crate::{
     accounting::Accounting,
     block::store,
-    boundary,
     changed::{Change, Changed},
-    Attribution, Block, BlockError,
+    Attribution, Block, BlockError, SealError,
 };
 use alloc::{boxed::Box, vec::Vec};
 use bytes::Bytes;
 use core::mem::take;
 use povmeter_delta_root::{
-    state_update, state_update_of_loaded, Changes, NodeSource, RootUpdate, StateVersion, TrieId,
+    state_update, state_update_of_loaded, Changes, NodeSource, RootError, RootUpdate, StateVersion,
+    TrieId,
 };
 use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_pov_estimate::{ProofSize, StorageProof};
@@ -144,23 +144,33 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 
     fn compute_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
+        let mark = self.begin_call();
         // In either accounting: the trie must know what became of every key, and the overlay that
         // it was told.
-        self.accounting.boundary(&self.overlay, &mut self.state)?;
-        boundary::count_dirty(
-            &mut self.overlay,
-            &mut self.state,
-            &mut self.estimator,
-            &mut self.accounting.estimating(&mut self.recorder),
-        )?;
+        let looked = self.look_at_dirty();
+        looked.map_err(|error| self.take_back_call(mark, error))?;
+        let update = self.update_of_loaded(version);
+        match update {
+            Ok(update) => {
+                self.overlay.snapshot();
+                Ok(update)
+            }
+            Err(error) => {
+                self.estimator.take_back(&mut self.state);
+                Err(self.take_back_call(mark, error))
+            }
+        }
+    }
+
+    /// The update of changes that were all looked at.
+    fn update_of_loaded(&mut self, version: StateVersion) -> Result<RootUpdate, RootError> {
         let changes = net_changes(&self.overlay);
         if A::PROVEN {
-            return Ok(state_update_of_loaded(&mut self.state, &changes, version)?);
+            return state_update_of_loaded(&mut self.state, &changes, version);
         }
         // Estimates are no part of this proof: count anew, as read.
         let mut reading = self.accounting.reading_for_root(&mut self.recorder);
-        let update = state_update(&mut self.state, &changes, version, &mut reading)?;
-        Ok(update)
+        state_update(&mut self.state, &changes, version, &mut reading)
     }
 
     /// Calls `look` with each key that the block has changed so far: those of the top trie, then
@@ -177,17 +187,35 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Ends the block: computes the root, if that was not done, and hands out all that follows.
     ///
     /// # Errors
-    /// [`BlockError::Transaction`] if a transaction is open; [`BlockError::Load`] and
-    /// [`BlockError::Root`] as for [`Self::root`]. The block is gone then.
-    pub fn seal(mut self, version: StateVersion) -> Result<SealedBlock, BlockError> {
-        self.seal_in_place(version)
+    /// [`SealError`], which hands the block back as it was: for [`BlockError::Transaction`] if a
+    /// transaction is open, for [`BlockError::Load`] and [`BlockError::Root`] as for [`Self::root`].
+    ///
+    /// ```
+    /// # use povmeter::{Block, ProofNodes, Root, StateVersion::V1, TrieId::Top};
+    /// let mut block: Block<_> = Block::new(ProofNodes::default(), Root::EMPTY);
+    /// block.start_transaction();
+    /// block.set(Top, b"alice", b"paid")?;
+    /// let Err(refused) = block.seal(V1) else { unreachable!("a transaction is open") };
+    /// let (mut block, error) = refused.into_parts();
+    /// assert_eq!(error.to_string(), "expected every transaction to be closed, found 1 open");
+    /// block.commit_transaction()?;
+    /// assert_eq!(block.seal(V1)?.top_changes().len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn seal(mut self, version: StateVersion) -> Result<SealedBlock, SealError<Self>> {
+        let sealed = self.seal_in_place(version);
+        sealed.map_err(|error| SealError::new(self, error))
     }
 
-    /// As [`Self::seal`], for whoever has a use for what is left of the block: nothing but its memory.
+    /// As [`Self::seal`]. Where there is no error, nothing is left of the block but its memory.
     pub(crate) fn seal_in_place(
         &mut self,
         version: StateVersion,
     ) -> Result<SealedBlock, BlockError> {
+        let open = self.overlay.depth();
+        if open > 0 {
+            return Err(TransactionError::StillOpen { open }.into());
+        }
         let update = self.take_root(version)?;
         if !A::PROVEN {
             self.recorder
@@ -197,10 +225,6 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let attribution = self
             .accounting
             .attribution(&self.recorder, &self.overlay, &self.state);
-        let open = self.overlay.depth();
-        if open > 0 {
-            return Err(TransactionError::StillOpen { open }.into());
-        }
         let SealMemory { mut changed, proof } = take(&mut self.seal_memory);
         changed.set(&net_changes(&self.overlay));
         let table = self.state.table();

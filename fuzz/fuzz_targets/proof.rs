@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| povmeter_workload::fuzzing::fuzz_proof(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| povmeter_dev_oracle::fuzzing::fuzz_proof(bytes));

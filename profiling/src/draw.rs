@@ -37,7 +37,7 @@ pub(crate) struct DrawArgs {
 /// Crates by how frames of theirs are drawn; those that are none of these are grey.
 const COLOURS: [(&str, &[&str]); 5] = [
     // What prepares and drives the block is nobody's time to speak of, but around everything.
-    (GREY, &["povmeter_workload"]),
+    (GREY, &["povmeter_dev_", "povmeter_workload"]),
     ("rgb(120,190,120)", &["povmeter"]),
     (
         "rgb(240,150,90)",

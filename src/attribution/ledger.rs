@@ -4,7 +4,9 @@ use super::Why;
 use crate::block::store;
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::ops::Range;
-use povmeter_delta_root::{LoadError, NodeId, NodeSource, Observer, ShadowState, TrieId};
+use povmeter_delta_root::{
+    LoadError, NodeId, NodeSource, Observer, PathCache, ShadowState, TrieId,
+};
 use povmeter_overlay::{Lookup, Overlay};
 
 /// A reason to need nodes.
@@ -36,6 +38,17 @@ struct Frame {
     walked: usize,
 }
 
+/// Lengths at the start of a call that may fail. Changes are not among them: a call makes its own when
+/// nothing can fail any more.
+#[derive(Clone, Copy, Debug, Default)]
+struct CallMark {
+    keys: usize,
+    accesses: usize,
+    reads: usize,
+    roots: usize,
+    walked: usize,
+}
+
 /// Notes, with the lifetimes of the recorder's counts.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
@@ -51,6 +64,7 @@ pub(super) struct Ledger {
     /// How many of them a boundary has walked to.
     walked: usize,
     frames: Vec<Frame>,
+    call: CallMark,
 }
 
 impl Ledger {
@@ -184,7 +198,8 @@ impl Ledger {
     /// Walks to the keys changed since the last boundary, and notes the ways.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be had; the next call begins with the same keys.
+    /// [`LoadError`] if a node can't be had. What was noted then has to be
+    /// [taken back](Self::take_back_call); the next call begins with the same keys.
     pub(super) fn walk_to_changed<S: NodeSource>(
         &mut self,
         overlay: &Overlay,
@@ -242,6 +257,33 @@ impl Ledger {
         self.walked = self.walked.min(self.changes.len());
     }
 
+    /// From here on, [`Self::take_back_call`] takes back what is noted.
+    pub(super) fn begin_call(&mut self) {
+        self.call = CallMark {
+            keys: self.keys.len(),
+            accesses: self.accesses.len(),
+            reads: self.reads.len(),
+            roots: self.roots.len(),
+            walked: self.walked,
+        };
+    }
+
+    /// Forgets what was noted since the call began.
+    pub(super) fn take_back_call(&mut self) {
+        let CallMark {
+            keys,
+            accesses,
+            reads,
+            roots,
+            walked,
+        } = self.call;
+        self.keys.truncate(keys);
+        self.accesses.truncate(accesses);
+        self.reads.truncate(reads);
+        self.roots.truncate(roots);
+        self.walked = walked;
+    }
+
     pub(super) fn drop_estimates(&mut self) {
         self.roots.clear();
     }
@@ -259,6 +301,8 @@ pub(super) struct Noting<'a, O> {
     ledger: &'a mut Ledger,
     access: usize,
 }
+
+impl<O: Observer> PathCache for Noting<'_, O> {}
 
 impl<O: Observer> Observer for Noting<'_, O> {
     fn touched(&mut self, node: NodeId, length: usize) {
@@ -287,6 +331,8 @@ pub(super) struct Merging<'a, O> {
     access: usize,
 }
 
+impl<O: Observer> PathCache for Merging<'_, O> {}
+
 impl<O: Observer> Observer for Merging<'_, O> {
     fn touched(&mut self, node: NodeId, length: usize) {
         self.recorder.touched(node, length);
@@ -303,6 +349,8 @@ struct Way<'a> {
     notes: &'a mut Vec<Note>,
     access: usize,
 }
+
+impl PathCache for Way<'_> {}
 
 impl Observer for Way<'_> {
     fn touched(&mut self, node: NodeId, _: usize) {

@@ -6,7 +6,7 @@
 //! a key is changed                              -> note (part, key) aside
 //! a boundary, for each change noted aside since -> walk to the key: note (part, way, key) at each node
 //!     a child is loaded for a merge             -> note (part, merge) at that node
-//! a rollback                                    -> forget what the recorder forgets
+//! a rollback, or a call that failed             -> forget what the recorder forgets
 //! the end: each node that the recorder counts, with the notes at it
 //! ```
 //! The recorder alone says what is counted; notes say who needs it. A note at a node that is not
@@ -24,7 +24,7 @@ use crate::{Accounting, Block, Consensus};
 use alloc::boxed::Box;
 use core::marker::PhantomData;
 use ledger::Ledger;
-use povmeter_delta_root::{LoadError, NodeSource, Observer, ShadowState, TrieId};
+use povmeter_delta_root::{LoadError, NodeSource, PathCache, ShadowState, TrieId};
 use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::Recorder;
 
@@ -87,20 +87,28 @@ impl<A: Accounting> Accounting for Attributed<A> {
 }
 
 impl<A: Accounting> Notes for Attributed<A> {
+    fn begins(&mut self) {
+        self.ledger.begin_call();
+    }
+
+    fn failed(&mut self) {
+        self.ledger.take_back_call();
+    }
+
     fn reading<'a>(
         &'a mut self,
         recorder: &'a mut Recorder,
         trie: TrieId<'a>,
         key: &'a [u8],
-    ) -> impl Observer + 'a {
+    ) -> impl PathCache + 'a {
         self.ledger.reading(recorder.reading(), trie, key)
     }
 
-    fn estimating<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl Observer + 'a {
+    fn estimating<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl PathCache + 'a {
         self.ledger.merging(recorder.estimating())
     }
 
-    fn reading_for_root<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl Observer + 'a {
+    fn reading_for_root<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl PathCache + 'a {
         self.ledger.merging_for_good(recorder.reading())
     }
 

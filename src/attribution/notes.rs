@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
-use povmeter_delta_root::{LoadError, NodeSource, Observer, ShadowState, TrieId};
+use povmeter_delta_root::{LoadError, NodeSource, PathCache, ShadowState, TrieId};
 use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::Recorder;
 
@@ -11,6 +11,14 @@ use super::Attribution;
 /// What a block tells its accounting. An accounting that takes no notes leaves everything as it is
 /// here, and costs nothing: all of it is gone when it is compiled.
 pub trait Notes: Default + Debug {
+    /// A call begins that may fail.
+    #[inline]
+    fn begins(&mut self) {}
+
+    /// The call that began last has failed: what it noted since is forgotten.
+    #[inline]
+    fn failed(&mut self) {}
+
     /// Counts what a read of `key` touches.
     #[inline]
     fn reading<'a>(
@@ -18,19 +26,19 @@ pub trait Notes: Default + Debug {
         recorder: &'a mut Recorder,
         _: TrieId<'a>,
         _key: &'a [u8],
-    ) -> impl Observer + 'a {
+    ) -> impl PathCache + 'a {
         recorder.reading()
     }
 
     /// Counts what the root computation will need.
     #[inline]
-    fn estimating<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl Observer + 'a {
+    fn estimating<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl PathCache + 'a {
         recorder.estimating()
     }
 
     /// Counts what the root computation needs as read.
     #[inline]
-    fn reading_for_root<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl Observer + 'a {
+    fn reading_for_root<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl PathCache + 'a {
         recorder.reading()
     }
 

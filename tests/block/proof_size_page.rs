@@ -171,3 +171,52 @@ fn small_nodes_equal_nodes_and_no_nodes() {
     null.get(Top, &[0x1a]).unwrap();
     assert_eq!(sizes(&mut null), (2, 0, 3));
 }
+
+/// Child tries of this name, with entries each of 40 times a byte.
+type Children<'a> = &'a [(&'a [u8], &'a [(&'a [u8], u8)])];
+
+fn with_children(top: &[(&[u8], u8)], children: Children<'_>) -> MemoryStore {
+    let mut store = MemoryStore::new();
+    let mut genesis: Block<_> = Block::new(&store, Root::EMPTY);
+    let children = children.iter().map(|(name, of)| (Child(name), *of));
+    for (trie, entries) in children.chain([(Top, top)]) {
+        for (key, byte) in entries {
+            genesis.set(trie, key, &[*byte; 40]).unwrap();
+        }
+    }
+    let genesis = genesis.seal(V0).unwrap();
+    store.commit(genesis.update()).unwrap();
+    store
+}
+
+#[test]
+fn equal_nodes_in_several_tries() {
+    let pair: &[(&[u8], u8)] = &[(&[0], 7), (&[1], 8)];
+    let (alone, twin): (&[_], &[_]) = (&[(&b""[..], 7)], &[(&b"k"[..], 7)]);
+
+    let store = with_children(pair, &[(b"c", alone)]);
+    let mut inner = block(&store);
+    inner.get(Child(b"c"), b"").unwrap();
+    assert_eq!(sizes(&mut inner), (173, 0, 141));
+    inner.get(Top, &[1]).unwrap();
+    assert_eq!(sizes(&mut inner), (287, 0, 201));
+
+    for (other, compact) in [(b"d", 226), (b"b", 237)] {
+        let store = with_children(&[], &[(b"c", alone), (other, pair)]);
+        let mut inner = block(&store);
+        inner.get(Child(b"c"), b"").unwrap();
+        assert_eq!(sizes(&mut inner), (173, 0, 141));
+        inner.get(Child(other), &[1]).unwrap();
+        assert_eq!(sizes(&mut inner), (323, 0, compact));
+    }
+
+    let store = with_children(&[], &[(b"c", twin), (b"d", twin)]);
+    let mut twins = block(&store);
+    for child in [b"c", b"d"] {
+        twins.get(Child(child), b"k").unwrap();
+        assert_eq!(sizes(&mut twins), (174, 0, 186));
+    }
+    assert_eq!(twins.recorded_proof().nodes().len(), 3);
+    let packed = twins.recorded_proof().to_compact(store.root()).unwrap();
+    assert_eq!(packed.items().len(), 4);
+}

@@ -82,7 +82,7 @@ fn sealing_needs_every_transaction_closed() {
     let mut block: Block<_> = Block::new(&store, store.root());
     block.start_transaction();
     block.start_transaction();
-    let error = block.seal(V1).unwrap_err();
+    let error = BlockError::from(block.seal(V1).unwrap_err());
     assert!(matches!(
         error,
         BlockError::Transaction(TransactionError::StillOpen { open: 2 })

@@ -1,8 +1,11 @@
 //! What to do about an error: the line below it.
 
 use crate::{diff::DiffError, error::CliError, report::ReportError};
+#[cfg(feature = "wasm")]
+use povmeter_dev_data::wasm::ReplayError;
+use povmeter_dev_data::{ChainSpecError, FileError, RealBlocksError};
+use povmeter_dev_runtime::{PlanError, StateError};
 use povmeter_store::OpenError;
-use povmeter_workload::{ChainSpecError, FileError, PlanError, RealBlocksError, StateError};
 
 const BUG: &str = "this should not be; please report it, with the command and its whole output";
 const MAKE_STORE: &str = "name a folder that is not there yet, and the state is made in it";
@@ -12,6 +15,20 @@ const SPEC: &str =
 const BLOCKS: &str = "what such a file holds is in docs/integration.md, under Checking";
 const RESULT: &str =
     "make one with `povmeter block --json > FILE`, or another command with `--json`";
+
+#[cfg(feature = "wasm")]
+const SIZES: &str =
+    "the proof size is part of the block's result on such a chain: `--sizes` takes what its author told \
+     the runtime, which is `reads` for a stock node, `estimate` for one with povmeter, or a record";
+
+/// Whether another answer to the runtime's questions may lead to another result.
+#[cfg(feature = "wasm")]
+fn asked_for_sizes(error: &ReplayError) -> bool {
+    matches!(
+        error,
+        ReplayError::Runtime { asked: Some(_), .. } | ReplayError::Header { asked: Some(_), .. }
+    )
+}
 
 impl CliError {
     /// What the user can do. None where the error says it, or nobody knows.
@@ -63,6 +80,12 @@ impl CliError {
             }
             #[cfg(feature = "wasm")]
             Self::WasmVersion => "leave `--state-version` away, or use `--runtime native`",
+            #[cfg(feature = "wasm")]
+            Self::Sizes { .. } => "make one with `povmeter replay BLOCKS.json --write-sizes FILE`",
+            #[cfg(feature = "wasm")]
+            Self::Replay(error) if asked_for_sizes(error) => SIZES,
+            #[cfg(feature = "wasm")]
+            Self::Replay(ReplayError::NoSizes { .. } | ReplayError::NoEstimates) => SIZES,
             #[cfg(feature = "wasm")]
             Self::Replay(_) => {
                 "see whether the state of the file is the one before its first block, and `state_version` \

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use povmeter_workload::speed::Allocated;
+use povmeter_dev_measure::Allocated;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,

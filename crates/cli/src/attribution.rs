@@ -5,11 +5,10 @@ use crate::{
     parent_state::ParentState, progress, runtime_form::RuntimeForm,
 };
 use clap::Args;
-use povmeter_workload::{
-    attribution::{
-        runtime_names, AttributedBlock, BlockAttribution, ByteTally, Names, StorageName,
-    },
-    build_block_with, read_file, BlockOutcome, Plan,
+use povmeter_attribution::{BlockAttribution, ByteTally, Names, StorageName};
+use povmeter_dev_data::read_file;
+use povmeter_dev_runtime::{
+    adds_up, build_block_with, runtime_names, AttributedBlock, BlockOutcome, Plan,
 };
 use std::path::PathBuf;
 
@@ -95,7 +94,8 @@ impl Attributing {
     }
 
     /// Builds the block of `plan` once more, with notes of who needs what, writes the files that were
-    /// asked for, and says what came of it; `outcome` is of the block without notes.
+    /// asked for, and says what came of it, for a page with a picture; `outcome` is of the block
+    /// without notes.
     ///
     /// # Errors
     /// A [`CliError`] if the block can't be built or a file can't be written.
@@ -105,6 +105,7 @@ impl Attributing {
         state: &ParentState,
         plan: &Plan,
         outcome: &BlockOutcome,
+        for_page: bool,
     ) -> Result<(AttributionReport, Check), CliError> {
         let mut noted = BlockAttribution::default();
         let host = AttributedBlock::new(state.nodes.clone(), plan, &mut noted);
@@ -112,7 +113,7 @@ impl Attributing {
         let again = build_block_with(runtime, host, plan, |_| bar.step());
         let again = again.map_err(CliError::build("povmeter"))?;
         drop(bar);
-        let (holds, detail) = noted.adds_up(&again.built.proof, &outcome.built.proof);
+        let (holds, detail) = adds_up(&noted, &again.built.proof, &outcome.built.proof);
         let check = Check {
             name: "attribution adds up",
             holds,
@@ -120,7 +121,10 @@ impl Attributing {
         };
         let tally = ByteTally::of(&noted, &self.names(runtime_names()));
         self.write(&tally)?;
-        let report = AttributionReport::new(&tally, self.top);
+        let mut report = AttributionReport::new(&tally, self.top);
+        if for_page {
+            report.draw(&tally);
+        }
         let nodes = outcome.built.proof.iter_nodes();
         let nodes = nodes.map(|node| node.len() as u64).sum();
         Ok((report.with_overhead(&outcome.sizes, nodes), check))

@@ -6,7 +6,7 @@ use inferno::flamegraph::{
     color::{BackgroundColor, BasicPalette, Color, PaletteMap},
     Options, Palette,
 };
-use povmeter_workload::attribution::ByteTally;
+use povmeter_attribution::ByteTally;
 use std::{
     fs, io,
     path::{Path, PathBuf},

@@ -1,10 +1,8 @@
 //! The report on whose the bytes of a proof are, as tables and as JSON.
 
 use crate::attribution_files;
-use povmeter_workload::{
-    attribution::{ByteTally, Bytes},
-    BlockPart, ProofSizes,
-};
+use povmeter_attribution::{BlockPart, ByteTally, Bytes};
+use povmeter_dev_runtime::ProofSizes;
 use serde::Serialize;
 use std::fmt;
 
@@ -139,7 +137,7 @@ impl AttributionReport {
             overhead: None,
             top,
             nodes: tally.total.nodes,
-            picture: attribution_files::picture(tally),
+            picture: None,
         }
     }
 
@@ -260,7 +258,12 @@ impl AttributionReport {
         Ok(())
     }
 
-    /// A flame graph of the bytes, that needs no script.
+    /// Adds a flame graph of the bytes, for a page.
+    pub(crate) fn draw(&mut self, tally: &ByteTally) {
+        self.picture = attribution_files::picture(tally);
+    }
+
+    /// A flame graph of the bytes that needs no script, if there is to be one.
     pub(crate) fn picture(&self) -> Option<&str> {
         self.picture.as_deref()
     }

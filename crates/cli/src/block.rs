@@ -6,13 +6,16 @@ use crate::{
     checks::{check_block, failed},
     error::CliError,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
+    output::printed,
     parent_state::{ParentState, Trust},
     progress, replay,
     report::{self, Growth, LimitArg, ReportArgs, Step},
     runtime_form::RuntimeArg,
 };
 use clap::Args;
-use povmeter_workload::{build_block_with, BlockOutcome, Estimates, ExtrinsicTimes, PovmeterBlock};
+use povmeter_dev_runtime::{
+    build_block_with, BlockOutcome, Estimates, ExtrinsicTimes, PovmeterBlock,
+};
 use std::path::PathBuf;
 
 /// What block to build, and where.
@@ -87,7 +90,8 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
 
     let mut attribution = None;
     if let Some(attributing) = &attributing {
-        let (report, check) = attributing.of_block(&runtime, &state, &plan, &outcome)?;
+        let (report, check) =
+            attributing.of_block(&runtime, &state, &plan, &outcome, page.is_some())?;
         checks.push(check);
         attribution = Some(report);
     }
@@ -98,16 +102,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
     if let Some(page) = page {
         page.write(&report.page(&growth(&outcome, &times, args.limit.bytes())))?;
     }
-    let report = if args.json {
-        serde_json::to_string_pretty(&report)?
-    } else {
-        report.to_string()
-    };
-    if failed.is_empty() {
-        Ok(report)
-    } else {
-        Err(CliError::ChecksFailed { failed, report })
-    }
+    printed(&report, args.json, failed)
 }
 
 /// The block extrinsic by extrinsic, of which all but the inherent took `times`.

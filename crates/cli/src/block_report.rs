@@ -3,7 +3,7 @@
 use crate::{
     attribution_report::AttributionReport, checks::Check, options::UsedOptions, output::Heading,
 };
-use povmeter_workload::{BlockOutcome, BoundarySize, Phases, Plan, Spent};
+use povmeter_dev_runtime::{BlockOutcome, BoundarySize, Phases, Plan, Spent};
 use serde::Serialize;
 use std::fmt;
 

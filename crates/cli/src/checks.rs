@@ -4,7 +4,7 @@ use crate::{
     error::CliError, oracle::Oracle, parent_state::ParentState, runtime_form::RuntimeForm,
 };
 use codec::Encode;
-use povmeter_workload::{
+use povmeter_dev_runtime::{
     build_block, build_block_with, BlockOutcome, BoundarySize, Built, Estimates, Plan,
     PovmeterBlock,
 };

@@ -17,7 +17,7 @@ use crate::{
     runtime_form::{RuntimeArg, RuntimeForm},
 };
 use clap::{Args, Subcommand, ValueEnum};
-use povmeter_workload::{build_block, BoundarySize, Phases, Plan};
+use povmeter_dev_runtime::{build_block, BoundarySize, Phases, Plan};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -268,7 +268,7 @@ fn middle(all: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use povmeter_workload::Spent;
+    use povmeter_dev_runtime::Spent;
     use std::time::Duration;
 
     #[test]

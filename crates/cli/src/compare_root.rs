@@ -10,11 +10,9 @@ use crate::{
     report::{self, ReportArgs},
 };
 use clap::Args;
-use povmeter_workload::{
-    data_dir,
-    oracle::{run_roots, KnownState, RootCounts, RootMode, RootTally, SPLIT_FROM},
-    speed::{measure_roots, RootSpeedOptions},
-};
+use povmeter_dev_data::data_dir;
+use povmeter_dev_measure::{measure_roots, RootSpeedOptions};
+use povmeter_dev_oracle::{run_roots, KnownState, RootCounts, RootMode, RootTally, SPLIT_FROM};
 use sp_core::storage::StateVersion;
 
 /// How many updates to compare, and which.

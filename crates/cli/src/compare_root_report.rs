@@ -4,7 +4,7 @@ use crate::{
     output::{self, verdict, Heading},
     table::{or_dash, Table},
 };
-use povmeter_workload::speed::RootSpeedReport;
+use povmeter_dev_measure::RootSpeedReport;
 use serde::Serialize;
 use std::fmt;
 

@@ -2,9 +2,10 @@
 
 use crate::{allocations, error::CliError, parent_state::ParentState, runtime_form::RuntimeForm};
 use povmeter::BlockPool;
-use povmeter_workload::{
-    build_block_with, clock_cost, BlockOutcome, Calls, Estimates, Host, LadderBlock, LockstepBlock,
-    Peer, Plan, PovmeterBlock, SharedNodes, SizeRule, Strategy,
+use povmeter_dev_ladder::{LadderBlock, Strategy};
+use povmeter_dev_runtime::{
+    build_block_with, clock_cost, BlockOutcome, Calls, Estimates, Host, LockstepBlock, Peer, Plan,
+    PovmeterBlock, SharedNodes, SizeRule,
 };
 use std::{sync::Arc, time::Duration};
 

@@ -1,8 +1,9 @@
 //! Why a command did not do what it was asked for.
 
 use povmeter::Root;
+use povmeter_dev_data::ChainSpecError;
+use povmeter_dev_runtime::{AuthorError, PlanError, StateError, ValidateError};
 use povmeter_store::OpenError;
-use povmeter_workload::{AuthorError, ChainSpecError, PlanError, StateError, ValidateError};
 use std::{error::Error, io, path::PathBuf, process::ExitCode};
 
 /// What the program ends with if a result is worse than allowed.
@@ -42,12 +43,12 @@ pub(crate) enum CliError {
     #[error("{}: {source}", path.display())]
     Names {
         path: PathBuf,
-        source: povmeter_workload::attribution::NamesError,
+        source: povmeter_attribution::NamesError,
     },
     #[error("{}: can't be written: {source}", path.display())]
     WriteFile { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    File(#[from] povmeter_workload::FileError),
+    File(#[from] povmeter_dev_data::FileError),
     #[error("{}: {source}", path.display())]
     ChainSpec {
         path: PathBuf,
@@ -56,17 +57,23 @@ pub(crate) enum CliError {
     #[error("{}: {source}", path.display())]
     Blocks {
         path: PathBuf,
-        source: Box<povmeter_workload::RealBlocksError>,
+        source: Box<povmeter_dev_data::RealBlocksError>,
+    },
+    #[cfg(feature = "wasm")]
+    #[error("{}: {source}", path.display())]
+    Sizes {
+        path: PathBuf,
+        source: povmeter_dev_data::wasm::SizeRecordError,
     },
     #[cfg(feature = "wasm")]
     #[error(transparent)]
-    Replay(#[from] povmeter_workload::wasm::ReplayError),
+    Replay(#[from] povmeter_dev_data::wasm::ReplayError),
     #[cfg(feature = "wasm")]
     #[error("there is no such block: {0}")]
-    Chain(#[from] povmeter_workload::wasm::ChainError),
+    Chain(#[from] povmeter_dev_data::wasm::ChainError),
     #[cfg(feature = "wasm")]
     #[error(transparent)]
-    Runtime(#[from] povmeter_workload::RuntimeError),
+    Runtime(#[from] povmeter_dev_runtime::RuntimeError),
     #[cfg(not(feature = "wasm"))]
     #[error("expected a program that runs wasm, found one built without it")]
     NoWasm,
@@ -83,21 +90,21 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Diff(#[from] crate::diff::DiffError),
     #[error("estimates can't be measured: {0}")]
-    Speed(#[from] povmeter_workload::speed::SpeedError),
+    Speed(#[from] povmeter_dev_measure::SpeedError),
     #[error("roots can't be measured: {0}")]
-    RootSpeed(#[from] povmeter_workload::speed::RootSpeedError),
+    RootSpeed(#[from] povmeter_dev_measure::RootSpeedError),
     #[error("threads can't be had: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("the real states can't be read")]
-    KnownStates(#[from] povmeter_workload::oracle::KnownStatesError),
+    KnownStates(#[from] povmeter_dev_oracle::KnownStatesError),
     #[error("the recorded block can't be read: {0}")]
-    Trace(#[from] povmeter_workload::TraceError),
+    Trace(#[from] povmeter_dev_data::TraceError),
     #[error("expected a recorded block in the folder that POVMETER_DATA names, found no folder")]
     NoRecordedBlock,
     #[error("expected an operation whose name contains `{0}`, found none")]
     NoOperation(String),
     #[error("pooled blocks can't be measured: {0}")]
-    Pool(#[from] povmeter_workload::speed::PoolError),
+    Pool(#[from] povmeter_dev_measure::PoolError),
     #[error("the script for the shell is no text: {0}")]
     Completions(#[from] std::string::FromUtf8Error),
     #[error(transparent)]

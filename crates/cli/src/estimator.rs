@@ -10,10 +10,8 @@ use crate::{
     report::{self, ReportArgs},
 };
 use clap::Args;
-use povmeter_workload::{
-    oracle::{run_cases, Flavour, MismatchKind, Tally},
-    speed::{measure, SpeedOptions},
-};
+use povmeter_dev_measure::{measure, SpeedOptions};
+use povmeter_dev_oracle::{run_cases, Flavour, MismatchKind, Tally};
 
 /// How many blocks to compare, and which.
 #[derive(Args, Debug)]
@@ -97,6 +95,9 @@ fn of_flavour(tally: &Tally, flavour: Flavour) -> OfFlavour {
         blocks: report.blocks,
         boundaries: report.boundaries,
         over_bytes_percent: report.over_bytes_percent(),
+        consensus_over_bytes_percent: tally.of_accounting(flavour, true).over_bytes_percent(),
+        advisory_over_bytes_percent: tally.of_accounting(flavour, false).over_bytes_percent(),
+        rule_over_bytes_percent: report.rule_over_bytes_percent(),
         over_nodes_percent: report.over_nodes_percent(),
         left_out: report.left_out,
         upstream_boundaries: report.upstream_boundaries,

@@ -4,7 +4,7 @@ use crate::{
     output::{self, verdict, Heading},
     table::{or_dash, Table},
 };
-use povmeter_workload::speed::SpeedReport;
+use povmeter_dev_measure::SpeedReport;
 use serde::Serialize;
 use std::fmt;
 
@@ -48,6 +48,10 @@ pub(crate) struct OfFlavour {
     pub(crate) blocks: u64,
     pub(crate) boundaries: u64,
     pub(crate) over_bytes_percent: f64,
+    pub(crate) consensus_over_bytes_percent: f64,
+    pub(crate) advisory_over_bytes_percent: f64,
+    /// Whatever was asked before.
+    pub(crate) rule_over_bytes_percent: f64,
     pub(crate) over_nodes_percent: f64,
     pub(crate) left_out: u64,
     pub(crate) upstream_boundaries: u64,
@@ -108,6 +112,9 @@ impl EstimatorReport {
             "blocks",
             "boundaries",
             "bytes over, %",
+            "consensus",
+            "advisory",
+            "by the rule",
             "nodes over, %",
             "upstream under in",
         ]);
@@ -117,6 +124,9 @@ impl EstimatorReport {
                 of.blocks.to_string(),
                 of.boundaries.to_string(),
                 format!("{:.4}", of.over_bytes_percent),
+                format!("{:.4}", of.consensus_over_bytes_percent),
+                format!("{:.4}", of.advisory_over_bytes_percent),
+                format!("{:.4}", of.rule_over_bytes_percent),
                 format!("{:.4}", of.over_nodes_percent),
                 format!("{} of {}", of.upstream_under, of.upstream_boundaries),
             ]);

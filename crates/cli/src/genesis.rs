@@ -8,8 +8,9 @@ use crate::{
 };
 use clap::Args;
 use povmeter::Root;
+use povmeter_dev_data::{genesis_hash, ChainSpec, ChainSpecError};
+use povmeter_dev_runtime::commit_state;
 use povmeter_store::MemoryStore;
-use povmeter_workload::{commit_state, genesis_hash, ChainSpec, ChainSpecError};
 use serde::Serialize;
 use sp_core::H256;
 use std::{fmt, path::PathBuf};

@@ -35,7 +35,7 @@ mod table;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use error::CliError;
-use povmeter_workload::oracle::on_one_thread;
+use povmeter_dev_oracle::on_one_thread;
 use std::{
     io::{self, Write},
     panic,

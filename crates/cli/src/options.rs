@@ -1,7 +1,7 @@
 //! Options that say which block is built.
 
 use clap::{Args, ValueEnum};
-use povmeter_workload::{CallKind, Plan, PlanOptions, Signatures};
+use povmeter_dev_runtime::{CallKind, Plan, PlanOptions, Signatures};
 use serde::Serialize;
 use sp_core::storage::StateVersion;
 

@@ -1,8 +1,9 @@
 //! What the peer would have recorded if the block had ended after its last extrinsic.
 
 use crate::error::CliError;
-use povmeter_workload::{
-    build_block, BoundarySize, Host, HostError, LadderBlock, Peer, Plan, Strategy, TransactionStep,
+use povmeter_dev_ladder::{LadderBlock, Strategy};
+use povmeter_dev_runtime::{
+    build_block, BoundarySize, Host, HostError, Peer, Plan, TransactionStep,
 };
 
 /// Truth about the last boundary of a block, in bytes as the peer's recorder counts them.

@@ -9,10 +9,8 @@ use crate::{
     table::Table,
 };
 use clap::Args;
-use povmeter_workload::{
-    data_dir, read_trace,
-    speed::{measure_overlay, OverlayOptions, OverlayReport},
-};
+use povmeter_dev_data::{data_dir, read_trace};
+use povmeter_dev_measure::{measure_overlay, OverlayOptions, OverlayReport};
 use serde::Serialize;
 use std::fmt;
 
@@ -113,27 +111,11 @@ impl fmt::Display for Report {
             ]);
         }
         writeln!(f, "{table}")?;
-        let OverlayReport {
-            memory, children, ..
-        } = &self.measured;
-        writeln!(
+        let OverlayReport { memory, .. } = &self.measured;
+        write!(
             f,
             "\nbytes in use per changed key ({} keys): peer {:.0}, povmeter {:.0}",
             memory.keys, memory.peer_bytes_per_key, memory.ours_bytes_per_key
-        )?;
-        write!(
-            f,
-            "{} branches over {} child stores, {} touched by each: {} stores and {} bytes, {:.1} % of \
-             {} stores and {} bytes if made at once; {} allocations for an untouched branch",
-            children.transactions * children.branches_per_transaction,
-            children.stores,
-            children.touched,
-            children.stores_made,
-            children.bytes,
-            children.stores_percent,
-            children.eager_stores,
-            children.eager_bytes,
-            children.allocations_of_an_untouched_branch,
         )
     }
 }

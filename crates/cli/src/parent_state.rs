@@ -2,8 +2,8 @@
 
 use crate::{error::CliError, options::StateArg, progress};
 use povmeter::Root;
+use povmeter_dev_runtime::{commit_parent, Peer, Plan, SharedNodes};
 use povmeter_store::{MemoryStore, NodeStore, ParityDbStore, Verified};
-use povmeter_workload::{commit_parent, Peer, Plan, SharedNodes};
 use std::path::Path;
 use tempfile::TempDir;
 

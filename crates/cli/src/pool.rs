@@ -9,10 +9,8 @@ use crate::{
     table::Table,
 };
 use clap::Args;
-use povmeter_workload::{
-    data_dir, read_trace,
-    speed::{measure_pool, PoolReport},
-};
+use povmeter_dev_data::{data_dir, read_trace};
+use povmeter_dev_measure::{measure_pool, PoolReport};
 use serde::Serialize;
 use std::fmt;
 

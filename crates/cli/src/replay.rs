@@ -7,7 +7,7 @@ use crate::{attribution::Attributing, error::CliError};
 use clap::Args;
 #[cfg(not(feature = "wasm"))]
 use std::path::Path;
-use std::path::PathBuf;
+use std::{convert::Infallible, path::PathBuf, str::FromStr};
 
 /// Which blocks to replay, and how.
 #[derive(Args, Debug)]
@@ -15,8 +15,12 @@ use std::path::PathBuf;
 Needs a program built with `--features wasm`. The form of the file is described
 in docs/integration.md.
 
-Example: every result of every call beside sp-state-machine's
-  povmeter replay westend-1-64.json --lockstep")]
+Examples:
+  every result of every call beside sp-state-machine's
+    povmeter replay westend-1-64.json --lockstep
+  a chain whose runtime asks for the proof size, and whose validators
+  answer with povmeter's estimate
+    povmeter replay parachain.json --sizes estimate")]
 pub(crate) struct ReplayArgs {
     /// File of blocks that follow each other, with the file of the state before the first
     #[arg(value_name = "BLOCKS.json")]
@@ -27,6 +31,13 @@ pub(crate) struct ReplayArgs {
     /// On both, every result of every call compared
     #[arg(long)]
     lockstep: bool,
+    /// What runtimes are told of the proof size: `reads` (what sp-state-machine's recorder tells),
+    /// `estimate` (with the nodes of the root), or a file that `--write-sizes` wrote
+    #[arg(long, value_name = "reads|estimate|FILE", default_value = "reads")]
+    sizes: SizesArg,
+    /// Write the proof sizes that the runtimes were told
+    #[arg(long, value_name = "FILE")]
+    write_sizes: Option<PathBuf>,
     /// Try each proof without each of its nodes, too: one more execution for each node
     #[arg(long, conflicts_with_all = ["peer", "lockstep"])]
     every_node: bool,
@@ -41,6 +52,27 @@ pub(crate) struct ReplayArgs {
     limit: LimitArg,
 }
 
+/// Where the answers to a runtime's questions for the proof size come from.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "wasm"), allow(dead_code))]
+enum SizesArg {
+    Reads,
+    Estimate,
+    File(PathBuf),
+}
+
+impl FromStr for SizesArg {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "reads" => Self::Reads,
+            "estimate" => Self::Estimate,
+            path => Self::File(path.into()),
+        })
+    }
+}
+
 /// The report on the blocks.
 ///
 /// # Errors
@@ -49,7 +81,7 @@ pub(crate) struct ReplayArgs {
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
     // As much as is said about a file that can't be read.
-    povmeter_workload::RealBlocks::read(&args.blocks).map_err(|source| CliError::Blocks {
+    povmeter_dev_data::RealBlocks::read(&args.blocks).map_err(|source| CliError::Blocks {
         path: args.blocks.clone(),
         source: Box::new(source),
     })?;
@@ -77,19 +109,20 @@ pub(crate) use with_wasm::{run, run_transfers};
 
 #[cfg(feature = "wasm")]
 mod with_wasm {
-    use super::{LimitArg, ReplayArgs, ReportArgs};
+    use super::{LimitArg, ReplayArgs, ReportArgs, SizesArg};
     use crate::{
         attribution::Attributing,
         error::CliError,
+        output::printed,
         progress,
         replay_report::ReplayReport,
         report::{Growth, ReportFolder, Step, REPLAY_CHARTS},
     };
-    use povmeter_workload::{
-        wasm::{relay_chain_block, Replay, ReplayMode, ReplayOptions, ReplayedBlock},
-        ChainSpec, RealBlocks,
+    use povmeter_dev_data::{
+        wasm::relay_chain_block, wasm::Replay, wasm::ReplayMode, wasm::ReplayOptions,
+        wasm::ReplaySizes, wasm::ReplayedBlock, wasm::SizeRecord, ChainSpec, RealBlocks,
     };
-    use std::path::Path;
+    use std::{fs, path::Path};
 
     pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
         let attributing = args.attribution.prepare()?;
@@ -106,8 +139,34 @@ mod with_wasm {
             attribute: attributing.is_some(),
             each_extrinsic: page.is_some(),
         };
-        let page = page.map(|folder| (folder, args.limit));
-        replay(file, &state, options, attributing.as_ref(), args.json, page)
+        let output = Output {
+            page: page.map(|folder| (folder, args.limit)),
+            sizes: args.write_sizes.as_deref(),
+            json: args.json,
+        };
+        let sizes = sizes(&args.sizes)?;
+        replay(file, &state, (options, sizes), attributing.as_ref(), output)
+    }
+
+    fn sizes(arg: &SizesArg) -> Result<ReplaySizes, CliError> {
+        Ok(match arg {
+            SizesArg::Reads => ReplaySizes::Reads,
+            SizesArg::Estimate => ReplaySizes::Estimate,
+            SizesArg::File(path) => {
+                let record = SizeRecord::read(path).map_err(|source| CliError::Sizes {
+                    path: path.clone(),
+                    source,
+                })?;
+                ReplaySizes::Record(record)
+            }
+        })
+    }
+
+    /// Where results go.
+    struct Output<'a> {
+        page: Option<(ReportFolder, LimitArg)>,
+        sizes: Option<&'a Path>,
+        json: bool,
     }
 
     pub(crate) fn run_transfers(
@@ -131,25 +190,36 @@ mod with_wasm {
             each_extrinsic: page.is_some(),
             ..ReplayOptions::default()
         };
-        let page = page.map(|folder| (folder, limit));
-        replay(file, &state, options, attributing, json, page)
+        let output = Output {
+            page: page.map(|folder| (folder, limit)),
+            sizes: None,
+            json,
+        };
+        let sizes = ReplaySizes::default();
+        replay(file, &state, (options, sizes), attributing, output)
     }
 
     fn replay(
         file: RealBlocks,
         state: &ChainSpec,
-        options: ReplayOptions,
+        (options, sizes): (ReplayOptions, ReplaySizes),
         attributing: Option<&Attributing>,
-        json: bool,
-        page: Option<(ReportFolder, LimitArg)>,
+        output: Output<'_>,
     ) -> Result<String, CliError> {
-        let mut growths = Vec::new();
-        let mut report = ReplayReport::new(&file, options.mode);
+        let Output {
+            page,
+            sizes: record_path,
+            json,
+        } = output;
+        let (mut growths, mut record) = (Vec::new(), SizeRecord::default());
+        let mut report = ReplayReport::new(&file, options.mode, &sizes);
         let replay = progress::during("making the state", || Replay::new(file, state, options))?;
+        let replay = replay.with_sizes(sizes);
         let bar = progress::bar(replay.len(), "replaying");
         for block in replay {
             let block = block?;
             report.add(&block, attributing);
+            record.add(block.number, block.hash, block.told.clone());
             if let Some((_, limit)) = &page {
                 growths.push(growth(&block, *limit, options.mode));
             }
@@ -159,20 +229,18 @@ mod with_wasm {
         if let Some(attributing) = attributing {
             attributing.write(report.tally())?;
         }
+        if let Some(path) = record_path {
+            fs::write(path, record.to_json()?).map_err(|source| CliError::WriteFile {
+                path: path.to_owned(),
+                source,
+            })?;
+        }
         if let Some((folder, _)) = page {
+            report.draw();
             folder.write(&report.page(growths))?;
         }
         let failed = report.failed();
-        let report = if json {
-            serde_json::to_string_pretty(&report)?
-        } else {
-            report.to_string()
-        };
-        if failed.is_empty() {
-            Ok(report)
-        } else {
-            Err(CliError::ChecksFailed { failed, report })
-        }
+        printed(&report, json, failed)
     }
 
     /// A block extrinsic by extrinsic.

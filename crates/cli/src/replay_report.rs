@@ -1,10 +1,9 @@
 //! The report on replayed blocks, as a table and as JSON.
 
 use crate::{attribution::Attributing, attribution_report::AttributionReport, output::Heading};
-use povmeter_workload::{
-    attribution::ByteTally,
-    wasm::{ReplayAttribution, ReplayMode, ReplayedBlock},
-    RealBlocks,
+use povmeter_attribution::ByteTally;
+use povmeter_dev_data::{
+    wasm::ReplayAttribution, wasm::ReplayMode, wasm::ReplaySizes, wasm::ReplayedBlock, RealBlocks,
 };
 use serde::Serialize;
 use std::fmt;
@@ -16,6 +15,8 @@ pub(crate) struct ReplayReport {
     heading: Heading,
     pub(crate) name: String,
     pub(crate) on: &'static str,
+    /// What runtimes were told of the proof size.
+    pub(crate) sizes: &'static str,
     pub(crate) blocks: Vec<Row>,
     pub(crate) checks: Vec<Checks>,
     /// Whose the bytes of all proofs are.
@@ -43,6 +44,7 @@ pub(crate) struct Row {
     pub(crate) nodes: u64,
     pub(crate) estimate_after_last: Option<u64>,
     pub(crate) truth_after_last: Option<u64>,
+    pub(crate) sizes_told: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     attribution: Option<AttributionReport>,
 }
@@ -53,11 +55,14 @@ pub(crate) struct Checks {
     pub(crate) name: &'static str,
     pub(crate) holds: usize,
     pub(crate) of: usize,
+    /// Blocks for which something differs from sp-state-machine by design.
+    pub(crate) by_design: usize,
+    pub(crate) first_by_design: Option<String>,
     pub(crate) first_failure: Option<String>,
 }
 
 impl ReplayReport {
-    pub(crate) fn new(file: &RealBlocks, mode: ReplayMode) -> Self {
+    pub(crate) fn new(file: &RealBlocks, mode: ReplayMode, sizes: &ReplaySizes) -> Self {
         Self {
             heading: Heading::REPLAY,
             name: file.name.clone(),
@@ -65,6 +70,11 @@ impl ReplayReport {
                 ReplayMode::Ours => "povmeter",
                 ReplayMode::Peer => "sp-state-machine",
                 ReplayMode::Lockstep => "both in lockstep",
+            },
+            sizes: match sizes {
+                ReplaySizes::Reads => "reads",
+                ReplaySizes::Estimate => "estimate",
+                ReplaySizes::Record(_) => "record",
             },
             blocks: Vec::new(),
             checks: Vec::new(),
@@ -105,6 +115,13 @@ impl ReplayReport {
         Some(report)
     }
 
+    /// Adds a picture of whose the bytes are, for a page.
+    pub(crate) fn draw(&mut self) {
+        if let Some(attribution) = &mut self.attribution {
+            attribution.draw(&self.tally);
+        }
+    }
+
     /// Adds what came of the next block.
     pub(crate) fn add(&mut self, block: &ReplayedBlock, attributing: Option<&Attributing>) {
         let attribution = attributing.and_then(|attributing| self.attribute(block, attributing));
@@ -125,21 +142,29 @@ impl ReplayReport {
             nodes: block.sizes.nodes,
             estimate_after_last: block.estimate.map(|estimate| estimate.total()),
             truth_after_last: block.truth,
+            sizes_told: block.told.len(),
             attribution,
         });
         self.check("state root as published", true, block.number, "");
         for check in &block.checks {
-            self.check(check.name, check.holds, block.number, &check.detail);
+            let of_kind = self.check(check.name, check.holds, block.number, &check.detail);
+            if let Some(by_design) = &check.by_design {
+                of_kind.by_design += 1;
+                let first = || format!("block {}: {by_design}", block.number);
+                of_kind.first_by_design.get_or_insert_with(first);
+            }
         }
     }
 
-    fn check(&mut self, name: &'static str, holds: bool, number: u32, detail: &str) {
+    fn check(&mut self, name: &'static str, holds: bool, number: u32, detail: &str) -> &mut Checks {
         let known = self.checks.iter().position(|check| check.name == name);
         let at = known.unwrap_or_else(|| {
             self.checks.push(Checks {
                 name,
                 holds: 0,
                 of: 0,
+                by_design: 0,
+                first_by_design: None,
                 first_failure: None,
             });
             self.checks.len() - 1
@@ -150,6 +175,7 @@ impl ReplayReport {
         if !holds && check.first_failure.is_none() {
             check.first_failure = Some(format!("block {number}: {detail}"));
         }
+        check
     }
 
     /// The names of the checks that do not hold for every block.
@@ -162,7 +188,16 @@ impl ReplayReport {
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, on) = (&self.name, self.on);
-        writeln!(f, "{name}: {} blocks on {on}\n", self.blocks.len())?;
+        writeln!(f, "{name}: {} blocks on {on}", self.blocks.len())?;
+        let questions: usize = self.blocks.iter().map(|row| row.sizes_told).sum();
+        if questions > 0 {
+            let sizes = self.sizes;
+            writeln!(
+                f,
+                "{questions} questions for the proof size, answered from: {sizes}"
+            )?;
+        }
+        writeln!(f)?;
         writeln!(
             f,
             "{:>7} {:>5} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6}  {:<10}",
@@ -211,12 +246,20 @@ impl fmt::Display for ReplayReport {
                 name,
                 holds,
                 of,
+                by_design,
+                first_by_design,
                 first_failure,
             } = check;
             let verdict = if holds == of { "ok" } else { "FAILED" };
             write!(f, "\n{verdict:<7}{name}: {holds} of {of} blocks")?;
             if let Some(failure) = first_failure {
                 write!(f, "; {failure}")?;
+            }
+            if let Some(first) = first_by_design {
+                write!(
+                    f,
+                    "\n       {by_design} of them by design (docs/differences.md), the first: {first}"
+                )?;
             }
         }
         Ok(())

@@ -1,10 +1,9 @@
-//! The form in which the workload's runtime runs.
+//! The form in which the runtime of blocks built here runs.
 
 use crate::{error::CliError, options::VersionArg};
 use clap::ValueEnum;
-use povmeter_workload::{
-    runtime::{Extrinsic, Header},
-    EntryPoints, Native, RuntimeError,
+use povmeter_dev_runtime::{
+    runtime::Extrinsic, runtime::Header, EntryPoints, Native, RuntimeError,
 };
 use serde::Serialize;
 use sp_runtime::ApplyExtrinsicResult;
@@ -24,7 +23,7 @@ pub(crate) enum RuntimeArg {
 pub(crate) enum RuntimeForm {
     Native,
     #[cfg(feature = "wasm")]
-    Wasm(Box<povmeter_workload::wasm::WasmRuntime>),
+    Wasm(Box<povmeter_dev_runtime::wasm::WasmRuntime>),
 }
 
 impl RuntimeArg {
@@ -46,7 +45,7 @@ fn wasm(version: VersionArg) -> Result<RuntimeForm, CliError> {
     if version.number() != 1 {
         return Err(CliError::WasmVersion);
     }
-    let runtime = povmeter_workload::wasm::WasmRuntime::workload();
+    let runtime = povmeter_dev_runtime::wasm::WasmRuntime::workload();
     crate::progress::during("compiling the runtime", || runtime.prepare())?;
     Ok(RuntimeForm::Wasm(Box::new(runtime)))
 }

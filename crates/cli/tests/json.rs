@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use jsonschema::Validator;
-use povmeter_workload::data_dir;
+use povmeter_dev_data::data_dir;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter_workload::data_dir;
+use povmeter_dev_data::data_dir;
 use std::{fs, process::Command};
 
 /// What the program printed, its errors, and whether it did what it was asked for.
@@ -54,8 +54,15 @@ fn a_program_without_wasm_says_so() {
 #[cfg(feature = "wasm")]
 mod with_wasm {
     use super::*;
-    use serde_json::Value;
-    use std::path::Path;
+    use codec::Encode;
+    use povmeter_dev_data::wasm::{Parachain, ParachainAuthor};
+    use povmeter_dev_runtime::{Plan, PlanOptions};
+    use povmeter_substrate::SizeSource;
+    use serde_json::{json, Map, Value};
+    use std::{
+        collections::BTreeMap,
+        path::{Path, PathBuf},
+    };
 
     #[track_caller]
     fn report(args: &[&str]) -> Value {
@@ -76,9 +83,9 @@ mod with_wasm {
         };
         let file = data.join("blocks/child-trie-read-basic.json");
         for (mode, on, checks) in [
-            (&[][..], "povmeter", 7),
-            (&["--every-node"], "povmeter", 8),
-            (&["--lockstep"], "both in lockstep", 5),
+            (&[][..], "povmeter", 8),
+            (&["--every-node"], "povmeter", 9),
+            (&["--lockstep"], "both in lockstep", 6),
             (&["--peer"], "sp-state-machine", 2),
         ] {
             let report = replayed(&file, mode);
@@ -178,6 +185,96 @@ mod with_wasm {
         ] {
             assert!(html.contains(part), "{part}");
         }
+    }
+
+    /// A block of a parachain made by `author`, in files of `folder`.
+    fn parachain_block(folder: &Path, author: ParachainAuthor) -> PathBuf {
+        let options = PlanOptions {
+            accounts: 20,
+            transfers: 3,
+            ..PlanOptions::default()
+        };
+        let chain = Parachain::new(Plan::new(options).unwrap(), BTreeMap::new()).unwrap();
+        let (blocks, _) = chain.block(author, Vec::new()).unwrap();
+        let block = &blocks.blocks[0];
+        let prefixed = |bytes: &[u8]| format!("0x{}", hex::encode(bytes));
+        let top = chain.state().top.iter();
+        let top = top.map(|(key, value)| (prefixed(key), Value::from(prefixed(value))));
+        let state = json!({ "top": top.collect::<Map<_, _>>(), "childrenDefault": {} });
+        fs::write(folder.join("state.json"), state.to_string()).unwrap();
+        let file = json!({
+            "name": "parachain",
+            "state": "state.json",
+            "state_version": "V1",
+            "blocks": [{
+                "number": 1,
+                "hash": hex::encode(block.hash),
+                "header": hex::encode(block.header.encode()),
+                "body": block.body.iter().map(hex::encode).collect::<Vec<_>>(),
+            }],
+        });
+        let path = folder.join("blocks.json");
+        fs::write(&path, file.to_string()).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_chain_with_the_proof_size_in_consensus() {
+        let folder = tempfile::tempdir().unwrap();
+        let in_folder = |name: &str| folder.path().join(name);
+        let stock = parachain_block(folder.path(), ParachainAuthor::Stock);
+        let record = in_folder("sizes.json");
+        let write = ["--write-sizes", record.to_str().unwrap()];
+        let report = replayed(&stock, &write);
+        assert_eq!(report["sizes"], "reads");
+        assert!(report["blocks"][0]["sizes_told"].as_u64().unwrap() >= 6);
+        let report = replayed(&stock, &["--sizes", record.to_str().unwrap()]);
+        assert_eq!(report["sizes"], "record");
+        let (text, _, _) = povmeter(&["replay", stock.to_str().unwrap()]);
+        assert!(
+            text.contains("questions for the proof size, answered from: reads"),
+            "{text}"
+        );
+
+        let refused = |sizes: &str| error(&["replay", stock.to_str().unwrap(), "--sizes", sizes]);
+        let message = refused("estimate");
+        for part in [
+            "block 1: the runtime failed, after it asked for the proof size",
+            "was told the estimate, which includes the root",
+            "help: the proof size is part of the block's result on such a chain: `--sizes`",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        let message = refused("nowhere.json");
+        assert!(
+            message.contains("nowhere.json: expected a readable file"),
+            "{message}"
+        );
+        let other = in_folder("other.json");
+        fs::write(&other, r#"{"what":"proof-sizes","schema":1,"blocks":[]}"#).unwrap();
+        let message = refused(other.to_str().unwrap());
+        assert!(
+            message.contains("expected its proof sizes in the record, found none"),
+            "{message}"
+        );
+        let peer = [
+            "replay",
+            stock.to_str().unwrap(),
+            "--peer",
+            "--sizes",
+            "estimate",
+        ];
+        assert!(error(&peer).contains("found estimates"));
+
+        let estimate = ParachainAuthor::Povmeter(SizeSource::Estimate);
+        let estimated = parachain_block(folder.path(), estimate);
+        let report = replayed(&estimated, &["--sizes", "estimate"]);
+        assert_eq!(report["sizes"], "estimate");
+        let message = error(&["replay", estimated.to_str().unwrap()]);
+        assert!(
+            message.contains("was told the bytes read so far"),
+            "{message}"
+        );
     }
 
     #[test]

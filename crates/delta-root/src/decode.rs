@@ -14,7 +14,7 @@
 //! children = SCALE bytes each: 32 are a hash, fewer are the node itself   (branches)
 //! ```
 
-use crate::{scale, NodeHash, HASH_LENGTH};
+use crate::{index::Index, nibbles::Partial, scale, NodeHash, HASH_LENGTH};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -23,11 +23,8 @@ use core::ops::Range;
 pub(crate) const ESCAPE_HEADER: u8 = 0b0000_0001;
 /// The encoded null node: the root of a trie without entries.
 pub(crate) const NULL_NODE: &[u8] = &[0];
-/// A node's count of partial nibbles is bounded, so that a hostile header can't make a reader loop.
-const MAX_PARTIAL_NIBBLES: usize = 1 << 20;
-
-/// Offsets into a node take 31 bits.
-const MAX_NODE_BYTES: usize = (1 << 31) - 1;
+/// Offsets into a node are indices.
+const MAX_NODE_BYTES: usize = Index::END as usize - 1;
 
 /// The length of a hash as a SCALE compact integer.
 const HASH_LENGTH_BYTE: u8 = 32 << 2;
@@ -50,9 +47,6 @@ pub enum DecodeError {
         /// The first byte.
         found: u8,
     },
-    /// More partial nibbles than any key has.
-    #[error("partial key of more than {MAX_PARTIAL_NIBBLES} nibbles")]
-    PartialTooLong,
     /// A partial key with an odd count of nibbles must begin with a zero half byte.
     #[error("expected zero padding before an odd partial key, found byte {found:#04x}")]
     Padding {
@@ -171,8 +165,11 @@ pub(crate) fn decode(data: &[u8], children: &mut ChildOffsets) -> Result<Decoded
 /// The hashes that a node refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeReferences {
-    /// Of its children, in order. Children inside the node have none, and refer to nothing.
-    pub children: Vec<NodeHash>,
+    /// The nibbles of its partial key, one a byte.
+    pub partial: Vec<u8>,
+    /// Of its children, each with its nibble, in order. Children inside the node have none, and refer
+    /// to nothing.
+    pub children: Vec<(u8, NodeHash)>,
     /// Of its value, if that is a node of its own.
     pub value: Option<NodeHash>,
     /// Where the value lies in the node, if it is in it.
@@ -190,6 +187,7 @@ impl NodeReferences {
     pub fn of(data: &[u8]) -> Result<Self, DecodeError> {
         let mut children = ChildOffsets::default();
         let DecodedNode::Node {
+            partial,
             value,
             is_branch,
             partial_nibbles,
@@ -208,12 +206,15 @@ impl NodeReferences {
         let detached_saving = header_bytes(partial_nibbles, by_hash_bits) + HASH_LENGTH
             - header_bytes(partial_nibbles, 6)
             - 2;
-        let children = children.into_iter();
-        let children = children
-            .map(|offset| offset as usize)
-            .filter(|offset| *offset != 0 && child_length(data, *offset) == HASH_LENGTH);
+        let children = (0..).zip(children.map(|offset| offset as usize));
+        let by_hash = children
+            .filter(|(_, offset)| *offset != 0 && child_length(data, *offset) == HASH_LENGTH);
+        let partial = Partial::new(&data[partial], partial_nibbles);
         Ok(Self {
-            children: children.map(hash).collect(),
+            partial: (0..partial.len()).map(|index| partial.at(index)).collect(),
+            children: by_hash
+                .map(|(nibble, offset)| (nibble, hash(offset)))
+                .collect(),
             value: match &value {
                 Some(DecodedValue::Hash(range)) => Some(hash(range.start)),
                 _ => None,
@@ -249,6 +250,15 @@ struct Input<'a> {
 
 impl Input<'_> {
     fn take(&mut self, count: usize) -> Result<Range<usize>, DecodeError> {
+        let end = self.expect(count)?;
+        let range = self.at..end;
+        self.at = end;
+        Ok(range)
+    }
+
+    /// Where the next `count` bytes end, if there are so many.
+    #[inline]
+    fn expect(&self, count: usize) -> Result<usize, DecodeError> {
         let end = self.at.saturating_add(count);
         if end > self.data.len() {
             return Err(DecodeError::Truncated {
@@ -256,9 +266,7 @@ impl Input<'_> {
                 found: self.data.len(),
             });
         }
-        let range = self.at..end;
-        self.at = end;
-        Ok(range)
+        Ok(end)
     }
 
     fn byte(&mut self) -> Result<u8, DecodeError> {
@@ -275,12 +283,12 @@ impl Input<'_> {
         loop {
             let more = usize::from(self.byte()?);
             if more < 255 {
-                return Ok(size + more + 1);
+                return Ok(size.saturating_add(more + 1));
             }
-            size += 255;
-            if size > MAX_PARTIAL_NIBBLES {
-                return Err(DecodeError::PartialTooLong);
-            }
+            // Saturates only far beyond what fits into a node, where addresses have 32 bits.
+            size = size.saturating_add(255);
+            // A count without its nibbles: no more of it is read than what could be one.
+            self.expect(size / 2)?;
         }
     }
 
@@ -308,8 +316,8 @@ impl Input<'_> {
                 return Err(DecodeError::ChildTooLong { found: length });
             }
             let range = self.take(length)?;
-            // The node is short enough, as `decode` saw to.
-            children[left.trailing_zeros() as usize] = u32::try_from(range.start).unwrap_or(0);
+            let start = Index::new(range.start).ok_or(DecodeError::TooLong { found: range.end })?;
+            children[left.trailing_zeros() as usize] = start.bits();
             left &= left - 1;
         }
         Ok(())
@@ -407,6 +415,58 @@ mod tests {
             decode(&[0x40, 0b101, 0]),
             Err(DecodeError::Length { at: 1 })
         );
-        assert_eq!(decode(&[0xff; 5000]), Err(DecodeError::PartialTooLong));
+        // A count of nibbles that goes on and on: there can't be so many.
+        assert_eq!(
+            decode(&[0xff; 5000]),
+            Err(DecodeError::Truncated {
+                expected: 5043,
+                found: 5000
+            })
+        );
+    }
+
+    /// The header takes a byte for each 255 nibbles, whatever their number.
+    #[test]
+    fn partial_keys_have_no_limit() {
+        for nibbles in [
+            1,
+            62,
+            63,
+            64,
+            317,
+            318,
+            319,
+            1 << 20,
+            (1 << 20) + 1,
+            (1 << 22) + 7,
+        ] {
+            let mut leaf = Vec::new();
+            crate::codec::push_header(&mut leaf, crate::codec::Kind::Leaf, nibbles);
+            let header = leaf.len();
+            assert_eq!(header, header_bytes(nibbles, 6));
+            leaf.resize(header + nibbles.div_ceil(2), 0);
+            leaf.push(0);
+            let Ok(DecodedNode::Node {
+                partial,
+                partial_nibbles,
+                ..
+            }) = decode(&leaf)
+            else {
+                panic!("no node: {nibbles}")
+            };
+            assert_eq!((partial.start, partial_nibbles), (header, nibbles));
+            leaf.truncate(leaf.len() - 2);
+            assert!(matches!(decode(&leaf), Err(DecodeError::Truncated { .. })));
+        }
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_node_beyond_offsets_is_refused() {
+        // Zeros that nobody looks at take no memory.
+        let found = MAX_NODE_BYTES + 1;
+        let node = alloc::vec![0; found];
+        assert_eq!(decode(&node), Err(DecodeError::TooLong { found }));
+        assert_eq!(decode(&node[..found - 1]), Ok(DecodedNode::Null));
     }
 }

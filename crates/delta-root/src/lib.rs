@@ -32,24 +32,24 @@
 //! # Types
 //! | type | what it is |
 //! |---|---|
-//! | [`NodeSource`], [`SourceError`] | where encoded nodes come from; one method, and one for many at once |
-//! | [`NodeRequest`], [`NodeAnswers`] | what is asked for together, and what a source says |
+//! | [`NodeSource`], [`SourceError`] | where encoded nodes come from: one method for a node, one for many |
+//! | [`NodeBatch`], [`NodeRequest`], [`OpenRequests`] | nodes asked for together, and the answers to them |
 //! | [`ShadowState`] | the parent state as far as it is loaded: the top trie and the child tries |
 //! | [`ShadowScratch`] | the memory of one, emptied, for the next |
 //! | [`TrieId`], [`TrieHandle`] | a trie by name, and a trie opened |
 //! | [`ShadowNode`], [`ValuePlace`] | a node in a shadow trie, and where a value lies |
 //! | [`NodeTable`], [`NodeId`] | the bytes loaded, each distinct hash once |
-//! | [`Observer`] | is told of each node that a call needs, loaded before or not |
+//! | [`Observer`], [`PathCache`] | is told of each node that a call needs, loaded before or not; remembers paths |
 //! | [`Search`] | finds many keys, whose walks wait together |
 //! | [`RootNeeds`], [`Fate`] | finds what a root computation will need, for keys marked one by one |
 //! | [`Changes`] | net changes of a state, sorted |
 //! | [`RootUpdate`], [`NodeChanges`], [`NodeChange`] | the new root, and what it does to a node store |
 //! | [`Root`], [`NodeHash`], [`Blake2b256`] | what commits a trie, what names a node, and the hash |
-//! | [`Hashing`], [`HashMode`], [`UnsupportedMode`] | how a state's new nodes are hashed; a mode that there is not |
+//! | [`Hashing`], [`HashMode`], [`UnsupportedMode`] | how a state's new nodes are hashed; a mode that is not supported |
 //! | [`StateVersion`] | how values are laid out |
 //! | [`StateCodec`], [`LayoutV0`], [`LayoutV1`] | the node format for trie-db |
 //! | [`NodeReferences`] | the hashes that an encoded node refers to |
-//! | [`LoadError`], [`DecodeError`], [`RootError`] | a node that can't be had, bytes that are none, no root |
+//! | [`LoadError`], [`DecodeError`], [`RootError`] | why a node, its encoding or a root is refused |
 //!
 //! # Guarantees
 //! - What an observer is told depends on the state and the calls alone, never on what was loaded
@@ -64,7 +64,7 @@
 //!   that does, such as `povmeter_store::Verified`.
 //!
 //! # Costs
-//! - A node is loaded and decoded once. Afterwards a walk costs one step per node on the way, and
+//! - A node is loaded and decoded once. Afterwards a walk costs one step per node on the path, and
 //!   copies nothing.
 //! - Marking a key costs its walk. Deleting an entry costs one step more for each node above it that
 //!   has nothing else left.
@@ -86,8 +86,10 @@ mod batch;
 mod codec;
 mod decode;
 mod hash;
+mod index;
 mod needs;
 mod nibbles;
+mod node_batch;
 mod node_changes;
 mod root;
 mod scale;
@@ -105,12 +107,13 @@ pub use codec::{LayoutV0, LayoutV1, StateCodec};
 pub use decode::{DecodeError, NodeReferences};
 pub use hash::{Blake2b256, HashMode, Hashing, NodeHash, Root, UnsupportedMode, HASH_LENGTH};
 pub use needs::{Fate, RootNeeds};
+pub use node_batch::{NodeBatch, NodeRequest, OpenRequests};
 pub use node_changes::{NodeChange, NodeChanges};
 pub use root::{state_update, state_update_of_loaded, Changes, KeyChanges, RootError};
 pub use scale::{compact_bytes, push_compact, read_compact};
 pub use search::Search;
-pub use shadow::{Observer, ShadowNode, ValuePlace};
-pub use source::{NodeAnswers, NodePrefix, NodeRequest, NodeSource, SourceError};
+pub use shadow::{Observer, PathCache, ShadowNode, ValuePlace};
+pub use source::{NodePrefix, NodeSource, SourceError};
 pub use state::{
     child_root_key, ShadowScratch, ShadowState, TrieHandle, TrieId, CHILD_ROOT_PREFIX,
 };

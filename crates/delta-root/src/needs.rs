@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! needs(changes):
-//!     for each changed key: the whole way to it in the parent trie
+//!     for each changed key: the whole path to it in the parent trie
 //!     for each branch with exactly one live child left and no live value: that child
 //!     for each trie that had entries and has none left: the null node
 //! ```
 //! An entry is live unless the changes delete it; what they insert does not matter. The result
 //! depends on the set of changes alone, not on their order, since every change is marked before the
 //! second line is looked at. It contains all that a sequential computation reads that applies the
-//! net changes one after the other, in any order: a branch that such a computation merges on its way
-//! has at most one child left in the end, and if it has none, that child was on the way to a
+//! net changes one after the other, in any order: a branch that such a computation merges on its path
+//! has at most one child left in the end, and if it has none, that child was on the path to a
 //! changed key.
 
 use crate::{
-    nibbles::Ways, state::TOGETHER, LoadError, NodeSource, Observer, ShadowNode, ShadowState,
+    nibbles::Prefixes, state::TOGETHER, LoadError, NodeSource, Observer, ShadowNode, ShadowState,
     TrieHandle,
 };
 use alloc::vec::Vec;
@@ -33,14 +33,13 @@ pub enum Fate {
 /// Marks changes on a [`ShadowState`] and finds what they need.
 #[derive(Debug, Default)]
 pub struct RootNeeds {
-    /// Nodes around which something may have to be merged. Kept over an error, so that a caller
-    /// that tries again misses nothing.
+    /// Nodes around which something may have to be merged.
     unsettled: Vec<(TrieHandle, ShadowNode)>,
     touched: Vec<ShadowNode>,
-    /// Memory for the ways to nodes that are loaded together.
-    ways: Ways,
-    /// Entries whose state changed since [`RootNeeds::start_trial`], while there is one.
-    flipped: Option<Vec<(TrieHandle, ShadowNode)>>,
+    /// Memory for the prefixes of nodes that are loaded together.
+    prefixes: Prefixes,
+    /// Entries whose state changed since [`RootNeeds::begin`], in order.
+    flipped: Vec<(TrieHandle, ShadowNode)>,
 }
 
 impl RootNeeds {
@@ -49,15 +48,21 @@ impl RootNeeds {
         let Self {
             unsettled,
             touched,
-            ways,
+            prefixes,
             flipped,
         } = self;
         unsettled.clear();
         unsettled.shrink_to(most);
         touched.clear();
         touched.shrink_to(most);
-        ways.clear();
-        *flipped = None;
+        prefixes.clear();
+        flipped.clear();
+        flipped.shrink_to(most);
+    }
+
+    /// Begins a set of changes, which [`Self::take_back`] takes back.
+    pub fn begin(&mut self) {
+        self.flipped.clear();
     }
 
     /// Marks what happens to the parent's entry `at`, which [`ShadowState::find`] gave.
@@ -75,25 +80,24 @@ impl RootNeeds {
         self.touched.clear();
         if state.value_live(handle, at) != live {
             state.set_value_live(handle, at, live, &mut self.touched);
-            self.flipped
-                .iter_mut()
-                .for_each(|flipped| flipped.push((handle, at)));
+            self.flipped.push((handle, at));
         } else {
             match fate {
-                // What a written entry may be merged with lies on the way to it.
+                // A node that a written entry may be merged with lies on the path to it.
                 Fate::Written => {}
                 Fate::Deleted => self.touched.push(at),
-                Fate::Untouched => state.line_above(handle, at, &mut self.touched),
+                Fate::Untouched => state.push_with_ancestors(handle, at, &mut self.touched),
             }
         }
         self.unsettled
             .extend(self.touched.iter().map(|&node| (handle, node)));
     }
 
-    /// Loads and observes what the changes marked so far need besides the ways to their keys.
+    /// Loads and observes what the changes marked so far need besides the paths to their keys.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be had; a later call goes on where this one stopped.
+    /// [`LoadError`] if a node can't be loaded. A later call goes on where this one stopped; for
+    /// [`Self::take_back`] there is nothing left to go on with.
     pub fn settle<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -104,7 +108,7 @@ impl RootNeeds {
             let together = &self.unsettled[from..];
             let loaded = match together.len() {
                 1 => [None; TOGETHER],
-                _ => state.load_lone_children(together, &mut self.ways)?,
+                _ => state.load_lone_children(together, &mut self.prefixes)?,
             };
             for (index, loaded) in (from..self.unsettled.len()).zip(loaded).rev() {
                 let (handle, node) = self.unsettled[index];
@@ -115,20 +119,12 @@ impl RootNeeds {
         Ok(())
     }
 
-    /// Starts a trial: what is marked from now on is taken back by [`Self::end_trial`].
-    pub fn start_trial(&mut self) {
-        self.flipped = Some(Vec::new());
-    }
-
-    /// Ends a trial: every entry is in the state that it had at its start, and nothing is left to
-    /// settle. Does nothing where there is no trial.
+    /// Takes back what was marked since [`Self::begin`], as if it had not been: every entry is in the
+    /// state that it had then, and nothing is left to settle.
     ///
-    /// What was left to settle before the trial has to be settled before it, too.
-    pub fn end_trial<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {
-        let Some(flipped) = self.flipped.take() else {
-            return;
-        };
-        for (handle, at) in flipped.into_iter().rev() {
+    /// What was marked before has to be settled before. Costs a step for each entry whose state changed.
+    pub fn take_back<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {
+        while let Some((handle, at)) = self.flipped.pop() {
             let live = state.value_live(handle, at);
             state.set_value_live(handle, at, !live, &mut self.touched);
         }

@@ -3,6 +3,7 @@
 //! A key of n bytes is a path of 2n nibbles, high half first. A node stores its partial key right
 //! aligned: with an odd count the first byte holds one nibble, in its low half.
 
+use crate::NodePrefix;
 use core::cmp::Ordering;
 
 /// Nibbles in a key of `bytes` bytes.
@@ -22,8 +23,8 @@ pub(crate) fn at(key: &[u8], index: usize) -> u8 {
     }
 }
 
-/// How many nibbles `a` and `b` begin with alike.
-pub(crate) fn alike(a: &[u8], b: &[u8]) -> usize {
+/// Number of nibbles in the common prefix of `a` and `b`.
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
     let words = a_words.iter().zip(b_words);
     let start = 8 * words.take_while(|(a, b)| a == b).count();
@@ -176,19 +177,19 @@ impl BackwardPath {
 
 /// Paths as node prefixes, in memory that is used again.
 #[derive(Debug, Default)]
-pub(crate) struct Ways {
+pub(crate) struct Prefixes {
     next: BackwardPath,
     bytes: alloc::vec::Vec<u8>,
 }
 
-/// One of [`Ways`].
+/// One of [`Prefixes`].
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct PrefixRange {
     bytes: core::ops::Range<usize>,
     odd: Option<u8>,
 }
 
-impl Ways {
+impl Prefixes {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -199,9 +200,10 @@ impl Ways {
         &mut self.next
     }
 
-    /// Keeps the path that was put together.
-    pub(crate) fn keep(&mut self) -> Way {
+    /// Keeps the path that was put together, below `keyspace`.
+    pub(crate) fn keep(&mut self, keyspace: &[u8]) -> PrefixRange {
         let start = self.bytes.len();
+        self.bytes.extend_from_slice(keyspace);
         let mut forwards = self.next.nibbles.iter().rev();
         loop {
             match (forwards.next(), forwards.next()) {
@@ -209,14 +211,25 @@ impl Ways {
                 (odd, _) => {
                     let odd = odd.map(|nibble| nibble << 4);
                     let bytes = start..self.bytes.len();
-                    return Way { bytes, odd };
+                    return PrefixRange { bytes, odd };
                 }
             }
         }
     }
 
-    pub(crate) fn prefix(&self, way: &Way) -> (&[u8], Option<u8>) {
-        (&self.bytes[way.bytes.clone()], way.odd)
+    /// Keeps `prefix`, below `keyspace`.
+    pub(crate) fn keep_prefix(&mut self, keyspace: &[u8], prefix: NodePrefix<'_>) -> PrefixRange {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(keyspace);
+        self.bytes.extend_from_slice(prefix.0);
+        PrefixRange {
+            bytes: start..self.bytes.len(),
+            odd: prefix.1,
+        }
+    }
+
+    pub(crate) fn prefix(&self, range: &PrefixRange) -> NodePrefix<'_> {
+        (&self.bytes[range.bytes.clone()], range.odd)
     }
 }
 
@@ -262,16 +275,16 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_alike_to_the_nibble() {
+    fn common_prefixes_end_at_the_nibble() {
         let key: Vec<u8> = (0..20).collect();
-        assert_eq!(alike(&key, &key), 40);
-        assert_eq!(alike(&key, &key[..7]), 14);
-        assert_eq!(alike(&[], &key), 0);
+        assert_eq!(common_prefix(&key, &key), 40);
+        assert_eq!(common_prefix(&key, &key[..7]), 14);
+        assert_eq!(common_prefix(&[], &key), 0);
         for nibble in 0..40 {
             let mut other = key.clone();
             other[nibble / 2] ^= if nibble % 2 == 0 { 0x80 } else { 0x08 };
-            assert_eq!(alike(&key, &other), nibble);
-            assert_eq!(alike(&other, &key), nibble);
+            assert_eq!(common_prefix(&key, &other), nibble);
+            assert_eq!(common_prefix(&other, &key), nibble);
         }
     }
 
@@ -290,10 +303,10 @@ mod tests {
     fn paths_from_the_end_are_those_from_the_beginning() {
         let long = partial_of(&[1, 2, 3, 4, 5]);
         for (first, second) in [(0, 0), (1, 0), (2, 3), (5, 4), (5, 5)] {
-            let (mut forwards, mut ways) = (Path::default(), Ways::default());
-            ways.next().push(9);
-            ways.keep();
-            let backwards = ways.next();
+            let (mut forwards, mut prefixes) = (Path::default(), Prefixes::default());
+            prefixes.next().push(9);
+            prefixes.keep(&[]);
+            let backwards = prefixes.next();
             let partial = |count: usize| Partial::new(&long[..count.div_ceil(2)], count);
             forwards.push_partial(partial(first));
             forwards.push(7);
@@ -302,9 +315,16 @@ mod tests {
             backwards.push(7);
             backwards.push_partial(partial(first));
             let (bytes, odd) = forwards.to_key();
-            let way = ways.keep();
-            assert_eq!(ways.prefix(&way), (&bytes[..], odd));
-            assert_eq!(ways.next.into_nibbles(), forwards.nibbles);
+            let path = prefixes.keep(&[]);
+            assert_eq!(prefixes.prefix(&path), (&bytes[..], odd));
+            let below = prefixes.keep(b"pool");
+            assert_eq!(
+                prefixes.prefix(&below),
+                ([b"pool", &bytes[..]].concat().as_slice(), odd)
+            );
+            let same = prefixes.keep_prefix(b"pool", (&bytes, odd));
+            assert_eq!(prefixes.prefix(&same), prefixes.prefix(&below));
+            assert_eq!(prefixes.next.into_nibbles(), forwards.nibbles);
         }
     }
 }

@@ -36,7 +36,7 @@ impl<'a> NodeChange<'a> {
 pub struct NodeChanges {
     /// One of each piece of the computation.
     pub(crate) parts: Vec<Part>,
-    pub(crate) order: Vec<Which>,
+    pub(crate) order: Vec<WriteIndex>,
 }
 
 /// All that was written in one piece of the computation.
@@ -63,12 +63,12 @@ pub(crate) struct Entry {
 
 /// An entry: its part, and its place there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Which {
+pub(crate) struct WriteIndex {
     pub(crate) part: u32,
     pub(crate) entry: u32,
 }
 
-impl Which {
+impl WriteIndex {
     #[inline]
     pub(crate) fn of(self, parts: &[Part]) -> &Entry {
         &parts[self.part as usize].entries[self.entry as usize]
@@ -136,7 +136,7 @@ impl<'a> FromIterator<NodeChange<'a>> for NodeChanges {
                 references: change.references,
                 odd_nibble: change.odd_nibble,
             });
-            order.push(Which { part: 0, entry });
+            order.push(WriteIndex { part: 0, entry });
         }
         let encoded = Bytes::from(encoded);
         let part = Part {

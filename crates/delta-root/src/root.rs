@@ -4,11 +4,11 @@
 //! last entry.
 
 use crate::{
-    batch::{self, Input, NotLoaded, RootMemory},
+    batch::{self, Input, NotLoaded, RootMemory, MOST_CHANGES},
     child_root_key,
     table::KeyPath,
-    Fate, LoadError, NodeHash, NodeSource, Observer, Root, RootNeeds, RootUpdate, Search,
-    ShadowState, StateVersion, TrieHandle, TrieId,
+    Fate, LoadError, NodeHash, NodeSource, Observer, PathCache, Root, RootNeeds, RootUpdate,
+    Search, ShadowState, StateVersion, TrieHandle, TrieId,
 };
 use alloc::{borrow::Cow, vec::Vec};
 
@@ -31,7 +31,7 @@ pub struct Changes<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootError {
-    /// A node of the parent state can't be had.
+    /// A node of the parent state can't be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A node was not loaded before the computation: the changes are not those that were marked.
@@ -49,6 +49,12 @@ pub enum RootError {
         /// The key, after the child's storage key in a child trie.
         key: KeyPath,
     },
+    /// More changes than a computation can number.
+    #[error("expected at most {MOST_CHANGES} changes of one trie, found {found}, or more nodes changed by them than 2^32")]
+    TooManyChanges {
+        /// Changes of the trie, or of the state.
+        found: usize,
+    },
 }
 
 /// The update that `changes` make to the state, in layout `version`, with every node that it needs
@@ -60,21 +66,35 @@ pub fn state_update<S: NodeSource>(
     state: &mut ShadowState<S>,
     changes: &Changes<'_>,
     version: StateVersion,
-    observer: &mut impl Observer,
+    observer: &mut impl PathCache,
 ) -> Result<RootUpdate, RootError> {
     let mut needs = RootNeeds::default();
+    let marked = mark_changes(state, changes, &mut needs, observer);
+    let update = marked.and_then(|()| state_update_of_loaded(state, changes, version));
+    if update.is_err() {
+        needs.take_back(state);
+    }
+    update
+}
+
+/// Marks `changes`, and loads what they need.
+fn mark_changes<S: NodeSource>(
+    state: &mut ShadowState<S>,
+    changes: &Changes<'_>,
+    needs: &mut RootNeeds,
+    observer: &mut impl PathCache,
+) -> Result<(), RootError> {
     for (storage_key, entries) in &changes.children {
         let handle = state.open(TrieId::Child(storage_key), observer)?;
-        mark_all(state, handle, entries, &mut needs, observer)?;
+        mark_all(state, handle, entries, needs, observer)?;
         let kept = !state.is_bare(handle) || entries.iter().any(|(_, value)| value.is_some());
         let fate = if kept { Fate::Written } else { Fate::Deleted };
         if let Some(at) = state.find_root_of(handle, observer)? {
             needs.mark(state, TrieHandle::TOP, at, fate);
         }
     }
-    mark_all(state, TrieHandle::TOP, &changes.top, &mut needs, observer)?;
-    needs.settle(state, observer)?;
-    state_update_of_loaded(state, changes, version)
+    mark_all(state, TrieHandle::TOP, &changes.top, needs, observer)?;
+    Ok(needs.settle(state, observer)?)
 }
 
 fn mark_all<S: NodeSource>(
@@ -151,12 +171,20 @@ fn update_in<S: NodeSource>(
     } else {
         with_child_roots(&changes.top, &children, top)?
     };
+    let nodes = memory.finish().ok_or_else(|| RootError::TooManyChanges {
+        found: all_changes(changes),
+    })?;
     Ok(RootUpdate {
         parent,
         root,
         children,
-        nodes: memory.finish(),
+        nodes,
     })
+}
+
+fn all_changes(changes: &Changes<'_>) -> usize {
+    let children = changes.children.iter().map(|(_, changes)| changes.len());
+    changes.top.len() + children.sum::<usize>()
 }
 
 /// What `update` makes of the changes of the top trie and of the new roots of `children`.
@@ -193,6 +221,10 @@ fn trie_update<S: NodeSource>(
     let present = without_absent(state, handle, entries)?;
     if present.is_empty() {
         return Ok(state.trie(handle).root());
+    }
+    if present.len() > MOST_CHANGES {
+        let found = present.len();
+        return Err(RootError::TooManyChanges { found });
     }
     state.load_root(handle)?;
     let trie = state.trie(handle);

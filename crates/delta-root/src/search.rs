@@ -1,21 +1,22 @@
 //! Many walks at once.
 //!
-//! A walk waits for memory at every node, and for a store at every one that is not loaded. Walks that
-//! take their steps by turns wait together. And most keys begin alike, with the names of a pallet and
-//! of a map in it: the way that one walk took is a start for those that follow.
+//! A walk waits for memory at every node, and for the source at every node that is not loaded. Walks
+//! that take their steps in turn wait at the same time. And most keys have a common prefix, the names
+//! of a pallet and of a map in it, so later walks begin on the path of an earlier one.
 //!
 //! ```text
-//! search(walks, so many at a time):
-//!     a walk begins where the way of an earlier key, which was observed, leaves that of its own key
+//! search(walks, 32 at a time):
+//!     a walk begins at the end of the common prefix of its key and an earlier key that was found
 //!     loop
-//!         each walk that goes takes a step, until none goes: they ended or stopped
-//!         none stopped: done
-//!         load what the stopped walks wait for; each of them goes again
+//!         each running walk takes a step, until all have ended or stopped
+//!         no walk stopped: done
+//!         load the nodes that the stopped walks wait for, in one call; they run again
 //! ```
 
 use crate::state::TOGETHER;
 use crate::{
-    nibbles,
+    nibbles::{self, PrefixRange, Prefixes},
+    node_batch::Distinct,
     shadow::{Awaited, Progress, Walk},
     LoadError, NodeId, NodeRequest, NodeSource, Observer, ShadowNode, ShadowState, TrieHandle,
 };
@@ -24,21 +25,23 @@ use alloc::vec::Vec;
 struct Searched<'k, T> {
     trie: TrieHandle,
     key: &'k [u8],
-    /// What a stopped walk waits for, where it was loaded for it.
+    /// The node that a stopped walk waits for, once it is loaded.
     loaded: Option<NodeId>,
     progress: Progress,
     tag: T,
 }
 
-/// Keys to be found in the parent state, each with a `T` of the caller's; they are found in no order
-/// that means anything.
+/// Keys to be found in the parent state, each with a tag of the caller's. The order in which they are
+/// found means nothing.
 pub struct Search<'k, T> {
     keys: Vec<Searched<'k, T>>,
-    /// Whether every walk ended.
+    /// Whether every walk has ended.
     done: bool,
-    /// A key that was searched, and the way to it: walks from the top down.
+    /// A key that was found, and the walks on its path, from the root down.
     guide: Option<(TrieHandle, &'k [u8])>,
-    way: Vec<Walk>,
+    path: Vec<Walk>,
+    /// Memory for the prefixes of nodes of child tries.
+    prefixes: Prefixes,
 }
 
 impl<T> Default for Search<'_, T> {
@@ -47,7 +50,8 @@ impl<T> Default for Search<'_, T> {
             keys: Vec::new(),
             done: true,
             guide: None,
-            way: Vec::new(),
+            path: Vec::new(),
+            prefixes: Prefixes::default(),
         }
     }
 }
@@ -56,7 +60,7 @@ impl<'k, T: Copy> Search<'k, T> {
     /// Adds a key.
     ///
     /// # Errors
-    /// [`LoadError`] if the root of the trie can't be had.
+    /// [`LoadError`] if the root node of the trie can't be loaded.
     ///
     /// # Panics
     /// If `trie` is of another state, which has more tries open.
@@ -73,7 +77,7 @@ impl<'k, T: Copy> Search<'k, T> {
         });
         if self.keys.capacity() == 0 {
             self.keys.reserve(TOGETHER);
-            self.way.reserve(TOGETHER);
+            self.path.reserve(TOGETHER);
         }
         self.keys.push(Searched {
             trie,
@@ -86,27 +90,27 @@ impl<'k, T: Copy> Search<'k, T> {
         Ok(())
     }
 
-    /// Where the way to `key` leaves the one that is known.
+    /// The last walk on the known path that is on the path of `key`, too.
     fn guided(&self, trie: TrieHandle, key: &[u8]) -> Option<Walk> {
         let (of, guide) = self.guide?;
         if of != trie {
             return None;
         }
-        let alike = nibbles::alike(guide, key);
-        let start = self.way.iter().rev().find(|walk| walk.depth() <= alike);
+        let common = nibbles::common_prefix(guide, key);
+        let start = self.path.iter().rev().find(|walk| walk.depth() <= common);
         start.copied()
     }
 
-    /// Whether there are so many keys that more would not make it faster.
+    /// Whether there are as many keys as are walked to together.
     pub fn is_full(&self) -> bool {
         self.keys.len() >= TOGETHER
     }
 
-    /// The tag of a key, with the node that holds the parent's entry, `None` if there is no such
-    /// entry; `None` when no key is left. Observes what [`ShadowState::find`] does.
+    /// The tag of a key and the node that holds the parent's entry, if there is such an entry; `None`
+    /// when no key is left. Observes what [`ShadowState::find`] does.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way to a key can't be had; the search is over then, and no key
+    /// [`LoadError`] if a node on the path to a key can't be loaded. The search is over then: no key is
     /// left.
     ///
     /// # Panics
@@ -125,7 +129,7 @@ impl<'k, T: Copy> Search<'k, T> {
         }
         Ok(self.keys.pop().map(|key| match key.progress {
             Progress::Ended(found) => (key.tag, found),
-            // All of them ended.
+            // No walk is left running.
             Progress::Goes(_) | Progress::Stopped(_) => (key.tag, None),
         }))
     }
@@ -137,16 +141,16 @@ impl<'k, T: Copy> Search<'k, T> {
     ) -> Result<(), LoadError> {
         for keys in self.keys.chunks_mut(TOGETHER) {
             self.guide = None;
-            self.way.clear();
-            walk_together(keys, &mut self.way, state, observer)?;
-            // The first key leads those of the next round.
+            self.path.clear();
+            walk_together(keys, &mut self.path, &mut self.prefixes, state, observer)?;
+            // The first key is the guide of the next round.
             self.guide = keys.first().map(|key| (key.trie, key.key));
         }
         Ok(())
     }
 }
 
-/// Some of the walks that are taken together.
+/// The indices of some walks.
 #[derive(Clone, Copy)]
 struct Turns {
     walks: [u8; TOGETHER],
@@ -173,11 +177,12 @@ impl Turns {
     }
 }
 
-/// Takes the walks to `keys`, not more than [`TOGETHER`], to their ends; that to the first of them goes
-/// through `way`.
+/// Walks to `keys`, at most [`TOGETHER`], until all walks end. `path` gets the walks on the path to the
+/// first key.
 fn walk_together<S: NodeSource, T>(
     keys: &mut [Searched<'_, T>],
-    way: &mut Vec<Walk>,
+    path: &mut Vec<Walk>,
+    prefixes: &mut Prefixes,
     state: &mut ShadowState<S>,
     observer: &mut impl Observer,
 ) -> Result<(), LoadError> {
@@ -200,13 +205,13 @@ fn walk_together<S: NodeSource, T>(
                 }
             }
             if let Some(Progress::Goes(first)) = keys.first().map(|key| key.progress) {
-                way.push(first);
+                path.push(first);
             }
         }
         if stopped.count == 0 {
             return Ok(());
         }
-        load_awaited(keys, &stopped, state)?;
+        load_awaited(keys, &stopped, prefixes, state)?;
         for &walk in stopped.as_slice() {
             let key = &mut keys[usize::from(walk)];
             if let Progress::Stopped(from) = key.progress {
@@ -218,15 +223,18 @@ fn walk_together<S: NodeSource, T>(
     }
 }
 
-/// Loads what the stopped walks wait for.
+/// Loads the nodes that the stopped walks wait for, in one call of the source.
 fn load_awaited<S: NodeSource, T>(
     keys: &mut [Searched<'_, T>],
     stopped: &Turns,
+    prefixes: &mut Prefixes,
     state: &mut ShadowState<S>,
 ) -> Result<(), LoadError> {
     let mut requests = [NodeRequest::default(); TOGETHER];
     let mut asking = [0; TOGETHER];
     let mut count = 0;
+    let mut distinct = Distinct::new();
+    let mut all_of_top = true;
     for &index in stopped.as_slice() {
         let index = usize::from(index);
         let key = &mut keys[index];
@@ -237,12 +245,40 @@ fn load_awaited<S: NodeSource, T>(
             Awaited::Nothing => {}
             Awaited::Loaded(node) => key.loaded = Some(node),
             Awaited::Node(request) => {
+                // The walk that asked first loads the node for all.
+                if !distinct.insert(&request.hash, &requests[..count]) {
+                    continue;
+                }
                 (requests[count], asking[count]) = (request, index);
                 count += 1;
+                all_of_top &= key.trie == TrieHandle::TOP;
             }
         }
     }
-    state.load_nodes(&requests[..count], |at, node| {
+    let (requests, asking) = (&mut requests[..count], &asking[..count]);
+    if !all_of_top {
+        add_keyspaces(keys, requests, asking, prefixes, state);
+    }
+    state.load_nodes(requests, |at, node| {
         keys[asking[at]].loaded = Some(node);
     })
+}
+
+/// Puts the keyspace of its trie before the prefix of each request; `asking` are their keys.
+fn add_keyspaces<'p, S, T>(
+    keys: &[Searched<'_, T>],
+    requests: &mut [NodeRequest<'p>],
+    asking: &[usize],
+    prefixes: &'p mut Prefixes,
+    state: &ShadowState<S>,
+) {
+    prefixes.clear();
+    let kept: [Option<PrefixRange>; TOGETHER] = core::array::from_fn(|at| {
+        let keyspace = state.trie(keys[*asking.get(at)?].trie).keyspace();
+        Some(prefixes.keep_prefix(keyspace, requests[at].prefix))
+    });
+    let prefixes = &*prefixes;
+    for (request, range) in requests.iter_mut().zip(kept.iter().flatten()) {
+        request.prefix = prefixes.prefix(range);
+    }
 }

@@ -8,9 +8,11 @@ pub use scratch::ShadowScratch;
 use crate::{
     batch::{Effort, RootMemory},
     decode::NULL_NODE,
-    nibbles::{BackwardPath, Ways},
-    shadow::{Awaited, Loader, Observer, Progress, ShadowNode, ShadowTrie, Walk},
-    Hashing, LoadError, NodeId, NodeRequest, NodeSource, NodeTable, Root,
+    index::Index,
+    nibbles::{BackwardPath, Prefixes},
+    node_batch::Distinct,
+    shadow::{Awaited, Loader, Observer, PathCache, Progress, ShadowNode, ShadowTrie, Walk},
+    Hashing, LoadError, NodeBatch, NodeId, NodeRequest, NodeSource, NodeTable, Root,
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -19,7 +21,7 @@ pub const CHILD_ROOT_PREFIX: &[u8] = b":child_storage:default:";
 
 /// Nodes loaded together: enough for a processor to wait for all at once, and few enough for what
 /// is touched to stay near.
-pub(crate) const TOGETHER: usize = 32;
+pub(crate) const TOGETHER: usize = NodeBatch::MOST;
 
 /// Names a trie of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,17 +32,17 @@ pub enum TrieId<'a> {
     Child(&'a [u8]),
 }
 
-/// A trie of one [`ShadowState`], opened by [`ShadowState::open`]. It means nothing to another state.
+/// A trie of one [`ShadowState`], opened by [`ShadowState::open`]. It is not valid in another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TrieHandle(u32);
+pub struct TrieHandle(Index);
 
 impl TrieHandle {
     /// The top trie.
-    pub const TOP: Self = Self(0);
+    pub const TOP: Self = Self(Index::ZERO);
 
     /// The handle as an index, for tables beside the state: dense from zero.
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.0.get()
     }
 }
 
@@ -57,7 +59,7 @@ struct Child {
 ///
 /// Reads walk shadow tries and load what is missing from the source; nothing is loaded twice, and
 /// every node with a hash of its own that a call passes is reported to the observer, each time,
-/// whether it was loaded before or not, unless the observer [knows](Observer::known) the way. So what is observed depends on the state and the calls
+/// whether it was loaded before or not, unless the observer [knows](PathCache::known) the path. So what is observed depends on the state and the calls
 /// alone, never on what was loaded earlier.
 #[derive(Debug)]
 pub struct ShadowState<S> {
@@ -81,21 +83,21 @@ impl<S> ShadowState<S> {
         Self::in_scratch(source, root, ShadowScratch::default())
     }
 
-    /// The same state, whose root updates are hashed by `hashing` instead of the best there is.
+    /// The same state, with root updates hashed by `hashing` instead of the fastest mode.
     #[must_use]
     pub fn with_hashing(mut self, hashing: Hashing) -> Self {
         self.effort.hashing = hashing;
         self
     }
 
-    /// What root updates are hashed by.
+    /// The hashing of root updates.
     pub fn hashing(&self) -> Hashing {
         self.effort.hashing
     }
 
-    /// The same state, whose root updates go to several threads from `changes` changes on below one
-    /// branch, instead of from where it was measured to pay. Threads are those of the rayon pool that
-    /// the caller is in. The update is the same on any number of them.
+    /// The same state, with root updates computed on several threads from `changes` changes below one
+    /// branch on, instead of from where it was measured to be faster. The threads are those of the rayon
+    /// pool that the caller is in. The update is the same on any number of them.
     #[cfg(feature = "parallel")]
     #[must_use]
     pub fn with_split_from(mut self, changes: usize) -> Self {
@@ -144,8 +146,9 @@ impl<S> ShadowState<S> {
 
     /// The tries opened so far, the top trie first.
     pub fn handles(&self) -> impl Iterator<Item = TrieHandle> {
-        // As many as were given out.
-        (0..=u32::try_from(self.children.len()).unwrap_or(u32::MAX)).map(TrieHandle)
+        (0..=self.children.len())
+            .filter_map(Index::new)
+            .map(TrieHandle)
     }
 
     /// The trie that `handle` was given out for.
@@ -179,9 +182,9 @@ impl<S> ShadowState<S> {
     /// # Panics
     /// If the handle or the node is another state's.
     pub fn path_of(&self, handle: TrieHandle, at: ShadowNode) -> Vec<u8> {
-        let mut way = BackwardPath::default();
-        self.trie(handle).add_way_to(at, &self.table, &mut way);
-        way.into_nibbles()
+        let mut path = BackwardPath::default();
+        self.trie(handle).add_path_to(at, &self.table, &mut path);
+        path.into_nibbles()
     }
 
     /// The node that `at` of trie `handle` is a child of, `None` for the root node.
@@ -219,11 +222,11 @@ impl<S: NodeSource> ShadowState<S> {
     /// The root of child trie `storage_key`, `None` if the parent state has no such child.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had or what lies there is no root.
+    /// [`LoadError`] if a node on the path can't be loaded or what lies there is no root.
     pub fn child_root(
         &mut self,
         storage_key: &[u8],
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<Root>, LoadError> {
         let existing = self.open_existing(TrieId::Child(storage_key), observer)?;
         Ok(existing.map(|handle| self.trie(handle).root()))
@@ -233,18 +236,18 @@ impl<S: NodeSource> ShadowState<S> {
     /// is a trie without entries.
     ///
     /// # Errors
-    /// [`LoadError`] if the child's root can't be had.
+    /// [`LoadError`] if the child's root can't be loaded.
     pub fn open(
         &mut self,
         trie: TrieId<'_>,
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<TrieHandle, LoadError> {
         let TrieId::Child(storage_key) = trie else {
             return Ok(TrieHandle::TOP);
         };
         if let Some(&handle) = self.child_handles.get(storage_key) {
-            // The way to the child's root is a part of every use of the child: a rollback may have
-            // taken back the use that loaded it.
+            // Every use of a child needs the path to its root: a rollback may have taken back the use
+            // that loaded it.
             return self.find_root_of(handle, observer).map(|_| handle);
         }
         let root_key = child_root_key(storage_key);
@@ -261,29 +264,29 @@ impl<S: NodeSource> ShadowState<S> {
                 }
             },
         };
+        let index = Index::new(self.children.len() + 1).ok_or_else(LoadError::too_many)?;
         self.children.push(Child {
             root_key,
             exists: root.is_some(),
             trie: ShadowTrie::new(root.unwrap_or(Root::EMPTY), storage_key.to_vec()),
         });
-        // Far fewer child tries than nodes fit into memory.
-        let handle = TrieHandle(u32::try_from(self.children.len()).unwrap_or(u32::MAX));
+        let handle = TrieHandle(index);
         self.child_handles.insert(storage_key.to_vec(), handle);
         Ok(handle)
     }
 
     /// The node that holds the parent's entry at the key of child trie `handle` in the top trie,
-    /// `None` if there is none, or for the top trie; the way is observed.
+    /// `None` if there is none, or for the top trie; the path is observed.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
+    /// [`LoadError`] if a node on the path can't be loaded.
     ///
     /// # Panics
     /// If `handle` is of another state, which has more tries open.
     pub fn find_root_of(
         &mut self,
         handle: TrieHandle,
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<ShadowNode>, LoadError> {
         let Some(index) = handle.index().checked_sub(1) else {
             return Ok(None);
@@ -297,7 +300,7 @@ impl<S: NodeSource> ShadowState<S> {
     fn open_existing(
         &mut self,
         trie: TrieId<'_>,
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<TrieHandle>, LoadError> {
         let handle = self.open(trie, observer)?;
         let exists = handle
@@ -307,11 +310,11 @@ impl<S: NodeSource> ShadowState<S> {
         Ok(exists.then_some(handle))
     }
 
-    /// The node that holds the parent's entry at `key`, `None` if there is no such entry; the way to
+    /// The node that holds the parent's entry at `key`, `None` if there is no such entry; the path to
     /// it, or to where it would be, is observed.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
+    /// [`LoadError`] if a node on the path can't be loaded.
     ///
     /// # Panics
     /// If `handle` is of another state, which has more tries open.
@@ -319,7 +322,7 @@ impl<S: NodeSource> ShadowState<S> {
         &mut self,
         handle: TrieHandle,
         key: &[u8],
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<ShadowNode>, LoadError> {
         if let Some(found) = observer.known(handle, key) {
             return Ok(found);
@@ -376,6 +379,9 @@ impl<S: NodeSource> ShadowState<S> {
         mut loaded: impl FnMut(usize, NodeId),
     ) -> Result<(), LoadError> {
         let mut first = Ok(());
+        if requests.is_empty() {
+            return first;
+        }
         self.table
             .load_all(requests, &self.source, |index, node| match node {
                 Ok(node) => loaded(index, node),
@@ -404,14 +410,14 @@ impl<S: NodeSource> ShadowState<S> {
         self.trie(handle).value_live(at)
     }
 
-    /// Adds `at` and every node above it to `line`.
-    pub(crate) fn line_above(
+    /// Adds `at` and its ancestors to `nodes`, the root last.
+    pub(crate) fn push_with_ancestors(
         &self,
         handle: TrieHandle,
         at: ShadowNode,
-        line: &mut Vec<ShadowNode>,
+        nodes: &mut Vec<ShadowNode>,
     ) {
-        self.trie(handle).line_above(at, line);
+        self.trie(handle).push_with_ancestors(at, nodes);
     }
 
     /// Whether the trie had entries and the changes marked so far deleted them all.
@@ -431,30 +437,32 @@ impl<S: NodeSource> ShadowState<S> {
         trie.root() == Root::EMPTY || trie.is_emptied()
     }
 
-    /// Loads, together, nodes that [`Self::settle`] needs for these, and says which they are.
+    /// Loads the nodes that [`Self::settle`] needs for these, in one call of the source.
     pub(crate) fn load_lone_children(
         &mut self,
         unsettled: &[(TrieHandle, ShadowNode)],
-        ways: &mut Ways,
+        prefixes: &mut Prefixes,
     ) -> Result<[Option<NodeId>; TOGETHER], LoadError> {
         let mut awaited = [const { None }; TOGETHER];
-        ways.clear();
+        prefixes.clear();
         for (&(handle, at), awaited) in unsettled.iter().zip(&mut awaited) {
             let trie = self.trie(handle);
-            let hash = trie.awaited_lone_child(at, &self.table, ways.next());
-            *awaited = hash.map(|hash| (hash, ways.keep()));
+            let hash = trie.awaited_lone_child(at, &self.table, prefixes.next());
+            *awaited = hash.map(|hash| (hash, prefixes.keep(trie.keyspace())));
         }
         let mut loaded = [None; TOGETHER];
         let mut requests = [NodeRequest::default(); TOGETHER];
         let mut asking = [0; TOGETHER];
         let mut count = 0;
+        let mut distinct = Distinct::new();
         for (index, awaited) in awaited.iter().enumerate() {
-            let Some((hash, way)) = awaited else {
+            let Some((hash, range)) = awaited else {
                 continue;
             };
             loaded[index] = self.table.find(hash);
-            if loaded[index].is_none() {
-                let (hash, prefix) = (*hash, ways.prefix(way));
+            // The first that waits for a node loads it for all.
+            if loaded[index].is_none() && distinct.insert(hash, &requests[..count]) {
+                let (hash, prefix) = (*hash, prefixes.prefix(range));
                 requests[count] = NodeRequest { hash, prefix };
                 asking[count] = index;
                 count += 1;
@@ -463,6 +471,11 @@ impl<S: NodeSource> ShadowState<S> {
         self.load_nodes(&requests[..count], |at, node| {
             loaded[asking[at]] = Some(node);
         })?;
+        for (awaited, loaded) in awaited.iter().zip(&mut loaded) {
+            if let (Some((hash, _)), None) = (awaited, *loaded) {
+                *loaded = self.table.find(hash);
+            }
+        }
         Ok(loaded)
     }
 
@@ -479,19 +492,18 @@ impl<S: NodeSource> ShadowState<S> {
         match trie.live_at_or_above(at) {
             Some(branch) => trie.load_lone_child(branch, loaded, &mut loader, observer),
             None => {
-                observer.merged(self.null_node(), NULL_NODE.len());
+                observer.merged(self.null_node()?, NULL_NODE.len());
                 Ok(())
             }
         }
     }
 
-    fn null_node(&mut self) -> NodeId {
-        let hash = Root::EMPTY.node_hash();
-        match self.table.find(&hash) {
-            Some(id) => id,
-            None => self
-                .table
-                .insert(hash, bytes::Bytes::from_static(NULL_NODE)),
-        }
+    fn null_node(&mut self) -> Result<NodeId, LoadError> {
+        let request = NodeRequest {
+            hash: Root::EMPTY.node_hash(),
+            ..NodeRequest::default()
+        };
+        let null = bytes::Bytes::from_static(NULL_NODE);
+        self.table.insert(&request, null)
     }
 }

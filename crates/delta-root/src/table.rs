@@ -1,8 +1,8 @@
 //! The nodes a block has loaded, each once, by hash.
 
 use crate::{
-    source::Answer, DecodeError, NodeAnswers, NodeHash, NodePrefix, NodeRequest, NodeSource,
-    SourceError,
+    index::Index, node_batch::AnswerMemory, DecodeError, NodeBatch, NodeHash, NodePrefix,
+    NodeRequest, NodeSource, SourceError,
 };
 use alloc::{string::String, vec::Vec};
 use bytes::Bytes;
@@ -15,16 +15,16 @@ use hashbrown::{hash_table::Entry, HashTable};
 /// Two places of a trie, or of two tries, that hold equal nodes share one id, as they share one
 /// place in a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u32);
+pub struct NodeId(pub(crate) Index);
 
 impl NodeId {
     /// The id as an index, for tables beside this one.
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.0.get()
     }
 }
 
-/// The path of nibbles to a node: what error messages call the place of a node.
+/// The path of nibbles to a node, as error messages show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyPath(String);
 
@@ -58,7 +58,7 @@ impl fmt::Debug for KeyPath {
     }
 }
 
-/// A node that is needed can't be had.
+/// Why a node can't be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -70,7 +70,7 @@ pub enum LoadError {
         /// Where in the trie.
         path: KeyPath,
     },
-    /// What the source has under the hash is no node.
+    /// The source has bytes under the hash that are no node.
     #[error("expected a trie node {hash} at {path}, found other bytes: {error}")]
     Corrupt {
         /// Hash that the parent node, or the caller's root, names.
@@ -90,11 +90,17 @@ pub enum LoadError {
         /// What the source says.
         error: SourceError,
     },
-    /// A node below itself: the store holds other bytes under the hash than those hashed.
-    #[error("expected a trie, found node {hash} below itself")]
-    Circle {
+    /// A node is an ancestor of itself: the store holds bytes with another hash under this one.
+    #[error("expected a trie, found a cycle: node {hash} is an ancestor of itself")]
+    Cycle {
         /// The hash.
         hash: NodeHash,
+    },
+    /// More nodes, or more child tries, than there are indices for.
+    #[error("expected at most {limit} nodes and child tries in one block, found more")]
+    TooMany {
+        /// The most that one block can load.
+        limit: u32,
     },
     /// An entry whose key is not a whole number of bytes.
     #[error("expected the entries of a state trie, found one at {path}, which is no key")]
@@ -118,6 +124,20 @@ impl LoadError {
             hash: request.hash,
             path: KeyPath::new(request.prefix),
         }
+    }
+
+    #[cold]
+    fn too_long(request: &NodeRequest<'_>, found: usize) -> Self {
+        Self::Corrupt {
+            hash: request.hash,
+            path: KeyPath::new(request.prefix),
+            error: DecodeError::TooLong { found },
+        }
+    }
+
+    #[cold]
+    pub(crate) fn too_many() -> Self {
+        Self::TooMany { limit: Index::END }
     }
 
     fn failed(request: &NodeRequest<'_>, error: SourceError) -> Self {
@@ -148,9 +168,9 @@ struct Loaded {
 pub struct NodeTable {
     nodes: Vec<Loaded>,
     // Keyed per process: the hashes are Blake2b of what users write, and so can be ground.
-    by_hash: HashTable<u32>,
+    by_hash: HashTable<NodeId>,
     hasher: RandomState,
-    answers: NodeAnswers,
+    answer_memory: AnswerMemory,
 }
 
 impl NodeTable {
@@ -166,8 +186,7 @@ impl NodeTable {
 
     /// The ids given out, in the order of loading.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> {
-        // As many as were given out.
-        (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeId)
+        (0..self.nodes.len()).filter_map(Index::new).map(NodeId)
     }
 
     /// The encoded node, or the value.
@@ -191,10 +210,10 @@ impl NodeTable {
     #[inline]
     pub fn find(&self, hash: &NodeHash) -> Option<NodeId> {
         self.by_hash
-            .find(self.hasher.hash_one(hash), |&index| {
-                self.nodes[index as usize].hash == *hash
+            .find(self.hasher.hash_one(hash), |id| {
+                self.nodes[id.index()].hash == *hash
             })
-            .map(|&index| NodeId(index))
+            .copied()
     }
 
     /// The id under which the node is loaded, from `source` unless it was before.
@@ -217,63 +236,68 @@ impl NodeTable {
             nodes,
             by_hash,
             hasher,
-            answers,
+            answer_memory,
         } = self;
         nodes.clear();
-        answers.reclaim();
+        answer_memory.reclaim();
         nodes.shrink_to(most);
         by_hash.clear();
         by_hash.shrink_to(most, |_| 0);
         *hasher = RandomState::default();
     }
 
-    /// Loads the nodes from `source`, and tells `loaded` of each of them by its place in `requests`.
-    /// A node asked for twice, or loaded before, is kept once.
+    /// Loads the nodes, not more than [`NodeBatch::MOST`], from `source`, and tells `loaded` of each of
+    /// them by its place in `requests`. A node asked for twice, or loaded before, is kept once.
     pub(crate) fn load_all(
         &mut self,
         requests: &[NodeRequest<'_>],
         source: &impl NodeSource,
         mut loaded: impl FnMut(usize, Result<NodeId, LoadError>),
     ) {
-        let mut answers = core::mem::take(&mut self.answers);
-        answers.reserve(requests.len());
-        source.nodes(requests, &mut answers);
-        let (copies, all) = answers.take();
-        let mut all = all.fuse();
-        for (index, request) in requests.iter().enumerate() {
-            let found = match all.next() {
-                Some(Answer::Copied(range)) => Ok(copies.slice(range)),
-                Some(Answer::Shared(bytes)) => Ok(bytes),
-                Some(Answer::Missing) | None => Err(LoadError::missing(request)),
-                Some(Answer::Failed(error)) => Err(LoadError::failed(request, error)),
+        let memory = core::mem::take(&mut self.answer_memory);
+        let mut batch = NodeBatch::in_memory(requests, memory);
+        source.nodes(&mut batch);
+        self.answer_memory = batch.finish(|index, request, answer| {
+            let found = match answer {
+                Ok(Some(node)) => self.insert(request, node),
+                Ok(None) => Err(LoadError::missing(request)),
+                Err(error) => Err(LoadError::failed(request, error)),
             };
-            loaded(index, found.map(|bytes| self.insert(request.hash, bytes)));
-        }
-        drop(all);
-        self.answers = answers;
+            loaded(index, found);
+        });
     }
 
     /// The id of a node, which is added if it was not there before.
-    pub(crate) fn insert(&mut self, hash: NodeHash, bytes: Bytes) -> NodeId {
+    ///
+    /// No node and no value in the table is longer than [`DecodeError::TooLong`] allows, so offsets
+    /// into them are indices.
+    pub(crate) fn insert(
+        &mut self,
+        request: &NodeRequest<'_>,
+        bytes: Bytes,
+    ) -> Result<NodeId, LoadError> {
         let Self {
             nodes,
             by_hash,
             hasher,
             ..
         } = self;
+        let hash = request.hash;
         let place = by_hash.entry(
             hasher.hash_one(hash),
-            |&index| nodes[index as usize].hash == hash,
-            |&index| hasher.hash_one(nodes[index as usize].hash),
+            |id| nodes[id.index()].hash == hash,
+            |id| hasher.hash_one(nodes[id.index()].hash),
         );
         let place = match place {
-            Entry::Occupied(known) => return NodeId(*known.get()),
+            Entry::Occupied(known) => return Ok(*known.get()),
             Entry::Vacant(place) => place,
         };
-        // Four billion nodes do not fit into memory; the index type is a matter of size only.
-        let index = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-        place.insert(index);
+        if Index::new(bytes.len()).is_none() {
+            return Err(LoadError::too_long(request, bytes.len()));
+        }
+        let id = NodeId(Index::new(nodes.len()).ok_or_else(LoadError::too_many)?);
+        place.insert(id);
         nodes.push(Loaded { hash, bytes });
-        NodeId(index)
+        Ok(id)
     }
 }

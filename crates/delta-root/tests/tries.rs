@@ -6,8 +6,8 @@ use bytes::Bytes;
 use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
     child_root_key, state_update, Blake2b256, Changes, KeyChanges, LayoutV0, LayoutV1, LoadError,
-    NodeChange, NodeHash, NodeId, NodePrefix, NodeSource, Observer, Root, RootError, RootUpdate,
-    ShadowState, SourceError, StateVersion, TrieId,
+    NodeChange, NodeHash, NodeId, NodePrefix, NodeSource, Observer, PathCache, Root, RootError,
+    RootUpdate, ShadowState, SourceError, StateVersion, TrieId,
 };
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -246,6 +246,8 @@ fn removing_an_absent_key_changes_nothing() {
 
 #[derive(Default)]
 struct Touched(BTreeSet<usize>);
+
+impl PathCache for Touched {}
 
 impl Observer for Touched {
     fn touched(&mut self, node: NodeId, _: usize) {

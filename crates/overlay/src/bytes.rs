@@ -1,32 +1,32 @@
-//! Bytes that are taken one behind the other.
+//! An arena of bytes.
 
 use alloc::vec::Vec;
 
-/// Memory of which more and more is taken, until all is given back at once.
+/// Memory that is taken piece by piece and given back all at once.
 ///
-/// What lies in bytes that were just taken means nothing: it may be of whoever had them before.
+/// The content of bytes that were just taken is undefined: it may be left from an earlier block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bytes {
-    /// Longer than what is taken, so that most takers find bytes that are there.
+    /// Longer than `taken`, so that most calls find the bytes that they take.
     bytes: Vec<u8>,
     taken: usize,
 }
 
-/// Bytes to begin with: what a branch with a few writes needs.
+/// The first capacity, enough for a few writes.
 const FEWEST: usize = 256;
-/// Up to here memory grows fourfold: copying what is there takes longer than memory is dear.
+/// Up to this capacity the arena doubles; from here on it grows by half.
 const FEW: usize = 64 << 10;
-/// Bytes that are cleared at once: a page, so that none is touched for nothing.
+/// New memory is cleared page by page, so that no page is touched before it is needed.
 const PAGE: usize = 4096;
 
 impl Bytes {
-    /// How many are taken.
+    /// How many bytes are taken.
     #[inline(always)]
     pub(crate) fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Takes all up to `end`.
+    /// Takes all bytes up to `end`.
     #[inline(always)]
     pub(crate) fn take_to(&mut self, end: usize) {
         if end > self.bytes.len() {
@@ -52,7 +52,7 @@ impl Bytes {
         self.bytes.resize(end.next_multiple_of(PAGE).min(held), 0);
     }
 
-    /// All that are taken, and some.
+    /// The bytes that are taken, and some more.
     #[inline(always)]
     pub(crate) fn get(&self) -> &[u8] {
         &self.bytes
@@ -68,7 +68,7 @@ impl Bytes {
         self.bytes.capacity()
     }
 
-    /// Gives all back; keeps up to `most` bytes of memory.
+    /// Gives all bytes back; keeps up to `most` bytes of memory.
     pub(crate) fn reset(&mut self, most: usize) {
         let Self { bytes, taken } = self;
         *taken = 0;

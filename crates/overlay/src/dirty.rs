@@ -1,24 +1,25 @@
-//! Which keys a reader of the overlay has not seen since they changed.
+//! The log of dirty keys: those that changed since the last snapshot.
 //!
-//! The reader keeps, for every key it was told of, what it saw last, and on a rollback forgets what
-//! it learned in the transaction that is rolled back. The log is made so that it is told enough, at
-//! a cost that follows what changes:
+//! A reader of the overlay stores what it saw last of every dirty key. When a transaction is rolled
+//! back, the reader drops what it learned in that transaction, so the keys that it learned about have
+//! to become dirty again. The log does that at a cost in proportion to the changes:
 //!
 //! ```text
-//! log:  [ seen ....... | not seen yet ]        dirty keys = the part not seen yet, each key once
-//! change of an entry:  append it, unless it is in the part not seen yet
-//! snapshot:            seen = kept = length
-//! start:               remember (length, seen, how many snapshots)
+//! log:  [ seen ....... | dirty ]               no key is in the dirty part twice
+//! change of an entry:  append it, unless it is in the dirty part
+//! snapshot:            seen = reported = length
+//! start:               remember the length, `seen` and the number of snapshots
 //! commit:              nothing
 //! roll back,
 //!   no snapshot since: cut to the remembered length
-//!   a snapshot since:  cut to `kept`, what no snapshot told of goes; go back to the remembered `seen`; drop the
-//!                      second mention of a key; kept = length
+//!   a snapshot since:  cut to `reported`; restore the remembered `seen`; drop the second mention of each
+//!                      key in the dirty part; reported = length
 //! ```
 //!
-//! `kept` is the part of the log that snapshots told of, so that a second rollback, of an enclosing
-//! frame, keeps it too. Dropping the *second* mention leaves the log up to the start of any open
-//! frame as it was: there, the part not seen had no key twice when the frame started.
+//! `reported` is the length of the part that snapshots reported. It lets a second rollback, of an outer
+//! transaction, keep that part too. Dropping the *second* mention of a key leaves the log up to the start
+//! of any open transaction as it was, because the dirty part had no key twice when the transaction
+//! started.
 
 use crate::{
     entries::{Entries, Entry},
@@ -27,14 +28,14 @@ use crate::{
 };
 use alloc::vec::Vec;
 
-/// What became of a key.
+/// What the overlay holds for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
     /// It has a value in the overlay.
     Written,
     /// It is deleted by the overlay.
     Deleted,
-    /// The overlay holds nothing for it any more: all its changes were rolled back.
+    /// The overlay holds nothing for it, because all its changes were rolled back.
     Untouched,
 }
 
@@ -45,63 +46,63 @@ pub struct Dirty<'a> {
     pub store: StoreId<'a>,
     /// The key.
     pub key: &'a [u8],
-    /// A number for the key among those of its store, for tables of the reader's: dense from zero,
-    /// and the key's own as long as the overlay lives.
+    /// The number of the key among those of its store, as an index for tables of the reader: dense from
+    /// zero, and the same until the overlay is reset.
     pub index: u32,
-    /// What became of it by now.
+    /// What the overlay holds for it now.
     pub fate: Fate,
 }
 
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ChangeLog {
+pub(crate) struct DirtyLog {
     ids: Vec<u32>,
     seen: u32,
-    kept: u32,
+    reported: u32,
     snapshots: u64,
 }
 
-/// Where the log stood when a frame started.
+/// Where the log stood when a transaction started.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LogMark {
+pub(crate) struct DirtyLogMark {
     len: u32,
     seen: u32,
     snapshots: u64,
 }
 
-impl ChangeLog {
+impl DirtyLog {
     /// Notes that `entry` changed.
     #[inline]
     pub(crate) fn note(&mut self, id: u32, entry: &mut Entry) {
-        if !self.names(id, entry) {
+        if !self.is_dirty(id, entry) {
             entry.logged_at = self.len();
             self.ids.push(id);
         }
     }
 
-    /// The entries not seen yet, each once, by first change.
-    pub(crate) fn unseen(&self) -> &[u32] {
+    /// The entries of the dirty keys, each once, by first change.
+    pub(crate) fn dirty(&self) -> &[u32] {
         &self.ids[self.seen as usize..]
     }
 
     #[inline]
-    pub(crate) fn mark(&self) -> LogMark {
-        LogMark {
+    pub(crate) fn mark(&self) -> DirtyLogMark {
+        DirtyLogMark {
             len: self.len(),
             seen: self.seen,
             snapshots: self.snapshots,
         }
     }
 
-    /// Declares everything seen.
+    /// Marks all keys as seen.
     pub(crate) fn snapshot(&mut self) {
         self.seen = self.len();
-        self.kept = self.seen;
+        self.reported = self.seen;
         self.snapshots += 1;
     }
 
     #[inline]
-    pub(crate) fn roll_back(&mut self, mark: LogMark, entries: &mut Entries) {
+    pub(crate) fn roll_back(&mut self, mark: DirtyLogMark, entries: &mut Entries) {
         if self.snapshots == mark.snapshots {
             self.ids.truncate(mark.len as usize);
         } else {
@@ -109,15 +110,15 @@ impl ChangeLog {
         }
     }
 
-    fn go_back(&mut self, mark: LogMark, entries: &mut Entries) {
-        self.ids.truncate(self.kept as usize);
+    fn go_back(&mut self, mark: DirtyLogMark, entries: &mut Entries) {
+        self.ids.truncate(self.reported as usize);
         self.seen = mark.seen;
         let mut end = self.seen;
         for at in self.seen..self.len() {
             let id = self.ids[at as usize];
             let entry = entries.at_mut(id);
-            // Only what is in its final place counts as a mention: before `end`.
-            if entry.logged_at < end && self.names(id, entry) {
+            // Only a mention before `end` is in its final place.
+            if entry.logged_at < end && self.is_dirty(id, entry) {
                 continue;
             }
             entry.logged_at = end;
@@ -125,13 +126,14 @@ impl ChangeLog {
             end += 1;
         }
         self.ids.truncate(end as usize);
-        self.kept = end;
+        self.reported = end;
     }
 
-    /// Drops what was seen; only while no frame is open, which might go back to it.
+    /// Drops the part that was seen. Must not be called while a transaction is open, because rolling it
+    /// back may make that part dirty again.
     ///
-    /// Leaves it for later while it is the smaller part, so that moving the rest is paid for by
-    /// what goes.
+    /// Does nothing while the seen part is smaller than the dirty part, so that moving the dirty part
+    /// costs no more than was appended to the log since the last move.
     #[inline]
     pub(crate) fn drop_seen(&mut self, entries: &mut Entries) {
         if self.seen > 0 && self.seen >= self.len() - self.seen {
@@ -145,7 +147,7 @@ impl ChangeLog {
             entries.at_mut(*id).logged_at = at;
         }
         self.seen = 0;
-        self.kept = 0;
+        self.reported = 0;
     }
 
     /// Bytes of memory held.
@@ -153,17 +155,17 @@ impl ChangeLog {
         self.ids.capacity() * size_of::<u32>()
     }
 
-    /// Forgets everything; keeps memory for up to `most` keys.
+    /// Removes all keys; keeps memory for up to `most` of them.
     pub(crate) fn reset(&mut self, most: usize) {
         let Self {
             ids,
             seen,
-            kept,
+            reported,
             snapshots,
         } = self;
         ids.clear();
         ids.shrink_to(most);
-        (*seen, *kept, *snapshots) = (0, 0, 0);
+        (*seen, *reported, *snapshots) = (0, 0, 0);
     }
 
     #[inline]
@@ -171,24 +173,24 @@ impl ChangeLog {
         index(self.ids.len())
     }
 
-    /// Whether the part not seen yet names `entry`, at the place that the entry remembers.
+    /// Whether `entry` is in the dirty part, at the place that the entry remembers.
     #[inline]
-    fn names(&self, id: u32, entry: &Entry) -> bool {
+    fn is_dirty(&self, id: u32, entry: &Entry) -> bool {
         entry.logged_at >= self.seen && self.ids.get(entry.logged_at as usize) == Some(&id)
     }
 }
 
 #[cfg(test)]
-impl ChangeLog {
+impl DirtyLog {
     /// As good as new but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self {
             ids,
             seen,
-            kept,
+            reported,
             snapshots,
         } = self;
         assert!(ids.is_empty());
-        assert_eq!((*seen, *kept, *snapshots), (0, 0, 0));
+        assert_eq!((*seen, *reported, *snapshots), (0, 0, 0));
     }
 }

@@ -4,12 +4,14 @@ use crate::{
     dirty::Fate,
     heap::Heap,
     index::{index, NOWHERE},
-    key_table::{KeyTable, Near},
+    key_table::KeyTable,
     keys::{KeyAt, Keys},
+    order::{Order, Place},
     slot::Slot,
     Change,
 };
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// A key of a store, and what the overlay holds for it.
 #[derive(Clone, Debug)]
@@ -17,26 +19,24 @@ pub(crate) struct Entry {
     pub(crate) key: KeyAt,
     /// Index of the store.
     pub(crate) store: u32,
-    /// How many entries its store had when it was added.
+    /// How many entries its store had when this one was added.
     pub(crate) number: u32,
     pub(crate) slot: Slot,
-    /// Where the journal keeps the last record of this entry. Means nothing unless that record
-    /// names this entry.
+    /// The place of the last journal record of this entry. Stale if the record at that place is of
+    /// another entry.
     pub(crate) undo_at: u32,
-    /// Where the change log names this entry last. Means nothing unless the log does so.
+    /// The place of this entry in the log of dirty keys. Stale if the log has another entry there.
     pub(crate) logged_at: u32,
-    /// Whether the order of its store has it, or has it to be put in order.
-    pub(crate) listed: bool,
-    /// The entry that is to be put in order after this one. Of use to the order alone.
-    pub(crate) next: u32,
 }
 
-/// Entries by id. None ever goes, so that ids stay valid.
+/// Entries by id. None is removed, so an id is valid until the overlay is reset.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     list: Vec<Entry>,
     keys: Keys,
     table: KeyTable,
+    /// Those that hold a value or a deletion, by store and key.
+    order: Order,
     /// By store, how many entries it has.
     numbers: Vec<u32>,
 }
@@ -45,37 +45,13 @@ impl Entries {
     /// The id of `key` in the store of index `store`.
     #[inline(always)]
     pub(crate) fn find(&self, store: u32, key: &[u8]) -> Option<u32> {
-        match self.near(store, key) {
-            Near::Nothing => None,
-            Near::Likely(id) => Some(id),
-            Near::Unclear => self.find_on(store, key),
-        }
-    }
-
-    /// As [`KeyTable::near`], with the keys compared.
-    #[inline(always)]
-    pub(crate) fn near(&self, store: u32, key: &[u8]) -> Near {
-        match self.table.near(store, key) {
-            Near::Likely(id) => match self.list.get(id as usize) {
-                Some(entry) if entry.store == store && self.keys.is(entry.key, key) => {
-                    Near::Likely(id)
-                }
-                _ => Near::Unclear,
-            },
-            other => other,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn find_on(&self, store: u32, key: &[u8]) -> Option<u32> {
         self.table.find(store, key, |id| {
             let entry = self.at(id);
-            (entry.store == store && self.key(id) == key).then_some(id)
+            entry.store == store && self.keys.is(entry.key, key)
         })
     }
 
-    /// The same; the entry is added if there is none.
+    /// The id of `key` in the store of index `store`, which is added if it is missing.
     #[inline(always)]
     pub(crate) fn find_or_insert(&mut self, store: u32, key: &[u8]) -> u32 {
         match self.find(store, key) {
@@ -101,10 +77,6 @@ impl Entries {
         let Self {
             list, keys, table, ..
         } = self;
-        table.insert(store, key, |id| {
-            let entry = &list[id as usize];
-            (entry.store, keys.get(entry.key))
-        });
         let id = index(list.len());
         list.push(Entry {
             key: keys.push(key),
@@ -113,8 +85,10 @@ impl Entries {
             slot: Slot::UNTOUCHED,
             undo_at: NOWHERE,
             logged_at: NOWHERE,
-            listed: false,
-            next: NOWHERE,
+        });
+        table.insert(id, |id| {
+            let entry = &list[id as usize];
+            (entry.store, keys.get(entry.key))
         });
         id
     }
@@ -136,33 +110,66 @@ impl Entries {
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.list.capacity() * size_of::<Entry>() + self.keys.memory() + self.table.memory()
+        self.list.capacity() * size_of::<Entry>()
+            + self.keys.memory()
+            + self.table.memory()
+            + self.order.memory()
     }
 
-    /// All ids, in the order in which the entries were added.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
-        0..index(self.list.len())
-    }
-
-    /// The bytes of all keys.
+    /// Keeps the order up to date: `id` held `before`.
     #[inline]
-    pub(crate) fn keys(&self) -> &Keys {
-        &self.keys
+    pub(crate) fn note(&mut self, id: u32, before: Fate) {
+        let is_touched = self.at(id).slot.fate() != Fate::Untouched;
+        if is_touched == (before != Fate::Untouched) {
+            return;
+        }
+        let entry = self.at(id);
+        let place = self.place(entry.store, self.keys.get(entry.key), false);
+        if is_touched {
+            self.order.insert(place, id);
+        } else {
+            self.order.remove(place);
+        }
     }
 
-    /// The key and what became of it, if something did.
+    /// The ids of the entries of `store` that hold something, sorted by key: those from `key` on, or
+    /// those behind it.
+    pub(crate) fn ids_from<'a>(
+        &'a self,
+        store: u32,
+        key: &[u8],
+        behind: bool,
+    ) -> impl Iterator<Item = u32> + 'a {
+        let ids = self.order.from(self.place(store, key, behind));
+        ids.take_while(move |id| self.at(*id).store == store)
+    }
+
+    #[inline]
+    fn place(&self, store: u32, key: &[u8], behind: bool) -> Place {
+        self.order.place(|id| {
+            let entry = self.at(id);
+            match (entry.store, self.keys.get(entry.key)).cmp(&(store, key)) {
+                Ordering::Less => true,
+                Ordering::Equal => behind,
+                Ordering::Greater => false,
+            }
+        })
+    }
+
+    /// The key of `id` and its value or deletion; `None` if the entry holds neither.
     pub(crate) fn change<'a>(&'a self, id: u32, heap: &'a Heap) -> Option<Change<'a>> {
         let slot = self.at(id).slot;
         let value = slot.value().map(|value| value.as_slice(heap));
         (slot.fate() != Fate::Untouched).then(|| (self.key(id), value))
     }
 
-    /// Forgets all entries; keeps memory for up to `most` of them.
+    /// Removes all entries; keeps memory for up to `most` of them.
     pub(crate) fn reset(&mut self, most: usize, most_key_bytes: usize) {
         let Self {
             list,
             keys,
             table,
+            order,
             numbers,
         } = self;
         numbers.clear();
@@ -171,13 +178,14 @@ impl Entries {
         list.shrink_to(most);
         keys.reset(most_key_bytes);
         table.reset(most);
+        order.reset(2 * most);
     }
 }
 
 #[cfg(test)]
 impl Entries {
-    pub(crate) fn tag(&self, key: &[u8]) -> u64 {
-        self.table.tag(key)
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.table.hash(key)
     }
 
     /// As good as new but for memory. Names every field.
@@ -186,11 +194,13 @@ impl Entries {
             list,
             keys,
             table,
+            order,
             numbers,
         } = self;
         assert!(list.is_empty());
         keys.assert_as_new();
         table.assert_as_new();
+        order.assert_as_new();
         assert!(numbers.is_empty());
     }
 }
@@ -200,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_less_than_a_cache_line() {
-        assert!(size_of::<Entry>() <= 56, "{}", size_of::<Entry>());
+    fn an_entry_takes_40_bytes() {
+        assert!(size_of::<Entry>() <= 40, "{}", size_of::<Entry>());
     }
 }

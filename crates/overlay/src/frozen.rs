@@ -1,9 +1,9 @@
-//! What a block changed, for good.
+//! The changes of a block that is over.
 
 use crate::{overlay::Overlay, store::StoreId, Change, ChangeSet, TransactionError};
 use alloc::vec::Vec;
 
-/// What a block changed in the end: for each store its changes, sorted by key.
+/// What a block changed: the changes of each store, sorted by key.
 ///
 /// Made by [`Overlay::freeze`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,11 +15,10 @@ pub struct Frozen {
 impl Overlay {
     /// The changes, now that the block is over.
     ///
-    /// Costs a copy of keys and values, and the sorting of the keys that are not in order yet.
+    /// Costs a copy of keys and values.
     ///
     /// # Errors
-    /// [`TransactionError::StillOpen`] if a transaction is open: what an unbalanced block changed is
-    /// not known.
+    /// [`TransactionError::StillOpen`] if a transaction is open.
     pub fn freeze(&self) -> Result<Frozen, TransactionError> {
         if self.depth() > 0 {
             return Err(TransactionError::StillOpen { open: self.depth() });
@@ -64,7 +63,7 @@ impl Frozen {
     /// The changes of the top store and those of the child stores by child storage key, everything
     /// sorted by key.
     ///
-    /// The way to hand them to a database without a copy.
+    /// Hands them to a database without a copy.
     pub fn into_parts(self) -> (ChangeSet, Vec<(Vec<u8>, ChangeSet)>) {
         (self.top, self.children)
     }

@@ -47,6 +47,12 @@ impl Block {
     fn start(self) -> usize {
         self.at as usize * UNIT
     }
+
+    /// Where it ends; beyond all addresses, where memory has no room for it.
+    #[inline(always)]
+    fn end(self) -> usize {
+        self.start().saturating_add(self.capacity())
+    }
 }
 
 impl Heap {
@@ -72,7 +78,7 @@ impl Heap {
         }
         let at = index(self.bytes.taken() / UNIT);
         let block = Block { at, class };
-        self.bytes.take_to(block.start() + block.capacity());
+        self.bytes.take_to(block.end());
         block
     }
 
@@ -103,13 +109,13 @@ impl Heap {
         // Twice as much, so that a list that grows by appends is copied once per doubling.
         let needed = needed.max(block.capacity() * 2);
         let from = block.start();
-        if from + block.capacity() == self.bytes.taken() {
+        if block.end() == self.bytes.taken() {
             // Nothing lies behind it: it grows where it is.
             let larger = Block {
                 class: class_of(needed),
                 ..block
             };
-            self.bytes.take_to(from + larger.capacity());
+            self.bytes.take_to(larger.end());
             return larger;
         }
         let larger = self.allocate(needed);
@@ -156,13 +162,16 @@ fn class_of(len: usize) -> u8 {
 /// Sizes: blocks of 4 GiB need no more.
 const CLASSES: usize = 112;
 
-/// Bytes of each size.
+/// Bytes of each size; of one that no memory has room for, as many as there are addresses.
 const CAPACITIES: [usize; CLASSES] = {
     let mut capacities = [usize::MAX; CLASSES];
     let mut class = 0;
-    // Fewer where memory is smaller than that.
-    while class < CLASSES && class < 4 * (usize::BITS as usize - 7) {
-        capacities[class] = units_of_class(class) * UNIT;
+    while class < CLASSES {
+        match units_of_class(class).checked_mul(UNIT) {
+            // No slice is longer.
+            Some(bytes) if bytes <= isize::MAX.unsigned_abs() => capacities[class] = bytes,
+            _ => {}
+        }
         class += 1;
     }
     capacities
@@ -192,20 +201,38 @@ mod tests {
 
     #[test]
     fn every_length_gets_the_smallest_size_that_takes_it() {
-        let sizes: Vec<usize> = (0..112).map(units_of_class).collect();
+        let sizes: Vec<u64> = (0..CLASSES)
+            .map(|class| units_of_class(class) as u64)
+            .collect();
         assert_eq!(sizes[..12], [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]);
         assert!(sizes.is_sorted_by(|a, b| a < b));
+        let unit = UNIT as u64;
         let edges = sizes
             .iter()
-            .flat_map(|units| [units * UNIT - 1, units * UNIT, units * UNIT + 1]);
+            .flat_map(|units| [units * unit - 1, units * unit, units * unit + 1]);
+        // As many as there are addresses, where those are of 32 bits.
         for len in edges
             .chain(0..5_000)
-            .filter(|len| *len <= u32::MAX as usize)
+            .filter_map(|len| u32::try_from(len).ok())
         {
-            let class = usize::from(class_of(len));
-            assert!(sizes[class] * UNIT >= len, "{len}");
-            assert!(class == 0 || sizes[class - 1] * UNIT < len, "{len}");
+            let class = usize::from(class_of(len as usize));
+            let len = u64::from(len);
+            assert!(sizes[class] * unit >= len, "{len}");
+            assert!(class == 0 || sizes[class - 1] * unit < len, "{len}");
+            let capacity = CAPACITIES[class] as u64;
+            assert!(capacity == sizes[class] * unit || capacity == usize::MAX as u64);
+            assert!(capacity >= len, "{len}");
         }
+    }
+
+    /// Where it ends must not wrap around.
+    #[test]
+    #[cfg(target_pointer_width = "32")]
+    #[should_panic = "capacity overflow"]
+    fn a_value_that_memory_has_no_room_for_is_refused() {
+        let mut heap = Heap::default();
+        heap.allocate(1);
+        heap.allocate(3 << 30);
     }
 
     #[test]

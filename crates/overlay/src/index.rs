@@ -1,25 +1,25 @@
 //! Places in arenas.
 
-/// A place that nothing lies at.
+/// The place of nothing.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// `at` as a place in an arena, in the units that the arena counts in.
 ///
-/// Places take four bytes, so that what points to each other lies close together. Each place is at least
-/// a byte that the overlay holds, so an overlay of less than 4 GiB never gets here, nor does any on a
-/// machine with addresses of 32 bits. Arenas get full at
+/// A place takes four bytes, so that entries stay small. Each place is at least one byte of the overlay's
+/// memory, so no overlay of less than 4 GiB fills an arena, and none does on a machine with addresses of
+/// 32 bits. Arenas are full at
 ///
 /// | arena | place | full at |
 /// |---|--:|--:|
 /// | a single value, or key | 1 byte | 4 GiB |
-/// | changes not seen by a snapshot | 4 bytes | 16 GiB |
+/// | dirty keys | 4 bytes | 16 GiB |
 /// | keys | 8 bytes | 32 GiB |
 /// | values | 16 bytes | 64 GiB |
-/// | entries, undo records | 24 bytes and more | 96 GiB |
+/// | entries, journal records | 24 bytes and more | 96 GiB |
 ///
 /// # Panics
-/// When an arena is full: as a `Vec` does that is out of memory, and for the same reason. Writes have no
-/// error to return, and an overlay that left one out would lie.
+/// When an arena is full, as a `Vec` panics when it is out of memory: writes return no error, and an
+/// overlay that left a write out would give wrong answers.
 #[inline]
 pub(crate) fn index(at: usize) -> u32 {
     match u32::try_from(at) {

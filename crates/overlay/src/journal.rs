@@ -1,21 +1,21 @@
 //! What to put back on a rollback.
 //!
 //! ```text
-//! a frame is the part of the journal from its start on
-//! first change of an entry in a frame:   push what the entry held before
-//!     appending to a list:               push only how long the list was
-//! replacing a list appended to in this
-//! same frame:                            the list, taken back, moves into the record
-//! roll back:                             pop the frame's records, each puts its entry back
-//! commit into a parent frame:            keep the records of entries that the parent frame has no record of
-//! commit of the outermost frame:         forget everything
+//! an open transaction owns the part of the journal from its start on
+//!
+//! first change of an entry in a transaction:   push a record of what the entry held before
+//!     if it appends to a list:                 push a record of the list's length alone
+//! replacing a list that the same transaction
+//! appended to:                                 shorten the list and move it into the record
+//! roll back:                                   pop the transaction's records; each restores its entry
+//! commit into a parent transaction:            keep the records of entries of which the parent has none
+//! commit of the outermost transaction:         remove all records
 //! ```
 //!
-//! So a frame holds at most one record of an entry, a read never looks here, and closing a frame
-//! costs what was changed in it.
+//! So a transaction has at most one record of an entry, a read never looks here, and closing a
+//! transaction costs what was changed in it.
 
 use crate::{
-    dirty::Fate,
     entries::{Entries, Entry},
     heap::Heap,
     index::{index, NOWHERE},
@@ -28,39 +28,39 @@ use alloc::vec::Vec;
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
-    records: Vec<Record>,
+    records: Vec<JournalRecord>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Record {
-    /// What the entry held before a frame changed it; or how long the list was that is in the entry
-    /// still.
+struct JournalRecord {
+    /// What the entry held before the transaction changed it. If the transaction only appended to a
+    /// list, the entry still holds the list, and this is its length before.
     before: Slot,
     id: u32,
-    /// Where the record of the same entry in a lower frame is, or [`NOWHERE`].
-    lower: u32,
+    /// The place of the record of the same entry in an outer transaction, or [`NOWHERE`].
+    outer: u32,
 }
 
 impl Journal {
-    /// Where a frame that starts now starts.
+    /// Where the part of a transaction that starts now starts.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         index(self.records.len())
     }
 
-    /// Must be called before what `entry` holds is replaced in the frame that starts at `frame`.
+    /// Records what `entry` holds before the transaction whose part starts at `start` replaces it.
     ///
-    /// What the entry holds afterwards may be overwritten.
+    /// The caller may overwrite what the entry holds afterwards.
     #[inline]
     pub(crate) fn before_replacing(
         &mut self,
-        frame: u32,
+        start: u32,
         id: u32,
         entry: &mut Entry,
         heap: &mut Heap,
     ) {
         match self.record_of(id, entry) {
-            Some(record) if entry.undo_at >= frame => {
+            Some(record) if entry.undo_at >= start => {
                 if let Some(mark) = record.before.list() {
                     record.before = take_back(entry.slot, mark, heap);
                     entry.slot = Slot::UNTOUCHED;
@@ -73,45 +73,46 @@ impl Journal {
         }
     }
 
-    /// Must be called before the list in `entry`, of which `mark` was just taken, is appended to in
-    /// the frame that starts at `frame`.
+    /// Records the length of the list in `entry`, which is `mark`, before the transaction whose part
+    /// starts at `start` appends to it.
     #[inline]
     pub(crate) fn before_appending(
         &mut self,
-        frame: u32,
+        start: u32,
         id: u32,
         entry: &mut Entry,
         mark: ListMark,
     ) {
-        if entry.undo_at < frame || self.record_of(id, entry).is_none() {
+        if entry.undo_at < start || self.record_of(id, entry).is_none() {
             self.push(id, entry, Slot::of_list(mark));
         }
     }
 
-    /// Hands the frame that starts at `frame` over to the one below it, which starts at `parent`.
+    /// Gives the records of the transaction whose part starts at `start` to its parent, whose part
+    /// starts at `parent`.
     #[inline]
     pub(crate) fn commit(
         &mut self,
-        frame: u32,
+        start: u32,
         parent: u32,
         entries: &mut Entries,
         heap: &mut Heap,
     ) {
-        // Where the parent frame has no records, these are its records as they stand.
-        if parent < frame && (frame as usize) < self.records.len() {
-            self.join(frame, parent, entries, heap);
+        // If the parent has no records yet, these become its records as they are.
+        if parent < start && (start as usize) < self.records.len() {
+            self.join(start, parent, entries, heap);
         }
     }
 
-    fn join(&mut self, frame: u32, parent: u32, entries: &mut Entries, heap: &mut Heap) {
-        let mut kept = frame;
-        for at in frame..self.len() {
+    fn join(&mut self, start: u32, parent: u32, entries: &mut Entries, heap: &mut Heap) {
+        let mut kept = start;
+        for at in start..self.len() {
             let record = self.records[at as usize];
             let entry = entries.at_mut(record.id);
-            if (parent..frame).contains(&record.lower) {
-                let below = &mut self.records[record.lower as usize].before;
-                *below = join_records(*below, record.before, heap);
-                entry.undo_at = record.lower;
+            if (parent..start).contains(&record.outer) {
+                let older = &mut self.records[record.outer as usize].before;
+                *older = join_records(*older, record.before, heap);
+                entry.undo_at = record.outer;
             } else {
                 self.records[kept as usize] = record;
                 entry.undo_at = kept;
@@ -121,9 +122,9 @@ impl Journal {
         self.records.truncate(kept as usize);
     }
 
-    /// Forgets everything: the outermost frame was committed.
+    /// Removes all records after the outermost transaction was committed.
     ///
-    /// Entries keep pointing here; [`Self::record_of`] sees through that.
+    /// Entries keep the places of removed records; [`Self::record_of`] checks for that.
     pub(crate) fn forget(&mut self, heap: &mut Heap) {
         for record in &self.records {
             record.before.free(heap);
@@ -131,23 +132,23 @@ impl Journal {
         self.records.clear();
     }
 
-    /// Puts back what the entries changed in the frame that starts at `frame` held; `false` if
-    /// there were none.
+    /// Restores the entries that the transaction whose part starts at `start` changed; `false` if it
+    /// changed none.
     #[inline]
     pub(crate) fn roll_back(
         &mut self,
-        frame: u32,
+        start: u32,
         entries: &mut Entries,
         stores: &mut Stores,
         heap: &mut Heap,
     ) -> bool {
-        if self.records.len() == frame as usize {
+        if self.records.len() == start as usize {
             return false;
         }
-        for record in self.records[frame as usize..].iter().rev() {
+        for record in self.records[start as usize..].iter().rev() {
             let entry = entries.at_mut(record.id);
             let fate = entry.slot.fate();
-            entry.undo_at = record.lower;
+            entry.undo_at = record.outer;
             entry.slot = match record.before.list() {
                 Some(mark) => take_back(entry.slot, mark, heap),
                 None => {
@@ -155,18 +156,19 @@ impl Journal {
                     record.before
                 }
             };
-            note(stores, record.id, entry, fate);
+            stores.note(entries, record.id, fate);
         }
-        self.records.truncate(frame as usize);
+        self.records.truncate(start as usize);
         true
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.records.capacity() * size_of::<Record>()
+        self.records.capacity() * size_of::<JournalRecord>()
     }
 
-    /// Forgets everything, blocks of the heap included; keeps memory for up to `most` records.
+    /// Removes all records and frees no value of theirs, because the heap is reset with the journal.
+    /// Keeps memory for up to `most` records.
     pub(crate) fn reset(&mut self, most: usize) {
         let Self { records } = self;
         records.clear();
@@ -175,27 +177,20 @@ impl Journal {
 
     #[inline]
     fn push(&mut self, id: u32, entry: &mut Entry, before: Slot) {
-        let lower = self.record_of(id, entry).map_or(NOWHERE, |_| entry.undo_at);
+        let outer = self.record_of(id, entry).map_or(NOWHERE, |_| entry.undo_at);
         entry.undo_at = self.len();
-        self.records.push(Record { before, id, lower });
+        self.records.push(JournalRecord { before, id, outer });
     }
 
-    /// The last record of `entry`, which is at the place that the entry remembers.
+    /// The last record of `entry`, at the place that the entry remembers.
     #[inline]
-    fn record_of(&mut self, id: u32, entry: &Entry) -> Option<&mut Record> {
+    fn record_of(&mut self, id: u32, entry: &Entry) -> Option<&mut JournalRecord> {
         let record = self.records.get_mut(entry.undo_at as usize)?;
         (record.id == id).then_some(record)
     }
 }
 
-#[inline]
-fn note(stores: &mut Stores, id: u32, entry: &mut Entry, before: Fate) {
-    if entry.slot.fate() != before {
-        stores.at_mut(entry.store).note(id, entry, before);
-    }
-}
-
-/// The list in `slot` as it was when `mark` was taken.
+/// The list in `slot`, shortened to the length that `mark` gives.
 fn take_back(slot: Slot, mark: ListMark, heap: &mut Heap) -> Slot {
     match slot.value() {
         Some(list) => Slot::of(list.take_back(mark, heap)),
@@ -203,10 +198,10 @@ fn take_back(slot: Slot, mark: ListMark, heap: &mut Heap) -> Slot {
     }
 }
 
-/// The one record that does the work of two of an entry.
+/// One record in place of two of the same entry.
 fn join_records(older: Slot, younger: Slot, heap: &mut Heap) -> Slot {
     if younger.list().is_some() {
-        // Only appends since: what the older record says of the list holds.
+        // The younger record is of appends alone, so the older one restores the list as well.
         return older;
     }
     match older.list() {
@@ -232,10 +227,10 @@ impl Journal {
 mod tests {
     use crate::{Overlay, StoreId::Top};
 
-    /// However often inner frames are closed and the frame itself writes again. A second record
-    /// would do no harm but keep one more value for every write.
+    /// However often inner transactions are closed and the outer one writes again. A second record
+    /// would cost memory for a value at every write.
     #[test]
-    fn a_frame_has_one_record_of_an_entry() {
+    fn a_transaction_has_one_record_of_an_entry() {
         type Close = fn(&mut Overlay);
         let closes: [Close; 2] = [
             |overlay| overlay.commit_transaction().unwrap(),

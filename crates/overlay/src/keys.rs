@@ -1,27 +1,27 @@
 //! The bytes of all keys.
 
-use crate::{bytes::Bytes, index::index, key_hash::short};
+use crate::{bytes::Bytes, index::index, key_table::short};
 
-/// Keys, one behind the other. None ever goes, so each is found at the same place as long as the
-/// overlay lives.
+/// Keys, one behind the other. None is removed, so the place of a key is valid until the overlay is
+/// reset.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     bytes: Bytes,
 }
 
-/// Where a key lies.
+/// The place and length of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyAt {
-    /// In units.
+    /// In units of [`UNIT`] bytes.
     at: u32,
     len: u32,
 }
 
-/// Bytes that the place of a key is a multiple of.
+/// The place of a key in bytes is a multiple of this.
 const UNIT: usize = 8;
 
 impl Keys {
-    /// Takes in a key.
+    /// Copies a key into the arena.
     #[inline]
     pub(crate) fn push(&mut self, key: &[u8]) -> KeyAt {
         let start = self.bytes.taken().next_multiple_of(UNIT);
@@ -38,7 +38,7 @@ impl Keys {
         &self.bytes.get()[key.at as usize * UNIT..][..key.len as usize]
     }
 
-    /// Whether that is `key`.
+    /// Whether the key at `at` is `key`.
     #[inline(always)]
     pub(crate) fn is(&self, at: KeyAt, key: &[u8]) -> bool {
         at.len as usize == key.len() && same(self.get(at), key)
@@ -49,7 +49,7 @@ impl Keys {
         self.bytes.memory()
     }
 
-    /// Forgets all keys; keeps up to `most_bytes` of memory.
+    /// Removes all keys; keeps up to `most_bytes` of memory.
     pub(crate) fn reset(&mut self, most_bytes: usize) {
         let Self { bytes } = self;
         bytes.reset(most_bytes);
@@ -58,7 +58,7 @@ impl Keys {
 
 /// Whether two keys of the same length are the same.
 ///
-/// Without the call that comparing slices is: keys are too short for it to pay.
+/// Inline, because a comparison of slices calls `memcmp`, which does not pay for keys so short.
 #[inline(always)]
 fn same(a: &[u8], b: &[u8]) -> bool {
     let len = a.len();
@@ -79,7 +79,7 @@ fn same_part<const LEN: usize>(a: &[u8], b: &[u8], at: usize) -> bool {
     a[at..].first_chunk::<LEN>() == b[at..].first_chunk()
 }
 
-/// The same from byte 64 on, up to the last 32.
+/// Whether bytes 64 to the last 32 are the same.
 #[inline(always)]
 fn same_middle(a: &[u8], b: &[u8]) -> bool {
     let mut at = 64;

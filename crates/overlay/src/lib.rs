@@ -1,9 +1,9 @@
 //! What a block changed so far.
 //!
-//! An [`Overlay`] lies over a parent state that it knows nothing about: it holds the keys that were
-//! written and deleted since, in a top store and in child stores, with nested transactions and
-//! appends to lists. It also tells which keys changed since somebody looked last. The semantics are
-//! those of `sp-state-machine`'s overlay, of the part that is state.
+//! An [`Overlay`] holds the keys that a block wrote and deleted on top of a parent state that it does not
+//! know, in a top store and in child stores, with nested transactions and appends to lists. It also
+//! reports the dirty keys: those that changed since the last snapshot. The semantics are those of the
+//! state in `sp-state-machine`'s overlay.
 //!
 //! ```
 //! use povmeter_overlay::{Lookup, Overlay, StoreId::Top};
@@ -27,60 +27,51 @@
 //! | [`Overlay`] | the changes while the block runs |
 //! | [`StoreId`] | the top store, or a child store by its child storage key |
 //! | [`Lookup`] | what the overlay knows about a key |
-//! | [`Dirty`], [`Fate`] | a key that changed since the last snapshot, and what became of it |
-//! | [`Base`], [`Branch`], [`Writes`] | changes tried out on top of an overlay, and those worth keeping |
-//! | [`TransactionError`] | a transaction closed by somebody who may not, or left open |
+//! | [`Dirty`], [`Fate`] | a key that changed since the last snapshot, and what the overlay holds for it |
+//! | [`TransactionError`] | a transaction that may not be closed, or was left open |
 //! | [`Frozen`] | the changes when the block is over |
 //! | [`Change`], [`OwnedChange`] | a key and its new value, or `None` for a deletion |
 //! | [`ChangeSet`] | the changes of a store, sorted by key |
 //!
 //! # Guarantees
-//! - No call panics, short of memory: a value of 4 GiB, or an overlay of 16 GiB and more, is out of memory
-//!   as a `Vec` is. [`Overlay::memory`] tells how far it is. Misuse of transactions is an error and
-//!   changes nothing.
-//! - Everything that comes in an order comes in one that follows from the calls alone: by key, or
-//!   by first change. Hashes are keyed, with seeds drawn anew for each overlay and each reset, and the
-//!   seeds show nowhere.
-//! - The writes of a branch go to the overlay that it is a branch of, all or none.
-//! - Reads take `&self`, except [`Overlay::next_after`], which may have to sort keys. `Overlay` is
-//!   `Send` and `Sync`.
+//! - No call panics unless memory runs out: a value of 4 GiB, or an overlay of 16 GiB and more, is out of
+//!   memory as a `Vec` is. [`Overlay::memory`] returns how much is held. Misuse of transactions is an error
+//!   and changes nothing.
+//! - Every order follows from the calls alone: by key, or by first change. Hash tables draw a new seed for
+//!   each overlay and each reset, and no result depends on it.
+//! - Reads take `&self`. `Overlay` is `Send` and `Sync`.
 //! - The runtime cannot close a transaction that the host opened, and what it leaves open is rolled
 //!   back.
 //!
-//! Where it differs from `sp-state-machine` 0.54 on purpose: [children that were only
-//! cleared](Overlay::children) are not listed, and deleting a key again that is deleted is no
-//! change.
+//! It differs from `sp-state-machine` 0.54 on purpose in two points: [child stores that were only
+//! cleared](Overlay::children) are not listed, and deleting a deleted key again is no change.
 //!
 //! # Costs
-//! - A read is one look-up at any depth of transactions, mostly without a hash.
-//! - A write costs the same plus a copy of the value. It allocates only as arenas and tables grow:
-//!   after a [reset](Overlay::reset) nothing for a block like the last one, and nothing for writing
-//!   the same keys again and again.
+//! - A read is one look-up at any depth of transactions.
+//! - A write costs the same plus a copy of the value, and a search if the key is new. It allocates only as
+//!   arenas and tables grow: after a [reset](Overlay::reset) nothing for a block like the last one, and
+//!   nothing for writing the same keys again and again.
 //! - An append costs a copy of the element, not of the list.
-//! - Starting a transaction costs the same always; closing it costs what was changed in it.
-//! - Keys are sorted once somebody asks for the order a few times, and then only those added since.
-//!   Clearing a prefix costs what it clears.
-//! - A child store costs nothing before its first write, and a branch allocates nothing before its.
-//! - The overlay keeps the key of everything it was ever told of, rolled back or not.
+//! - Starting a transaction has a fixed cost; closing it costs what was changed in it.
+//! - The next key costs one search. Clearing a prefix costs what it clears.
+//! - A child store costs nothing before its first write.
+//! - The overlay keeps every key that it was given until it is reset, rolled back or not.
 //!
 //! # Features
-//! - `std` (default): seeds the hash tables from more sources. Without it the crate is `no_std` and
+//! - `std` (default): draws the seeds of hash tables from more sources. Without it the crate is `no_std` and
 //!   needs `alloc`.
 
 #![no_std]
 
 extern crate alloc;
 
-mod branch;
 mod bytes;
 mod dirty;
 mod entries;
 mod frozen;
-mod heads;
 mod heap;
 mod index;
 mod journal;
-mod key_hash;
 mod key_table;
 mod keys;
 mod list;
@@ -91,7 +82,6 @@ mod store;
 mod transaction;
 mod value;
 
-pub use branch::{Base, Branch, Writes};
 pub use dirty::{Dirty, Fate};
 pub use frozen::Frozen;
 pub use overlay::{Lookup, Overlay};

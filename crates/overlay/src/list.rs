@@ -1,7 +1,7 @@
 //! The length prefix of a SCALE list.
 //!
 //! A list is encoded as its length in the compact form, then its elements. The low two bits of the
-//! first byte tell how many bytes the length takes: `00` one, `01` two, `10` four, `11` five (one
+//! first byte give the number of bytes that the length takes: `00` one, `01` two, `10` four, `11` five (one
 //! byte `3`, then four of length). All are little-endian. Only the shortest form of a number is
 //! valid.
 
@@ -14,14 +14,14 @@ const FOUR_BYTES_END: u32 = 1 << 30;
 
 /// A length prefix in its shortest form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Prefix {
+pub(crate) struct LengthPrefix {
     /// How many elements the list has.
     pub(crate) count: u32,
     /// How many bytes the prefix takes: 1, 2, 4 or 5.
     pub(crate) bytes: usize,
 }
 
-impl Prefix {
+impl LengthPrefix {
     /// The prefix of a list of `count` elements.
     #[inline]
     pub(crate) fn of(count: u32) -> Self {
@@ -36,8 +36,7 @@ impl Prefix {
 
     /// The prefix that `value` starts with; `None` if `value` cannot be a list.
     ///
-    /// The elements are not looked at: any value whose first bytes are a valid length passes for a
-    /// list.
+    /// Does not check the elements: any value that starts with a valid length counts as a list.
     #[inline]
     pub(crate) fn read(value: &[u8]) -> Option<Self> {
         let first = *value.first()?;
@@ -55,7 +54,7 @@ impl Prefix {
     /// Writes the prefix so that it ends where `room` ends, and returns where in `room` it starts.
     #[inline]
     pub(crate) fn write(self, room: &mut [u8; MAX_PREFIX]) -> u8 {
-        // All bytes at once: the next append reads them at once.
+        // Writes all bytes at once, because the next append reads them at once.
         match self.bytes {
             1 => {
                 let [a, ..] = (self.count << 2).to_le_bytes();
@@ -100,15 +99,15 @@ mod tests {
             (u32::MAX, &[0x03, 0xff, 0xff, 0xff, 0xff]),
         ];
         for &(count, encoded) in cases {
-            let prefix = Prefix::of(count);
+            let prefix = LengthPrefix::of(count);
             let mut room = [0xaa; MAX_PREFIX];
             let start = usize::from(prefix.write(&mut room));
             assert_eq!(&room[start..], encoded, "{count}");
             assert!(room[..start].iter().all(|&byte| byte == 0xaa), "{count}");
-            assert_eq!(Prefix::read(encoded), Some(prefix), "{count}");
+            assert_eq!(LengthPrefix::read(encoded), Some(prefix), "{count}");
             for cut in 0..encoded.len() {
                 assert_eq!(
-                    Prefix::read(&encoded[..cut]),
+                    LengthPrefix::read(&encoded[..cut]),
                     None,
                     "{count} cut to {cut} bytes"
                 );
@@ -124,7 +123,7 @@ mod tests {
             &[0x03, 0xff, 0xff, 0xff, 0x3f],       // 2^30 - 1 in five
             &[0x07, 0x00, 0x00, 0x00, 0x40, 0x00], // a number of more than four bytes
         ] {
-            assert_eq!(Prefix::read(value), None, "{value:?}");
+            assert_eq!(LengthPrefix::read(value), None, "{value:?}");
         }
     }
 }

@@ -1,328 +1,146 @@
-//! The keys of a store in order, as far as somebody needs it.
+//! A sorted list of ids, in chunks.
 //!
 //! ```text
-//! waiting:   entries touched since the order was needed last, as a chain through the entries
-//! chunks:    ids by key, in pieces of at most MOST; none is empty; each with the heads of its keys
-//! firsts:    the heads of the first keys of all chunks
-//! needed:    the first SCANS times, look at all that wait instead
-//!            then sort what waits into the chunks
-//! stepped over an entry that holds nothing any more:  take it out; it waits again once it is touched
+//! ids:      CHUNK places for each chunk; chunks lie there in the order in which they were made
+//! chunks:   in sorted order: which chunk, and how many of its places are in use; none is empty
+//!
+//! search:   binary search over the first ids of all chunks, then in one chunk
+//! insert:   moves the rest of a chunk by one place; a full chunk is split in two first
+//! remove:   moves the rest back; an empty chunk goes, and its places are used again
 //! ```
 //!
-//! So a block that never asks for the order pays a link per key, one that asks once or twice a look
-//! at each key, and each key is put in order at most once for each time that it is touched.
+//! A `BTreeMap` would own a copy of each key and could not keep its memory for the next block.
 
-use crate::{
-    dirty::Fate,
-    entries::{Entries, Entry},
-    heads::Heads,
-    index::NOWHERE,
-    keys::{KeyAt, Keys},
-};
 use alloc::vec::Vec;
 
-/// Ids in a chunk. Enough that there are few chunks, so few that one is quickly moved.
-const MOST: usize = 128;
-/// How often all keys are looked at before they are put in order, which costs more than ten looks.
-const SCANS: u8 = 4;
-/// So few keys are put in order at once.
-const FEW: usize = 32;
+/// Places of a chunk.
+const CHUNK: usize = 128;
 
-/// See the top of the file.
-#[derive(Clone, Debug)]
+/// See the top of the file. What ids are sorted by is known to the caller alone.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     chunks: Vec<Chunk>,
-    firsts: Heads,
-    /// First of the chain.
-    waiting: u32,
-    waiting_len: usize,
-    scans: u8,
-    /// What was found last: a walk goes on there.
-    last: Place,
+    ids: Vec<u32>,
+    /// Starts of chunks without ids.
+    free: Vec<usize>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Chunk {
-    listed: Vec<Listed>,
-    heads: Heads,
-}
-
-/// An entry in order, with the place of its key: a search looks at few entries.
 #[derive(Clone, Copy, Debug)]
-struct Listed {
-    key: KeyAt,
-    id: u32,
+struct Chunk {
+    start: usize,
+    len: usize,
 }
 
-/// A place in the order. Behind the last key it is one where nothing is.
-#[derive(Clone, Copy, Debug, Default)]
+/// A place in the list: of an id, or behind the last id of a chunk.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     chunk: usize,
     at: usize,
 }
 
-impl Default for Order {
-    fn default() -> Self {
-        Self {
-            chunks: Vec::new(),
-            firsts: Heads::default(),
-            waiting: NOWHERE,
-            waiting_len: 0,
-            scans: 0,
-            last: Place::default(),
-        }
-    }
-}
-
 impl Order {
-    /// Takes note of an entry that was touched and is not listed.
+    /// The place of the first id that is not less than what is sought: for which `is_less` is false.
     #[inline]
-    pub(crate) fn list(&mut self, id: u32, entry: &mut Entry) {
-        entry.listed = true;
-        entry.next = self.waiting;
-        self.waiting = id;
-        self.waiting_len += 1;
+    pub(crate) fn place(&self, is_less: impl Fn(u32) -> bool) -> Place {
+        let starts_less = |chunk: &Chunk| is_less(self.ids[chunk.start]);
+        let chunk = self.chunks.partition_point(starts_less).saturating_sub(1);
+        let at = self.ids_of(chunk).partition_point(|id| is_less(*id));
+        Place { chunk, at }
     }
 
-    /// Whether the order may be asked for: if not, look at [`Self::unordered`] this time.
-    ///
-    /// Depends on the calls alone.
-    pub(crate) fn make(&mut self, entries: &mut Entries) -> bool {
-        let first = self.chunks.is_empty();
-        if first && self.waiting_len > FEW && self.scans < SCANS {
-            self.scans += 1;
-            return false;
-        }
-        if first {
-            self.sort_waiting(entries);
-        } else {
-            while let Some(id) = self.next_waiting(entries) {
-                self.insert(id, entries);
-            }
-        }
-        true
-    }
-
-    /// What waits, in no order; ids of entries that hold nothing are among them.
-    pub(crate) fn unordered<'a>(&self, entries: &'a Entries) -> impl Iterator<Item = u32> + 'a {
-        let mut next = self.waiting;
-        core::iter::from_fn(move || {
-            let id = next;
-            (id != NOWHERE).then(|| {
-                next = entries.at(id).next;
-                id
-            })
-        })
-    }
-
-    /// Whether nothing waits: the order is all there is.
-    pub(crate) fn is_made(&self) -> bool {
-        self.waiting == NOWHERE
-    }
-
-    /// All that is in order, in order; ids of entries that hold nothing are among them.
-    pub(crate) fn ordered(&self) -> impl Iterator<Item = u32> + '_ {
-        let listed = self.chunks.iter().flat_map(|chunk| &chunk.listed);
-        listed.map(|listed| listed.id)
-    }
-
-    /// The same from `place` on.
+    /// The ids from `place` on, sorted.
     pub(crate) fn from(&self, place: Place) -> impl Iterator<Item = u32> + '_ {
-        let chunks = self.chunks.get(place.chunk..).unwrap_or_default();
-        let listed = chunks.iter().flat_map(|chunk| &chunk.listed);
-        listed.skip(place.at).map(|listed| listed.id)
+        let first = self.ids_of(place.chunk).get(place.at..);
+        let chunks = place.chunk + 1..self.chunks.len();
+        let rest = chunks.flat_map(|chunk| self.ids_of(chunk));
+        first.unwrap_or_default().iter().chain(rest).copied()
     }
 
-    /// The place of the first key after `key`, or of `key` itself if `inclusive`.
-    #[inline]
-    pub(crate) fn find(&self, key: &[u8], inclusive: bool, entries: &Entries) -> Place {
-        if !inclusive && self.id(self.last).is_some_and(|id| entries.key(id) == key) {
-            return self.after(self.last);
-        }
-        let keys = entries.keys();
-        let behind = self
-            .firsts
-            .place(key, inclusive, |chunk| self.chunks[chunk].key(0, keys));
-        let Some(chunk) = behind.checked_sub(1) else {
-            return Place::default();
-        };
-        let part = &self.chunks[chunk];
-        let at = part.heads.place(key, inclusive, |at| part.key(at, keys));
-        self.normal(Place { chunk, at })
-    }
-
-    /// The first entry from `place` on that holds something, and its place. Those stepped over are
-    /// taken out.
-    #[inline]
-    pub(crate) fn touched_from(
-        &mut self,
-        place: Place,
-        entries: &mut Entries,
-    ) -> Option<(u32, Place)> {
-        let mut place = place;
-        loop {
-            let id = self.id(place)?;
-            let entry = entries.at_mut(id);
-            if entry.slot.fate() != Fate::Untouched {
-                self.last = place;
-                return Some((id, place));
+    /// Puts `id` before the one that is at `place`.
+    pub(crate) fn insert(&mut self, place: Place, id: u32) {
+        let Place { mut chunk, mut at } = place;
+        if chunk == self.chunks.len() {
+            let start = self.new_chunk();
+            self.chunks.push(Chunk { start, len: 0 });
+        } else if self.chunks[chunk].len == CHUNK {
+            self.split(chunk);
+            if at > CHUNK / 2 {
+                (chunk, at) = (chunk + 1, at - CHUNK / 2);
             }
-            entry.listed = false;
-            self.take_out(place, entries.keys());
-            place = self.normal(place);
         }
+        let Chunk { start, len } = &mut self.chunks[chunk];
+        let places = &mut self.ids[*start..*start + CHUNK];
+        places.copy_within(at..*len, at + 1);
+        places[at] = id;
+        *len += 1;
     }
 
-    fn take_out(&mut self, Place { chunk, at }: Place, keys: &Keys) {
-        let part = &mut self.chunks[chunk];
-        part.listed.remove(at);
-        part.heads.remove(at);
-        let is_empty = part.listed.is_empty();
-        if is_empty {
+    /// Removes the id at `place`.
+    pub(crate) fn remove(&mut self, place: Place) {
+        let Place { mut chunk, mut at } = place;
+        if at == self.ids_of(chunk).len() {
+            (chunk, at) = (chunk + 1, 0);
+        }
+        let Some(Chunk { start, len }) = self.chunks.get_mut(chunk) else {
+            return;
+        };
+        self.ids[*start..*start + *len].copy_within(at + 1.., at);
+        *len -= 1;
+        if *len == 0 {
+            self.free.push(*start);
             self.chunks.remove(chunk);
         }
-        if at == 0 {
-            self.firsts.remove(chunk);
-            if !is_empty {
-                self.note_first(chunk, keys);
-            }
-        }
     }
 
-    /// Takes note of the first key of a chunk that was not there, or had another one.
-    fn note_first(&mut self, chunk: usize, keys: &Keys) {
-        let chunks = &self.chunks;
-        self.firsts
-            .insert(chunk, |chunk| chunks[chunk].key(0, keys));
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        let Self { chunks, ids, free } = self;
+        chunks.capacity() * size_of::<Chunk>()
+            + ids.capacity() * size_of::<u32>()
+            + free.capacity() * size_of::<usize>()
     }
 
-    /// The place after `place`.
-    #[inline]
-    pub(crate) fn after(&self, place: Place) -> Place {
-        self.normal(Place {
-            at: place.at + 1,
-            ..place
-        })
-    }
-
-    /// Forgets everything; keeps memory for up to `most` keys.
+    /// Removes all ids; keeps memory for up to about `most` of them.
     pub(crate) fn reset(&mut self, most: usize) {
-        let Self {
-            chunks,
-            firsts,
-            waiting,
-            waiting_len,
-            scans,
-            last,
-        } = self;
-        firsts.reset(most / MOST);
+        let Self { chunks, ids, free } = self;
         chunks.clear();
-        chunks.shrink_to(most / MOST);
-        (*waiting, *waiting_len, *scans) = (NOWHERE, 0, 0);
-        *last = Place::default();
+        chunks.shrink_to(most / CHUNK);
+        ids.clear();
+        ids.shrink_to(most);
+        free.clear();
+        free.shrink_to(most / CHUNK);
     }
 
+    /// The ids of a chunk; none for one that does not exist.
     #[inline]
-    fn id(&self, place: Place) -> Option<u32> {
-        Some(self.chunks.get(place.chunk)?.listed.get(place.at)?.id)
-    }
-
-    /// The same place; if it is the end of a chunk, the start of the next one.
-    #[inline]
-    fn normal(&self, place: Place) -> Place {
-        match self.chunks.get(place.chunk) {
-            Some(part) if place.at >= part.listed.len() => Place {
-                chunk: place.chunk + 1,
-                at: 0,
-            },
-            _ => place,
-        }
-    }
-
-    /// The next entry that waits and holds something, which waits no longer.
-    fn next_waiting(&mut self, entries: &mut Entries) -> Option<u32> {
-        while self.waiting != NOWHERE {
-            let id = self.waiting;
-            let entry = entries.at_mut(id);
-            self.waiting = entry.next;
-            self.waiting_len -= 1;
-            if entry.slot.fate() != Fate::Untouched {
-                return Some(id);
-            }
-            entry.listed = false;
-        }
-        None
-    }
-
-    fn sort_waiting(&mut self, entries: &mut Entries) {
-        let mut all = Vec::with_capacity(self.waiting_len);
-        while let Some(id) = self.next_waiting(entries) {
-            all.push(listed(id, entries));
-        }
-        let keys = entries.keys();
-        all.sort_unstable_by(|a, b| keys.get(a.key).cmp(keys.get(b.key)));
-        // With some room for keys to come.
-        let chunks = all.chunks(MOST * 3 / 4);
-        self.chunks
-            .extend(chunks.map(|part| Chunk::new(part, keys)));
-        let chunks = &self.chunks;
-        self.firsts = Heads::new(chunks.len(), chunks.len(), |at| chunks[at].key(0, keys));
-    }
-
-    fn insert(&mut self, id: u32, entries: &Entries) {
-        let (listed, keys) = (listed(id, entries), entries.keys());
-        let key = keys.get(listed.key);
-        let behind = self
-            .firsts
-            .place(key, true, |chunk| self.chunks[chunk].key(0, keys));
-        let chunk = behind.saturating_sub(1);
-        let Some(part) = self.chunks.get_mut(chunk) else {
-            self.chunks.push(Chunk::new(&[listed], keys));
-            return self.note_first(chunk, keys);
+    fn ids_of(&self, chunk: usize) -> &[u32] {
+        let Some(Chunk { start, len }) = self.chunks.get(chunk) else {
+            return &[];
         };
-        let at = part.insert(listed, keys);
-        if at == 0 {
-            self.firsts.remove(chunk);
-            self.note_first(chunk, keys);
-        }
-        let part = &mut self.chunks[chunk];
-        if part.listed.len() == MOST {
-            let upper = Chunk::new(&part.listed[MOST / 2..], keys);
-            *part = Chunk::new(&part.listed[..MOST / 2], keys);
-            self.chunks.insert(chunk + 1, upper);
-            self.note_first(chunk + 1, keys);
-        }
-    }
-}
-
-impl Chunk {
-    fn new(part: &[Listed], keys: &Keys) -> Self {
-        let mut listed = Vec::with_capacity(MOST);
-        listed.extend_from_slice(part);
-        let heads = Heads::new(part.len(), MOST, |at| keys.get(part[at].key));
-        Self { listed, heads }
+        &self.ids[*start..][..*len]
     }
 
-    #[inline(always)]
-    fn key<'a>(&self, at: usize, keys: &'a Keys) -> &'a [u8] {
-        keys.get(self.listed[at].key)
+    /// Moves the upper half of a full chunk into a new one behind it.
+    fn split(&mut self, chunk: usize) {
+        let new = self.new_chunk();
+        let Chunk { start, len } = &mut self.chunks[chunk];
+        self.ids
+            .copy_within(*start + CHUNK / 2..*start + CHUNK, new);
+        *len = CHUNK / 2;
+        let upper = Chunk {
+            start: new,
+            len: CHUNK - CHUNK / 2,
+        };
+        self.chunks.insert(chunk + 1, upper);
     }
 
-    /// Returns where it was put.
-    fn insert(&mut self, listed: Listed, keys: &Keys) -> usize {
-        let key = keys.get(listed.key);
-        let at = self.heads.place(key, true, |at| self.key(at, keys));
-        self.listed.insert(at, listed);
-        let listed = &self.listed;
-        self.heads.insert(at, |at| keys.get(listed[at].key));
-        at
-    }
-}
-
-fn listed(id: u32, entries: &Entries) -> Listed {
-    Listed {
-        key: entries.at(id).key,
-        id,
+    /// Where the places of a new chunk start.
+    fn new_chunk(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            let start = self.ids.len();
+            self.ids.resize(start + CHUNK, 0);
+            start
+        })
     }
 }
 
@@ -330,17 +148,64 @@ fn listed(id: u32, entries: &Entries) -> Listed {
 impl Order {
     /// As good as new but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
-        let Self {
-            chunks,
-            firsts,
-            waiting,
-            waiting_len,
-            scans,
-            last,
-        } = self;
-        assert!(chunks.is_empty());
-        firsts.assert_as_new();
-        assert_eq!((*waiting, *waiting_len, *scans), (NOWHERE, 0, 0));
-        assert_eq!((last.chunk, last.at), (0, 0));
+        let Self { chunks, ids, free } = self;
+        assert!(chunks.is_empty() && ids.is_empty() && free.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    /// Against a set: in waves, so that chunks fill and empty, and from both ends.
+    #[test]
+    fn ids_are_those_of_a_set() {
+        let (mut order, mut model) = (Order::default(), BTreeSet::new());
+        let mut state = 1_u32;
+        for step in 0..40_000_u32 {
+            state = state.wrapping_mul(0x9e37_79b1).wrapping_add(7);
+            let id = match step / 1_000 % 4 {
+                0 => step,
+                1 => u32::MAX - step,
+                _ => state >> 20,
+            };
+            let place = order.place(|other| other < id);
+            let fills = step / 5_000 % 2 == 0;
+            if model.contains(&id) {
+                assert_eq!(order.from(place).next(), Some(id));
+                if !fills {
+                    order.remove(place);
+                    model.remove(&id);
+                }
+            } else if fills {
+                order.insert(place, id);
+                model.insert(id);
+            } else if let Some(least) = model.pop_first() {
+                order.remove(order.place(|other| other < least));
+            }
+            if step % 97 == 0 {
+                let from = order.place(|other| other < id);
+                assert!(order.from(from).eq(model.range(id..).copied()), "{step}");
+                assert!(order.from(order.place(|_| false)).eq(model.iter().copied()));
+            }
+        }
+        assert!(order.chunks.iter().all(|chunk| chunk.len > 0));
+    }
+
+    #[test]
+    fn places_of_removed_ids_are_used_again() {
+        let mut order = Order::default();
+        let insert = |order: &mut Order, id| order.insert(order.place(|other| other < id), id);
+        (0..10_000).for_each(|id| insert(&mut order, id));
+        let held = order.ids.len();
+        for _ in 0..3 {
+            for id in 0..10_000 {
+                order.remove(order.place(|other| other < id));
+            }
+            assert!(order.chunks.is_empty());
+            (0..10_000).for_each(|id| insert(&mut order, id));
+            assert_eq!(order.ids.len(), held);
+        }
     }
 }

@@ -1,14 +1,13 @@
 //! The overlay itself: reads and writes.
 
 use crate::{
-    dirty::{ChangeLog, Dirty, Fate},
-    entries::{Entries, Entry},
+    dirty::{Dirty, DirtyLog, Fate},
+    entries::Entries,
     heap::Heap,
     journal::Journal,
-    key_table::Near,
     slot::Slot,
     store::{Store, StoreId, Stores, TOP},
-    transaction::Frame,
+    transaction::OpenTransaction,
     value::Value,
     Change,
 };
@@ -21,30 +20,30 @@ pub struct Overlay {
     pub(crate) stores: Stores,
     pub(crate) heap: Heap,
     pub(crate) journal: Journal,
-    pub(crate) log: ChangeLog,
-    pub(crate) frames: Vec<Frame>,
-    /// While the runtime is in control: how many transactions the host had open when it handed
+    pub(crate) log: DirtyLog,
+    pub(crate) transactions: Vec<OpenTransaction>,
+    /// While the runtime is in control: how many transactions the host had open when it handed control
     /// over.
-    pub(crate) host_frames: Option<usize>,
+    pub(crate) host_transactions: Option<usize>,
     pub(crate) revision: u64,
 }
 
 /// What the overlay knows about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup<'a> {
-    /// Nothing; the parent state knows.
+    /// The overlay does not know the key; ask the parent state.
     Untouched,
-    /// The key is deleted, whatever the parent state says.
+    /// The key is deleted, whether or not the parent state has it.
     Deleted,
-    /// The key has this value, whatever the parent state says.
+    /// The key has this value, whatever it is in the parent state.
     Value(&'a [u8]),
 }
 
-/// What [`Overlay::reset`] keeps memory for, at most.
+/// The most that [`Overlay::reset`] keeps memory for.
 const KEPT_KEYS: usize = 1 << 15;
 const KEPT_KEY_BYTES: usize = 4 << 20;
 const KEPT_VALUE_BYTES: usize = 16 << 20;
-const KEPT_FRAMES: usize = 1 << 10;
+const KEPT_TRANSACTIONS: usize = 1 << 10;
 
 impl Overlay {
     /// An overlay without changes, with the host in control and no transaction open. Allocates
@@ -53,10 +52,10 @@ impl Overlay {
         Self::default()
     }
 
-    /// Makes the overlay as good as new, in whatever state it is, but keeps memory for the next block:
-    /// as much as a block of some ten thousand changes needs.
+    /// Makes an overlay in any state as good as new, but keeps memory for the next block: as much as a
+    /// block of some ten thousand changes needs.
     ///
-    /// Costs a pass over the hash table, whose seeds are drawn anew.
+    /// Costs a pass over the hash table, which gets a new seed.
     pub fn reset(&mut self) {
         let Self {
             entries,
@@ -64,8 +63,8 @@ impl Overlay {
             heap,
             journal,
             log,
-            frames,
-            host_frames,
+            transactions,
+            host_transactions,
             revision,
         } = self;
         entries.reset(KEPT_KEYS, KEPT_KEY_BYTES);
@@ -73,22 +72,22 @@ impl Overlay {
         heap.reset(KEPT_VALUE_BYTES);
         journal.reset(KEPT_KEYS);
         log.reset(KEPT_KEYS);
-        frames.clear();
-        frames.shrink_to(KEPT_FRAMES);
-        *host_frames = None;
-        // On and on: what was tagged with a revision before must not be taken for the new content.
+        transactions.clear();
+        transactions.shrink_to(KEPT_TRANSACTIONS);
+        *host_transactions = None;
+        // Goes up, so that no result of the old content has the revision of the new content.
         *revision += 1;
     }
 
-    /// Bytes of memory that the overlay holds for keys, values and transactions, used or not; without
-    /// those of the order and of child stores.
+    /// Bytes of memory that the overlay holds for keys, values and transactions, used or not; without those
+    /// for the names of child stores.
     pub fn memory(&self) -> usize {
-        let frames = self.frames.capacity() * size_of::<Frame>();
+        let transactions = self.transactions.capacity() * size_of::<OpenTransaction>();
         self.entries.memory()
             + self.heap.memory()
             + self.journal.memory()
             + self.log.memory()
-            + frames
+            + transactions
     }
 
     /// What the overlay knows about `key`.
@@ -102,13 +101,11 @@ impl Overlay {
         }
     }
 
-    /// Calls nothing on the way, so that nothing has to be put aside for a call.
     #[inline(always)]
     fn get_in(&self, store: u32, key: &[u8]) -> Lookup<'_> {
-        match self.entries.near(store, key) {
-            Near::Nothing => Lookup::Untouched,
-            Near::Likely(id) => self.entries.at(id).slot.lookup(&self.heap),
-            Near::Unclear => self.get_on(store, key),
+        match self.entries.find(store, key) {
+            None => Lookup::Untouched,
+            Some(id) => self.entries.at(id).slot.lookup(&self.heap),
         }
     }
 
@@ -117,15 +114,6 @@ impl Overlay {
         match self.stores.find(store) {
             Some(store) => self.get_in(store, key),
             None => Lookup::Untouched,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn get_on(&self, store: u32, key: &[u8]) -> Lookup<'_> {
-        match self.entries.find_on(store, key) {
-            None => Lookup::Untouched,
-            Some(id) => self.entries.at(id).slot.lookup(&self.heap),
         }
     }
 
@@ -152,7 +140,7 @@ impl Overlay {
     /// cleared while the overlay had no key of it. (`sp-state-machine` lists the latter until the
     /// next rollback.)
     ///
-    /// Costs the sorting.
+    /// Costs a pass over the child stores, and sorting them.
     pub fn children(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
         let children = self.stores.children();
         let touched = children.filter(|(_, store)| store.is_touched());
@@ -163,10 +151,15 @@ impl Overlay {
 
     /// The changes of `store` as they stand, sorted by key: `None` for a deletion.
     ///
-    /// Costs a pass over the store and the sorting.
+    /// Costs a pass over the changes.
     pub fn changes(&self, store: StoreId<'_>) -> Vec<Change<'_>> {
-        self.store(store)
-            .map_or_else(Vec::new, |store| store.changes(&self.entries, &self.heap))
+        let Some(index) = self.stores.find(store) else {
+            return Vec::new();
+        };
+        let mut changes = Vec::with_capacity(self.stores.at(index).touched());
+        let ids = self.entries.ids_from(index, &[], false);
+        changes.extend(ids.filter_map(|id| self.entries.change(id, &self.heap)));
+        changes
     }
 
     /// A number that goes up whenever the content changes, on rollbacks too.
@@ -178,9 +171,8 @@ impl Overlay {
 
     /// Sets the value of `key`.
     ///
-    /// Takes a slice and copies it into a buffer the overlay keeps. The host side of a runtime sees
-    /// values as slices of the runtime's memory; a `Vec` would have to be allocated for every
-    /// write, while a place of a value that is gone is mostly at hand.
+    /// Takes a slice, because the host sees values as slices of the runtime's memory: a `Vec` would cost an
+    /// allocation for every write, while the overlay has memory of old values at hand.
     pub fn set(&mut self, store: StoreId<'_>, key: &[u8], value: &[u8]) {
         let id = self.find_or_insert(store, key);
         self.change(id, |slot, heap| {
@@ -206,11 +198,10 @@ impl Overlay {
 
     /// Appends `element`, an encoded element, to the SCALE list that is the value of `key`.
     ///
-    /// `parent` gives the value in the parent state and is only called if the overlay does not know
-    /// the key. Where there is no value, or one that is no list because it does not start with
-    /// a valid length, the value becomes the list of `element` alone. The elements that are
-    /// there are not checked. A list takes 2^32 - 1 elements at most; one more and its length
-    /// starts again at 0.
+    /// `parent` returns the value in the parent state and is only called if the overlay does not know the
+    /// key. If there is no value, or one that does not start with a valid length, the value becomes the
+    /// list of `element` alone. The elements of an existing list are not checked. A list has 2^32 - 1
+    /// elements at most; with one more its length starts again at 0.
     ///
     /// Costs the copy of the element; the first append to a value set otherwise copies that value
     /// once.
@@ -236,14 +227,12 @@ impl Overlay {
         Ok(())
     }
 
-    /// How many keys with `prefix` had a value in the overlay; all of them are deleted now.
+    /// Deletes the keys with `prefix` that have a value in the overlay, and returns how many.
     ///
-    /// With the empty prefix this is the overlay's part of killing a child store. Keys of the
-    /// parent state stay: a caller that wants them gone walks them and calls [`Self::remove`]
-    /// for each, up to its limit.
+    /// With the empty prefix this is the overlay's part of killing a child store. Keys of the parent state
+    /// stay: a caller that wants to delete them too calls [`Self::remove`] for each, up to its limit.
     ///
-    /// Costs what matches, plus the sorting of the keys added since the last call that needed the
-    /// order.
+    /// Costs one search and the keys with `prefix`.
     pub fn clear_prefix(&mut self, store: StoreId<'_>, prefix: &[u8]) -> u32 {
         let Some(store) = self.stores.find(store) else {
             return 0;
@@ -251,47 +240,39 @@ impl Overlay {
         if !self.stores.at(store).has_values() {
             return 0;
         }
-        if self.stores.at_mut(store).order.make(&mut self.entries) {
-            self.clear_ordered(store, prefix)
-        } else {
-            self.clear_unordered(store, prefix)
-        }
+        let entries = &self.entries;
+        let ids = entries.ids_from(store, prefix, false);
+        let cleared = ids
+            .take_while(|id| entries.key(*id).starts_with(prefix))
+            .filter(|id| entries.at(*id).slot.fate() == Fate::Written);
+        let cleared: Vec<u32> = cleared.collect();
+        cleared.iter().for_each(|id| self.delete(*id));
+        u32::try_from(cleared.len()).unwrap_or(u32::MAX)
     }
 
     /// The first key after `key` that the overlay knows, with its value, or `None` for a value if
     /// it is deleted.
     ///
-    /// The parent state's next key is to be merged with it: the smaller of both is the next key,
-    /// unless the overlay has it as deleted.
+    /// The next key is the smaller of this one and the parent state's next key, unless the overlay has it
+    /// as deleted.
     ///
-    /// Costs one search and the keys stepped over whose changes were rolled back, plus the sorting
-    /// of the keys added since the last call that needed the order.
-    pub fn next_after(&mut self, store: StoreId<'_>, key: &[u8]) -> Option<Change<'_>> {
+    /// Costs one search.
+    pub fn next_after(&self, store: StoreId<'_>, key: &[u8]) -> Option<Change<'_>> {
         let store = self.stores.find(store)?;
-        let (entries, order) = (&mut self.entries, &mut self.stores.at_mut(store).order);
-        let id = if order.make(entries) {
-            order
-                .touched_from(order.find(key, false, entries), entries)?
-                .0
-        } else {
-            let holds = |id: &u32| entries.at(*id).slot.fate() != Fate::Untouched;
-            let later = |id: &u32| entries.key(*id) > key;
-            let candidates = order.unordered(entries).filter(holds).filter(later);
-            candidates.min_by_key(|&id| entries.key(id))?
-        };
+        let id = self.entries.ids_from(store, key, true).next()?;
         self.entries.change(id, &self.heap)
     }
 
     /// The keys that changed since the last snapshot, each once, by first change.
     ///
-    /// Made for a reader that keeps what it saw last of every key and that, on a rollback, forgets
-    /// what it learned in the transaction rolled back. After a rollback of a transaction in
-    /// which a snapshot was taken, the keys that were dirty at its start are dirty again, and
-    /// so are the keys that the snapshot told of, as they are now: possibly
-    /// [`Fate::Untouched`]. A key that changed and was never told of is not dirty after its change
-    /// is rolled back.
+    /// For a reader that stores what it saw last of every key and that, on a rollback, drops what it
+    /// learned in the transaction that is rolled back. After a rollback of a transaction in which a
+    /// snapshot was taken, two kinds of keys are dirty: those that were dirty at the start of the
+    /// transaction, and those that were dirty at the snapshot, with what the overlay holds for them now,
+    /// possibly [`Fate::Untouched`]. A key whose change no snapshot reported is not dirty after that
+    /// change is rolled back.
     pub fn dirty(&self) -> impl ExactSizeIterator<Item = Dirty<'_>> + '_ {
-        self.log.unseen().iter().map(|&id| {
+        self.log.dirty().iter().map(|&id| {
             let entry = self.entries.at(id);
             Dirty {
                 store: self.stores.id(entry.store),
@@ -302,10 +283,10 @@ impl Overlay {
         })
     }
 
-    /// Declares that the reader has seen all dirty keys.
+    /// Marks all dirty keys as seen by the reader.
     pub fn snapshot(&mut self) {
         self.log.snapshot();
-        if self.frames.is_empty() {
+        if self.transactions.is_empty() {
             self.log.drop_seen(&mut self.entries);
         }
     }
@@ -324,11 +305,11 @@ impl Overlay {
 
     #[inline(always)]
     fn find_or_insert(&mut self, store: StoreId<'_>, key: &[u8]) -> u32 {
-        let store = self.stores.find_or_make(store);
+        let store = self.stores.find_or_add(store);
         self.entries.find_or_insert(store, key)
     }
 
-    /// Lets `replace` replace what the entry holds, after what it held is safe.
+    /// Replaces what the entry holds by what `replace` returns, after the journal recorded it.
     #[inline(always)]
     fn change(&mut self, id: u32, replace: impl FnOnce(Slot, &mut Heap) -> Slot) {
         let Self {
@@ -337,19 +318,19 @@ impl Overlay {
             heap,
             journal,
             log,
-            frames,
+            transactions,
             ..
         } = self;
         let entry = entries.at_mut(id);
         let before = entry.slot.fate();
-        if let Some(frame) = frames.last() {
-            journal.before_replacing(frame.journal, id, entry, heap);
+        if let Some(transaction) = transactions.last() {
+            journal.before_replacing(transaction.journal_start, id, entry, heap);
         }
         entry.slot = replace(entry.slot, heap);
-        if entry.slot.fate() != before {
-            note(stores, id, entry, before);
-        }
         log.note(id, entry);
+        if entry.slot.fate() != before {
+            note(stores, entries, id, before);
+        }
         self.revision += 1;
     }
 
@@ -374,65 +355,21 @@ impl Overlay {
         let Some((mut list, mark)) = list.and_then(|list| list.open_list(&mut self.heap)) else {
             return self.replace_by_list(id, &[], element);
         };
-        if let Some(frame) = self.frames.last() {
+        if let Some(transaction) = self.transactions.last() {
             self.journal
-                .before_appending(frame.journal, id, entry, mark);
+                .before_appending(transaction.journal_start, id, entry, mark);
         }
         list.append(element, mark, &mut self.heap);
         entry.slot = Slot::of(list);
         self.log.note(id, entry);
         self.revision += 1;
     }
-
-    fn clear_ordered(&mut self, store: u32, prefix: &[u8]) -> u32 {
-        let mut cleared = 0_u32;
-        let mut place = self
-            .stores
-            .at(store)
-            .order
-            .find(prefix, true, &self.entries);
-        loop {
-            let (entries, order) = (&mut self.entries, &mut self.stores.at_mut(store).order);
-            let Some((id, at)) = order.touched_from(place, entries) else {
-                return cleared;
-            };
-            if !entries.key(id).starts_with(prefix) {
-                return cleared;
-            }
-            place = order.after(at);
-            cleared += self.delete_if_written(id);
-        }
-    }
-
-    fn clear_unordered(&mut self, store: u32, prefix: &[u8]) -> u32 {
-        let entries = &self.entries;
-        let ids = self.stores.at(store).order.unordered(entries);
-        let written = |id: &u32| entries.at(*id).slot.fate() == Fate::Written;
-        let cleared = ids
-            .filter(written)
-            .filter(|id| entries.key(*id).starts_with(prefix));
-        let mut cleared: Vec<u32> = cleared.collect();
-        cleared.sort_unstable_by(|&a, &b| entries.key(a).cmp(entries.key(b)));
-        cleared
-            .into_iter()
-            .map(|id| self.delete_if_written(id))
-            .sum()
-    }
-
-    /// How many keys that deleted.
-    fn delete_if_written(&mut self, id: u32) -> u32 {
-        let written = self.entries.at(id).slot.fate() == Fate::Written;
-        if written {
-            self.delete(id);
-        }
-        u32::from(written)
-    }
 }
 
-/// Most writes overwrite.
+/// Not inlined, because most writes overwrite a value and need it not.
 #[inline(never)]
-fn note(stores: &mut Stores, id: u32, entry: &mut Entry, before: Fate) {
-    stores.at_mut(entry.store).note(id, entry, before);
+fn note(stores: &mut Stores, entries: &mut Entries, id: u32, before: Fate) {
+    stores.note(entries, id, before);
 }
 
 #[cfg(test)]
@@ -448,8 +385,8 @@ mod tests {
             heap,
             journal,
             log,
-            frames,
-            host_frames,
+            transactions,
+            host_transactions,
             revision: _,
         } = overlay;
         entries.assert_as_new();
@@ -457,24 +394,18 @@ mod tests {
         heap.assert_as_new();
         journal.assert_as_new();
         log.assert_as_new();
-        assert!(frames.is_empty());
-        assert_eq!(*host_frames, None);
+        assert!(transactions.is_empty());
+        assert_eq!(*host_transactions, None);
     }
 
-    /// Leaves an overlay in the middle of everything: transactions of the host and of the runtime, half
-    /// of the log seen, keys in order and keys that wait to be, blocks freed, lists, children, and
-    /// writes of a branch.
+    /// Leaves an overlay unfinished: open transactions of the host and of the runtime, half of the log
+    /// seen, freed values, lists, and child stores.
     fn unfinished(overlay: &mut Overlay) {
         for i in 0..300_u32 {
             let key = [&[7; 32][..], &i.to_le_bytes(), &i.to_be_bytes()].concat();
             overlay.set(Top, &key, &key);
             overlay.set(Child(&key[..33]), &key, &key[..i as usize % 32]);
         }
-        overlay.with_branches(|base| {
-            let mut branch = base.branch();
-            branch.remove(Top, b"of a branch");
-            branch.finish().into_iter().collect()
-        });
         overlay.snapshot();
         overlay.start_transaction();
         overlay.snapshot();
@@ -495,7 +426,7 @@ mod tests {
         assert!(overlay.depth() == 4 && overlay.dirty().len() > 1);
     }
 
-    /// With each field: one that [`Overlay::reset`] forgot would show here.
+    /// Checks each field, so that one that [`Overlay::reset`] leaves out is found.
     #[test]
     fn a_reset_overlay_is_as_new() {
         let mut overlay = Overlay::new();
@@ -522,21 +453,21 @@ mod tests {
         assert!(overlay.memory() < before.min(KEPT_VALUE_BYTES + 2 * KEPT_KEY_BYTES));
     }
 
-    /// What an earlier block chose by its keys tells nothing of the tables of the next.
+    /// So an earlier block teaches an attacker nothing about the tables of the next.
     #[test]
-    fn a_reset_overlay_has_seeds_of_its_own() {
+    fn a_reset_overlay_has_new_seeds() {
         let mut overlay = Overlay::new();
         let key = [5; 80];
-        let mut tags = Vec::new();
+        let mut hashes = Vec::new();
         for _ in 0..3 {
             overlay.set(Top, &key, b"");
             overlay.set(Child(&key), &key, b"");
-            tags.push(overlay.entries.tag(&key));
-            tags.push(overlay.stores.tag(&key));
+            hashes.push(overlay.entries.hash(&key));
+            hashes.push(overlay.stores.hash(&key));
             overlay.reset();
         }
-        tags.sort_unstable();
-        tags.dedup();
-        assert_eq!(tags.len(), 6);
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), 6);
     }
 }

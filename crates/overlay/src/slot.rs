@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! word 0:   the place of a value (4 bytes), its length (4)
-//! word 1:   what is held (1 byte), then the size of the value's block (1), where in it the value starts (1)
+//! word 1:   the kind of content (1 byte), the size class of the value's block (1), the value's start in it (1)
 //! ```
 //!
-//! Words are read as they were written. A processor that reads at once what was written in parts has to
-//! wait until the parts have reached its cache, and slots are read right after they were written.
+//! A slot is read and written in whole words, because it is often read right after it was written: a
+//! processor that reads a word which was written in parts has to wait until the parts are in its cache.
 
 use crate::{
     dirty::Fate,
@@ -15,18 +15,18 @@ use crate::{
     Lookup,
 };
 
-/// What the overlay holds for a key. A [`Value`] that is replaced must be freed or kept elsewhere.
+/// What the overlay holds for a key. Whoever replaces a [`Value`] frees it or moves it elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slot(u64, u64);
 
 const UNTOUCHED: u8 = 0;
 const DELETED: u8 = 1;
 const VALUE: u8 = 2;
-/// Of the journal alone.
+/// The length of a list; in the journal alone.
 const LIST: u8 = 3;
 
 impl Slot {
-    /// Nothing: every change of the key was rolled back.
+    /// Nothing, because every change of the key was rolled back.
     pub(crate) const UNTOUCHED: Self = Self(0, UNTOUCHED as u64);
     pub(crate) const DELETED: Self = Self(0, DELETED as u64);
 
@@ -37,17 +37,17 @@ impl Slot {
     }
 
     #[inline(always)]
-    fn held(self) -> u8 {
-        let [held, ..] = self.1.to_le_bytes();
-        held
+    fn kind(self) -> u8 {
+        let [kind, ..] = self.1.to_le_bytes();
+        kind
     }
 
     #[inline(always)]
     pub(crate) fn value(self) -> Option<Value> {
-        (self.held() == VALUE).then(|| Value::from_words([self.0, self.1 >> 8]))
+        (self.kind() == VALUE).then(|| Value::from_words([self.0, self.1 >> 8]))
     }
 
-    /// In the journal, for an entry that held a list which it still has: how long that was.
+    /// The length of a list that an entry still holds; in the journal alone.
     #[inline(always)]
     pub(crate) fn of_list(mark: ListMark) -> Self {
         Self(mark.to_word(), u64::from(LIST))
@@ -55,12 +55,12 @@ impl Slot {
 
     #[inline(always)]
     pub(crate) fn list(self) -> Option<ListMark> {
-        (self.held() == LIST).then(|| ListMark::from_word(self.0))
+        (self.kind() == LIST).then(|| ListMark::from_word(self.0))
     }
 
     #[inline(always)]
     pub(crate) fn fate(self) -> Fate {
-        match self.held() {
+        match self.kind() {
             UNTOUCHED => Fate::Untouched,
             DELETED => Fate::Deleted,
             _ => Fate::Written,
@@ -71,7 +71,7 @@ impl Slot {
     pub(crate) fn lookup(self, heap: &Heap) -> Lookup<'_> {
         match self.value() {
             Some(value) => Lookup::Value(value.as_slice(heap)),
-            None if self.held() == DELETED => Lookup::Deleted,
+            None if self.kind() == DELETED => Lookup::Deleted,
             None => Lookup::Untouched,
         }
     }

@@ -2,13 +2,10 @@
 
 use crate::{
     dirty::Fate,
-    entries::{Entries, Entry},
-    heap::Heap,
+    entries::Entries,
     index::index,
     key_table::KeyTable,
     keys::{KeyAt, Keys},
-    order::Order,
-    Change,
 };
 use alloc::vec::Vec;
 
@@ -22,10 +19,9 @@ pub enum StoreId<'a> {
     Child(&'a [u8]),
 }
 
-/// What is known of a store besides its entries.
-#[derive(Clone, Debug, Default)]
+/// How many entries of a store hold something.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Store {
-    pub(crate) order: Order,
     /// How many entries hold a value or a deletion.
     touched: usize,
     /// How many entries hold a value.
@@ -33,58 +29,34 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Takes note that an entry of this store, which is `entry` by now, held `before`.
+    /// Counts an entry of this store that held `before` and now holds `after`.
     #[inline]
-    pub(crate) fn note(&mut self, id: u32, entry: &mut Entry, before: Fate) {
-        let after = entry.slot.fate();
-        if before == after {
-            return;
-        }
+    fn note(&mut self, before: Fate, after: Fate) {
         let count = |held: usize, fate_counts: fn(Fate) -> bool| {
             held + usize::from(fate_counts(after)) - usize::from(fate_counts(before))
         };
         self.touched = count(self.touched, |fate| fate != Fate::Untouched);
         self.valued = count(self.valued, |fate| fate == Fate::Written);
-        if !entry.listed {
-            self.order.list(id, entry);
-        }
     }
 
     pub(crate) fn is_touched(&self) -> bool {
         self.touched > 0
     }
 
+    pub(crate) fn touched(&self) -> usize {
+        self.touched
+    }
+
     pub(crate) fn has_values(&self) -> bool {
         self.valued > 0
-    }
-
-    /// The changes, sorted by key.
-    pub(crate) fn changes<'a>(&self, entries: &'a Entries, heap: &'a Heap) -> Vec<Change<'a>> {
-        let mut changes = Vec::with_capacity(self.touched);
-        let ids = self.order.ordered().chain(self.order.unordered(entries));
-        changes.extend(ids.filter_map(|id| entries.change(id, heap)));
-        if !self.order.is_made() {
-            changes.sort_unstable_by_key(|&(key, _)| key);
-        }
-        changes
-    }
-
-    fn reset(&mut self, most: usize) {
-        let Self {
-            order,
-            touched,
-            valued,
-        } = self;
-        order.reset(most);
-        (*touched, *valued) = (0, 0);
     }
 }
 
 /// Index of the top store.
 pub(crate) const TOP: u32 = 0;
 
-/// The top store, and child stores in the order of their first write. They stay when all of their
-/// changes are rolled back, so that indices stay valid.
+/// The top store, and child stores in the order of their first write. A child store whose changes are all
+/// rolled back keeps its index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stores {
     top: Store,
@@ -107,33 +79,31 @@ impl Stores {
 
     fn find_child(&self, key: &[u8]) -> Option<u32> {
         let child = self.table.find(TOP, key, |child| {
-            let (known, _) = &self.children[child as usize];
-            (self.keys.get(*known) == key).then_some(child)
+            let (known, _) = self.children[child as usize];
+            self.keys.is(known, key)
         })?;
         Some(child + 1)
     }
 
-    /// The index of the store, which is made if it is not there.
+    /// The index of the store, which is added if it is missing.
     #[inline]
-    pub(crate) fn find_or_make(&mut self, store: StoreId<'_>) -> u32 {
+    pub(crate) fn find_or_add(&mut self, store: StoreId<'_>) -> u32 {
         match store {
             StoreId::Top => TOP,
-            StoreId::Child(key) => self.find_child(key).unwrap_or_else(|| self.make(key)),
+            StoreId::Child(key) => self.find_child(key).unwrap_or_else(|| self.add(key)),
         }
     }
 
-    fn make(&mut self, key: &[u8]) -> u32 {
+    fn add(&mut self, key: &[u8]) -> u32 {
         let Self {
             children,
             keys,
             table,
             ..
         } = self;
-        table.insert(TOP, key, |child| {
-            (TOP, keys.get(children[child as usize].0))
-        });
         let child = index(children.len());
         children.push((keys.push(key), Store::default()));
+        table.insert(child, |child| (TOP, keys.get(children[child as usize].0)));
         child + 1
     }
 
@@ -145,8 +115,19 @@ impl Stores {
         }
     }
 
+    /// Brings counts and order up to date after the entry of `id`, which held `before`, was changed.
     #[inline]
-    pub(crate) fn at_mut(&mut self, store: u32) -> &mut Store {
+    pub(crate) fn note(&mut self, entries: &mut Entries, id: u32, before: Fate) {
+        let entry = entries.at(id);
+        let (store, after) = (entry.store, entry.slot.fate());
+        if before != after {
+            self.at_mut(store).note(before, after);
+            entries.note(id, before);
+        }
+    }
+
+    #[inline]
+    fn at_mut(&mut self, store: u32) -> &mut Store {
         match store.checked_sub(1) {
             None => &mut self.top,
             Some(child) => &mut self.children[child as usize].1,
@@ -170,7 +151,7 @@ impl Stores {
         &self.top
     }
 
-    /// Forgets everything; keeps memory for up to `most` keys of the top store.
+    /// Removes all stores; keeps memory for up to `most` of them.
     pub(crate) fn reset(&mut self, most: usize, most_key_bytes: usize) {
         let Self {
             top,
@@ -178,7 +159,7 @@ impl Stores {
             keys,
             table,
         } = self;
-        top.reset(most);
+        *top = Store::default();
         children.clear();
         children.shrink_to(most);
         keys.reset(most_key_bytes);
@@ -188,24 +169,18 @@ impl Stores {
 
 #[cfg(test)]
 impl Stores {
-    pub(crate) fn tag(&self, key: &[u8]) -> u64 {
-        self.table.tag(key)
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.table.hash(key)
     }
 
     /// As good as new but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self {
-            top:
-                Store {
-                    order,
-                    touched,
-                    valued,
-                },
+            top: Store { touched, valued },
             children,
             keys,
             table,
         } = self;
-        order.assert_as_new();
         assert_eq!((*touched, *valued), (0, 0));
         assert!(children.is_empty());
         keys.assert_as_new();

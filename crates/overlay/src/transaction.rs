@@ -1,6 +1,6 @@
 //! Transactions of an [`Overlay`].
 
-use crate::{dirty::LogMark, overlay::Overlay};
+use crate::{dirty::DirtyLogMark, overlay::Overlay};
 
 /// Why a transaction could not be closed, or control not handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,11 +34,11 @@ pub enum TransactionError {
 
 /// An open transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct OpenTransaction {
     /// Where its part of the journal starts.
-    pub(crate) journal: u32,
-    /// Where the change log stood at its start.
-    pub(crate) log: LogMark,
+    pub(crate) journal_start: u32,
+    /// Where the log of dirty keys stood when the transaction started.
+    pub(crate) log_mark: DirtyLogMark,
 }
 
 impl Overlay {
@@ -47,9 +47,9 @@ impl Overlay {
     /// Costs the same whatever the overlay holds.
     #[inline]
     pub fn start_transaction(&mut self) {
-        self.frames.push(Frame {
-            journal: self.journal.len(),
-            log: self.log.mark(),
+        self.transactions.push(OpenTransaction {
+            journal_start: self.journal.len(),
+            log_mark: self.log.mark(),
         });
     }
 
@@ -62,17 +62,19 @@ impl Overlay {
     /// control and opened none of the open transactions. Nothing changes then.
     #[inline]
     pub fn commit_transaction(&mut self) -> Result<(), TransactionError> {
-        let frame = self.close_frame()?;
+        let closed = self.pop_transaction()?;
         let Self {
-            frames,
+            transactions,
             journal,
             entries,
             heap,
             log,
             ..
         } = self;
-        match frames.last() {
-            Some(parent) => journal.commit(frame.journal, parent.journal, entries, heap),
+        match transactions.last() {
+            Some(parent) => {
+                journal.commit(closed.journal_start, parent.journal_start, entries, heap);
+            }
             None => {
                 journal.forget(heap);
                 log.drop_seen(entries);
@@ -83,14 +85,14 @@ impl Overlay {
 
     /// Closes the innermost transaction and takes its changes back.
     ///
-    /// Costs what was changed in it, and what snapshots taken in it told of.
+    /// Costs what was changed in it, and the keys that snapshots taken in it reported.
     ///
     /// # Errors
     /// As [`Self::commit_transaction`].
     #[inline]
     pub fn rollback_transaction(&mut self) -> Result<(), TransactionError> {
-        let frame = self.close_frame()?;
-        self.roll_back(frame);
+        let closed = self.pop_transaction()?;
+        self.roll_back(closed);
         Ok(())
     }
 
@@ -99,10 +101,10 @@ impl Overlay {
     /// # Errors
     /// [`TransactionError::AlreadyInRuntime`] if the runtime is in control.
     pub fn enter_runtime(&mut self) -> Result<(), TransactionError> {
-        if let Some(host) = self.host_frames {
+        if let Some(host) = self.host_transactions {
             return Err(TransactionError::AlreadyInRuntime { host });
         }
-        self.host_frames = Some(self.frames.len());
+        self.host_transactions = Some(self.transactions.len());
         Ok(())
     }
 
@@ -113,13 +115,13 @@ impl Overlay {
     /// [`TransactionError::NotInRuntime`] if the host is in control.
     pub fn exit_runtime(&mut self) -> Result<usize, TransactionError> {
         let host = self
-            .host_frames
+            .host_transactions
             .take()
             .ok_or(TransactionError::NotInRuntime)?;
         let mut left_open = 0;
-        while self.frames.len() > host {
-            let frame = self.close_frame()?;
-            self.roll_back(frame);
+        while self.transactions.len() > host {
+            let closed = self.pop_transaction()?;
+            self.roll_back(closed);
             left_open += 1;
         }
         Ok(left_open)
@@ -127,21 +129,21 @@ impl Overlay {
 
     /// How many transactions are open.
     pub fn depth(&self) -> usize {
-        self.frames.len()
+        self.transactions.len()
     }
 
     #[inline]
-    fn close_frame(&mut self) -> Result<Frame, TransactionError> {
-        let open = self.frames.len();
-        if open > 0 && self.host_frames.is_some_and(|host| open <= host) {
+    fn pop_transaction(&mut self) -> Result<OpenTransaction, TransactionError> {
+        let open = self.transactions.len();
+        if open > 0 && self.host_transactions.is_some_and(|host| open <= host) {
             return Err(TransactionError::OpenedByHost { open });
         }
-        self.frames.pop().ok_or(TransactionError::NoneOpen)
+        self.transactions.pop().ok_or(TransactionError::NoneOpen)
     }
 
-    fn roll_back(&mut self, frame: Frame) {
+    fn roll_back(&mut self, closed: OpenTransaction) {
         let Self {
-            frames,
+            transactions,
             journal,
             entries,
             stores,
@@ -150,11 +152,11 @@ impl Overlay {
             revision,
             ..
         } = self;
-        if journal.roll_back(frame.journal, entries, stores, heap) {
+        if journal.roll_back(closed.journal_start, entries, stores, heap) {
             *revision += 1;
         }
-        log.roll_back(frame.log, entries);
-        if frames.is_empty() {
+        log.roll_back(closed.log_mark, entries);
+        if transactions.is_empty() {
             log.drop_seen(entries);
         }
     }

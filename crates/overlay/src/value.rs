@@ -7,25 +7,25 @@
 //!                ^ start        the prefix ends at MAX_PREFIX, whatever its length
 //! ```
 //!
-//! So an append writes its element at the end and the new prefix in place; the value is at any time
-//! one slice, from `start` on, and taking appends back is to forget the end.
+//! So an append writes its element at the end and the new length prefix in place. The value is always one
+//! slice, from `start` on, and appends are taken back by writing the old length prefix.
 
 use crate::{
     heap::{Block, Heap},
     index::index,
-    list::{Prefix, MAX_PREFIX},
+    list::{LengthPrefix, MAX_PREFIX},
 };
 
 /// A value; see the top of the file for how it lies in its block.
 ///
-/// Whoever holds it holds its block. Copies are for reading.
+/// Whoever holds a value owns its block and frees it once. Copies are for reading.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
-    // The parts of a block: as one they would take four bytes more.
+    // The fields of its block; as a field of type `Block` they would take four bytes more.
     at: u32,
     class: u8,
     start: u8,
-    /// Of what is used of the block, head room included.
+    /// How many bytes of its block are in use, the room in front of the value included.
     len: u32,
 }
 
@@ -39,10 +39,9 @@ impl Value {
         Self::in_block(block, len)
     }
 
-    /// The value that is `list` with `element` behind it, or the list of `element` alone if `list` is
-    /// none.
+    /// The value that is `list` with `element` appended; the list of `element` alone if `list` is no list.
     pub(crate) fn new_list(list: &[u8], element: &[u8], heap: &mut Heap) -> Self {
-        let (count, elements) = match Prefix::read(list) {
+        let (count, elements) = match LengthPrefix::read(list) {
             Some(prefix) => (prefix.count, &list[prefix.bytes..]),
             None => (0, &[][..]),
         };
@@ -69,7 +68,7 @@ impl Value {
         }
     }
 
-    /// Place and length; size of its block and start.
+    /// Place and length in one word, size class of its block and start in the other.
     #[inline(always)]
     pub(crate) fn to_words(self) -> [u64; 2] {
         [
@@ -126,17 +125,16 @@ impl Value {
         heap.free(self.block());
     }
 
-    /// The same list with room for appends, and the mark to take them back to; `None` if the value is
-    /// no list.
+    /// The same list with room for a longer length prefix, and a mark of its length for
+    /// [`Self::take_back`]; `None` if the value is no list.
     ///
-    /// Costs a copy of the list the first time, and nothing after that.
+    /// Costs a copy of the list the first time.
     #[inline]
     pub(crate) fn open_list(mut self, heap: &mut Heap) -> Option<(Self, ListMark)> {
-        let prefix = Prefix::read(self.as_slice(heap))?;
+        let prefix = LengthPrefix::read(self.as_slice(heap))?;
         let elements_at = usize::from(self.start) + prefix.bytes;
         if elements_at != MAX_PREFIX {
-            // A value without head room starts at 0, so its prefix is the shorter one and the room
-            // is missing.
+            // The value starts at 0 of its block, without room for a longer length prefix.
             let missing = MAX_PREFIX - elements_at;
             let len = self.len as usize;
             if len + missing > self.block().capacity() {
@@ -154,7 +152,7 @@ impl Value {
         Some((self, mark))
     }
 
-    /// Appends `element` to the list that `mark` was just taken of.
+    /// Appends `element` to the list, whose length is `mark`.
     #[inline]
     pub(crate) fn append(&mut self, element: &[u8], mark: ListMark, heap: &mut Heap) {
         let len = self.len as usize;
@@ -164,13 +162,12 @@ impl Value {
             self.move_to(heap.enlarge(self.block(), len, longer));
         }
         heap.bytes_mut(self.block(), longer)[len..].copy_from_slice(element);
-        // Wraps at 2^32 elements, as the peer does. Only a value forged to claim that many gets
-        // there.
+        // Wraps at 2^32 elements, as sp-state-machine does. Only a forged value claims that many.
         let count = mark.count.wrapping_add(1);
         self.write_prefix(count, heap);
     }
 
-    /// The list without the appends since `mark` was taken.
+    /// The list without the appends since its length was `mark`.
     pub(crate) fn take_back(mut self, mark: ListMark, heap: &mut Heap) -> Self {
         self.len = mark.len;
         self.write_prefix(mark.count, heap);
@@ -180,17 +177,17 @@ impl Value {
     #[inline]
     fn write_prefix(&mut self, count: u32, heap: &mut Heap) {
         if let Some(room) = heap.bytes_mut(self.block(), MAX_PREFIX).first_chunk_mut() {
-            self.start = Prefix::of(count).write(room);
+            self.start = LengthPrefix::of(count).write(room);
         }
     }
 }
 
-/// How long a list was.
+/// The length of a list at some time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListMark {
-    /// Of what was used of its block, head room included, in bytes.
+    /// How many bytes of its block were in use, the room in front included.
     len: u32,
-    /// Of the list, in elements.
+    /// How many elements the list had.
     count: u32,
 }
 
@@ -222,7 +219,7 @@ mod tests {
             for elements in 0..40 {
                 let heap = &mut Heap::default();
                 let mut room = [0; MAX_PREFIX];
-                let start = usize::from(Prefix::of(count).write(&mut room));
+                let start = usize::from(LengthPrefix::of(count).write(&mut room));
                 let plain = [&room[start..], &[7; 40][..elements]].concat();
                 let list = Value::new(&plain, heap);
                 let (mut list, mark) = list.open_list(heap).unwrap();
@@ -257,11 +254,11 @@ mod tests {
             }
         }
         assert!(blocks.len() <= 11, "{blocks:?}");
-        let prefix = Prefix {
+        let prefix = LengthPrefix {
             count: 2_001,
             bytes: 2,
         };
-        assert_eq!(Prefix::read(list.as_slice(heap)), Some(prefix));
+        assert_eq!(LengthPrefix::read(list.as_slice(heap)), Some(prefix));
         assert_eq!(list.as_slice(heap).len(), 2 + 2_001 * 8);
     }
 

@@ -1,4 +1,4 @@
-//! What calls cost: allocations, counted, and (ignored by default) time.
+//! The cost of calls: allocations, and times in a test that is ignored by default.
 
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)] // A global allocator that counts cannot do without.
@@ -66,7 +66,7 @@ fn filled(keys: &[Vec<u8>]) -> Overlay {
     overlay
 }
 
-/// About what a transfer does to the overlay, in a transaction of the host and one of the runtime.
+/// About the calls of a transfer, in a transaction of the host and one of the runtime.
 fn extrinsic(overlay: &mut Overlay, keys: &[Vec<u8>], events: &[u8]) {
     overlay.snapshot();
     overlay.start_transaction();
@@ -122,10 +122,9 @@ fn reads_and_empty_transactions_allocate_nothing() {
     assert_eq!(counted, 0);
 }
 
-/// What nobody wrote to is not there: reading a child store makes none, and a branch is nothing before it
-/// is touched, however many stores lie below it.
+/// Reading a child store that nobody wrote to does not make one.
 #[test]
-fn what_is_untouched_is_not_made() {
+fn reading_a_child_store_makes_none() {
     let mut overlay = Overlay::new();
     let child = |at: u32| at.to_le_bytes();
     for at in 0..21 {
@@ -144,20 +143,9 @@ fn what_is_untouched_is_not_made() {
         }
     });
     assert_eq!(reads, 0);
-    let branches = allocations(|| {
-        overlay.with_branches(|base| {
-            for at in 0..1_000 {
-                let branch = base.branch();
-                black_box(branch.get(Child(&child(at)), b"key"));
-                black_box(branch.own().is_empty());
-            }
-            Vec::new()
-        });
-    });
-    assert_eq!(branches, 0);
 }
 
-/// Of changing lengths, in transactions that are kept and taken back, as a value and as a list.
+/// Values of changing lengths and a list, in transactions that are committed and rolled back.
 #[test]
 fn a_key_written_a_million_times_takes_no_more_memory() {
     let mut overlay = Overlay::new();
@@ -184,7 +172,7 @@ fn a_key_written_a_million_times_takes_no_more_memory() {
     assert_eq!(allocations(|| (10_000..500_000).for_each(&mut round)), 0);
 }
 
-/// A block after another on the same overlay: new keys, lists, children, and the order.
+/// One block after another on the same overlay: new keys, lists, child stores, and the order.
 #[test]
 fn a_reset_overlay_allocates_nothing_for_a_block_like_the_last() {
     let keys = keys(500);

@@ -5,7 +5,8 @@
 
 use alloc::vec::Vec;
 use povmeter_delta_root::{
-    Fate, LoadError, NodeSource, Observer, RootNeeds, Search, ShadowNode, ShadowState, TrieHandle,
+    Fate, LoadError, NodeSource, Observer, PathCache, RootNeeds, Search, ShadowNode, ShadowState,
+    TrieHandle,
 };
 
 /// What is known of a key.
@@ -79,6 +80,8 @@ pub struct Estimator {
     tries: Vec<Keys>,
     needs: RootNeeds,
     counted: Vec<KeyId>,
+    /// Where the last boundary began.
+    began: EstimatorMark,
     /// How often counts were taken back.
     rollbacks: u32,
 }
@@ -118,6 +121,7 @@ impl Estimator {
             tries,
             needs,
             counted,
+            began,
             rollbacks,
         } = self;
         tries.truncate(TrieHandle::TOP.index() + 1);
@@ -129,12 +133,17 @@ impl Estimator {
         needs.reset(most);
         counted.clear();
         counted.shrink_to(most);
+        *began = EstimatorMark::default();
         *rollbacks = 0;
     }
 
     /// Begins a boundary: about so many `keys` are handed in, then [`Boundary::settle`] counts what
     /// they need. Of many keys the ways are walked together, which is faster.
+    ///
+    /// A boundary that failed has to be [taken back](Self::take_back) before anything else is done.
     pub fn boundary<'k>(&mut self, keys: usize) -> Boundary<'_, 'k> {
+        self.needs.begin();
+        self.began = self.mark();
         Boundary {
             estimator: self,
             search: (keys >= MANY_KEYS).then(Search::default),
@@ -212,24 +221,13 @@ impl Estimator {
         }
     }
 
-    /// Starts a trial: [`Self::end_trial`] takes back all that is marked from now on.
+    /// Takes back the last boundary, as if it had not been: one that failed, or that was only to look.
+    /// What the observer was told is for the caller to take back.
     ///
-    /// # Errors
-    /// [`LoadError`] if what was marked before can't be settled; there is no trial then.
-    pub fn start_trial<S: NodeSource>(
-        &mut self,
-        state: &mut ShadowState<S>,
-        observer: &mut impl Observer,
-    ) -> Result<EstimatorMark, LoadError> {
-        self.needs.settle(state, observer)?;
-        self.needs.start_trial();
-        Ok(self.mark())
-    }
-
-    /// Ends the trial that began at `mark`, as if it had not been.
-    pub fn end_trial<S: NodeSource>(&mut self, state: &mut ShadowState<S>, mark: EstimatorMark) {
-        self.needs.end_trial(state);
-        self.roll_back(mark);
+    /// The boundary must be the last thing that was done with the estimator and with `state`.
+    pub fn take_back<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {
+        self.needs.take_back(state);
+        self.roll_back(self.began);
     }
 }
 
@@ -237,8 +235,8 @@ impl<'k> Boundary<'_, 'k> {
     /// Takes note of what the block's changes do to a key now, and counts the way to it.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way to this key, or to one handed in before, can't be had.
-    /// Keys that were not counted have to be handed in again.
+    /// [`LoadError`] if a node on the way to this key, or to one handed in before, can't be had. The
+    /// boundary has to be [taken back](Estimator::take_back).
     ///
     /// # Panics
     /// If the trie's handle is another state's, which has more tries open.
@@ -247,7 +245,7 @@ impl<'k> Boundary<'_, 'k> {
         &mut self,
         state: &mut ShadowState<S>,
         changed: ChangedKey<'k>,
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<(), LoadError> {
         let id = KeyId::Key(changed.trie, changed.index);
         if self.estimator.mark_known(state, id, changed.fate) {
@@ -262,7 +260,7 @@ impl<'k> Boundary<'_, 'k> {
         &mut self,
         state: &mut ShadowState<S>,
         changed: ChangedKey<'k>,
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<(), LoadError> {
         let ChangedKey {
             trie,
@@ -291,7 +289,8 @@ impl<'k> Boundary<'_, 'k> {
     /// them all.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way to a key handed in before can't be had.
+    /// [`LoadError`] if a node on the way to a key handed in before can't be had. The boundary has to be
+    /// [taken back](Estimator::take_back).
     ///
     /// # Panics
     /// If the handle is another state's, which has more tries open.
@@ -308,7 +307,8 @@ impl<'k> Boundary<'_, 'k> {
     /// As [`Self::mark_key`], for the key of the top trie that holds the root of `child`.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
+    /// [`LoadError`] if a node on the way can't be had. The boundary has to be
+    /// [taken back](Estimator::take_back).
     ///
     /// # Panics
     /// If the handle is another state's, which has more tries open.
@@ -317,7 +317,7 @@ impl<'k> Boundary<'_, 'k> {
         state: &mut ShadowState<S>,
         child: TrieHandle,
         fate: Fate,
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<(), LoadError> {
         let id = KeyId::RootOf(child);
         if !self.estimator.mark_known(state, id, fate) {
@@ -330,8 +330,7 @@ impl<'k> Boundary<'_, 'k> {
     /// Counts what the keys need besides the ways to them: the merges.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be had. Keys that were not counted have to be handed in again;
-    /// what the others need is counted at the next boundary.
+    /// [`LoadError`] if a node can't be had. The boundary has to be [taken back](Estimator::take_back).
     pub fn settle<S: NodeSource>(
         mut self,
         state: &mut ShadowState<S>,

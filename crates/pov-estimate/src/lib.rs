@@ -64,7 +64,8 @@
 //!   look-up if it was read before. A key that was counted before: one look-up in a table by number.
 //! - A key that is read: the first time a walk, and its bytes are kept; later a hash table look-up.
 //! - Taking counts back: what was counted since.
-//! - A size: nothing. The compact length: what came and went since it was asked for last.
+//! - A size: nothing. The compact length: what came and went since it was asked for last, and a climb to
+//!   the root for each new reference to a node or value that several nodes refer to.
 //!
 //! # Features
 //! - `std` (default): `std` in povmeter-delta-root. Without it the crate is `no_std` and needs `alloc`.

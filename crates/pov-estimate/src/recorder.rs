@@ -5,7 +5,7 @@ use crate::{
     ways::KnownWays,
 };
 use alloc::vec::Vec;
-use povmeter_delta_root::{NodeId, NodeTable, Observer, ShadowNode, TrieHandle};
+use povmeter_delta_root::{NodeId, NodeTable, Observer, PathCache, ShadowNode, TrieHandle};
 
 const READ: u8 = 1;
 const ROOT: u8 = 2;
@@ -14,6 +14,9 @@ const ROOT: u8 = 2;
 /// need besides. A node counts once, however often and by whomever it is touched.
 ///
 /// Counts can be taken back to an earlier [`RecorderMark`], for the two kinds apart.
+///
+/// A recorder is of one [`ShadowState`](povmeter_delta_root::ShadowState): it knows where the keys are
+/// that were read there. For another one it has to be [reset](Self::reset).
 #[derive(Debug, Default)]
 pub struct Recorder {
     /// By node id, whether reads or the root need the node.
@@ -81,6 +84,15 @@ impl Recorder {
         }
     }
 
+    /// Takes back all that was counted since `mark`.
+    ///
+    /// # Panics
+    /// If `table` is not the one that the counted nodes are from.
+    pub fn roll_back(&mut self, mark: RecorderMark, table: &NodeTable) {
+        self.roll_back_reads(mark, table);
+        self.roll_back_roots(mark, table);
+    }
+
     /// Takes back the reads counted since `mark`. A node that the root needs too, by an earlier
     /// count, goes on to count for the root.
     ///
@@ -139,6 +151,11 @@ impl Recorder {
         }
     }
 
+    /// Stops to keep what [`Self::take_news`] says, until it is called again.
+    pub(crate) fn forget_news(&mut self) {
+        self.news = None;
+    }
+
     #[inline(always)]
     fn flags(&mut self, node: NodeId) -> &mut u8 {
         let index = node.index();
@@ -175,7 +192,9 @@ impl Observer for Reading<'_> {
         self.0.reads.push(node);
         self.0.news.iter_mut().for_each(|news| news.push(node));
     }
+}
 
+impl PathCache for Reading<'_> {
     #[inline]
     fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
         self.0.ways.get(trie, key)
@@ -205,7 +224,9 @@ impl Observer for Estimating<'_> {
         self.0.roots.push(node);
         self.0.news.iter_mut().for_each(|news| news.push(node));
     }
+}
 
+impl PathCache for Estimating<'_> {
     // All that is on the way to a key that was read is counted at least as long as this is.
     #[inline]
     fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {

@@ -41,23 +41,21 @@ impl Way {
 }
 
 impl KnownWays {
-    /// Forgets all keys; keeps memory for up to `most`.
+    /// Forgets all keys, and seeds the hasher anew; keeps memory for up to `most`.
     pub(crate) fn reset(&mut self, most: usize) {
         let Self {
             ways,
             keys,
             by_key,
-            // Those of one process are as good as others.
-            seeds: _,
+            seeds,
         } = self;
         ways.clear();
         ways.shrink_to(most);
         keys.clear();
         keys.shrink_to(most.saturating_mul(LONGEST_KEY / 4));
         by_key.clear();
-        if by_key.capacity() / 2 > most {
-            *by_key = HashTable::new();
-        }
+        by_key.shrink_to(most, |_| 0);
+        *seeds = RandomState::default();
     }
 
     /// How many keys are known.

@@ -7,8 +7,7 @@ use foldhash::fast::RandomState;
 use hash_db::{HashDB, EMPTY_PREFIX};
 use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
-    Blake2b256, NodeAnswers, NodeHash, NodePrefix, NodeRequest, NodeSource, Root, RootUpdate,
-    SourceError,
+    Blake2b256, NodeBatch, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
 };
 use std::{fmt, hint::black_box};
 
@@ -44,9 +43,6 @@ pub struct MemoryStore {
 
 /// Bytes up to which a node is copied for a block: all that are no values.
 const COPIED_BYTES: usize = 1024;
-
-/// Nodes looked up together.
-const TOGETHER: usize = 32;
 
 /// References that memory-db can count for one node.
 const REFERENCE_LIMIT: u64 = i32::MAX as u64;
@@ -171,21 +167,19 @@ impl NodeSource for MemoryStore {
         Ok(HashDB::get(&self.nodes, hash, EMPTY_PREFIX).map(|node| node.0))
     }
 
-    fn nodes(&self, requests: &[NodeRequest<'_>], answers: &mut NodeAnswers) {
+    fn nodes(&self, batch: &mut NodeBatch<'_>) {
         // In a large store each look-up waits for memory, first for the table and then for the node.
         // Waits that follow upon each other without anything between are waited for at once.
-        for requests in requests.chunks(TOGETHER) {
-            let mut found = [None; TOGETHER];
-            for (request, found) in requests.iter().zip(&mut found) {
-                *found = self.stored(&request.hash);
-            }
-            let found = &found[..requests.len()];
-            black_box(found.iter().flatten().filter_map(|node| node.first()).max());
-            for node in found {
-                match node {
-                    Some(node) if node.len() <= COPIED_BYTES => answers.push_copy(node),
-                    node => answers.push(Ok(node.cloned())),
-                }
+        let mut found = [None; NodeBatch::MOST];
+        for index in batch.open() {
+            found[index] = self.stored(&batch.request(index).hash);
+        }
+        let found = &found[..batch.len()];
+        black_box(found.iter().flatten().filter_map(|node| node.first()).max());
+        for index in batch.open() {
+            match found[index] {
+                Some(node) if node.len() <= COPIED_BYTES => batch.answer_with_copy(index, node),
+                node => batch.answer(index, Ok(node.cloned())),
             }
         }
     }

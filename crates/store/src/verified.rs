@@ -3,7 +3,7 @@
 use crate::{NodeStore, StoreError};
 use bytes::Bytes;
 use povmeter_delta_root::{
-    Blake2b256, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
+    Blake2b256, NodeBatch, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
 };
 
 /// A source that hashes every node it reads, and answers with an error instead of a node that is
@@ -44,21 +44,40 @@ impl<S> Verified<S> {
     }
 }
 
+/// Refuses a node that is not the one with hash `expected`.
+fn check(expected: &NodeHash, encoded: &[u8]) -> Result<(), SourceError> {
+    let found = Blake2b256::hash(encoded);
+    if found == *expected {
+        return Ok(());
+    }
+    Err(SourceError::new(HashMismatch {
+        expected: *expected,
+        found,
+        length: encoded.len(),
+    }))
+}
+
 impl<S: NodeSource> NodeSource for Verified<S> {
     fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
-        let Some(encoded) = self.0.node(hash, prefix)? else {
-            return Ok(None);
-        };
-        let found = Blake2b256::hash(&encoded);
-        if found != *hash {
-            let length = encoded.len();
-            return Err(SourceError::new(HashMismatch {
-                expected: *hash,
-                found,
-                length,
-            }));
+        let node = self.0.node(hash, prefix)?;
+        if let Some(encoded) = &node {
+            check(hash, encoded)?;
         }
-        Ok(Some(encoded))
+        Ok(node)
+    }
+
+    fn nodes(&self, batch: &mut NodeBatch<'_>) {
+        // What was answered before is not from the source below.
+        let asked = batch.open();
+        self.0.nodes(batch);
+        for index in asked {
+            let Ok(Some(encoded)) = batch.get(index) else {
+                continue;
+            };
+            if let Err(error) = check(&batch.request(index).hash, encoded) {
+                batch.answer(index, Err(error));
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{change, encoded, hash, read, root, step};
-use povmeter_delta_root::NodeSource;
+use povmeter_delta_root::{NodeBatch, NodeRequest, NodeSource};
 use povmeter_store::{MemoryStore, NodeStore, StoreError, Verified};
 
 #[test]
@@ -133,4 +133,19 @@ fn a_node_of_another_hash_is_found_out_when_verified() {
         "{text}"
     );
     assert_eq!(read(&store, "r1"), Some(encoded("r1")));
+
+    // Together with others, too; what somebody else answered is not looked at.
+    let request = |name| NodeRequest {
+        hash: hash(name),
+        ..NodeRequest::default()
+    };
+    let requests = ["r1", "a", "b", "c"].map(request);
+    let mut batch = NodeBatch::of(&requests).next().unwrap();
+    batch.answer_with_copy(3, b"not c");
+    store.nodes(&mut batch);
+    assert_eq!(batch.get(0).unwrap(), Some(&encoded("r1")[..]));
+    assert_eq!(batch.get(1).unwrap_err().to_string(), text);
+    assert_eq!(batch.get(2).unwrap(), None);
+    assert_eq!(batch.get(3).unwrap(), Some(&b"not c"[..]));
+    assert_eq!(batch.open().collect::<Vec<_>>(), [2]);
 }

@@ -1,13 +1,13 @@
 //! A source with nodes committed on top of it in memory.
 
-use povmeter::{NodeHash, NodePrefix, NodeSource, RootUpdate, SourceError};
+use povmeter::{Bytes, NodeBatch, NodeHash, NodePrefix, NodeSource, RootUpdate, SourceError};
 use std::collections::HashMap;
 
 /// Nodes of `S`, and those committed while running: what lets a benchmark commit under a runtime.
 #[derive(Debug)]
 pub(crate) struct Layered<S> {
     base: S,
-    committed: HashMap<NodeHash, bytes::Bytes>,
+    committed: HashMap<NodeHash, Bytes>,
 }
 
 impl<S> Layered<S> {
@@ -32,16 +32,26 @@ impl<S> Layered<S> {
 }
 
 impl<S: NodeSource> NodeSource for Layered<S> {
-    fn node(
-        &self,
-        hash: &NodeHash,
-        prefix: NodePrefix<'_>,
-    ) -> Result<Option<bytes::Bytes>, SourceError> {
+    fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
         if !self.committed.is_empty() {
             if let Some(node) = self.committed.get(hash) {
                 return Ok(Some(node.clone()));
             }
         }
         self.base.node(hash, prefix)
+    }
+
+    fn nodes(&self, batch: &mut NodeBatch<'_>) {
+        if !self.committed.is_empty() {
+            for index in batch.open() {
+                if let Some(node) = self.committed.get(&batch.request(index).hash) {
+                    batch.answer(index, Ok(Some(node.clone())));
+                }
+            }
+            if batch.open().len() == 0 {
+                return;
+            }
+        }
+        self.base.nodes(batch);
     }
 }

@@ -297,7 +297,8 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
             return Err(failure);
         }
         self.sizes.finish()?;
-        let block = self.block.seal(state_version(version))?;
+        let block = self.block.seal(state_version(version));
+        let block = block.map_err(BlockError::from)?;
         let (offchain, _) = self.offchain.freeze()?.into_parts();
         let offchain = offchain.into_iter().map(|(key, value)| {
             let change = value.map_or(
@@ -358,8 +359,9 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
 }
 
 impl<S: NodeSource, A: Accounting> StateMachine<S, Attributed<A>> {
-    /// Begins the next part of the block, an extrinsic for example: see [`Block::begin_part`](povmeter::Block::begin_part). What
-    /// came of it is in the sealed block's [`attribution`](SealedBlock::attribution).
+    /// Begins the next part of the block, an extrinsic for example: see
+    /// [`Block::begin_part`](povmeter::Block::begin_part). What came of it is in the sealed block's
+    /// [`attribution`](SealedBlock::attribution).
     pub fn begin_part(&mut self) -> u32 {
         self.block.begin_part()
     }

@@ -98,7 +98,7 @@ pub fn to_prefixed_memory_db<H: Hasher<Out = H256>>(
 /// The root update from `parent` to `root` that changes `nodes`, with the new roots of `children`, by
 /// storage key and in its order. The other way round as [`to_prefixed_memory_db`].
 ///
-/// Copies each new node once. Hashes each new node, since whoever made `nodes` may have keyed them as they
+/// Copies each new node once, and hashes it, since whoever made `nodes` may have keyed them as they
 /// pleased.
 ///
 /// # Errors

@@ -4,15 +4,15 @@
 //! block once for each line that it reads. It answers each with the nanoseconds of thread CPU time
 //! that the phases took, in the order of [`PHASES`]. With `--blocks N` it builds N blocks and ends.
 //!
-//! One file, which uses what the workload has had from its first day: the scripts put it into the
+//! One file, which uses what the development crates have had from their first day: the scripts put it into the
 //! trees of earlier commits and build it there.
 
-use povmeter_store::{MemoryStore, ParityDbStore};
-use povmeter_workload::{
+use povmeter_dev_ladder::{LadderBlock, Strategy};
+use povmeter_dev_runtime::{
     build_block, commit_parent, BlockOutcome, BoundarySize, CallKind, Estimates, Host, HostError,
-    LadderBlock, Peer, Phases, Plan, PlanOptions, PovmeterBlock, SharedNodes, Signatures, Strategy,
-    TransactionStep,
+    Peer, Phases, Plan, PlanOptions, PovmeterBlock, SharedNodes, Signatures, TransactionStep,
 };
+use povmeter_store::{MemoryStore, ParityDbStore};
 use std::{
     env,
     error::Error,

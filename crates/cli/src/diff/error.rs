@@ -1,7 +1,7 @@
 //! Why two results can't be compared.
 
 use super::shape::SHAPES;
-use povmeter_workload::FileError;
+use povmeter_dev_data::FileError;
 use std::path::PathBuf;
 
 /// Why two results can't be compared.

@@ -4,7 +4,7 @@ use super::{
     error::DiffError,
     shape::{Number, Rows, Shape, SHAPES},
 };
-use povmeter_workload::read_file;
+use povmeter_dev_data::read_file;
 use serde_json::{Map, Value};
 use std::path::Path;
 

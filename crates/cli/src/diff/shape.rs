@@ -261,7 +261,13 @@ const ESTIMATOR: Shape = Shape {
     rows: &[
         Rows {
             facts: &["blocks", "boundaries", "left_out"],
-            numbers: &[proof("over_bytes_percent"), proof("over_nodes_percent")],
+            numbers: &[
+                proof("over_bytes_percent"),
+                proof("consensus_over_bytes_percent"),
+                proof("advisory_over_bytes_percent"),
+                proof("rule_over_bytes_percent"),
+                proof("over_nodes_percent"),
+            ],
             ..Rows::of("flavours", &["flavour"])
         },
         Rows {
@@ -335,9 +341,6 @@ const OVERLAY: Shape = Shape {
     numbers: &[
         allocations("memory/ours_bytes_per_key"),
         allocations("memory/peer_bytes_per_key").shown(),
-        allocations("children/stores_made"),
-        allocations("children/bytes"),
-        allocations("children/allocations_of_an_untouched_branch"),
     ],
     rows: &[Rows {
         numbers: &[
@@ -398,7 +401,7 @@ mod tests {
 
     /// Fields that are not compared: they follow from others, are about the peer alone, or are too
     /// many to be told one by one.
-    const LEFT_OUT: [&str; 25] = [
+    const LEFT_OUT: [&str; 24] = [
         "what",
         "schema",
         "growth_bytes/",
@@ -417,7 +420,6 @@ mod tests {
         "failures/",
         "known_failures/",
         "memory/keys",
-        "children/",
         "modes",
         "missing",
         "bytes_percent",

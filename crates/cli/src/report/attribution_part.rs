@@ -88,12 +88,14 @@ fn items(attribution: &AttributionReport) -> Table {
 mod tests {
     use super::*;
     use crate::report::page::Page;
-    use povmeter_workload::attribution::ByteTally;
+    use povmeter_attribution::ByteTally;
 
     #[test]
     fn a_block_without_a_proof_has_a_section_all_the_same() {
         let tally = ByteTally::default();
-        let attribution = AttributionReport::new(&tally, 3);
+        let mut attribution = AttributionReport::new(&tally, 3);
+        assert_eq!(parts(&attribution).len(), 3);
+        attribution.draw(&tally);
         assert!(attribution
             .picture()
             .is_some_and(|svg| svg.starts_with("<svg") && !svg.contains("<script")));

@@ -8,7 +8,7 @@ use super::{
     svg::Color,
 };
 use crate::estimator_report::EstimatorReport;
-use povmeter_workload::speed::SpeedRow;
+use povmeter_dev_measure::SpeedRow;
 
 /// The charts on it.
 pub(crate) const CHARTS: [&str; 1] = ["estimates"];
@@ -170,6 +170,9 @@ impl EstimatorReport {
             Column::Number("blocks"),
             Column::Number("boundaries"),
             Column::Number("bytes over, %"),
+            Column::Number("in consensus accounting"),
+            Column::Number("in advisory accounting"),
+            Column::Number("due to the rule"),
             Column::Number("nodes over, %"),
             Column::Number("a fresh trie is too low at"),
             Column::Number("of"),
@@ -180,6 +183,9 @@ impl EstimatorReport {
                 count(of.blocks),
                 count(of.boundaries),
                 decimal(of.over_bytes_percent, 4),
+                decimal(of.consensus_over_bytes_percent, 4),
+                decimal(of.advisory_over_bytes_percent, 4),
+                decimal(of.rule_over_bytes_percent, 4),
                 decimal(of.over_nodes_percent, 4),
                 count(of.upstream_under),
                 count(of.upstream_boundaries),
@@ -205,7 +211,7 @@ mod tests {
         output::Heading,
         report::origin::Origin,
     };
-    use povmeter_workload::speed::{SpeedCase, SpeedReport};
+    use povmeter_dev_measure::{SpeedCase, SpeedReport};
 
     #[test]
     fn ratios_and_checks_are_on_the_page() {
@@ -235,6 +241,9 @@ mod tests {
                 blocks: 40,
                 boundaries: 328,
                 over_bytes_percent: 0.1,
+                consensus_over_bytes_percent: 0.15,
+                advisory_over_bytes_percent: 0.05,
+                rule_over_bytes_percent: 0.01,
                 over_nodes_percent: 0.2,
                 left_out: 0,
                 upstream_boundaries: 300,

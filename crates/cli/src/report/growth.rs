@@ -8,7 +8,7 @@ use super::{
     plot::{Layer, Limit, Plot},
     svg::Color,
 };
-use povmeter_workload::{BoundarySize, ExtrinsicTimes, Spent};
+use povmeter_dev_runtime::{BoundarySize, ExtrinsicTimes, Spent};
 
 /// One extrinsic.
 #[derive(Clone, Copy, Debug)]

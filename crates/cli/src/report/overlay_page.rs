@@ -3,12 +3,12 @@
 use super::{
     bars::{Bar, Bars, Group, Scale},
     chart::{Chart, Drawing},
-    number::{count, decimal, short},
+    number::{decimal, short},
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
 use crate::overlay::Report;
-use povmeter_workload::speed::OverlayRow;
+use povmeter_dev_measure::OverlayRow;
 
 /// The charts on it.
 pub(crate) const CHARTS: [&str; 1] = ["overlay"];
@@ -48,13 +48,7 @@ impl Report {
             "Ratios",
             vec![Part::Note(note.to_owned()), Part::Chart(self.chart())],
         );
-        page.section(
-            "The numbers",
-            vec![
-                Part::Table(self.rows_table()),
-                Part::Table(self.children_table()),
-            ],
-        );
+        page.section("The numbers", vec![Part::Table(self.rows_table())]);
         page
     }
 
@@ -114,36 +108,6 @@ impl Report {
         Table {
             caption: "Each operation".to_owned(),
             ..Table::new(columns, rows.collect())
-        }
-    }
-
-    fn children_table(&self) -> Table {
-        let children = &self.measured.children;
-        let columns = vec![
-            Column::Text("branches over child stores"),
-            Column::Number("stores made"),
-            Column::Number("bytes"),
-        ];
-        let rows = [
-            ("made when written to", children.stores_made, children.bytes),
-            (
-                "if made at once",
-                children.eager_stores,
-                children.eager_bytes,
-            ),
-        ];
-        let rows =
-            rows.map(|(name, stores, bytes)| vec![name.to_owned(), count(stores), count(bytes)]);
-        Table {
-            caption: format!(
-                "{} branches over {} child stores, {} touched by each",
-                count(u64::from(
-                    children.transactions * children.branches_per_transaction
-                )),
-                children.stores,
-                children.touched
-            ),
-            ..Table::new(columns, rows.to_vec())
         }
     }
 }

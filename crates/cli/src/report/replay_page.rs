@@ -71,6 +71,12 @@ impl ReplayReport {
             if let Some(failure) = &check.first_failure {
                 detail = format!("{detail}; {failure}");
             }
+            if let Some(first) = &check.first_by_design {
+                let by_design = check.by_design;
+                detail = format!(
+                    "{detail}; {by_design} of them by design (docs/differences.md), the first: {first}"
+                );
+            }
             (check.name, check.holds == check.of, detail)
         });
         page.section("Checks", vec![Part::Table(Table::checks(checks))]);

@@ -8,7 +8,7 @@ use super::{
     svg::Color,
 };
 use crate::compare_root_report::RootReport;
-use povmeter_workload::speed::RootRow;
+use povmeter_dev_measure::RootRow;
 
 /// The charts on it: one for each size of the parent state, as far as that.
 pub(crate) const CHARTS: [&str; 4] = ["roots-1", "roots-2", "roots-3", "roots-4"];

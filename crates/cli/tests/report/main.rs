@@ -6,7 +6,7 @@ mod browser;
 mod png;
 
 use browser::Browser;
-use povmeter_workload::data_dir;
+use povmeter_dev_data::data_dir;
 use serde_json::Value;
 use std::{
     fs,

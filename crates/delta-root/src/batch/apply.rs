@@ -14,11 +14,11 @@ use crate::{
 };
 use core::ops::Range;
 
-/// What comes of the children of a loaded branch.
+/// The children of a loaded branch after the changes.
 enum Below {
     Kept,
-    /// Some of those that there were are new ones: a range of the batch's, and the levels that they
-    /// add up to.
+    /// The same nibbles have children, some of them new: a range of the batch's, and the greatest
+    /// height above them.
     Others(Range<u32>, u32),
     /// Children come or go.
     Whole(Children),
@@ -34,7 +34,7 @@ impl<'a> Batch<'a> {
         let has = |key: &[u8]| nibbles::at(key, depth) == nibble;
         let changes = &self.input.changes[span.range()];
         let count = match changes.last() {
-            // Far up in a trie of hashed keys, all have.
+            // Most spans have a single nibble here.
             Some((last, _)) if has(last) => changes.len(),
             _ => changes.iter().take_while(|(key, _)| has(key)).count(),
         };
@@ -65,7 +65,7 @@ impl<'a> Batch<'a> {
         let built = self.change(at, 0, place, span)?;
         match built {
             Built::Kept(kept) if kept == at => {}
-            // What is new is where `at` was.
+            // The new node is at the place of `at`.
             Built::New(new) => self.memory.nodes[new as usize].replaces = Some(at),
             _ => self.remove_node(at, place, 0..0),
         }
@@ -83,14 +83,14 @@ impl<'a> Batch<'a> {
     ) -> Result<Built, NotLoaded> {
         let depth = place.depth();
         let old = self.old(at);
-        // Keys are sorted: those that leave the partial key first are at an end.
+        // Keys are sorted, so the one that leaves the partial key first is the first or the last.
         let ends = match &self.input.changes[span.range()] {
             [] => [None; 2],
             [(only, _)] => [Some(only), None],
             [(first, _), .., (last, _)] => [Some(first), Some(last)],
         };
         let mut ends = ends.into_iter().flatten();
-        // As a rule none leaves it, and to see that is faster.
+        // Most often none leaves it, which is faster to test.
         let stays = skip == 0 && ends.clone().all(|key| old.partial.is_prefix_at(key, depth));
         if !stays {
             let length = old.partial.len() - skip;
@@ -187,7 +187,7 @@ impl<'a> Batch<'a> {
             match below {
                 Below::Kept => return Ok(Built::Kept(at)),
                 Below::Others(others, height) => {
-                    return Ok(self.add(place, Parts::Other(at, others), height))
+                    return Ok(self.add(place, Parts::Branch(at, others), height))
                 }
                 Below::Whole(_) => {}
             }
@@ -259,7 +259,7 @@ impl<'a> Batch<'a> {
         Ok(Below::Whole(children))
     }
 
-    /// What is in a branch's slot, which begins at `depth`, after the changes of `span`.
+    /// The child in a slot of a branch, which begins at `depth`, after the changes of `span`.
     pub(super) fn change_child(
         &mut self,
         slot: OldSlot<'_>,
@@ -286,7 +286,7 @@ impl<'a> Batch<'a> {
         children
     }
 
-    /// The same with new ones at some nibbles.
+    /// The children of a loaded node, with new ones at some nibbles.
     pub(super) fn children_with(&self, at: ShadowNode, others: Range<u32>) -> Children {
         let mut children = self.old_children(at);
         for (nibble, child) in self.others(others) {
@@ -299,8 +299,8 @@ impl<'a> Batch<'a> {
         &self.memory.others[range.start as usize..range.end as usize]
     }
 
-    /// Takes the change of the key that ends at `depth` off `span`, if there is one: the value that it
-    /// gives.
+    /// Removes the change of the key that ends at `depth` from `span`, if there is one, and returns the
+    /// value that it writes.
     pub(super) fn take_value(&mut self, span: &mut Span, depth: usize) -> Option<NewValue> {
         let (key, value) = self.input.changes[span.range()].first()?;
         if nibbles::count(key) != depth {
@@ -323,8 +323,8 @@ impl<'a> Batch<'a> {
         Some(NewValue::Apart(number(self.memory.values.len() - 1)))
     }
 
-    /// Whether the value of a change is that which was there. One that is a node of its own counts as
-    /// another: what it is only its hash could tell.
+    /// Whether a change writes the value that was there. `false` for a value that is a node of its own:
+    /// only its hash could tell.
     fn is_as_before(&self, new: NewValue, old: OldValue<'_>) -> bool {
         match (new, old) {
             (NewValue::None, OldValue::None) => true,
@@ -335,24 +335,24 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Notes that `at`, which begins at `place` and then the nibbles of `way`, is gone.
-    pub(super) fn remove_node(&mut self, at: ShadowNode, place: Place, way: Range<usize>) {
+    /// Notes that `at` is removed; its path is `place`, then the nibbles of `path`.
+    pub(super) fn remove_node(&mut self, at: ShadowNode, place: Place, path: Range<usize>) {
         if let Some(hash) = self.input.trie.old_hash(at, self.input.table) {
             let mut place = self.written(place);
-            for index in way {
+            for index in path {
                 place = self.writes.further(place, self.memory.nibbles[index]);
             }
             self.writes.remove(place, hash);
         }
     }
 
-    /// Has the writes take note of the place of a change's value.
+    /// The place of a change's value, in the writes.
     pub(super) fn value_place(&mut self, change: u32) -> WrittenPlace {
         let (keyspace, key) = (self.input.trie.keyspace(), self.key(change));
         self.writes.place(keyspace, key, None)
     }
 
-    /// Has the writes take note of a place.
+    /// A place, in the writes.
     #[inline]
     pub(super) fn written(&mut self, place: Place) -> WrittenPlace {
         let Place {

@@ -1,18 +1,18 @@
-//! How a root is computed; no part of what comes out.
+//! How a root is computed; the result does not depend on it.
 
 use crate::Hashing;
 
-/// What computes a root.
+/// By which means a root is computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) hashing: Hashing,
-    /// Changes below one branch from which on its children go to the threads that there are.
+    /// The fewest changes below one branch for which its children are computed on several threads.
     #[cfg(feature = "parallel")]
     pub(crate) split_from: usize,
 }
 
 impl Effort {
-    /// With the best hashing, apart from where it was measured to pay.
+    /// The best hashing, and several threads from where they were measured to be faster.
     pub(crate) fn best() -> Self {
         Self {
             hashing: Hashing::best(),

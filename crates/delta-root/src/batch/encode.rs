@@ -14,7 +14,7 @@ use crate::{
 use alloc::vec::Vec;
 use core::{mem::take, ops::Range};
 
-/// What a new node's parent holds for it: a hash, or the node itself where it is shorter than one.
+/// A new node's reference in its parent: its hash, or the node itself if that is shorter than a hash.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reference {
     bytes: [u8; HASH_LENGTH],
@@ -46,7 +46,7 @@ impl Reference {
     }
 }
 
-/// What encoding the nodes of a level has found out of the levels below, and memory for it.
+/// References to the nodes of the levels encoded so far, and memory for the next level.
 #[derive(Debug, Default)]
 pub(super) struct Encoder {
     values: Vec<NodeHash>,
@@ -55,7 +55,7 @@ pub(super) struct Encoder {
     /// The nodes by height, and where those of each height end.
     order: Vec<u32>,
     ends: Vec<usize>,
-    /// Nodes of the level that have a hash, and their bytes among those written.
+    /// Nodes of the level that have a hash, and the ranges of their bytes in the writes.
     stored: Vec<(u32, Range<usize>)>,
     hashes: Vec<NodeHash>,
 }
@@ -124,14 +124,14 @@ impl Encoder {
 }
 
 impl Batch<'_> {
-    /// The root, all new nodes and values handed to the writes.
+    /// Encodes all new nodes and values into the writes; returns the root.
     pub(super) fn encode_root(&mut self, root: u32) -> Root {
         let reference = self.encode(root, Some(root));
         Root::from(reference.bytes)
     }
 
-    /// What refers to `top`, all new nodes and values handed to the writes. `root` has a hash however
-    /// short it is.
+    /// Encodes all new nodes and values into the writes; returns the reference to `top`. A `root` has a
+    /// hash however short it is.
     pub(super) fn encode(&mut self, top: u32, root: Option<u32>) -> Reference {
         let mut encoder = take(&mut self.memory.encoder);
         self.encode_values(&mut encoder.values);
@@ -181,7 +181,7 @@ impl Batch<'_> {
             let start = buffer.len();
             let node = &self.memory.nodes[index as usize];
             #[cfg(feature = "parallel")]
-            if let Parts::Done(reference) = node.parts {
+            if let Parts::Encoded(reference) = node.parts {
                 encoder.references[index as usize] = reference;
                 continue;
             }
@@ -215,7 +215,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Writes the node at its place, and what it replaces there off.
+    /// Notes that the node is inserted at its place, and what it replaces there removed.
     fn store(&mut self, index: u32, hash: NodeHash, encoded: Range<usize>) {
         let NewNode {
             place, replaces, ..
@@ -226,7 +226,7 @@ impl Batch<'_> {
         self.writes.replace(place, old, hash, encoded);
     }
 
-    /// Writes off what a node replaces that lies inside its parent.
+    /// Notes that what a node replaces is removed, where the node itself lies inside its parent.
     fn gone(&mut self, index: u32) {
         let NewNode {
             place, replaces, ..
@@ -249,7 +249,7 @@ impl Batch<'_> {
                 push_partial(out, kind, partial);
                 self.push_value(*value, encoder, out);
             }
-            Parts::Other(at, others) => {
+            Parts::Branch(at, others) => {
                 if !self.encode_other(*at, others.clone(), encoder, out) {
                     let children = self.children_with(*at, others.clone());
                     let value = self.old_value(*at);
@@ -257,7 +257,7 @@ impl Batch<'_> {
                     self.encode_whole(&partial, value, Some(&children), encoder, out);
                 }
             }
-            Parts::Whole {
+            Parts::New {
                 partial,
                 value,
                 children,
@@ -266,12 +266,12 @@ impl Batch<'_> {
                 self.encode_whole(partial, *value, children, encoder, out);
             }
             #[cfg(feature = "parallel")]
-            Parts::Done(_) => {}
+            Parts::Encoded(_) => {}
         }
     }
 
-    /// The bytes of branch `at` with other hashes in it; `false`, and nothing written, if a child,
-    /// before or after, has no hash.
+    /// Writes the bytes of branch `at` with new hashes of some children. Returns `false`, and writes
+    /// nothing, if a child has no hash, before or after.
     fn encode_other(
         &self,
         at: ShadowNode,
@@ -335,7 +335,7 @@ impl Batch<'_> {
                 Built::Kept(at) => trie.reference(*at, table),
                 Built::Unloaded(at, nibble) => match trie.old_slot(*at, *nibble, table) {
                     OldSlot::Unloaded(reference) => reference,
-                    // Nothing is loaded meanwhile.
+                    // Nothing is loaded during the computation.
                     OldSlot::Loaded(at) => trie.reference(at, table),
                     OldSlot::Empty => continue,
                 },

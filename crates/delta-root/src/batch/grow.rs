@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Batch<'_> {
-    /// The subtree of the changes of `span` alone, all of them insertions that share their first
-    /// `depth` nibbles.
+    /// The subtree of the changes of `span` alone. All are insertions, and their keys have a common
+    /// prefix of `depth` nibbles.
     pub(super) fn fresh(&mut self, mut span: Span, depth: usize) -> Built {
         if span.is_empty() {
             return Built::Empty;
@@ -23,8 +23,8 @@ impl Batch<'_> {
         let branch = if span.len() == 1 {
             nibbles::count(first)
         } else {
-            // Keys are sorted: what these two share, all do.
-            nibbles::alike(first, last)
+            // Keys are sorted, so the first and the last have the common prefix of all.
+            nibbles::common_prefix(first, last)
         };
         let place = Place::of(span.start, depth);
         let partial = self.nibbles((depth..branch).map(|index| nibbles::at(first, index)));
@@ -38,7 +38,7 @@ impl Batch<'_> {
         self.add_whole(place, partial, value.unwrap_or(NewValue::None), children)
     }
 
-    /// The node at `place` of these parts.
+    /// Adds the node at `place` that is made of these parts.
     pub(super) fn finish(
         &mut self,
         place: Place,
@@ -73,7 +73,7 @@ impl Batch<'_> {
             self.memory.children.push(children);
             number(self.memory.children.len() - 1)
         });
-        let parts = Parts::Whole {
+        let parts = Parts::New {
             partial,
             value,
             children,
@@ -92,12 +92,12 @@ impl Batch<'_> {
         Built::New(number(nodes.len() - 1))
     }
 
-    /// The height of what is above new node `child`.
+    /// The height of a node above new node `child`.
     pub(super) fn above(&self, child: u32) -> u32 {
         self.memory.nodes[child as usize].height + 1
     }
 
-    /// The only child of a branch without a value, in the branch's place.
+    /// Merges the only child of a branch without a value with the branch: it takes the branch's place.
     fn merge(
         &mut self,
         place: Place,
@@ -108,11 +108,11 @@ impl Batch<'_> {
         let start = self.memory.nibbles.len();
         self.push_partial(&partial);
         self.memory.nibbles.push(nibble);
-        let way = start..self.memory.nibbles.len();
+        let path = start..self.memory.nibbles.len();
         match child {
             Built::New(index) => self.merge_new(place, start, index),
             Built::Kept(at) => {
-                self.remove_node(at, place, way);
+                self.remove_node(at, place, path);
                 self.push_partial(&NewPartial::Of(at));
                 let partial = NewPartial::Nibbles(start..self.memory.nibbles.len());
                 let value = self.old_value(at);
@@ -127,8 +127,7 @@ impl Batch<'_> {
         }
     }
 
-    /// New node `index` at `place`, with a partial key whose beginning is in the nibbles from `start`
-    /// on.
+    /// Moves new node `index` to `place`; the nibbles from `start` on go before its partial key.
     fn merge_new(&mut self, place: Place, start: usize, index: u32) -> Result<Built, NotLoaded> {
         let node = &mut self.memory.nodes[index as usize];
         let (below, parts) = (node.place, node.parts.clone());
@@ -136,27 +135,27 @@ impl Batch<'_> {
             self.remove_node(gone, below, 0..0);
         }
         let (below, value, children) = match parts {
-            Parts::Whole {
+            Parts::New {
                 partial,
                 value,
                 children,
             } => (partial, value, children),
             Parts::Leaf(at, value) => (NewPartial::Of(at), value, None),
-            Parts::Other(at, others) => {
+            Parts::Branch(at, others) => {
                 let children = self.children_with(at, others);
                 self.memory.children.push(children);
                 let children = Some(number(self.memory.children.len() - 1));
                 (NewPartial::Of(at), self.old_value(at), children)
             }
-            // Children go apart only where two are left.
+            // A subtree is computed apart only where its branch keeps two children.
             #[cfg(feature = "parallel")]
-            Parts::Done(_) => return Ok(Built::New(index)),
+            Parts::Encoded(_) => return Ok(Built::New(index)),
         };
         self.push_partial(&below);
         let partial = NewPartial::Nibbles(start..self.memory.nibbles.len());
         let node = &mut self.memory.nodes[index as usize];
         node.place = place;
-        node.parts = Parts::Whole {
+        node.parts = Parts::New {
             partial,
             value,
             children,

@@ -104,12 +104,14 @@ impl RootMemory {
         self.writes.clear();
     }
 
-    /// Ends an update: its net changes, and the memory that they are in.
-    pub(crate) fn finish(&mut self) -> NodeChanges {
+    /// Ends an update: its net changes, and the memory that they are in; `None` if there are so many
+    /// that the numbers which order them are ambiguous.
+    pub(crate) fn finish(&mut self) -> Option<NodeChanges> {
+        u32::try_from(self.writes.len()).ok()?;
         let mut changes = core::mem::take(&mut self.changes);
         core::mem::take(&mut self.writes).into_parts(&mut changes.parts);
         self.order.put(&mut changes);
-        changes
+        Some(changes)
     }
 
     /// Has the next update in the memory of `changes`, in so far as nobody shares it.

@@ -13,7 +13,7 @@
 //! bytes and hashes from the leaves up, one level at a time ([`encode`]). A node that is not kept is
 //! removed, also where the same node comes out again: the update counts net references ([`order`]).
 //!
-//! Depth of recursion: the number of branches on the longest changed key's way.
+//! Depth of recursion: the number of branches on the longest changed key's path.
 
 mod apply;
 mod effort;
@@ -28,6 +28,7 @@ mod writes;
 
 pub(crate) use effort::Effort;
 pub(crate) use memory::RootMemory;
+pub(crate) use node::MOST_CHANGES;
 #[cfg(feature = "parallel")]
 pub use split::SPLIT_FROM;
 use writes::Writes;
@@ -49,7 +50,7 @@ pub(crate) struct NotLoaded(pub(crate) NodeHash);
 pub(crate) struct Input<'a> {
     pub(crate) trie: &'a ShadowTrie,
     pub(crate) table: &'a NodeTable,
-    /// Sorted; none deletes a key that the trie does not have, and there is at least one.
+    /// Sorted; none deletes a key that the trie does not have; at least one, at most [`MOST_CHANGES`].
     pub(crate) changes: &'a [Change<'a>],
     pub(crate) version: StateVersion,
     pub(crate) effort: Effort,

@@ -105,16 +105,16 @@ pub(super) enum Parts {
     /// A loaded leaf with the value of a change.
     Leaf(ShadowNode, NewValue),
     /// A loaded branch, some of whose children are others: a range of the batch's.
-    Other(ShadowNode, Range<u32>),
+    Branch(ShadowNode, Range<u32>),
     /// `children` is an index; `None` for a leaf.
-    Whole {
+    New {
         partial: NewPartial,
         value: NewValue,
         children: Option<u32>,
     },
     /// A subtree that was encoded apart.
     #[cfg(feature = "parallel")]
-    Done(Reference),
+    Encoded(Reference),
 }
 
 /// A node of the new trie.
@@ -128,8 +128,13 @@ pub(super) struct NewNode {
     pub(super) height: u32,
 }
 
-/// An index or a number of things, each of which takes several bytes: four billion of them do not
-/// fit into memory.
+/// The most changes of one trie; more are refused before a computation.
+///
+/// A computation makes at most two new nodes for each change, and one for each loaded node, of which
+/// there are fewer than 2^31. So the numbers of all that it makes are below 2^29 + 2^31.
+pub(crate) const MOST_CHANGES: usize = 1 << 28;
+
+/// A number of changes, or an index of what they make. [`MOST_CHANGES`] keeps it in range.
 pub(super) fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -1,41 +1,42 @@
 //! Writes put into order, and added up by node and place.
 //!
 //! ```text
-//! each write as a number: the beginning of its hash, and behind it which write it is
-//! put those together whose hashes begin with the same bits: one pass to count, one to place
-//! sort each group, of one or two as a rule
-//! neighbours that begin alike: compare all of them, and add up those that are the same
+//! make a number of each write: the first half of its hash's first 8 bytes, then the write's index
+//! group the numbers by their first bits: one pass to count, one to place
+//! sort each group; most have one or two numbers
+//! neighbours with the same hash bits: compare whole hashes and places, and add up equal ones
 //! ```
-//! Hashes are spread evenly, so that hardly two are ever compared. Who grinds some to begin alike makes
-//! a group larger, and has it sorted.
+//! Hashes are spread evenly, so two are hardly ever compared. Hashes that somebody ground to have a
+//! common prefix make one group larger, which is sorted all the same.
 
 use crate::{
-    node_changes::{NodeChanges, Part, Which},
+    node_changes::{NodeChanges, Part, WriteIndex},
     NodeHash,
 };
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-/// Memory to put writes into order in.
+/// Memory in which writes are put into order.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     sorted: Vec<u64>,
-    /// Where the next number of each group goes.
+    /// The index at which each group's next number goes.
     ends: Vec<u32>,
 }
 
-/// Of the bits that are looked at first: places for more would not stay near.
+/// Groups are made by at most so many bits: the ends of more groups do not fit into the near cache.
 const MOST_BITS: u32 = 14;
 
-/// The bits of a number that say which write it is. There are not four billion.
-const WHICH: u64 = u32::MAX as u64;
+/// The bits of a number that are the index of a write. [`RootMemory::finish`](super::RootMemory::finish)
+/// refuses more writes than they can tell apart.
+const INDEX_BITS: u64 = u32::MAX as u64;
 
-/// What a write is sorted by, the one at place `index` of its part.
+/// The number by which write `index` of its part, of node `hash`, is sorted.
 #[inline]
 pub(super) fn number(hash: &NodeHash, index: usize) -> u64 {
     let first = hash.as_bytes().first_chunk();
     let beginning = first.map_or(0, |first| u64::from_be_bytes(*first));
-    beginning & !WHICH | index as u64
+    beginning & !INDEX_BITS | index as u64
 }
 
 impl Order {
@@ -59,14 +60,14 @@ impl Order {
     /// The net changes of `changes`, whose order is empty, ordered by hash and place.
     pub(super) fn put(&mut self, changes: &mut NodeChanges) {
         let NodeChanges { parts, order } = changes;
-        let which = which_of(parts);
+        let locate = locate_in(parts);
         self.sort(parts);
         order.reserve(self.sorted.len());
         let mut first = 0;
         for (index, &number) in self.sorted.iter().enumerate() {
-            order.push(which(number));
+            order.push(locate(number));
             let next = self.sorted.get(index + 1);
-            if next.map(|next| next & !WHICH) != Some(number & !WHICH) {
+            if next.map(|next| next & !INDEX_BITS) != Some(number & !INDEX_BITS) {
                 if order.len() - first > 1 {
                     add_up(parts, order, first);
                 }
@@ -85,7 +86,7 @@ impl Order {
         }
         let numbers = parts.first().map_or(&[][..], |part| &part.numbers);
         let bits = numbers.len().max(2).ilog2().min(MOST_BITS);
-        // So few bits fit.
+        // At most 14 bits are left, which fit.
         let group = |number: u64| usize::try_from(number >> (u64::BITS - bits)).unwrap_or(0);
         let Self { sorted, ends } = self;
         ends.clear();
@@ -119,41 +120,40 @@ impl Order {
     }
 }
 
-/// Which write a number stands for, that counts those of all parts.
-fn which_of(parts: &[Part]) -> impl Fn(u64) -> Which + use<> {
+/// Finds the write of a number, in which the indices go through all parts.
+fn locate_in(parts: &[Part]) -> impl Fn(u64) -> WriteIndex + use<> {
     let mut starts: Vec<u32> = Vec::new();
     if parts.len() > 1 {
         let mut count = 0;
         for part in parts {
             starts.push(count);
-            count += number_of(part.entries.len() as u64);
+            count += index_of(part.entries.len() as u64);
         }
     }
     move |number| {
-        let entry = number_of(number);
+        let entry = index_of(number);
         if starts.is_empty() {
-            return Which { part: 0, entry };
+            return WriteIndex { part: 0, entry };
         }
-        // The last part that starts at or before it, which is not empty.
+        // The last part that starts at or before the entry; it is not empty.
         let part = starts.partition_point(|start| *start <= entry) - 1;
-        Which {
-            part: number_of(part as u64),
+        WriteIndex {
+            part: index_of(part as u64),
             entry: entry - starts[part],
         }
     }
 }
 
-/// Which write a number is of.
-fn number_of(number: u64) -> u32 {
-    u32::try_from(number & WHICH).unwrap_or(u32::MAX)
+/// The index of the write that a number stands for.
+fn index_of(number: u64) -> u32 {
+    u32::try_from(number & INDEX_BITS).unwrap_or(u32::MAX)
 }
 
-/// Sorts the changes from `first` on, whose hashes begin alike, and adds up those of the same node and
-/// place.
+/// Sorts the changes from `first` on, whose hashes have a common prefix, and adds up those of the same
+/// node and place.
 #[cold]
-fn add_up(parts: &mut [Part], order: &mut Vec<Which>, first: usize) {
-    // As a rule equal values at many keys, most of them in the order of the keys: a stable sort finds
-    // out.
+fn add_up(parts: &mut [Part], order: &mut Vec<WriteIndex>, first: usize) {
+    // Most are equal values at many keys, written in the order of the keys: a stable sort is fast then.
     order[first..].sort_by(|a, b| compare(parts, *a, *b));
     // The sum is in the entry at `kept`.
     let mut kept = first;
@@ -165,7 +165,7 @@ fn add_up(parts: &mut [Part], order: &mut Vec<Which>, first: usize) {
             continue;
         }
         let references = [sum, next].map(|which| which.of(parts).references);
-        // One that has the node.
+        // Keep the change that has the encoded node.
         if references[0] < references[1] {
             order[kept] = next;
         }
@@ -183,12 +183,12 @@ fn add_up(parts: &mut [Part], order: &mut Vec<Which>, first: usize) {
 }
 
 /// By hash and place.
-fn compare(parts: &[Part], a: Which, b: Which) -> Ordering {
+fn compare(parts: &[Part], a: WriteIndex, b: WriteIndex) -> Ordering {
     let (of_a, of_b) = (a.of(parts), b.of(parts));
     if of_a.hash != of_b.hash {
         return of_a.hash.cmp(&of_b.hash);
     }
-    let path = |which: Which| &parts[which.part as usize].paths[which.of(parts).path.clone()];
+    let path = |which: WriteIndex| &parts[which.part as usize].paths[which.of(parts).path.clone()];
     let odd = || of_a.odd_nibble.cmp(&of_b.odd_nibble);
     path(a).cmp(path(b)).then_with(odd)
 }

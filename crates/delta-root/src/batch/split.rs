@@ -3,14 +3,14 @@
 //! ```text
 //! a branch with many changes below several children:
 //!     two children are sure to be left: each child with changes is built, encoded and hashed apart,
-//!         in a batch of its own; here it is a node that is done, of which its reference is known
+//!         in a batch of its own; in this batch it is an encoded node, known by its reference
 //!     else: all in one batch; the branch may go, and a child that takes its place is not encoded yet
 //! ```
-//! What is sure is seen without computing anything: a child without changes stays, and so does one
-//! below which something is written. So no work is done twice, whatever the changes are.
+//! That two are left is seen without computing anything: a child without changes stays, and so does
+//! one below which a change writes. So no work is done twice, whatever the changes are.
 //!
-//! Nothing is shared but what was loaded, and the changes are put into order in the end: the update
-//! is the same on any number of threads.
+//! Threads share loaded nodes only, and the changes are ordered in the end, so the update is the same
+//! on any number of threads.
 
 use super::{
     encode::Reference,
@@ -21,9 +21,9 @@ use crate::{shadow::OldSlot, ShadowNode};
 use alloc::vec::Vec;
 use rayon::prelude::*;
 
-/// Changes below one branch from which on it pays to go apart, as measured on two cores: with fewer, threads
-/// wait for each other longer than they save. See [`ShadowState::with_split_from`](crate::ShadowState::with_split_from)
-/// where there are more cores.
+/// The fewest changes below one branch for which several threads are faster, as measured on two cores:
+/// with fewer, threads wait for each other longer than they save. For more cores see
+/// [`ShadowState::with_split_from`](crate::ShadowState::with_split_from).
 pub const SPLIT_FROM: usize = 4_096;
 
 /// The changes below one child of a branch.
@@ -32,7 +32,7 @@ struct Group<'a> {
     span: Span,
 }
 
-/// What came of a child.
+/// A child after its changes.
 enum Alone {
     Gone,
     Kept(ShadowNode),
@@ -40,8 +40,8 @@ enum Alone {
 }
 
 impl<'a> Batch<'a> {
-    /// What comes of those children of branch `at` that `changes` are below, in their order, if they
-    /// go apart; else nothing. Children begin at `depth` and one nibble.
+    /// The children of branch `at` that have changes below them, in their order, each computed apart;
+    /// `None` if they are not. Children begin at `depth` plus one nibble.
     pub(super) fn change_apart(
         &mut self,
         at: ShadowNode,
@@ -56,7 +56,7 @@ impl<'a> Batch<'a> {
         let Some(groups) = self.groups(at, span, depth) else {
             return Ok(Vec::new());
         };
-        // A group goes apart again if it is more than a thread's part.
+        // A group is split again if it is more than one thread's share.
         let split_from = split_from.max(span.len() / threads + 1);
         let input = self.input;
         let apart: Vec<_> = groups
@@ -66,13 +66,13 @@ impl<'a> Batch<'a> {
             .collect();
         let mut built = Vec::with_capacity(groups.len());
         for (group, apart) in groups.iter().zip(apart) {
-            // Of several errors always the first.
+            // Of several errors, the first, whichever thread is faster.
             let (child, writes) = apart?;
             self.writes.append(writes);
             built.push(match child {
                 Alone::Done(reference) => {
                     let place = Place::of(group.span.start, depth + 1);
-                    self.add(place, Parts::Done(reference), 0)
+                    self.add(place, Parts::Encoded(reference), 0)
                 }
                 Alone::Kept(child) => Built::Kept(child),
                 Alone::Gone => Built::Empty,
@@ -100,7 +100,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What comes of the child of `group`, which begins at `depth`, in a batch of its own.
+/// The child of `group`, which begins at `depth`, computed in a batch of its own.
 fn alone(
     input: Input<'_>,
     group: &Group<'_>,
@@ -117,7 +117,7 @@ fn alone(
     let child = match batch.change_child(group.slot, group.span, depth)? {
         Built::New(top) => Alone::Done(batch.encode(top, None)),
         Built::Kept(child) => Alone::Kept(child),
-        // A child with changes below is looked at.
+        // A child with changes below it is loaded.
         Built::Empty | Built::Unloaded(..) => Alone::Gone,
     };
     Ok((child, batch.writes))

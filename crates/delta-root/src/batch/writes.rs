@@ -1,4 +1,4 @@
-//! The nodes that a root computation gains and loses, as they come.
+//! The nodes that a root computation inserts and removes, in the order in which it meets them.
 
 use super::order;
 use crate::{
@@ -21,16 +21,16 @@ pub(super) struct WrittenPlace {
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     entries: Vec<Entry>,
-    /// What they are sorted by, see [`super::order`].
+    /// The numbers by which they are sorted, see [`super::order`].
     numbers: Vec<u64>,
     paths: Vec<u8>,
     encoded: Vec<u8>,
-    /// Those of subtries that were computed apart, which have none themselves.
+    /// The writes of subtries that were computed apart. They have none apart themselves.
     apart: Vec<Self>,
 }
 
 impl Writes {
-    /// In the memory of changes that nobody needs any more, if nobody shares their nodes.
+    /// No writes, in the memory of changes that nobody needs any more.
     pub(super) fn in_memory(part: Part) -> Self {
         let Part {
             mut entries,
@@ -41,7 +41,7 @@ impl Writes {
         numbers.clear();
         entries.clear();
         paths.clear();
-        // A vector of bytes that somebody shares would be a copy; the next ones are as many, as a rule.
+        // A buffer that somebody shares can't be reused. The next update has about as many bytes.
         let mut encoded = if encoded.is_unique() {
             Vec::from(encoded)
         } else {
@@ -57,7 +57,7 @@ impl Writes {
         }
     }
 
-    /// Makes room for about so many more changed nodes, if there never was any.
+    /// Reserves memory for about so many changed nodes, if none is allocated.
     pub(super) fn reserve(&mut self, nodes: usize) {
         if self.entries.capacity() > 0 {
             return;
@@ -109,7 +109,7 @@ impl Writes {
         &self.encoded[range]
     }
 
-    /// Takes note of a place: the keyspace, `path` and then a last nibble, in a high half.
+    /// Stores a place: the keyspace, `path`, then a last nibble, in the high half of a byte.
     #[inline]
     pub(super) fn place(
         &mut self,
@@ -128,7 +128,7 @@ impl Writes {
         }
     }
 
-    /// Takes note of the place that is `nibble` further on than `place`, which was noted last.
+    /// Extends `place`, which was stored last, by `nibble`.
     #[inline]
     pub(super) fn further(&mut self, place: WrittenPlace, nibble: u8) -> WrittenPlace {
         let WrittenPlace {
@@ -145,7 +145,7 @@ impl Writes {
         WrittenPlace { path, odd_nibble }
     }
 
-    /// Notes that the node which is encoded at `encoded` is stored at a place, where `old` was.
+    /// Notes that the node with the bytes `encoded` is inserted at a place, and `old` removed there.
     #[inline]
     pub(super) fn replace(
         &mut self,
@@ -163,13 +163,13 @@ impl Writes {
         self.push(place, hash, encoded, 1);
     }
 
-    /// Notes that what was stored at a place is not needed there any more.
+    /// Notes that a node is removed at a place.
     #[inline]
     pub(super) fn remove(&mut self, place: WrittenPlace, hash: NodeHash) {
         self.push(place, hash, 0..0, -1);
     }
 
-    /// The null node is nowhere stored, and so left out.
+    /// Leaves the null node out, since no store has it.
     #[inline]
     fn push(
         &mut self,
@@ -192,14 +192,20 @@ impl Writes {
         });
     }
 
-    /// Takes over those of a subtrie that was computed apart.
+    /// Takes over the writes of a subtrie that was computed apart.
     #[cfg(feature = "parallel")]
     pub(super) fn append(&mut self, mut more: Self) {
         self.apart.append(&mut more.apart);
         self.apart.push(more);
     }
 
-    /// All of them into `parts`, which is empty.
+    /// How many there are, those of subtries that were computed apart included.
+    pub(super) fn len(&self) -> usize {
+        let apart = self.apart.iter().map(Self::len);
+        self.entries.len() + apart.sum::<usize>()
+    }
+
+    /// Moves all writes into `parts`, which is empty.
     pub(super) fn into_parts(self, parts: &mut Vec<Part>) {
         let Self {
             entries,

@@ -18,19 +18,19 @@ use core::arch::x86_64::{
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-/// Eight inputs at once. There is a value of this only where the processor can.
+/// Hashes eight inputs at once. A value exists only where the processor supports it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Avx512(());
 
 impl Avx512 {
-    /// What hashes eight inputs at once, if this processor can and the operating system lets it.
+    /// `None` if this processor or the operating system does not support it.
     pub(super) fn detect() -> Option<Self> {
         let can = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
         can.then_some(Self(()))
     }
 }
 
-/// Inputs that are too few to be worth eight lanes.
+/// Up to so many inputs are faster in fewer lanes.
 const FEW: usize = LANES / 2;
 /// From this many inputs on, those left over in the end share lanes with the others.
 const MANY: usize = 2 * LANES;
@@ -69,7 +69,7 @@ fn store(words: &mut Words, register: __m512i) {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn load_bytes(bytes: &[u8], start: usize) -> __m512i {
     let length = bytes.len().saturating_sub(start).min(64);
-    // Without a byte to load the processor takes long if the address is none of ours.
+    // A masked load of no byte is slow at an address that is not mapped.
     let (mask, start): (__mmask64, usize) = match length {
         0 => (0, 0),
         _ => (u64::MAX >> (64 - length), start),

@@ -1,4 +1,4 @@
-//! Which implementation hashes.
+//! The choice of the implementation that hashes.
 
 #[cfg(has_avx512)]
 use super::avx512::Avx512;
@@ -38,7 +38,7 @@ impl HashMode {
     }
 }
 
-/// A mode that there is not here.
+/// The processor, or this build, does not support the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a processor and a build that can hash in mode {}, found one that can't",

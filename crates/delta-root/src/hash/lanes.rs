@@ -7,7 +7,7 @@
 //!     compress one block of each lane's input
 //!     each lane whose input has ended hands out its hash
 //! ```
-//! So lanes are idle at the end of the inputs alone, where some have longer ones than others.
+//! So lanes are idle only at the end, when no input is left for those that finish first.
 //!
 //! Blake2b is [RFC 7693](https://www.rfc-editor.org/rfc/rfc7693).
 
@@ -33,7 +33,7 @@ pub(super) const IV: [u64; 8] = [
     0x5be0_cd19_137e_2179,
 ];
 
-/// Which word of the message goes where in a round; the last two rounds are the first two again.
+/// The order of the message's words in each round; the last two rounds repeat the first two.
 pub(super) const SIGMA: [[usize; 16]; 10] = [
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
     [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],

@@ -20,7 +20,7 @@ impl HashMany for Many {
         for outputs in outputs.chunks_mut(BATCH) {
             let inputs = inputs.by_ref().take(outputs.len());
             if let [output] = outputs {
-                // For one alone it is slower than plain Rust.
+                // A single input is faster in plain Rust.
                 inputs.for_each(|input| *output = portable::hash(input));
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Hashes: what names a node, what commits a state.
+//! Hashes: node hashes, and state roots.
 
 #[cfg(has_avx512)]
 mod avx512;
@@ -52,8 +52,8 @@ macro_rules! hash_newtype {
             }
         }
 
-        // The first eight bytes tell hashes apart as well as all of them do: to make many agree there
-        // takes more work than a block can pay for. Hashers are fastest with one number.
+        // The first eight bytes are enough, since grinding many hashes that agree there costs more than
+        // a block is worth. Hashers are fastest with one number.
         impl core::hash::Hash for $name {
             fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
                 let [first, ..] = self.0.as_chunks::<8>().0 else {

@@ -69,7 +69,7 @@ impl ShadowTrie {
     pub(crate) fn is_emptied(&self) -> bool {
         match self.nodes.first() {
             Some(_) if self.root == crate::Root::EMPTY => false,
-            Some(_) => !self.is_live(ShadowNode(0)),
+            Some(_) => !self.is_live(ShadowNode::ROOT),
             None => false,
         }
     }
@@ -105,20 +105,21 @@ impl ShadowTrie {
             self.observe_merged(child, observer);
             return Ok(());
         }
-        // Where there is nothing to load, the way matters to errors only.
+        // Where there is nothing to load, the path matters to errors only.
         let mut child = match loaded {
             Some(_) => self.child(branch, nibble, EMPTY_PREFIX, loaded, loader),
             None => Ok(None),
         };
         if !matches!(child, Ok(Some(_))) {
-            let mut way = core::mem::take(&mut self.way);
-            way.clear();
-            let next = way.next();
+            let mut prefixes = core::mem::take(&mut self.prefixes);
+            prefixes.clear();
+            let next = prefixes.next();
             next.push(nibble);
-            self.add_way_to(branch, loader.table, next);
-            let kept = way.keep();
-            child = self.child(branch, nibble, way.prefix(&kept), None, loader);
-            self.way = way;
+            self.add_path_to(branch, loader.table, next);
+            // `child` adds the keyspace.
+            let kept = prefixes.keep(&[]);
+            child = self.child(branch, nibble, prefixes.prefix(&kept), None, loader);
+            self.prefixes = prefixes;
         }
         if let Some(child) = child? {
             self.observe_merged(child, observer);
@@ -135,12 +136,12 @@ impl ShadowTrie {
     }
 
     /// The hash of the node that [`Self::load_lone_child`] would load for a merge at `at` or above it,
-    /// if there is one that can be loaded with others, with the way to it put into `way`.
+    /// if there is one, with the path to it, without the keyspace, put into `path`.
     pub(crate) fn awaited_lone_child(
         &self,
         at: ShadowNode,
         table: &NodeTable,
-        way: &mut BackwardPath,
+        path: &mut BackwardPath,
     ) -> Option<NodeHash> {
         let branch = self.live_at_or_above(at)?;
         let nibble = self.lone_child(branch)?;
@@ -148,32 +149,32 @@ impl ShadowTrie {
             return None;
         };
         let data = table.bytes(self.nodes[branch.index()].data);
-        if decode::child_length(data, offset) != HASH_LENGTH || !self.keyspace.is_empty() {
+        if decode::child_length(data, offset) != HASH_LENGTH {
             return None;
         }
-        way.push(nibble);
-        self.add_way_to(branch, table, way);
+        path.push(nibble);
+        self.add_path_to(branch, table, path);
         Some(hash_at(data, offset))
     }
 
-    /// Adds `at` and every node above it to `line`, the root last.
-    pub(crate) fn line_above(&self, at: ShadowNode, line: &mut Vec<ShadowNode>) {
+    /// Adds `at` and its ancestors to `nodes`, the root last.
+    pub(crate) fn push_with_ancestors(&self, at: ShadowNode, nodes: &mut Vec<ShadowNode>) {
         let mut node = Some(at);
         while let Some(at) = node {
-            line.push(at);
+            nodes.push(at);
             node = self.nodes[at.index()].parent();
         }
     }
 
-    /// Puts the nibbles from the root to the end of the partial key of `at` before `way`.
-    pub(crate) fn add_way_to(&self, at: ShadowNode, table: &NodeTable, way: &mut BackwardPath) {
+    /// Puts the nibbles from the root to the end of the partial key of `at` before `path`.
+    pub(crate) fn add_path_to(&self, at: ShadowNode, table: &NodeTable, path: &mut BackwardPath) {
         let mut above = Some(at);
         while let Some(at) = above {
             let node = &self.nodes[at.index()];
-            way.push_partial(node.partial(table.bytes(node.data)));
+            path.push_partial(node.partial(table.bytes(node.data)));
             above = node.parent();
             if above.is_some() {
-                way.push(node.nibble);
+                path.push(node.nibble);
             }
         }
     }

@@ -16,7 +16,8 @@ pub(crate) use walk::{Awaited, Progress, Walk};
 
 use crate::{
     decode::{self, ChildOffsets, DecodedNode, NULL_NODE},
-    nibbles::{Partial, Ways},
+    index::{Index, OptionalIndex},
+    nibbles::{Partial, Prefixes},
     table::KeyPath,
     DecodeError, LoadError, NodeHash, NodeId, NodePrefix, NodeRequest, NodeSource, NodeTable, Root,
     TrieHandle, HASH_LENGTH,
@@ -24,28 +25,14 @@ use crate::{
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::ops::Range;
-use node::{Branch, Node, Slot, Value};
+use node::{offset, Branch, Node, Slot, Value};
 
-/// Is told of every node and value with a hash of its own that an operation passes, each time, but for
-/// the ways that it says it knows.
+/// Is told of every node and value with a hash of its own that an operation passes, each time.
 ///
 /// Implemented by what counts for a proof; `()` does not care.
 pub trait Observer {
     /// `node`, of `length` bytes, was needed.
     fn touched(&mut self, node: NodeId, length: usize);
-
-    /// What is at `key` of `trie`, if the observer knows that and would learn nothing from being told
-    /// again of the nodes on the way: nobody walks it then. `Some(None)` where there is no entry.
-    fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
-        let _ = (trie, key);
-        None
-    }
-
-    /// The way to `key` of `trie` was walked to its end, and all nodes on it were told of; `found` is
-    /// what is there, for [`Self::known`].
-    fn found(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
-        let _ = (trie, key, found);
-    }
 
     /// `node` is a value with a hash of its own, which was read. The same as [`Self::touched`] to
     /// those who do not tell the two apart.
@@ -54,7 +41,7 @@ pub trait Observer {
         self.touched(node, length);
     }
 
-    /// `node` is on no way to a changed key, but a root computation will merge it with the branch
+    /// `node` is on no path to a changed key, but a root computation will merge it with the branch
     /// above it; or it is the null node, for a trie that lost all its entries. The same as
     /// [`Self::touched`] to those who do not tell the two apart.
     #[inline]
@@ -63,17 +50,42 @@ pub trait Observer {
     }
 }
 
+/// An observer that may remember what it was told on the path to a key, so that nobody has to walk
+/// there again.
+///
+/// One that remembers nothing, as `()` does, implements no method.
+pub trait PathCache: Observer {
+    /// What is at `key` of `trie`, if the observer remembers it and would learn nothing from being told
+    /// again of the nodes on the path: nobody walks there then. `Some(None)` where there is no entry.
+    #[inline]
+    fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
+        let _ = (trie, key);
+        None
+    }
+
+    /// The path to `key` of `trie` was walked to its end, and the observer told of all nodes on it;
+    /// `found` is what is there, for [`Self::known`].
+    #[inline]
+    fn found(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
+        let _ = (trie, key, found);
+    }
+}
+
 impl Observer for () {
     fn touched(&mut self, _: NodeId, _: usize) {}
 }
 
+impl PathCache for () {}
+
 /// A node of a shadow trie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShadowNode(u32);
+pub struct ShadowNode(Index);
 
 impl ShadowNode {
+    const ROOT: Self = Self(Index::ZERO);
+
     fn index(self) -> usize {
-        self.0 as usize
+        self.0.get()
     }
 }
 
@@ -81,13 +93,17 @@ impl ShadowNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValuePlace {
     node: NodeId,
-    start: u32,
-    length: u32,
+    start: Index,
+    /// `None` where the value is all of the node.
+    length: OptionalIndex,
 }
 
 impl ValuePlace {
-    fn range(self) -> Range<usize> {
-        self.start as usize..self.start as usize + self.length as usize
+    fn range(self, node: &Bytes) -> Range<usize> {
+        match self.length.get() {
+            Some(length) => Node::range(self.start, length.get()),
+            None => 0..node.len(),
+        }
     }
 
     /// The value, borrowed from the table.
@@ -95,7 +111,8 @@ impl ValuePlace {
     /// # Panics
     /// If the place is of another table.
     pub fn bytes(self, table: &NodeTable) -> &[u8] {
-        &table.bytes(self.node)[self.range()]
+        let node = table.bytes(self.node);
+        &node[self.range(node)]
     }
 
     /// The value, sharing memory with the loaded node.
@@ -103,7 +120,8 @@ impl ValuePlace {
     /// # Panics
     /// If the place is of another table.
     pub fn share(self, table: &NodeTable) -> Bytes {
-        table.bytes(self.node).slice(self.range())
+        let node = table.bytes(self.node);
+        node.slice(self.range(node))
     }
 }
 
@@ -121,8 +139,8 @@ pub(crate) struct ShadowTrie {
     keyspace: Vec<u8>,
     nodes: Vec<Node>,
     branches: Vec<Branch>,
-    /// Memory for the way to a node, used again.
-    way: Ways,
+    /// Memory for the prefix of a node, used again.
+    prefixes: Prefixes,
 }
 
 impl ShadowTrie {
@@ -133,7 +151,7 @@ impl ShadowTrie {
             keyspace,
             nodes: Vec::new(),
             branches: Vec::new(),
-            way: Ways::default(),
+            prefixes: Prefixes::default(),
         }
     }
 
@@ -144,9 +162,9 @@ impl ShadowTrie {
             keyspace,
             nodes,
             branches,
-            way,
+            prefixes,
         } = self;
-        way.clear();
+        prefixes.clear();
         *root = new_root;
         keyspace.clear();
         nodes.clear();
@@ -173,7 +191,7 @@ impl ShadowTrie {
         let added = self.nodes.iter().enumerate().skip(from);
         added
             .filter(|(_, node)| !node.inlined())
-            .map(|(index, node)| (ShadowNode(u32_offset(index)), node.data))
+            .filter_map(|(index, node)| Some((ShadowNode(Index::new(index)?), node.data)))
     }
 
     /// Bytes of memory that the arena holds, without the encoded nodes.
@@ -196,13 +214,13 @@ impl ShadowTrie {
             Value::Inline { start, length } => Ok(Some(ValuePlace {
                 node: node.data,
                 start,
-                length,
+                length: OptionalIndex::some(length),
             })),
             Value::Hashed { start, loaded } => {
                 let id = match loaded {
                     Some(id) => id,
                     None => {
-                        let hash = hash_at(loader.table.bytes(node.data), start as usize);
+                        let hash = hash_at(loader.table.bytes(node.data), start.get());
                         let id = self.load_bytes(&hash, (key, None), loader)?;
                         self.nodes[at.index()].set_loaded_value(id);
                         id
@@ -212,8 +230,8 @@ impl ShadowTrie {
                 observer.value(id, length);
                 Ok(Some(ValuePlace {
                     node: id,
-                    start: 0,
-                    length: u32_offset(length),
+                    start: Index::ZERO,
+                    length: OptionalIndex::NONE,
                 }))
             }
         }
@@ -226,9 +244,9 @@ impl ShadowTrie {
         match node.value() {
             Value::None => None,
             Value::Inline { start, length } => Some(crate::Blake2b256::hash(
-                &data[Node::range(start, length as usize)],
+                &data[Node::range(start, length.get())],
             )),
-            Value::Hashed { start, .. } => Some(hash_at(data, start as usize)),
+            Value::Hashed { start, .. } => Some(hash_at(data, start.get())),
         }
     }
 
@@ -258,24 +276,25 @@ impl ShadowTrie {
         loader: &mut Loader<'_, S>,
     ) -> Result<ShadowNode, LoadError> {
         if !self.nodes.is_empty() {
-            return Ok(ShadowNode(0));
+            return Ok(ShadowNode::ROOT);
         }
         let hash = self.root.node_hash();
         let data = match loader.table.find(&hash) {
             Some(id) => id,
             // No store needs to have the null node.
             None if self.root == Root::EMPTY => {
-                loader.table.insert(hash, Bytes::from_static(NULL_NODE))
+                let request = NodeRequest {
+                    hash,
+                    ..NodeRequest::default()
+                };
+                let null = Bytes::from_static(NULL_NODE);
+                loader.table.insert(&request, null)?
             }
             None => self.load_bytes(&hash, hash_db::EMPTY_PREFIX, loader)?,
         };
         let length = loader.table.bytes(data).len();
         self.add(data, 0..length, None, loader.table)
-            .map_err(|error| LoadError::Corrupt {
-                hash,
-                path: KeyPath::new(hash_db::EMPTY_PREFIX),
-                error,
-            })
+            .map_err(|refused| refused.at(hash, KeyPath::new(hash_db::EMPTY_PREFIX)))
     }
 
     /// Loads the root node, if it is not loaded, and observes it.
@@ -326,11 +345,8 @@ impl ShadowTrie {
             }
         };
         let added = self.add(data, range, Some((parent, nibble)), loader.table);
-        let child = added.map_err(|error| LoadError::Corrupt {
-            hash: *loader.table.hash(data),
-            path: self.key_path(prefix),
-            error,
-        })?;
+        let child =
+            added.map_err(|refused| refused.at(*loader.table.hash(data), self.key_path(prefix)))?;
         if let Some(branch) = self.nodes[parent.index()].branch() {
             self.branches[branch].set_loaded(nibble, child);
         }
@@ -386,19 +402,23 @@ impl ShadowTrie {
         range: Range<usize>,
         parent: Option<(ShadowNode, u8)>,
         table: &NodeTable,
-    ) -> Result<ShadowNode, DecodeError> {
+    ) -> Result<ShadowNode, Refused> {
+        let at = ShadowNode(Index::new(self.nodes.len()).ok_or(Refused::TooMany)?);
         let base = range.start;
         let length = range.len();
         // A node with a hash of its own fills the bytes it was loaded as.
         let inlined = table.bytes(data).len() != length;
         let mut children = ChildOffsets::default();
         let decoded = decode::decode(&table.bytes(data)[range], &mut children)?;
-        let mut node = Node::null(data, length);
+        let mut node = Node::null(data, offset(length)?);
         if let Some((parent, nibble)) = parent {
-            node.place(parent, nibble, inlined.then_some(base));
+            node.place(parent, nibble);
+            if inlined {
+                node.set_inlined(offset(base)?);
+            }
         }
         match decoded {
-            DecodedNode::Null if parent.is_some() => return Err(DecodeError::NullBelowRoot),
+            DecodedNode::Null if parent.is_some() => return Err(DecodeError::NullBelowRoot.into()),
             DecodedNode::Null => {}
             DecodedNode::Node {
                 partial,
@@ -408,29 +428,43 @@ impl ShadowTrie {
                 end,
             } => {
                 if inlined && end != length {
-                    return Err(DecodeError::Trailing {
-                        expected: end,
-                        found: length,
-                    });
+                    let (expected, found) = (end, length);
+                    return Err(DecodeError::Trailing { expected, found }.into());
                 }
-                node.set_parts(partial.start, partial_nibbles, value, base);
+                node.set_parts(partial.start, partial_nibbles, value, base)?;
                 if is_branch {
-                    let branch = Branch::new(children, base);
-                    node.set_branch(self.branches.len(), branch.count());
+                    let branch = Branch::new(children, offset(base)?);
+                    let index = Index::new(self.branches.len()).ok_or(Refused::TooMany)?;
+                    node.set_branch(index, branch.count());
                     self.branches.push(branch);
                 }
             }
         }
-        let at = ShadowNode(u32_offset(self.nodes.len()));
         self.nodes.push(node);
         Ok(at)
     }
 }
 
-/// Offsets and counts below are of things in memory, far below the range of `u32`: a node of more
-/// than 4 GiB is refused by [`decode::decode`].
-fn u32_offset(offset: usize) -> u32 {
-    u32::try_from(offset).unwrap_or(u32::MAX)
+/// Why a node is not added to a trie.
+enum Refused {
+    Decode(DecodeError),
+    TooMany,
+}
+
+impl From<DecodeError> for Refused {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
+    }
+}
+
+impl Refused {
+    #[cold]
+    fn at(self, hash: NodeHash, path: KeyPath) -> LoadError {
+        match self {
+            Self::Decode(error) => LoadError::Corrupt { hash, path, error },
+            Self::TooMany => LoadError::too_many(),
+        }
+    }
 }
 
 fn hash_at(data: &[u8], offset: usize) -> NodeHash {

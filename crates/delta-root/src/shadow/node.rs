@@ -3,11 +3,12 @@
 //! A walk through a large trie waits for memory at each level, so what it needs of a node is in one
 //! place: the encoded bytes are looked at only to compare a partial key.
 
-use super::{u32_offset, ShadowNode};
+use super::ShadowNode;
 use crate::{
-    decode::{header_bytes, DecodedValue},
+    decode::{header_bytes, ChildOffsets, DecodedValue},
+    index::{Index, OptionalIndex},
     nibbles::Partial,
-    NodeId,
+    DecodeError, NodeId,
 };
 use core::ops::Range;
 
@@ -16,23 +17,25 @@ use core::ops::Range;
 pub(super) enum Value {
     None,
     Inline {
-        start: u32,
-        length: u32,
+        start: Index,
+        length: Index,
     },
     /// The hash lies at `start`; the value itself is loaded when somebody reads it.
     Hashed {
-        start: u32,
+        start: Index,
         loaded: Option<NodeId>,
     },
 }
-
-/// No node, no branch, nothing loaded: arenas don't grow so far.
-const NONE: u32 = u32::MAX;
 
 const INLINED: u8 = 1;
 const VALUE_LIVE: u8 = 2;
 const INLINE_VALUE: u8 = 4;
 const HASHED_VALUE: u8 = 8;
+
+/// An offset into loaded bytes, which are not longer than an index says.
+pub(super) fn offset(at: usize) -> Result<Index, DecodeError> {
+    Index::new(at).ok_or(DecodeError::TooLong { found: at })
+}
 
 /// A node of a shadow trie.
 #[derive(Debug)]
@@ -41,14 +44,14 @@ pub(super) struct Node {
     /// The loaded bytes that hold this node.
     pub(super) data: NodeId,
     /// Where in them an inlined node begins; the length of any other, which fills them.
-    extent: u32,
-    value_start: u32,
+    extent: Index,
+    value_start: Index,
     /// The length of an inline value; the id of one that is a node, once it is loaded.
-    value_extent: u32,
-    partial_nibbles: u32,
-    parent: u32,
+    value_extent: OptionalIndex,
+    partial_nibbles: Index,
+    parent: OptionalIndex,
     /// Index of the node's children in the trie's branches.
-    branch: u32,
+    branch: OptionalIndex,
     /// Nibble of this node in its parent.
     pub(super) nibble: u8,
     pub(super) live_children: u8,
@@ -62,15 +65,15 @@ const LONG_HEADER: u8 = u8::MAX;
 
 impl Node {
     /// The null node, which fills `length` bytes of `data`.
-    pub(super) fn null(data: NodeId, length: usize) -> Self {
+    pub(super) fn null(data: NodeId, length: Index) -> Self {
         Self {
             data,
-            extent: u32_offset(length),
-            value_start: 0,
-            value_extent: NONE,
-            partial_nibbles: 0,
-            parent: NONE,
-            branch: NONE,
+            extent: length,
+            value_start: Index::ZERO,
+            value_extent: OptionalIndex::NONE,
+            partial_nibbles: Index::ZERO,
+            parent: OptionalIndex::NONE,
+            branch: OptionalIndex::NONE,
             nibble: 0,
             live_children: 0,
             flags: 0,
@@ -78,15 +81,16 @@ impl Node {
         }
     }
 
-    /// Below `parent`, at `nibble`; `start` is where a node begins that is a part of its parent's
-    /// bytes, and so has no hash.
-    pub(super) fn place(&mut self, parent: ShadowNode, nibble: u8, start: Option<usize>) {
-        self.parent = parent.0;
+    /// Below `parent`, at `nibble`.
+    pub(super) fn place(&mut self, parent: ShadowNode, nibble: u8) {
+        self.parent = OptionalIndex::some(parent.0);
         self.nibble = nibble;
-        if let Some(start) = start {
-            self.flags |= INLINED;
-            self.extent = u32_offset(start);
-        }
+    }
+
+    /// A part of its parent's bytes, from `start` on; so it has no hash.
+    pub(super) fn set_inlined(&mut self, start: Index) {
+        self.flags |= INLINED;
+        self.extent = start;
     }
 
     /// With a partial key of so many nibbles after `header` bytes, and this value, which is live;
@@ -97,28 +101,29 @@ impl Node {
         nibbles: usize,
         value: Option<DecodedValue>,
         base: usize,
-    ) {
-        self.partial_nibbles = u32_offset(nibbles);
+    ) -> Result<(), DecodeError> {
+        self.partial_nibbles = offset(nibbles)?;
         self.header = u8::try_from(header).unwrap_or(LONG_HEADER);
         let (flag, range) = match value {
-            None => return,
+            None => return Ok(()),
             Some(DecodedValue::Inline(range)) => (INLINE_VALUE, range),
             Some(DecodedValue::Hash(range)) => (HASHED_VALUE, range),
         };
         self.flags |= flag | VALUE_LIVE;
-        self.value_start = u32_offset(base + range.start);
+        self.value_start = offset(base + range.start)?;
         if flag == INLINE_VALUE {
-            self.value_extent = u32_offset(range.len());
+            self.value_extent = OptionalIndex::some(offset(range.len())?);
         }
+        Ok(())
     }
 
-    pub(super) fn set_branch(&mut self, branch: usize, children: u8) {
-        self.branch = u32_offset(branch);
+    pub(super) fn set_branch(&mut self, branch: Index, children: u8) {
+        self.branch = OptionalIndex::some(branch);
         self.live_children = children;
     }
 
     pub(super) fn set_loaded_value(&mut self, id: NodeId) {
-        self.value_extent = id.0;
+        self.value_extent = OptionalIndex::some(id.0);
     }
 
     pub(super) fn set_value_live(&mut self, live: bool) {
@@ -153,40 +158,39 @@ impl Node {
 
     #[inline]
     pub(super) fn value(&self) -> Value {
-        let start = self.value_start;
-        if self.flags & INLINE_VALUE != 0 {
-            let length = self.value_extent;
-            Value::Inline { start, length }
-        } else if self.flags & HASHED_VALUE != 0 {
-            let loaded = (self.value_extent != NONE).then_some(NodeId(self.value_extent));
-            Value::Hashed { start, loaded }
-        } else {
-            Value::None
+        let (start, extent) = (self.value_start, self.value_extent.get());
+        match (self.flags & (INLINE_VALUE | HASHED_VALUE), extent) {
+            (INLINE_VALUE, Some(length)) => Value::Inline { start, length },
+            (HASHED_VALUE, loaded) => Value::Hashed {
+                start,
+                loaded: loaded.map(NodeId),
+            },
+            _ => Value::None,
         }
     }
 
     #[inline]
     pub(super) fn parent(&self) -> Option<ShadowNode> {
-        (self.parent != NONE).then_some(ShadowNode(self.parent))
+        self.parent.get().map(ShadowNode)
     }
 
     /// Index of the node's children in the trie's branches.
     #[inline]
     pub(super) fn branch(&self) -> Option<usize> {
-        (self.branch != NONE).then_some(self.branch as usize)
+        self.branch.get().map(Index::get)
     }
 
     /// Bytes of a node that is not inlined.
     #[inline]
     pub(super) fn stored_length(&self) -> usize {
-        self.extent as usize
+        self.extent.get()
     }
 
     /// Where the node begins in its data.
     #[inline]
     pub(super) fn start(&self) -> usize {
         if self.inlined() {
-            self.extent as usize
+            self.extent.get()
         } else {
             0
         }
@@ -194,7 +198,7 @@ impl Node {
 
     #[inline]
     pub(super) fn partial_nibbles(&self) -> usize {
-        self.partial_nibbles as usize
+        self.partial_nibbles.get()
     }
 
     /// The node's partial key, in the `data` that holds the node.
@@ -225,8 +229,8 @@ impl Node {
     }
 
     /// Where in the data an inline value lies, or the hash of one that is a node.
-    pub(super) fn range(start: u32, length: usize) -> Range<usize> {
-        start as usize..start as usize + length
+    pub(super) fn range(start: Index, length: usize) -> Range<usize> {
+        start.get()..start.get() + length
     }
 }
 
@@ -239,8 +243,8 @@ pub(super) enum Slot {
     Loaded(ShadowNode),
 }
 
-/// Set where a slot holds a node and not an offset; offsets stay below (see [`crate::decode`]).
-const LOADED: u32 = 1 << 31;
+/// Set where a slot holds a node and not an offset: both are indices, which stay below.
+const LOADED: u32 = Index::END;
 
 /// The places for children of a branch.
 #[derive(Debug)]
@@ -249,10 +253,11 @@ pub(super) struct Branch([u32; 16]);
 
 impl Branch {
     /// The children at these offsets from `base`, zero where there is none.
-    pub(super) fn new(mut offsets: [u32; 16], base: usize) -> Self {
-        let base = u32_offset(base);
+    pub(super) fn new(mut offsets: ChildOffsets, base: Index) -> Self {
+        let base = base.bits();
         if base > 0 {
             for offset in offsets.iter_mut().filter(|offset| **offset != 0) {
+                // Within the bytes that the branch is a part of, where all offsets are indices.
                 *offset += base;
             }
         }
@@ -263,13 +268,13 @@ impl Branch {
     pub(super) fn slot(&self, nibble: u8) -> Slot {
         match self.0[usize::from(nibble)] {
             0 => Slot::Empty,
-            loaded if loaded & LOADED != 0 => Slot::Loaded(ShadowNode(loaded & !LOADED)),
+            loaded if loaded & LOADED != 0 => Slot::Loaded(ShadowNode(Index::unmarked(loaded))),
             offset => Slot::At(offset as usize),
         }
     }
 
     pub(super) fn set_loaded(&mut self, nibble: u8, child: ShadowNode) {
-        self.0[usize::from(nibble)] = LOADED | child.0;
+        self.0[usize::from(nibble)] = LOADED | child.0.bits();
     }
 
     /// How many children there are.

@@ -27,7 +27,7 @@ pub(crate) enum Bound {
     Exclusive,
 }
 
-/// A branch passed on the way, the nibble to go on with, and the path to the end of its partial key.
+/// A branch passed on the path, the nibble to go on with, and the path to the end of its partial key.
 struct Passed {
     branch: ShadowNode,
     next: u8,
@@ -117,8 +117,8 @@ impl ShadowTrie {
         loader: &mut Loader<'_, S>,
         observer: &mut impl Observer,
     ) -> Result<Option<Vec<u8>>, LoadError> {
-        // A source that is not verified could hold a circle of nodes. A node that is met again on
-        // the way down is one, since no node holds its own hash: compare with one met before, a
+        // A source that is not verified could hold a cycle of nodes. A node that is met again on
+        // the path down is one, since no node holds its own hash: compare with one met before, a
         // later one after twice as many steps.
         let (mut met, mut steps) = (None, 0u32);
         loop {
@@ -130,7 +130,7 @@ impl ShadowTrie {
             if !node.inlined() {
                 if met == Some(node.data) {
                     let hash = *loader.table.hash(node.data);
-                    return Err(LoadError::Circle { hash });
+                    return Err(LoadError::Cycle { hash });
                 }
                 steps = steps.saturating_add(1);
                 if steps.is_power_of_two() {

@@ -37,7 +37,7 @@ pub(crate) enum OldSlot<'t> {
 impl ShadowTrie {
     /// The root node, if anything is loaded.
     pub(crate) fn loaded_root(&self) -> Option<ShadowNode> {
-        (!self.nodes.is_empty()).then_some(ShadowNode(0))
+        (!self.nodes.is_empty()).then_some(ShadowNode::ROOT)
     }
 
     pub(crate) fn parent_of(&self, at: ShadowNode) -> Option<ShadowNode> {
@@ -57,7 +57,7 @@ impl ShadowTrie {
             value: match node.value() {
                 Value::None => OldValue::None,
                 Value::Inline { start, length } => {
-                    OldValue::Inline(&data[Node::range(start, length as usize)])
+                    OldValue::Inline(&data[Node::range(start, length.get())])
                 }
                 Value::Hashed { start, .. } => {
                     OldValue::Hash(&data[Node::range(start, HASH_LENGTH)])
@@ -88,7 +88,7 @@ impl ShadowTrie {
         let bitmap = u16::from_le_bytes([data[bitmap_at], data[bitmap_at + 1]]);
         let start = match node.value() {
             Value::None => bitmap_at + 2,
-            Value::Inline { start, length } => Node::range(start, length as usize).end,
+            Value::Inline { start, length } => Node::range(start, length.get()).end,
             Value::Hashed { start, .. } => Node::range(start, HASH_LENGTH).end,
         };
         // No child is longer: they are as long as they can be together if each one is.

@@ -24,7 +24,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Nibbles of the key on the way so far.
+    /// Nibbles of the key on the path so far.
     pub(crate) fn depth(self) -> usize {
         self.depth
     }
@@ -48,6 +48,7 @@ pub(crate) enum Awaited<'k> {
     Nothing,
     /// A node that was loaded in another place.
     Loaded(NodeId),
+    /// A node that is not loaded; the prefix is without the keyspace of the trie.
     Node(NodeRequest<'k>),
 }
 
@@ -129,8 +130,7 @@ impl ShadowTrie {
             return Awaited::Nothing;
         };
         let data = table.bytes(self.nodes[at.index()].data);
-        // In a child trie the prefix is no part of the key.
-        if decode::child_length(data, offset) != HASH_LENGTH || !self.keyspace.is_empty() {
+        if decode::child_length(data, offset) != HASH_LENGTH {
             return Awaited::Nothing;
         }
         let hash = hash_at(data, offset);

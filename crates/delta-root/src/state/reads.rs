@@ -2,7 +2,7 @@
 
 use super::{ShadowState, TrieHandle, TrieId};
 use crate::{
-    shadow::{Bound, Observer, ValuePlace},
+    shadow::{Bound, PathCache, ValuePlace},
     LoadError, NodeHash, NodeSource,
 };
 use alloc::vec::Vec;
@@ -11,12 +11,12 @@ impl<S: NodeSource> ShadowState<S> {
     /// The value at `key`; a value that is a node of its own is loaded and observed.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
+    /// [`LoadError`] if a node on the path can't be loaded.
     pub fn value(
         &mut self,
         trie: TrieId<'_>,
         key: &[u8],
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<ValuePlace>, LoadError> {
         let Some(handle) = self.open_existing(trie, observer)? else {
             return Ok(None);
@@ -28,7 +28,7 @@ impl<S: NodeSource> ShadowState<S> {
         &mut self,
         handle: TrieHandle,
         key: &[u8],
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<ValuePlace>, LoadError> {
         let Some(at) = self.find(handle, key, observer)? else {
             return Ok(None);
@@ -40,12 +40,12 @@ impl<S: NodeSource> ShadowState<S> {
     /// Blake2b-256 of the value at `key`; a value that is a node of its own is not loaded.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
+    /// [`LoadError`] if a node on the path can't be loaded.
     pub fn value_hash(
         &mut self,
         trie: TrieId<'_>,
         key: &[u8],
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<NodeHash>, LoadError> {
         let Some(handle) = self.open_existing(trie, observer)? else {
             return Ok(None);
@@ -57,12 +57,12 @@ impl<S: NodeSource> ShadowState<S> {
     /// Whether there is an entry at `key`. Loads no value.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
+    /// [`LoadError`] if a node on the path can't be loaded.
     pub fn exists(
         &mut self,
         trie: TrieId<'_>,
         key: &[u8],
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<bool, LoadError> {
         let Some(handle) = self.open_existing(trie, observer)? else {
             return Ok(false);
@@ -73,12 +73,12 @@ impl<S: NodeSource> ShadowState<S> {
     /// The first key after `key`.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
+    /// [`LoadError`] if a node on the path can't be loaded.
     pub fn next_key(
         &mut self,
         trie: TrieId<'_>,
         key: &[u8],
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<Vec<u8>>, LoadError> {
         self.successor(trie, &[], key, Bound::Exclusive, observer)
     }
@@ -87,13 +87,13 @@ impl<S: NodeSource> ShadowState<S> {
     /// is loaded.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
+    /// [`LoadError`] if a node on the path can't be loaded.
     pub fn first_key_from(
         &mut self,
         trie: TrieId<'_>,
         prefix: &[u8],
         from: &[u8],
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<Vec<u8>>, LoadError> {
         self.bounded_successor(trie, prefix, from, Bound::Inclusive, observer)
     }
@@ -101,13 +101,13 @@ impl<S: NodeSource> ShadowState<S> {
     /// The first key after `after` that begins with `prefix`. Nothing beyond the prefix is loaded.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had.
+    /// [`LoadError`] if a node on the path can't be loaded.
     pub fn next_key_in(
         &mut self,
         trie: TrieId<'_>,
         prefix: &[u8],
         after: &[u8],
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<Vec<u8>>, LoadError> {
         self.bounded_successor(trie, prefix, after, Bound::Exclusive, observer)
     }
@@ -119,7 +119,7 @@ impl<S: NodeSource> ShadowState<S> {
         prefix: &[u8],
         from: &[u8],
         bound: Bound,
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<Vec<u8>>, LoadError> {
         if from.starts_with(prefix) {
             self.successor(trie, prefix, from, bound, observer)
@@ -141,7 +141,7 @@ impl<S: NodeSource> ShadowState<S> {
         prefix: &[u8],
         from: &[u8],
         bound: Bound,
-        observer: &mut impl Observer,
+        observer: &mut impl PathCache,
     ) -> Result<Option<Vec<u8>>, LoadError> {
         let Some(handle) = self.open_existing(trie, observer)? else {
             return Ok(None);

@@ -78,7 +78,8 @@ fn the_prefix_grows_and_shrinks_again() {
     }
 }
 
-/// The list is handed between frames without a copy, so a write over it has to leave it to the frame below.
+/// The list moves from one transaction to the next without a copy, so overwriting it must leave it to the
+/// outer transaction.
 #[test]
 fn a_list_survives_what_inner_frames_do_to_it() {
     type Write = fn(&mut Overlay);

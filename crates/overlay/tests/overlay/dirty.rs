@@ -87,7 +87,8 @@ fn a_key_told_of_twice_is_dirty_once() {
     assert_eq!(dirty(&overlay), [(A, Fate::Untouched), (B, Fate::Written)]);
 }
 
-/// The log is as long, and as much of it seen, as when the outer frame started; only the count of snapshots tells.
+/// The log has the same length and the same seen part as when the outer transaction started; only the
+/// number of snapshots differs.
 #[test]
 fn a_snapshot_of_nothing_is_a_snapshot() {
     let mut overlay = Overlay::new();
@@ -140,7 +141,7 @@ fn rollback_of_the_inner_then_of_the_outer() {
     assert_eq!(dirty(&overlay), []);
 }
 
-/// What was seen goes at depth 0, and the keys left move up in the log: they must still be found there.
+/// At depth 0 the log drops what was seen and moves the other keys up; it must still find them.
 #[test]
 fn keys_are_told_once_after_the_log_was_shortened() {
     let mut overlay = Overlay::new();
@@ -156,7 +157,7 @@ fn keys_are_told_once_after_the_log_was_shortened() {
     assert_eq!(dirty(&overlay), [(C, Fate::Deleted), (A, Fate::Written)]);
 }
 
-/// As indices of the reader's tables: by store, without gaps, and the same whenever the key is told of.
+/// For tables of the reader: by store, without gaps, and always the same for a key.
 #[test]
 fn keys_are_numbered_by_store() {
     let mut overlay = Overlay::new();

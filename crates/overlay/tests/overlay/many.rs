@@ -1,4 +1,4 @@
-//! Many keys: where the order is looked for before it is kept, and kept in several pieces.
+//! Many keys, so that the sorted list has many chunks.
 
 use povmeter_overlay::{Fate, Lookup, Overlay, StoreId::Top};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
@@ -24,14 +24,14 @@ fn compare_next(overlay: &mut Overlay, model: &Model, key: &[u8]) {
     assert_eq!(found, next(model, key));
 }
 
-/// Writes, deletes, takes back; asks for the order now and then.
+/// Writes, deletes and rolls back; asks for the order now and then.
 #[test]
 fn the_order_of_many_keys() {
     for seed in 0..60 {
         let rng = &mut SmallRng::seed_from_u64(seed);
         let mut overlay = Overlay::new();
         let mut model = Model::new();
-        // Some ask early, when there is little to put in order, some late.
+        // Some sequences ask for the order early, some late.
         let before = rng.random_range(0..1_000);
         for step in 0..3_000 {
             let at = key(rng);
@@ -83,7 +83,7 @@ fn the_order_of_many_keys() {
     }
 }
 
-/// Nothing that an overlay tells depends on its seeds: two of them tell the same.
+/// No result depends on the seed of a hash table: two overlays have the same results.
 #[test]
 fn results_do_not_depend_on_the_tables() {
     let run = || {

@@ -1,4 +1,4 @@
-//! The overlay as one would write it first: every transaction starts by copying everything.
+//! The naive model of an overlay: every transaction starts by copying everything.
 
 use codec::{Compact, Decode, Encode};
 use povmeter_overlay::{Fate, StoreId};
@@ -18,7 +18,7 @@ pub(crate) fn full(store: StoreId<'_>, key: &[u8]) -> FullKey {
 pub(crate) struct Naive {
     pub(crate) changes: BTreeMap<FullKey, Option<Vec<u8>>>,
     pub(crate) dirty: BTreeSet<FullKey>,
-    /// For each open transaction: the state at its start, and what snapshots taken in it told of.
+    /// For each open transaction: the state at its start, and what snapshots taken in it reported.
     open: Vec<(Naive, BTreeSet<FullKey>)>,
     host: Option<usize>,
 }
@@ -87,7 +87,7 @@ impl Naive {
         }
     }
 
-    /// Returns what was dirty.
+    /// Returns the keys that were dirty.
     pub(crate) fn snapshot(&mut self) -> BTreeSet<FullKey> {
         let told = std::mem::take(&mut self.dirty);
         self.open
@@ -108,7 +108,7 @@ impl Naive {
         self.open.push((now, BTreeSet::new()));
     }
 
-    /// `false` if this may not be done.
+    /// `false` if the call is not allowed now.
     pub(crate) fn close(&mut self, keep: bool) -> bool {
         if self.open.len() <= self.host.unwrap_or(0) {
             return false;

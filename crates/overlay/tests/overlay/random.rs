@@ -1,7 +1,7 @@
 //! Random calls, on the overlay and on the naive model.
 
 use crate::naive::{full, FullKey, Naive};
-use povmeter_overlay::{Branch, Fate, Lookup, Overlay, StoreId};
+use povmeter_overlay::{Fate, Lookup, Overlay, StoreId};
 use rand::{rngs::SmallRng, seq::IndexedRandom, Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ const STORES: [StoreId<'static>; 4] = [
     StoreId::Child(b"cc"),
 ];
 
-/// Few, so that they meet; prefixes of each other, so that they sort and clear together.
+/// Few, so that calls meet at the same key; prefixes of each other, so that they are sorted and cleared
+/// together.
 const KEYS: [&[u8]; 12] = [
     b"",
     b"a",
@@ -113,7 +114,7 @@ fn call(rng: &mut SmallRng, weights: &[u32; 5]) -> Call {
     }
 }
 
-/// The reader that dirty keys are made for.
+/// The reader of dirty keys.
 #[derive(Default)]
 struct Reader {
     knows: BTreeMap<FullKey, Fate>,
@@ -259,7 +260,7 @@ impl Pair {
         for _ in 0..200 {
             let call = call(rng, &weights);
             calls.push(call.clone());
-            // Each sequence at other places: a mistake shows in one of them.
+            // Each sequence stops to compare at other steps.
             let look = rng.random_ratio(1, 8);
             let content = look.then(|| self.naive.changes.clone());
             let revision = self.overlay.revision();
@@ -290,7 +291,7 @@ impl Pair {
     }
 }
 
-/// One overlay, reset for each sequence in whatever state the one before left it.
+/// One overlay, reset before each sequence, whatever state the sequence before left it in.
 #[test]
 fn agrees_with_the_naive_model() {
     let mut overlay = Overlay::new();
@@ -331,89 +332,5 @@ impl Pair {
         for store in STORES {
             assert!(frozen.changes(store).eq(self.overlay.changes(store)));
         }
-    }
-}
-
-/// What an overlay and a branch of one have in common.
-trait Calls {
-    fn run(&mut self, call: &Call) -> String;
-}
-
-macro_rules! calls {
-    ($overlay:ty) => {
-        impl Calls for $overlay {
-            /// What the call returns.
-            fn run(&mut self, call: &Call) -> String {
-                match *call {
-                    Call::Set(store, key, value) => {
-                        self.set(store, key, value);
-                        String::new()
-                    }
-                    Call::Remove(store, key) => self.remove(store, key).to_string(),
-                    Call::Append(store, key, element, parent) => {
-                        self.append(store, key, element, || Ok::<_, ()>(parent))
-                            .unwrap();
-                        String::new()
-                    }
-                    Call::AppendToFailing(store, key) => {
-                        let failing = || Err::<Option<&[u8]>, _>(());
-                        format!("{:?}", self.append(store, key, b"e", failing))
-                    }
-                    Call::ClearPrefix(store, prefix) => {
-                        self.clear_prefix(store, prefix).to_string()
-                    }
-                    Call::NextAfter(store, key) => format!("{:?}", self.next_after(store, key)),
-                    Call::Start => {
-                        self.start_transaction();
-                        String::new()
-                    }
-                    Call::Commit => self.commit_transaction().is_ok().to_string(),
-                    Call::RollBack => self.rollback_transaction().is_ok().to_string(),
-                    Call::Enter | Call::Exit | Call::Snapshot => String::new(),
-                }
-            }
-        }
-    };
-}
-calls!(Overlay);
-calls!(Branch<'_>);
-
-/// A branch is to whoever uses it the overlay itself, and once kept it is what the overlay holds.
-#[test]
-fn branches_agree_with_copies() {
-    for seed in 0..2_000 {
-        let rng = &mut SmallRng::seed_from_u64(seed);
-        let weights = [8, 2, 2, 2, 0];
-        let mut overlay = Overlay::new();
-        for _ in 0..40 {
-            overlay.run(&call(rng, &weights));
-        }
-        while overlay.commit_transaction().is_ok() {}
-        let [mut first, mut second] = [overlay.clone(), overlay.clone()];
-        overlay.with_branches(|base| {
-            let mut branches = [base.branch(), base.branch()];
-            for _ in 0..60 {
-                for (branch, copy) in branches.iter_mut().zip([&mut first, &mut second]) {
-                    let call = call(rng, &weights);
-                    assert_eq!(branch.run(&call), copy.run(&call), "seed {seed}, {call:?}");
-                    assert!(
-                        branch.children().eq(copy.children()),
-                        "seed {seed}, {call:?}"
-                    );
-                    for (store, key) in STORES.into_iter().flat_map(|s| KEYS.map(|key| (s, key))) {
-                        assert_eq!(branch.get(store, key), copy.get(store, key), "seed {seed}");
-                    }
-                }
-            }
-            // The other one leaves no trace.
-            let [mut kept, _] = branches;
-            while kept.commit_transaction().is_ok() {}
-            kept.finish().into_iter().collect()
-        });
-        while first.commit_transaction().is_ok() {}
-        for store in STORES {
-            assert_eq!(overlay.changes(store), first.changes(store), "seed {seed}");
-        }
-        assert!(overlay.children().eq(first.children()));
     }
 }

@@ -1,9 +1,6 @@
 //! The top store and child stores.
 
-use povmeter_overlay::{
-    Base, Branch, Frozen, Lookup, Overlay, StoreId::Child, StoreId::Top, Writes,
-};
-use std::sync::Barrier;
+use povmeter_overlay::{Frozen, Lookup, Overlay, StoreId::Child, StoreId::Top};
 
 #[test]
 fn stores_do_not_mix() {
@@ -46,65 +43,9 @@ fn an_empty_value_is_a_value() {
     assert!(overlay.has_values(Top));
 }
 
-/// Many threads touch the same stores for the first time at once, each in a branch of its own.
-#[test]
-fn first_touch_from_several_threads() {
-    let mut overlay = Overlay::new();
-    for child in 0..21_u8 {
-        overlay.set(Child(&[child]), b"key", &[child]);
-    }
-    overlay.with_branches(|base| {
-        let start = Barrier::new(4);
-        let work = &|thread: u8| {
-            let mut branch = base.branch();
-            start.wait();
-            for child in (0..42_u8).filter(|child| child % 2 == thread % 2) {
-                let before = branch.get(Child(&[child]), b"key");
-                let expected = [child];
-                let expected = match child {
-                    0..21 => Lookup::Value(&expected),
-                    _ => Lookup::Untouched,
-                };
-                assert_eq!(before, expected);
-                branch.set(Child(&[child]), &[thread], &[child]);
-                let next = branch.next_after(Child(&[child]), &[]);
-                assert_eq!(next, Some((&[thread][..], Some(&[child][..]))));
-            }
-            assert_eq!(branch.own().children().len(), 21);
-            assert_eq!(
-                branch.children().len(),
-                if thread.is_multiple_of(2) { 31 } else { 32 }
-            );
-            branch.finish().unwrap()
-        };
-        std::thread::scope(|scope| {
-            let threads = [0, 1, 2, 3].map(|thread| scope.spawn(move || work(thread)));
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
-        })
-    });
-    assert_eq!(overlay.children().len(), 42);
-    for child in 0..42_u8 {
-        for thread in 0..4_u8 {
-            let its = child % 2 == thread % 2;
-            let expected = if its {
-                Lookup::Value(&[child][..])
-            } else {
-                Lookup::Untouched
-            };
-            assert_eq!(overlay.get(Child(&[child]), &[thread]), expected);
-        }
-    }
-}
-
 #[test]
 fn may_cross_threads() {
     fn assert<T: Send + Sync>() {}
     assert::<Overlay>();
     assert::<Frozen>();
-    assert::<Base<'_>>();
-    assert::<Branch<'_>>();
-    assert::<Writes<'_>>();
 }

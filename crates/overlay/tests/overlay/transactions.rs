@@ -26,7 +26,8 @@ fn rollback_puts_back_and_commit_keeps() {
     assert_eq!(overlay.changes(Top), [(&b"a"[..], Some(&b"0"[..]))]);
 }
 
-/// After the outermost commit entries still point into the journal, which now names others there.
+/// After the outermost commit an entry still has its old place in the journal, where a record of another
+/// entry lies by now.
 #[test]
 fn a_forgotten_journal_is_not_mistaken_for_the_new_one() {
     let mut overlay = Overlay::new();

@@ -1,0 +1,269 @@
+//! Bytes of proofs, added up by part, by item and by cause.
+
+use super::{BlockAttribution, Names, StorageName};
+use crate::BlockPart;
+use povmeter::{Cause, RecordedEntry, TrieId, Want};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
+
+/// What storage bytes belong to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Item {
+    /// One item.
+    One(StorageName),
+    /// Several items of this pallet.
+    OfPallet(String),
+    /// Items of several pallets.
+    OfSeveral,
+}
+
+/// How [`Item`] says that it is several.
+const SEVERAL_ITEMS: &str = "(several items)";
+const SEVERAL_PALLETS: &str = "(several pallets)";
+
+impl Item {
+    /// The names from the pallet down, as a folded stack has them.
+    pub fn frames(&self) -> impl Iterator<Item = &str> + '_ {
+        let (pallet, item) = match self {
+            Self::One(StorageName { pallet, item }) => (pallet.as_str(), item.as_deref()),
+            Self::OfPallet(pallet) => (pallet.as_str(), Some(SEVERAL_ITEMS)),
+            Self::OfSeveral => (SEVERAL_PALLETS, None),
+        };
+        [Some(pallet), item].into_iter().flatten()
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let separator = if matches!(self, Self::One(_)) {
+            "."
+        } else {
+            " "
+        };
+        for (index, frame) in self.frames().enumerate() {
+            let separator = if index == 0 { "" } else { separator };
+            write!(f, "{separator}{frame}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of recorded nodes, by their class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// All of them.
+    pub bytes: u64,
+    /// The nodes that they are of.
+    pub nodes: u64,
+    /// One extrinsic reads them for one item.
+    pub read: u64,
+    /// Only the root needs them, for one extrinsic and one item.
+    pub root: u64,
+    /// Merged for one extrinsic and one item.
+    pub sibling: u64,
+    /// A value on its own, read by one extrinsic.
+    pub value: u64,
+    /// Needed by several extrinsics, or for several items.
+    pub shared: u64,
+}
+
+impl Bytes {
+    /// The classes by name. Their sum is [`Self::bytes`].
+    pub fn by_cause(&self) -> [(&'static str, u64); 5] {
+        [
+            ("read", self.read),
+            ("root", self.root),
+            ("sibling", self.sibling),
+            ("value", self.value),
+            ("shared", self.shared),
+        ]
+    }
+
+    fn add(&mut self, cause: Cause, bytes: u64) {
+        self.bytes += bytes;
+        self.nodes += 1;
+        *match cause {
+            Cause::Read => &mut self.read,
+            Cause::Root => &mut self.root,
+            Cause::Sibling => &mut self.sibling,
+            Cause::Value => &mut self.value,
+            Cause::Shared => &mut self.shared,
+        } += bytes;
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        let Self {
+            bytes,
+            nodes,
+            read,
+            root,
+            sibling,
+            value,
+            shared,
+        } = self;
+        *bytes += other.bytes;
+        *nodes += other.nodes;
+        *read += other.read;
+        *root += other.root;
+        *sibling += other.sibling;
+        *value += other.value;
+        *shared += other.shared;
+    }
+}
+
+/// The bytes of one block's proof, or of several, added up in three ways. Each recorded node is once
+/// in each of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ByteTally {
+    /// All together.
+    pub total: Bytes,
+    /// By the part of the block that needed them first, in the order of the block; `None` for what
+    /// was needed before the first part.
+    pub by_part: BTreeMap<Option<BlockPart>, Bytes>,
+    /// By what they are needed for.
+    pub by_item: BTreeMap<Item, Bytes>,
+    /// Bytes that several parts need, whatever the items.
+    pub several_parts: u64,
+    /// Bytes that are needed for several items, whatever the parts.
+    pub several_items: u64,
+}
+
+impl ByteTally {
+    /// The bytes of `block`, with its items called what `names` say.
+    pub fn of(block: &BlockAttribution, names: &Names) -> Self {
+        let mut tally = Self::default();
+        let mut items = Items::new(names);
+        for entry in block.attribution().entries() {
+            let owner = entry.owner(|want| items.id(want));
+            let bytes = entry.bytes();
+            let item = match owner.item {
+                Some(id) => Item::One(items.names[id].clone()),
+                None => items.several(&entry),
+            };
+            let part = tally.by_part.entry(block.part(owner.part)).or_default();
+            part.add(owner.cause, bytes);
+            tally.several_items += if owner.item.is_none() { bytes } else { 0 };
+            tally.several_parts += if owner.several_parts { bytes } else { 0 };
+            tally
+                .by_item
+                .entry(item)
+                .or_default()
+                .add(owner.cause, bytes);
+            tally.total.add(owner.cause, bytes);
+        }
+        tally
+    }
+
+    /// Adds the bytes of another block.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            total,
+            by_part,
+            by_item,
+            several_parts,
+            several_items,
+        } = self;
+        total.add_all(&other.total);
+        for (part, bytes) in &other.by_part {
+            by_part.entry(*part).or_default().add_all(bytes);
+        }
+        for (item, bytes) in &other.by_item {
+            by_item.entry(item.clone()).or_default().add_all(bytes);
+        }
+        *several_parts += other.several_parts;
+        *several_items += other.several_items;
+    }
+
+    /// The sums of the three ways: by part, by item, by cause.
+    pub fn sums(&self) -> [(&'static str, u64); 3] {
+        let sum = |rows: &mut dyn Iterator<Item = u64>| rows.sum();
+        [
+            (
+                "by extrinsic",
+                sum(&mut self.by_part.values().map(|row| row.bytes)),
+            ),
+            (
+                "by item",
+                sum(&mut self.by_item.values().map(|row| row.bytes)),
+            ),
+            (
+                "by cause",
+                sum(&mut self.total.by_cause().into_iter().map(|(_, bytes)| bytes)),
+            ),
+        ]
+    }
+
+    /// A line for each pallet, item and class that has bytes, `pallet;item;class BYTES`: what
+    /// programs that draw flame graphs read.
+    pub fn folded(&self) -> Vec<String> {
+        let rows = self.by_item.iter().flat_map(|(item, row)| {
+            let frames: Vec<&str> = item.frames().collect();
+            let stack = frames.join(";");
+            let causes = row.by_cause().into_iter().filter(|(_, bytes)| *bytes > 0);
+            causes.map(move |(cause, bytes)| format!("{stack};{cause} {bytes}"))
+        });
+        rows.collect()
+    }
+}
+
+/// Items by number, so that they are named once and compared fast.
+struct Items<'n> {
+    table: &'n Names,
+    names: Vec<StorageName>,
+    by_name: HashMap<StorageName, usize>,
+    by_key: HashMap<(Option<Vec<u8>>, Vec<u8>), usize>,
+}
+
+impl<'n> Items<'n> {
+    fn new(table: &'n Names) -> Self {
+        Self {
+            table,
+            names: Vec::new(),
+            by_name: HashMap::new(),
+            by_key: HashMap::new(),
+        }
+    }
+
+    fn id(&mut self, want: &Want<'_>) -> usize {
+        let key = match want.trie {
+            TrieId::Top => {
+                let longest = want.key.len().min(self.table.longest());
+                (None, want.key[..longest].to_vec())
+            }
+            TrieId::Child(storage_key) => (Some(storage_key.to_vec()), Vec::new()),
+        };
+        if let Some(&known) = self.by_key.get(&key) {
+            return known;
+        }
+        let name = match want.trie {
+            TrieId::Top => self.table.name_of(want.key),
+            TrieId::Child(storage_key) => Names::child(storage_key),
+        };
+        let Self { names, by_name, .. } = self;
+        let id = *by_name.entry(name).or_insert_with_key(|name| {
+            names.push(name.clone());
+            names.len() - 1
+        });
+        self.by_key.insert(key, id);
+        id
+    }
+
+    /// What an entry of several items belongs to.
+    fn several(&mut self, entry: &RecordedEntry<'_>) -> Item {
+        let mut of: Option<usize> = None;
+        for want in entry.wants() {
+            let id = self.id(&want);
+            match of {
+                Some(first) if self.names[first].pallet != self.names[id].pallet => {
+                    return Item::OfSeveral
+                }
+                _ => of = Some(id),
+            }
+        }
+        of.map_or(Item::OfSeveral, |id| {
+            Item::OfPallet(self.names[id].pallet.clone())
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! Who refers to whom among the nodes that a proof holds.
+
+use alloc::vec::Vec;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use povmeter_delta_root::{NodeHash, NodeId, NodeReferences};
+
+/// The nodes that refer to one hash, once for each reference.
+#[derive(Debug, Default)]
+pub(super) struct Referrers {
+    list: Vec<NodeId>,
+    /// How many of them, from the first on, were compared with each other.
+    compared: usize,
+}
+
+impl Referrers {
+    /// The nodes, in the order in which they came.
+    pub(super) fn list(&self) -> &[NodeId] {
+        &self.list
+    }
+
+    /// Those that came since all were compared.
+    pub(super) fn new_ones(&self) -> &[NodeId] {
+        self.list.get(self.compared..).unwrap_or_default()
+    }
+
+    fn remove(&mut self, node: NodeId) {
+        if let Some(at) = self.list.iter().rposition(|referrer| *referrer == node) {
+            self.list.remove(at);
+            self.compared -= usize::from(at < self.compared);
+        }
+    }
+}
+
+/// Nodes by what they refer to.
+#[derive(Debug, Default)]
+pub(super) struct By(HashMap<NodeHash, Referrers, RandomState>);
+
+impl By {
+    /// The nodes that refer to `hash`.
+    pub(super) fn list(&self, hash: &NodeHash) -> &[NodeId] {
+        self.0.get(hash).map_or(&[], Referrers::list)
+    }
+
+    pub(super) fn get(&self, hash: &NodeHash) -> Option<&Referrers> {
+        self.0.get(hash)
+    }
+
+    /// Takes note that all that refer to `hash` were compared; says how many they are.
+    pub(super) fn set_compared(&mut self, hash: &NodeHash) -> usize {
+        self.0.get_mut(hash).map_or(0, |referrers| {
+            referrers.compared = referrers.list.len();
+            referrers.compared
+        })
+    }
+
+    fn add(&mut self, hash: NodeHash, node: NodeId) {
+        self.0.entry(hash).or_default().list.push(node);
+    }
+
+    fn remove(&mut self, hash: &NodeHash, node: NodeId) {
+        if let Some(referrers) = self.0.get_mut(hash) {
+            referrers.remove(node);
+            if referrers.list.is_empty() {
+                self.0.remove(hash);
+            }
+        }
+    }
+}
+
+/// The trie nodes that a walk meets, with what they refer to.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    nodes: HashMap<NodeId, NodeReferences, RandomState>,
+    /// Nodes by the hash of a child.
+    pub(super) parents: By,
+    /// Nodes by the hash of their value, if that is a node of its own.
+    pub(super) users: By,
+    /// Nodes by their value, if that is as long as a hash: it may be a child trie's root.
+    pub(super) holders: By,
+}
+
+/// The value in `data` if it may be a root.
+fn held_root(references: &NodeReferences, data: &[u8]) -> Option<NodeHash> {
+    let value = data.get(references.inline_value.clone()?)?;
+    <[u8; 32]>::try_from(value).ok().map(NodeHash::from)
+}
+
+impl Links {
+    /// What `node` refers to, if a walk meets it.
+    pub(super) fn get(&self, node: NodeId) -> Option<&NodeReferences> {
+        self.nodes.get(&node)
+    }
+
+    /// Number of nodes that a walk meets.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Adds `node`, whose bytes are `data`; says what to look at again.
+    pub(super) fn add(
+        &mut self,
+        node: NodeId,
+        data: &[u8],
+        references: NodeReferences,
+    ) -> Referred {
+        let referred = Referred::of(&references, data);
+        for child in &referred.children {
+            self.parents.add(*child, node);
+        }
+        if let Some(value) = referred.value {
+            self.users.add(value, node);
+        }
+        if let Some(root) = referred.root {
+            self.holders.add(root, node);
+        }
+        self.nodes.insert(node, references);
+        referred
+    }
+
+    /// Removes `node`, whose bytes are `data`; says what to look at again.
+    pub(super) fn remove(&mut self, node: NodeId, data: &[u8]) -> Referred {
+        let Some(references) = self.nodes.remove(&node) else {
+            return Referred::default();
+        };
+        let referred = Referred::of(&references, data);
+        for child in &referred.children {
+            self.parents.remove(child, node);
+        }
+        if let Some(value) = &referred.value {
+            self.users.remove(value, node);
+        }
+        if let Some(root) = &referred.root {
+            self.holders.remove(root, node);
+        }
+        referred
+    }
+}
+
+/// The hashes that a node refers to.
+#[derive(Debug, Default)]
+pub(super) struct Referred {
+    pub(super) children: Vec<NodeHash>,
+    pub(super) value: Option<NodeHash>,
+    pub(super) root: Option<NodeHash>,
+}
+
+impl Referred {
+    fn of(references: &NodeReferences, data: &[u8]) -> Self {
+        Self {
+            children: references.children.iter().map(|(_, hash)| *hash).collect(),
+            value: references.value,
+            root: held_root(references, data),
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The length of the compact proof, kept up to date as nodes are counted.
+//!
+//! A compact proof lists the nodes in the order of a walk through the tries. Each distinct node and
+//! each distinct value comes once, where the walk meets it first, and takes its own hash out of the
+//! item that refers to it there. The root node of a child trie is an exception: it comes for each
+//! key that it lies under, whether it was met before or not, since each trie is packed for itself:
+//! ```text
+//! item of a node  = its bytes - 32 for each child first met here
+//!                   - 30 or more if its value is first met here
+//! item of a value = its bytes
+//! item of a root  = its bytes, if it was met before: then all below it was, too
+//! length          = prefix of the number of items + for each item its bytes and their prefix
+//! ```
+//! (A child's hash of 32 bytes becomes an empty one. A value's hash becomes an empty value, with an
+//! escape byte before the node, whose header may be shorter.)
+//!
+//! Where a node is met first matters only if several nodes refer to it. What to do when nodes come and
+//! go:
+//! ```text
+//! 1. link the nodes that the walk meets now, unlink those that it does not: the state's root node,
+//!    nodes that a linked node refers to, nodes that are roots of child tries
+//! 2. for each hash referred to anew, or no more, find the referrer that is met first: the only one,
+//!    or the one whose place in the walk is the least
+//! 3. if that moved a node that was met before, all below it moved: repeat 2 for all hashes with
+//!    several referrers
+//! ```
+
+mod first;
+mod links;
+mod places;
+
+use crate::{recorder::Recorder, size::scale_bytes, ProofError};
+use alloc::vec::Vec;
+use first::{Finder, First};
+use foldhash::fast::RandomState;
+use hashbrown::{HashMap, HashSet};
+use links::{Links, Referred};
+use places::{Base, ChildKeys, ChildRoots, Climb, Reached};
+use povmeter_delta_root::{compact_bytes, NodeId, NodeReferences, NodeTable, ShadowState};
+
+/// Bytes that a child's hash takes more than its absence.
+const CHILD_HASH: usize = 32;
+
+/// What a counted node or value is to the walk.
+#[derive(Debug, Default)]
+struct Counted {
+    /// As a trie node: how it is met, if it is.
+    first: Option<First>,
+    children_met: usize,
+    value_met: bool,
+    /// As a value: the node that it is first met at, if it is met.
+    user: Option<NodeId>,
+}
+
+/// Keeps the length of the compact proof of what a [`Recorder`] counts.
+///
+/// Costs nothing until it is asked for the first time, then a few look-ups for each node that came or
+/// went since it was asked last, and a climb to the root for each referrer of a node that has several.
+#[derive(Debug, Default)]
+pub struct CompactSize {
+    counted: HashMap<NodeId, Counted, RandomState>,
+    links: Links,
+    child_roots: ChildRoots,
+    /// Counted nodes that some value is the hash of.
+    held: HashSet<NodeId, RandomState>,
+    /// Counted nodes and values with several referrers.
+    shared: HashSet<NodeId, RandomState>,
+    items: u64,
+    bytes: u64,
+}
+
+/// What one call has to look at.
+#[derive(Default)]
+struct Work {
+    /// Nodes that may have to be linked or unlinked.
+    pending: Vec<NodeId>,
+    /// Nodes and values with other referrers than before.
+    touched: Vec<NodeId>,
+    /// Counted nodes that may be the roots of other child tries than before.
+    roots: Vec<NodeId>,
+    /// Whether places of linked nodes came or went.
+    places_changed: bool,
+    /// Whether the first place of a linked node may have changed.
+    moved: bool,
+}
+
+impl CompactSize {
+    /// Length in bytes of the compact proof of what `recorder` counts, encoded: as
+    /// [`CompactProof::encoded_bytes`](crate::CompactProof::encoded_bytes) of the same nodes.
+    ///
+    /// # Errors
+    /// [`ProofError`] if the counted nodes are no proof of the state, which those of one state are.
+    pub fn of<S>(
+        &mut self,
+        recorder: &mut Recorder,
+        state: &ShadowState<S>,
+    ) -> Result<u64, ProofError> {
+        let updated = self.update(recorder, state);
+        if updated.is_err() {
+            *self = Self::default();
+            recorder.forget_news();
+        }
+        updated?;
+        Ok(compact_bytes(self.items).saturating_add(self.bytes))
+    }
+
+    fn update<S>(
+        &mut self,
+        recorder: &mut Recorder,
+        state: &ShadowState<S>,
+    ) -> Result<(), ProofError> {
+        let table = state.table();
+        let top = table.find(&state.root().node_hash());
+        let mut work = Work::default();
+        for node in recorder.take_news() {
+            if recorder.has(node) {
+                self.counted.entry(node).or_default();
+                if !self.links.holders.list(table.hash(node)).is_empty() {
+                    self.held.insert(node);
+                    work.roots.push(node);
+                }
+            } else {
+                self.forget(node, table);
+            }
+            work.pending.push(node);
+            work.touched.push(node);
+        }
+        self.link_pending(&mut work, top, table)?;
+        self.find_child_roots(&mut work, top, table);
+        self.link_pending(&mut work, top, table)?;
+        let touched = core::mem::take(&mut work.touched);
+        self.meet_all(touched, &mut work, top, table);
+        if work.moved {
+            let shared = self.shared.iter().copied().collect();
+            self.meet_all(shared, &mut work, top, table);
+        }
+        Ok(())
+    }
+
+    /// Items of `node` and their bytes.
+    fn weight(&self, node: NodeId, table: &NodeTable) -> (u64, u64) {
+        let Some(counted) = self.counted.get(&node) else {
+            return (0, 0);
+        };
+        let length = table.bytes(node).len();
+        let mut whole = u64::from(counted.user.is_some());
+        let (mut items, mut bytes) = (0, 0);
+        if let (Some(first), Some(references)) = (&counted.first, self.links.get(node)) {
+            let value = usize::from(counted.value_met) * references.detached_saving;
+            let saved = counted.children_met * CHILD_HASH + value;
+            items = 1;
+            bytes = scale_bytes(length.saturating_sub(saved));
+            let keys = self.child_roots.get(&node).map_or(0, |keys| keys.count);
+            let met_as_root = u64::from(matches!(first, First::Child(_)));
+            whole = whole.saturating_add(keys.saturating_sub(met_as_root));
+        }
+        // So many places that their number overflows are in no state.
+        (
+            whole.wrapping_add(items),
+            whole.wrapping_mul(scale_bytes(length)).wrapping_add(bytes),
+        )
+    }
+
+    /// Makes `change`, which alters the items of `node` alone.
+    fn change(&mut self, node: NodeId, table: &NodeTable, change: impl FnOnce(&mut Self)) {
+        let (items, bytes) = self.weight(node, table);
+        self.items = self.items.wrapping_sub(items);
+        self.bytes = self.bytes.wrapping_sub(bytes);
+        change(self);
+        let (items, bytes) = self.weight(node, table);
+        self.items = self.items.wrapping_add(items);
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+
+    fn change_counted(
+        &mut self,
+        node: NodeId,
+        table: &NodeTable,
+        change: impl FnOnce(&mut Counted),
+    ) {
+        self.change(node, table, |this| {
+            this.counted.get_mut(&node).map(change);
+        });
+    }
+
+    /// Takes `node` out of what is counted.
+    fn forget(&mut self, node: NodeId, table: &NodeTable) {
+        if self.counted.contains_key(&node) {
+            self.set_first(node, None, table);
+            self.set_user(node, None, table);
+            self.counted.remove(&node);
+            self.child_roots.remove(&node);
+            self.held.remove(&node);
+            self.shared.remove(&node);
+        }
+    }
+
+    fn is_met(&self, node: NodeId, top: Option<NodeId>, table: &NodeTable) -> bool {
+        self.counted.contains_key(&node)
+            && (top == Some(node)
+                || self.child_roots.contains_key(&node)
+                || !self.links.parents.list(table.hash(node)).is_empty())
+    }
+
+    fn link_pending(
+        &mut self,
+        work: &mut Work,
+        top: Option<NodeId>,
+        table: &NodeTable,
+    ) -> Result<(), ProofError> {
+        while let Some(node) = work.pending.pop() {
+            let data = table.bytes(node);
+            let referred = match (self.is_met(node, top, table), self.links.get(node)) {
+                (true, None) => {
+                    let references = NodeReferences::of(data).map_err(ProofError::Node)?;
+                    self.links.add(node, data, references)
+                }
+                (false, Some(_)) => {
+                    // What it was met by, and what is met at it, end with it.
+                    self.set_first(node, None, table);
+                    self.change_counted(node, table, |counted| {
+                        (counted.children_met, counted.value_met) = (0, false);
+                    });
+                    self.links.remove(node, data)
+                }
+                _ => continue,
+            };
+            self.note(node, &referred, work, table);
+        }
+        Ok(())
+    }
+
+    /// Notes what has to be looked at since `node` was linked or unlinked.
+    fn note(&mut self, node: NodeId, referred: &Referred, work: &mut Work, table: &NodeTable) {
+        let linked = self.links.get(node).is_some();
+        for child in referred.children.iter().filter_map(|hash| table.find(hash)) {
+            let Some(counted) = self.counted.get(&child) else {
+                continue;
+            };
+            work.places_changed |= self.links.get(child).is_some();
+            if !linked && counted.first == Some(First::Parent(node)) {
+                self.change_counted(child, table, |counted| counted.first = None);
+                work.moved = true;
+            }
+            work.pending.push(child);
+            work.touched.push(child);
+        }
+        if let Some(value) = referred.value.and_then(|hash| table.find(&hash)) {
+            let user = self.counted.get(&value).and_then(|counted| counted.user);
+            if !linked && user == Some(node) {
+                self.change_counted(value, table, |counted| counted.user = None);
+            }
+            work.touched.push(value);
+        }
+        if let Some(root) = referred.root.and_then(|hash| table.find(&hash)) {
+            if self.counted.contains_key(&root) {
+                self.held.insert(root);
+                work.roots.push(root);
+            }
+        }
+    }
+
+    /// Finds the keys of child roots, where they may have changed.
+    fn find_child_roots(&mut self, work: &mut Work, top: Option<NodeId>, table: &NodeTable) {
+        let mut roots = core::mem::take(&mut work.roots);
+        if work.places_changed {
+            roots = self.held.iter().copied().collect();
+        }
+        if roots.is_empty() {
+            return;
+        }
+        let base = top.and_then(|top| Climb::child_keys(&self.links, table, top));
+        let mut climb = base.map(|base| Climb::new(&self.links, table, base));
+        let keys_of = |root: &NodeId| {
+            let holders = self.links.holders.list(table.hash(*root)).iter();
+            let mut all = Reached::default();
+            if let Some(climb) = &mut climb {
+                holders.for_each(|holder| all.add(climb.ends(*holder)));
+            }
+            (*root, ChildKeys::from(all))
+        };
+        let keys: Vec<_> = roots.iter().map(keys_of).collect();
+        for (root, keys) in keys {
+            self.change(root, table, |this| {
+                if keys.count == 0 {
+                    this.child_roots.remove(&root);
+                } else if this.counted.contains_key(&root) {
+                    this.child_roots.insert(root, keys);
+                }
+            });
+            work.pending.push(root);
+            work.touched.push(root);
+        }
+    }
+
+    /// Finds where `nodes` are met first.
+    fn meet_all(
+        &mut self,
+        nodes: Vec<NodeId>,
+        work: &mut Work,
+        top: Option<NodeId>,
+        table: &NodeTable,
+    ) {
+        let base = Base::Tries {
+            top,
+            children: &self.child_roots,
+        };
+        let mut finder = Finder {
+            size: self,
+            climb: Climb::new(&self.links, table, base),
+            table,
+            all: work.moved,
+        };
+        let found = nodes
+            .into_iter()
+            .filter(|node| finder.size.counted.contains_key(node));
+        let found: Vec<_> = found
+            .map(|node| (node, finder.first(node, top), finder.user(node)))
+            .collect();
+        for (node, first, user) in found {
+            let hash = table.hash(node);
+            let as_root = usize::from(self.child_roots.contains_key(&node));
+            let parents = as_root + self.links.parents.set_compared(hash);
+            let users = self.links.users.set_compared(hash);
+            if parents > 1 || users > 1 {
+                self.shared.insert(node);
+            } else {
+                self.shared.remove(&node);
+            }
+            work.moved |= self.set_first(node, first, table);
+            self.set_user(node, user, table);
+        }
+    }
+
+    /// Says whether the node was met elsewhere before.
+    fn set_first(&mut self, node: NodeId, first: Option<First>, table: &NodeTable) -> bool {
+        let Some(old) = self.counted.get(&node).map(|counted| counted.first.clone()) else {
+            return false;
+        };
+        if old == first {
+            return false;
+        }
+        if let Some(First::Parent(parent)) = old {
+            self.change_counted(parent, table, |counted| {
+                counted.children_met = counted.children_met.saturating_sub(1);
+            });
+        }
+        if let Some(First::Parent(parent)) = first {
+            self.change_counted(parent, table, |counted| counted.children_met += 1);
+        }
+        self.change_counted(node, table, |counted| counted.first = first);
+        old.is_some()
+    }
+
+    fn set_user(&mut self, value: NodeId, user: Option<NodeId>, table: &NodeTable) {
+        let Some(old) = self.counted.get(&value).map(|counted| counted.user) else {
+            return;
+        };
+        if old != user {
+            for (user, met) in [(old, false), (user, true)] {
+                if let Some(user) = user {
+                    self.change_counted(user, table, |counted| counted.value_met = met);
+                }
+            }
+            self.change_counted(value, table, |counted| counted.user = user);
+        }
+    }
+}

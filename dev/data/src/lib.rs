@@ -1,0 +1,17 @@
+//! Chain specifications, blocks of real chains and recorded traces, and their replay.
+
+mod chain_spec;
+mod data_files;
+mod real_blocks;
+mod trace;
+mod trace_line;
+#[cfg(feature = "wasm")]
+pub mod wasm;
+
+pub use chain_spec::{genesis_hash, ChainSpec, ChainSpecError};
+pub use data_files::{data_dir, read_file, FileError, FILE_LIMIT};
+pub use real_blocks::{block_files, RealBlock, RealBlocks, RealBlocksError, RealHeader};
+pub use trace::{
+    parse_trace, read_trace, Removal, StorageCall, TraceError, TracePhase, TraceRecord,
+    TraceRecordError,
+};

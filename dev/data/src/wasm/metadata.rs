@@ -1,0 +1,116 @@
+//! What a runtime says about itself, as far as transfers and names of storage items need it.
+
+use super::{old_metadata, ChainError};
+use codec::{Compact, Decode, Encode};
+use frame_metadata::{v14::RuntimeMetadataV14, RuntimeMetadata, RuntimeMetadataPrefixed};
+use povmeter_attribution::StorageName;
+use povmeter_dev_runtime::wasm::WasmRuntime;
+use povmeter_dev_runtime::RuntimeError;
+use scale_info::TypeDef;
+use sp_core::H256;
+use sp_state_machine::BasicExternalities;
+use sp_version::RuntimeVersion;
+
+/// Numbers of pallets and calls, and the parts of a signed extrinsic.
+pub(super) struct Metadata(RuntimeMetadataV14);
+
+impl Metadata {
+    /// The metadata in what `Metadata_metadata` answers.
+    pub(super) fn decode(mut answer: &[u8]) -> Result<Self, ChainError> {
+        let unreadable = |error: codec::Error| ChainError::Metadata(error.to_string());
+        // Bytes in bytes.
+        let mut bytes = Vec::<u8>::decode(&mut answer).map_err(unreadable)?;
+        let prefixed = RuntimeMetadataPrefixed::decode(&mut bytes.as_slice());
+        bytes.clear();
+        match prefixed.map_err(unreadable)?.1 {
+            RuntimeMetadata::V14(metadata) => Ok(Self(metadata)),
+            other => Err(ChainError::Metadata(format!("version {}", other.version()))),
+        }
+    }
+
+    /// The first bytes of a call: the pallet's number and the call's.
+    pub(super) fn call(&self, pallet: &str, call: &str) -> Result<[u8; 2], ChainError> {
+        let missing = || ChainError::Missing(format!("the call {pallet}.{call}"));
+        let mut pallets = self.0.pallets.iter();
+        let found = pallets.find(|found| found.name == pallet);
+        let found = found.ok_or_else(missing)?;
+        let calls = found.calls.as_ref().ok_or_else(missing)?;
+        let calls = self.0.types.resolve(calls.ty.id).ok_or_else(missing)?;
+        let TypeDef::Variant(calls) = &calls.type_def else {
+            return Err(missing());
+        };
+        let call = calls.variants.iter().find(|found| found.name == call);
+        Ok([found.index, call.ok_or_else(missing)?.index])
+    }
+
+    /// Whether there is such a pallet.
+    pub(super) fn has(&self, pallet: &str) -> bool {
+        self.0.pallets.iter().any(|found| found.name == pallet)
+    }
+
+    /// What the extensions of an extrinsic consist of, and what they imply besides.
+    pub(super) fn extensions(
+        &self,
+        version: &RuntimeVersion,
+        genesis: H256,
+        nonce: u32,
+    ) -> Result<(Vec<u8>, Vec<u8>), ChainError> {
+        let (mut explicit, mut implied) = (Vec::new(), Vec::new());
+        for extension in &self.0.extrinsic.signed_extensions {
+            match extension.identifier.as_str() {
+                "CheckSpecVersion" => version.spec_version.encode_to(&mut implied),
+                "CheckTxVersion" => version.transaction_version.encode_to(&mut implied),
+                "CheckGenesis" => genesis.encode_to(&mut implied),
+                "CheckMortality" | "CheckEra" => {
+                    // Immortal, from genesis on.
+                    explicit.push(0);
+                    genesis.encode_to(&mut implied);
+                }
+                "CheckNonce" => Compact(nonce).encode_to(&mut explicit),
+                // No tip.
+                "ChargeTransactionPayment" => Compact(0u128).encode_to(&mut explicit),
+                "CheckMetadataHash" => {
+                    // Unchecked.
+                    explicit.push(0);
+                    implied.push(0);
+                }
+                "CheckNonZeroSender" | "CheckWeight" | "PrevalidateAttests" | "WeightReclaim" => {}
+                other => return Err(ChainError::Missing(format!("how to fill in {other}"))),
+            }
+        }
+        Ok((explicit, implied))
+    }
+}
+
+/// The names of the storage items of `runtime`, as its metadata says them.
+///
+/// # Errors
+/// [`RuntimeError`] if the runtime fails, or its metadata is of a version that is not understood:
+/// those from 8 to 14 are.
+pub fn storage_names(runtime: &WasmRuntime) -> Result<Vec<StorageName>, RuntimeError> {
+    const CALL: &str = "Metadata_metadata";
+    let mut externalities = BasicExternalities::default();
+    let answer = externalities.execute_with(|| runtime.call(CALL, &[]))?;
+    let refused = |reason: String| RuntimeError {
+        call: CALL.to_owned(),
+        reason,
+    };
+    let unreadable = |error: codec::Error| refused(error.to_string());
+    let bytes = Vec::<u8>::decode(&mut answer.as_slice()).map_err(unreadable)?;
+    let mut input = bytes.as_slice();
+    let (_magic, version) = <(u32, u8)>::decode(&mut input).map_err(unreadable)?;
+    if old_metadata::VERSIONS.contains(&version) {
+        return old_metadata::names(version, input).map_err(unreadable);
+    }
+    let Metadata(metadata) =
+        Metadata::decode(&answer).map_err(|error| refused(error.to_string()))?;
+    let storages = metadata
+        .pallets
+        .into_iter()
+        .filter_map(|pallet| pallet.storage);
+    let names = storages.flat_map(|storage| {
+        let items = storage.entries.into_iter();
+        items.map(move |item| StorageName::item(storage.prefix.clone(), item.name))
+    });
+    Ok(names.collect())
+}

@@ -1,0 +1,131 @@
+//! Blocks of a parachain whose runtime asks for the proof size.
+//!
+//! The chain is the [`Plan`] of transfers with its runtime in wasm, whose extension `StorageWeightReclaim`
+//! asks before and after each extrinsic and writes what follows into the state. So the state root depends
+//! on the answers, and a node with other answers comes to another root.
+
+use super::{author::author, ChainError};
+use crate::{
+    chain_spec::ChainSpec, real_blocks::RealBlock, real_blocks::RealBlocks, real_blocks::RealHeader,
+};
+use povmeter::Root;
+use povmeter_dev_runtime::{
+    commit_state, wasm::WasmRuntime, Built, Entries, Estimates, Peer, Plan, PovmeterBlock,
+    SharedNodes,
+};
+use povmeter_store::{MemoryStore, NodeStore};
+use povmeter_substrate::SizeSource;
+use sp_core::{
+    storage::{well_known_keys::CODE, StateVersion},
+    H256,
+};
+use sp_runtime::{ConsensusEngineId, DigestItem};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// The id of items in the digest of a block that hold calls on the storage; `wasm-runtime` of
+/// `povmeter-dev-runtime` says in which form.
+pub const STEPS_ENGINE: ConsensusEngineId = *b"STEP";
+
+/// The state version of the runtime in wasm.
+const VERSION: StateVersion = StateVersion::V1;
+
+/// A parent state, and what the blocks on it are made of.
+pub struct Parachain {
+    plan: Plan,
+    state: ChainSpec,
+    runtime: WasmRuntime,
+    store: MemoryStore,
+}
+
+/// Which node authors a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParachainAuthor {
+    /// A node with sp-state-machine: the runtime is told what the recorder has read.
+    Stock,
+    /// A node with povmeter: the runtime is told these sizes.
+    Povmeter(SizeSource),
+}
+
+impl Parachain {
+    /// The chain of `plan`, which must be of state version 1, with these child tries in its state
+    /// besides.
+    ///
+    /// # Errors
+    /// [`ChainError::State`] if the state can't be made.
+    pub fn new(plan: Plan, children: BTreeMap<Vec<u8>, Entries>) -> Result<Self, ChainError> {
+        let mut top = plan.genesis().top.clone();
+        top.insert(CODE.to_vec(), WasmRuntime::workload_code().to_vec());
+        let mut store = MemoryStore::new();
+        commit_state(&mut store, &top, &children, VERSION, None)?;
+        let state = ChainSpec {
+            name: None,
+            id: None,
+            top,
+            children,
+        };
+        Ok(Self {
+            plan,
+            state,
+            runtime: WasmRuntime::workload(),
+            store,
+        })
+    }
+
+    /// The state before the block.
+    pub fn state(&self) -> &ChainSpec {
+        &self.state
+    }
+
+    /// The root of that state.
+    pub fn root(&self) -> Root {
+        self.store.root()
+    }
+
+    /// The block of the plan's transfers with `digest` in its header, as `author` makes it, and what
+    /// came out with the sizes that the runtime was told.
+    ///
+    /// # Errors
+    /// [`ChainError`] if the author fails.
+    pub fn block(
+        &self,
+        author: ParachainAuthor,
+        digest: Vec<DigestItem>,
+    ) -> Result<(RealBlocks, Built), ChainError> {
+        let body: Vec<_> = self.plan.encoded().collect();
+        let mut header = self.plan.header().clone();
+        header.digest.logs.extend(digest);
+        let (header, built) = self.built(author, &header, &body)?;
+        let block = RealBlock {
+            hash: header.hash(),
+            header,
+            body,
+        };
+        let blocks = RealBlocks {
+            name: "parachain".to_owned(),
+            state_path: PathBuf::new(),
+            state_version: VERSION,
+            blocks: vec![block],
+        };
+        Ok((blocks, built))
+    }
+
+    fn built(
+        &self,
+        by: ParachainAuthor,
+        header: &RealHeader,
+        body: &[Vec<u8>],
+    ) -> Result<(RealHeader, Built), ChainError> {
+        let nodes = SharedNodes::new(self.store.clone());
+        let root = self.root();
+        match by {
+            ParachainAuthor::Stock => {
+                let peer = Peer::new(nodes.parent(H256(root.into())), VERSION);
+                author(peer.block_recording_sizes(), &self.runtime, header, body)
+            }
+            ParachainAuthor::Povmeter(sizes) => {
+                let block = PovmeterBlock::on(nodes, root, VERSION, Estimates::Nowhere, sizes);
+                author(block, &self.runtime, header, body)
+            }
+        }
+    }
+}

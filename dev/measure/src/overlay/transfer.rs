@@ -1,0 +1,165 @@
+//! What a recorded block of transfers asks of the overlay.
+
+use super::{meter::Meter, sides::Side};
+use povmeter_dev_data::{StorageCall, TraceRecord};
+use std::collections::HashMap;
+
+/// The calls of a block on its overlay.
+///
+/// A runtime makes the keys and values that it passes, so they are in the processor's nearest cache.
+/// Values are therefore all taken from one place, only as long as they were, and keys lie together.
+#[derive(Default)]
+pub(super) struct Calls {
+    /// Every key once, one behind the other.
+    keys: Vec<u8>,
+    /// Of the longest value.
+    value: Vec<u8>,
+    /// Before the first transfer, and from there to the last.
+    parts: [Vec<Call<Key, usize>>; 2],
+    transfers: usize,
+}
+
+/// A key in [`Calls::keys`].
+type Key = std::ops::Range<usize>;
+
+/// A call, with its key and its value.
+#[derive(Clone, Copy)]
+enum Call<K, V> {
+    Enter,
+    Exit,
+    Start,
+    Commit,
+    RollBack,
+    Get(K),
+    NextAfter(K),
+    Set(K, V),
+    Remove(K),
+    Append(K, V),
+    ClearPrefix(K),
+}
+
+impl Calls {
+    /// Out of the whole of a trace.
+    pub(super) fn new(trace: &[TraceRecord]) -> Self {
+        let mut calls = Self::default();
+        let mut known = HashMap::new();
+        let is_phase = |record: &TraceRecord| matches!(record, TraceRecord::Phase(_));
+        let end = trace.iter().rposition(is_phase).unwrap_or(trace.len());
+        for record in &trace[..end] {
+            // The first extrinsic sets the time.
+            calls.transfers += usize::from(matches!(record, TraceRecord::Extrinsic(1..)));
+            let Some(call) = call(record) else {
+                continue;
+            };
+            let call = call.map(
+                |key| {
+                    let place = known.entry(key).or_insert_with(|| {
+                        calls.keys.extend_from_slice(key);
+                        calls.keys.len() - key.len()..calls.keys.len()
+                    });
+                    place.clone()
+                },
+                |value| {
+                    calls.value.resize(calls.value.len().max(value.len()), 7);
+                    value.len()
+                },
+            );
+            calls.parts[usize::from(calls.transfers > 0)].push(call);
+        }
+        calls
+    }
+
+    /// The same calls with their keys and values.
+    fn ready(&self, part: usize) -> Vec<Call<&[u8], &[u8]>> {
+        let calls = self.parts[part].iter().cloned();
+        calls
+            .map(|call| call.map(|key| &self.keys[key], |len| &self.value[..len]))
+            .collect()
+    }
+}
+
+impl<K, V> Call<K, V> {
+    fn map<K2, V2>(
+        self,
+        mut key: impl FnMut(K) -> K2,
+        value: impl FnOnce(V) -> V2,
+    ) -> Call<K2, V2> {
+        match self {
+            Self::Enter => Call::Enter,
+            Self::Exit => Call::Exit,
+            Self::Start => Call::Start,
+            Self::Commit => Call::Commit,
+            Self::RollBack => Call::RollBack,
+            Self::Get(k) => Call::Get(key(k)),
+            Self::NextAfter(k) => Call::NextAfter(key(k)),
+            Self::Set(k, v) => Call::Set(key(k), value(v)),
+            Self::Remove(k) => Call::Remove(key(k)),
+            Self::Append(k, v) => Call::Append(key(k), value(v)),
+            Self::ClearPrefix(k) => Call::ClearPrefix(key(k)),
+        }
+    }
+}
+
+/// Makes `calls`, in order. Returns something that depends on all answers.
+fn make<S: Side>(side: &mut S, calls: &[Call<&[u8], &[u8]>]) -> usize {
+    let mut answers = 0;
+    for call in calls {
+        match *call {
+            Call::Enter => side.enter_runtime(),
+            Call::Exit => side.exit_runtime(),
+            Call::Start => side.start(),
+            Call::Commit => side.commit(),
+            Call::RollBack => side.roll_back(),
+            Call::Get(key) => answers += side.get(key),
+            Call::NextAfter(key) => answers += usize::from(side.next_after(key).is_some()),
+            Call::Set(key, value) => side.set(key, value),
+            Call::Remove(key) => side.remove(key),
+            Call::Append(key, element) => side.append(key, element),
+            Call::ClearPrefix(prefix) => answers += side.clear_prefix(prefix) as usize,
+        }
+    }
+    answers
+}
+
+/// The call that `record` makes on the overlay, if any.
+fn call(record: &TraceRecord) -> Option<Call<&[u8], &[u8]>> {
+    Some(match record {
+        TraceRecord::Enter => Call::Enter,
+        TraceRecord::Exit => Call::Exit,
+        TraceRecord::HostStart | TraceRecord::Start => Call::Start,
+        TraceRecord::HostCommit | TraceRecord::Commit => Call::Commit,
+        TraceRecord::Rollback => Call::RollBack,
+        TraceRecord::Storage { child: None, call } => match call {
+            StorageCall::Get { key, .. }
+            | StorageCall::Hash { key, .. }
+            | StorageCall::Exists { key, .. } => Call::Get(key),
+            StorageCall::Next { key, .. } => Call::NextAfter(key),
+            StorageCall::Set { key, value } => Call::Set(key, value),
+            StorageCall::Delete { key } => Call::Remove(key),
+            StorageCall::Append { key, element } => Call::Append(key, element),
+            StorageCall::Clear { prefix, .. } => Call::ClearPrefix(prefix),
+            StorageCall::Genesis { .. } | StorageCall::Root { .. } => return None,
+        },
+        // Transfers touch no child trie; the rest is nothing for the overlay.
+        _ => return None,
+    })
+}
+
+/// The transfers of a block, on an overlay that an earlier one made room in.
+pub(super) fn transfers<S: Side>(calls: &Calls, meter: &mut Meter<'_>) {
+    let mut side = S::default();
+    let (before, transfers) = (calls.ready(0), calls.ready(1));
+    make(&mut side, &before);
+    make(&mut side, &transfers);
+    side.renew();
+    make(&mut side, &before);
+    meter.during(calls.transfers, || make(&mut side, &transfers));
+}
+
+/// The same on a new overlay.
+pub(super) fn transfers_at_first<S: Side>(calls: &Calls, meter: &mut Meter<'_>) {
+    let mut side = S::default();
+    let transfers = calls.ready(1);
+    make(&mut side, &calls.ready(0));
+    meter.during(calls.transfers, || make(&mut side, &transfers));
+}

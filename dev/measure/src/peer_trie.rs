@@ -1,0 +1,20 @@
+//! The peer's side: a trie for each boundary.
+
+use povmeter_dev_ladder::{Changes, Ephemeral, Trial, Writes};
+use povmeter_dev_runtime::{HostError, Parent, SplitRecorder};
+use sp_core::storage::StateVersion;
+
+/// Estimates of one block, by tries that are opened on the parent state and dropped.
+pub(super) struct PeerTrie(Ephemeral);
+
+impl PeerTrie {
+    pub(super) fn new(parent: Parent, version: StateVersion) -> Self {
+        let notes = SplitRecorder::default();
+        Self(Ephemeral::new(parent, version, notes, Writes::Get, None))
+    }
+
+    /// One boundary.
+    pub(super) fn estimate(&mut self, changes: &Changes) -> Result<(), HostError> {
+        self.0.top(changes)
+    }
+}

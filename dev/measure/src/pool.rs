@@ -1,0 +1,309 @@
+//! A recorded block on fresh memory, and on that of the block before.
+
+use super::overlay::Allocated;
+use povmeter::{Block, BlockError, BlockPool, ProofSize, SealedBlock, StateVersion, TrieId::Top};
+use povmeter_dev_data::{StorageCall, TraceRecord};
+use povmeter_dev_runtime::{commit_state, Entries, StateError};
+use povmeter_store::{MemoryStore, NodeStore};
+use povmeter_substrate::state_version;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What memory of earlier blocks saves.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PoolReport {
+    /// Whether both blocks have the same root, changes and proof.
+    pub same_block: bool,
+    /// Whether all sizes on the way are the same.
+    pub same_sizes: bool,
+    /// Extrinsics that are counted: all but the first, which sets the time.
+    pub extrinsics: u32,
+    /// On fresh memory.
+    pub fresh: PoolRow,
+    /// On that of the block before, which was handed back: the mean of some blocks.
+    pub pooled: PoolRow,
+    /// The same where a store keeps the new nodes, and with them the memory that they are in.
+    pub kept: PoolRow,
+    /// All bytes that the pooled block allocates, in percent of the fresh one's.
+    pub bytes_percent: f64,
+    /// The same where a store keeps the new nodes.
+    pub kept_percent: f64,
+}
+
+/// What one block allocates.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct PoolRow {
+    /// Allocations for each extrinsic, with the estimate after it.
+    pub allocations_per_extrinsic: f64,
+    /// Allocations until the block is sealed.
+    pub allocations: f64,
+    /// Bytes until the block is sealed.
+    pub bytes: f64,
+    /// Bytes of sealing it: root, changes and proof.
+    pub bytes_of_sealing: f64,
+}
+
+impl PoolRow {
+    /// Of so many blocks the mean.
+    fn mean(rows: &[Self]) -> Self {
+        let mean = |of: fn(&Self) -> f64| rows.iter().map(of).sum::<f64>() / rows.len() as f64;
+        Self {
+            allocations_per_extrinsic: mean(|row| row.allocations_per_extrinsic),
+            allocations: mean(|row| row.allocations),
+            bytes: mean(|row| row.bytes),
+            bytes_of_sealing: mean(|row| row.bytes_of_sealing),
+        }
+    }
+
+    /// Bytes of the whole block, in percent of those of `fresh`.
+    fn percent_of(&self, fresh: &Self) -> f64 {
+        let all = |row: &Self| row.bytes + row.bytes_of_sealing;
+        all(self) / all(fresh) * 100.0
+    }
+}
+
+/// Blocks that make the memory.
+const FIRST: usize = 3;
+/// Blocks that are measured: copies of loaded nodes are in pieces of memory that last for several.
+const MEASURED: usize = 8;
+
+/// Why the block could not be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// The parent state can't be made.
+    #[error("the state of the recorded block can't be made: {0}")]
+    State(#[from] StateError),
+    /// A call failed.
+    #[error("the recorded block can't be replayed: {0}")]
+    Block(#[from] BlockError),
+    /// A call had another result than the recorded one.
+    #[error("expected the recorded result of `{0}`, found another")]
+    Differs(String),
+    /// The trace does not ask for a root.
+    #[error("expected a recorded block that asks for its root, found none")]
+    NoRoot,
+    /// A call that blocks of transfers do not make.
+    #[error("expected a block of transfers, found `{0}`")]
+    Unknown(String),
+}
+
+/// Replays the recorded block of `trace` call by call, in fresh memory and in that of earlier ones.
+///
+/// # Errors
+/// A [`PoolError`].
+pub fn measure_pool(
+    trace: &[TraceRecord],
+    allocated: &dyn Fn() -> Allocated,
+) -> Result<PoolReport, PoolError> {
+    let is_genesis = |record: &&TraceRecord| {
+        matches!(
+            record,
+            TraceRecord::Storage {
+                call: StorageCall::Genesis { .. },
+                ..
+            }
+        )
+    };
+    let (genesis, records): (Vec<_>, Vec<_>) = trace.iter().partition(is_genesis);
+    let version = records.iter().find_map(|record| match record {
+        TraceRecord::Storage {
+            call: StorageCall::Root { version, .. },
+            ..
+        } => Some(*version),
+        _ => None,
+    });
+    let version = version.ok_or(PoolError::NoRoot)?;
+    let entries = genesis.into_iter().filter_map(|record| match record {
+        TraceRecord::Storage {
+            child: None,
+            call: StorageCall::Genesis { key, value },
+        } => Some((key.clone(), value.clone())),
+        _ => None,
+    });
+    let mut store = MemoryStore::new();
+    let entries: Entries = entries.collect();
+    commit_state(&mut store, &entries, &BTreeMap::new(), version, None)?;
+    let recorded = Recorded {
+        store,
+        records,
+        version: state_version(version),
+        allocated,
+    };
+    let fresh = recorded.replay(&BlockPool::new())?;
+    let mut report = PoolReport {
+        same_block: true,
+        same_sizes: true,
+        extrinsics: fresh.extrinsics,
+        fresh: fresh.row,
+        pooled: PoolRow::default(),
+        kept: PoolRow::default(),
+        bytes_percent: 0.0,
+        kept_percent: 0.0,
+    };
+    let expected = format!("{:?}", fresh.sealed);
+    report.pooled = recorded.pooled(|block| {
+        report.same_block &= format!("{:?}", block.sealed) == expected;
+        report.same_sizes &= block.sizes == fresh.sizes;
+    })?;
+    let mut nodes = Vec::new();
+    report.kept = recorded.pooled(|block| {
+        let update = block.sealed.update();
+        let first = update.inserted().next();
+        nodes.extend(first.map(|node| update.nodes.share(node.encoded)));
+    })?;
+    report.bytes_percent = report.pooled.percent_of(&report.fresh);
+    report.kept_percent = report.kept.percent_of(&report.fresh);
+    Ok(report)
+}
+
+/// A recorded block, and the state below it.
+struct Recorded<'a> {
+    store: MemoryStore,
+    records: Vec<&'a TraceRecord>,
+    version: StateVersion,
+    allocated: &'a dyn Fn() -> Allocated,
+}
+
+/// What came of a replay.
+struct Replayed {
+    sealed: SealedBlock,
+    sizes: Vec<ProofSize>,
+    extrinsics: u32,
+    row: PoolRow,
+}
+
+impl Recorded<'_> {
+    /// One block after the other, each handed back; `look` is shown those that are measured.
+    fn pooled(&self, mut look: impl FnMut(&Replayed)) -> Result<PoolRow, PoolError> {
+        let pool = BlockPool::new();
+        let mut rows = Vec::new();
+        for number in 0..FIRST + MEASURED {
+            let block = self.replay(&pool)?;
+            look(&block);
+            if number >= FIRST {
+                rows.push(block.row);
+            }
+            let before = (self.allocated)().bytes;
+            pool.recycle(block.sealed);
+            if let Some(row) = rows.last_mut() {
+                row.bytes_of_sealing += ((self.allocated)().bytes - before) as f64;
+            }
+        }
+        Ok(PoolRow::mean(&rows))
+    }
+
+    fn replay(&self, pool: &BlockPool) -> Result<Replayed, PoolError> {
+        // As long as it gets, so that it is not counted.
+        let mut sizes = Vec::with_capacity(self.records.len());
+        let start = (self.allocated)();
+        let mut block = pool.block(&self.store, self.store.root());
+        let (mut extrinsics, mut first, mut last) = (0, start, start);
+        for record in &self.records {
+            match record {
+                TraceRecord::Extrinsic(1..) => {
+                    if extrinsics == 0 {
+                        first = (self.allocated)();
+                    }
+                    extrinsics += 1;
+                }
+                TraceRecord::HostCommit => {
+                    block.commit_transaction()?;
+                    sizes.push(block.proof_size()?);
+                    last = (self.allocated)();
+                }
+                record => make(&mut block, record)?,
+            }
+        }
+        let before = (self.allocated)();
+        let sealed = block.seal(self.version).map_err(BlockError::from)?;
+        let row = PoolRow {
+            allocations_per_extrinsic: (last.calls - first.calls) as f64 / f64::from(extrinsics),
+            allocations: (before.calls - start.calls) as f64,
+            bytes: (before.bytes - start.bytes) as f64,
+            bytes_of_sealing: ((self.allocated)().bytes - before.bytes) as f64,
+        };
+        Ok(Replayed {
+            sealed,
+            sizes,
+            extrinsics,
+            row,
+        })
+    }
+}
+
+/// Makes one call, and compares what it returns with what is recorded.
+fn make(block: &mut Block<&MemoryStore>, record: &TraceRecord) -> Result<(), PoolError> {
+    let as_recorded = match record {
+        TraceRecord::Enter => block.enter_runtime().map(|()| true)?,
+        TraceRecord::Exit => block.exit_runtime()? == 0,
+        TraceRecord::HostStart | TraceRecord::Start => {
+            block.start_transaction();
+            true
+        }
+        TraceRecord::HostCommit | TraceRecord::Commit => {
+            block.commit_transaction().map(|()| true)?
+        }
+        TraceRecord::Rollback => block.rollback_transaction().map(|()| true)?,
+        // What is recorded are the peer's.
+        TraceRecord::ProofSize => block.proof_size().map(|_| true)?,
+        TraceRecord::Phase(_) | TraceRecord::Extrinsic(_) | TraceRecord::Offchain { .. } => true,
+        TraceRecord::Storage { child: None, call } => match call {
+            StorageCall::Get { key, value } => block.get(Top, key)? == value.as_deref(),
+            StorageCall::Exists { key, exists } => block.exists(Top, key)? == *exists,
+            StorageCall::Next { key, next } => block.next_key(Top, key)? == *next,
+            StorageCall::Set { key, value } => block.set(Top, key, value).map(|()| true)?,
+            StorageCall::Delete { key } => block.remove(Top, key).map(|()| true)?,
+            StorageCall::Append { key, element } => {
+                block.append(Top, key, element).map(|()| true)?
+            }
+            StorageCall::Clear { prefix, removal } => {
+                let cursor = removal.cursor.as_deref();
+                let found = block.clear_prefix(Top, prefix, removal.limit, cursor)?;
+                found.cursor == removal.next_cursor && found.unique == removal.unique
+            }
+            // At the end of the block, where sealing computes it.
+            StorageCall::Root { .. } => true,
+            StorageCall::Hash { .. } | StorageCall::Genesis { .. } => {
+                return Err(PoolError::Unknown(record.to_string()))
+            }
+        },
+        TraceRecord::Storage { .. } | TraceRecord::KillChild { .. } => {
+            return Err(PoolError::Unknown(record.to_string()))
+        }
+    };
+    if as_recorded {
+        Ok(())
+    } else {
+        Err(PoolError::Differs(record.to_string()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_as_recorded_is_an_error() {
+        let replay = |lines: &[&str]| {
+            let trace: Vec<TraceRecord> = lines.iter().map(|line| line.parse().unwrap()).collect();
+            measure_pool(&trace, &Allocated::default)
+        };
+        let root = format!("root 01 {}", "00".repeat(32));
+        let block = [
+            "genesis 01 02",
+            "tx 1",
+            "host-start",
+            "get 01 02",
+            "host-commit",
+            &root,
+        ];
+        let report = replay(&block).unwrap();
+        assert!(report.same_block && report.same_sizes);
+        assert_eq!(report.extrinsics, 1);
+        let wrong = ["genesis 01 02", "get 01 03", &root];
+        assert!(matches!(replay(&wrong), Err(PoolError::Differs(call)) if call == "get 01 03"));
+        assert!(matches!(replay(&["get 01 -"]), Err(PoolError::NoRoot)));
+    }
+}

@@ -1,0 +1,204 @@
+//! A block to run: the state before it, and the calls.
+
+use super::{generator::Generator, ByteDice, Op, TrieName};
+use povmeter::{NodeHash, NodePrefix, NodeSource, SourceError};
+use povmeter_dev_runtime::{runtime::Hashing, MemoryNodes, Parent};
+use rand::{rngs::SmallRng, SeedableRng};
+use sp_core::{
+    hexdisplay::HexDisplay,
+    storage::{ChildInfo, StateVersion, Storage, StorageChild},
+    H256,
+};
+use sp_state_machine::{Backend, InMemoryBackend};
+use sp_trie::PrefixedMemoryDB;
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// Entries of a trie.
+pub type TrieEntries = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What kind of block a case is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flavour {
+    /// Short keys of few nibbles: everything is a prefix of everything.
+    Adversarial,
+    /// Hashed keys as runtimes have them, mostly written over.
+    Mixed,
+    /// Keys of few nibbles, most operations delete.
+    DeleteHeavy,
+}
+
+impl Flavour {
+    /// All flavours.
+    pub const ALL: [Self; 3] = [Self::Adversarial, Self::Mixed, Self::DeleteHeavy];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Adversarial => "adversarial",
+            Self::Mixed => "mixed",
+            Self::DeleteHeavy => "delete_heavy",
+        }
+    }
+}
+
+/// The state before a block.
+#[derive(Clone, Debug)]
+pub struct ParentState {
+    /// Entries of the top trie.
+    pub top: TrieEntries,
+    /// Entries of child tries by storage key; none is empty.
+    pub children: BTreeMap<Vec<u8>, TrieEntries>,
+    /// Entries of the top trie that were written later, in state version 1.
+    pub rewritten: TrieEntries,
+    /// The version that the state was written in at first.
+    pub version: StateVersion,
+}
+
+impl Default for ParentState {
+    fn default() -> Self {
+        Self {
+            top: TrieEntries::new(),
+            children: BTreeMap::new(),
+            rewritten: TrieEntries::new(),
+            version: StateVersion::V1,
+        }
+    }
+}
+
+/// A block to run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The state before it.
+    pub parent: ParentState,
+    /// The calls.
+    pub ops: Vec<Op>,
+    /// The version that the block writes in.
+    pub version: StateVersion,
+}
+
+impl Case {
+    /// The case that `seed` stands for.
+    pub fn random(seed: u64, flavour: Flavour) -> Self {
+        Generator::new(SmallRng::seed_from_u64(seed), flavour).case()
+    }
+
+    /// The case that `bytes` stand for: every choice takes some of them, and they may run out.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
+        let flavour = Flavour::ALL[usize::from(*first) % Flavour::ALL.len()];
+        Generator::new(ByteDice::new(rest), flavour).case()
+    }
+
+    /// The same case with a block that writes in `version`. For version 0 the parent state is one of
+    /// version 0, too: none goes back.
+    #[must_use]
+    pub fn in_version(mut self, version: StateVersion) -> Self {
+        if version == StateVersion::V0 {
+            self.parent.version = version;
+            self.parent.rewritten.clear();
+        }
+        Self { version, ..self }
+    }
+
+    /// The version that the block writes in, in povmeter's terms.
+    pub fn our_version(&self) -> povmeter::StateVersion {
+        match self.version {
+            StateVersion::V0 => povmeter::StateVersion::V0,
+            StateVersion::V1 => povmeter::StateVersion::V1,
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    /// Everything that the case consists of, one line each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parent = &self.parent;
+        writeln!(f, "parent {:?}, block {:?}", parent.version, self.version)?;
+        let mut entries = |name: &str, entries: &TrieEntries| {
+            entries.iter().try_for_each(|(key, value)| {
+                let (key, bytes) = (HexDisplay::from(key), value.len());
+                let of = value.first().copied().unwrap_or_default();
+                if value.iter().any(|byte| *byte != of) {
+                    return writeln!(f, "  {name} 0x{key}: 0x{}", HexDisplay::from(value));
+                }
+                writeln!(f, "  {name} 0x{key}: {bytes} bytes of {of}")
+            })
+        };
+        entries("top", &parent.top)?;
+        entries("rewritten", &parent.rewritten)?;
+        for (child, of_child) in &parent.children {
+            entries(&TrieName::Child(child.clone()).to_string(), of_child)?;
+        }
+        let mut ops = self.ops.iter().enumerate();
+        ops.try_for_each(|(at, op)| writeln!(f, "{at}: {op}"))
+    }
+}
+
+/// A parent state with its nodes, for both sides.
+#[derive(Clone)]
+pub struct ParentNodes {
+    nodes: Arc<MemoryNodes<sp_trie::PrefixedKey<Hashing>>>,
+    root: H256,
+}
+
+impl ParentNodes {
+    /// The nodes of `state`, made by the peer.
+    pub fn new(state: &ParentState) -> Self {
+        let child = |(key, data): (&Vec<u8>, &TrieEntries)| {
+            let (data, child_info) = (data.clone(), ChildInfo::new_default(key));
+            (key.clone(), StorageChild { data, child_info })
+        };
+        let storage = Storage {
+            top: state.top.clone(),
+            children_default: state.children.iter().map(child).collect(),
+        };
+        let mut backend: InMemoryBackend<Hashing> = (storage, state.version).into();
+        if !state.rewritten.is_empty() {
+            let delta = state.rewritten.iter();
+            let delta = delta.map(|(key, value)| (key.as_slice(), Some(value.as_slice())));
+            let (root, update) = backend.storage_root(delta, StateVersion::V1);
+            backend.apply_transaction(root, update);
+        }
+        let root = *backend.root();
+        let nodes = Arc::new(MemoryNodes(backend.backend_storage().clone()));
+        Self { nodes, root }
+    }
+
+    /// The state's root in povmeter's terms.
+    pub fn root(&self) -> povmeter::Root {
+        self.root.0.into()
+    }
+
+    /// The parent in the peer's terms.
+    pub fn parent(&self) -> Parent {
+        Parent {
+            root: self.root,
+            nodes: self.nodes.clone(),
+        }
+    }
+
+    /// All nodes and value nodes by hash.
+    pub(super) fn by_hash(&self) -> BTreeMap<[u8; 32], Vec<u8>> {
+        let nodes = self.nodes.0.clone().drain().into_iter();
+        let live = nodes.filter(|(_, (_, references))| *references > 0);
+        let by_hash = live.filter_map(|(key, (node, _))| Some((*key.last_chunk()?, node)));
+        by_hash.collect()
+    }
+
+    /// All nodes, keyed by place and hash.
+    pub fn nodes(&self) -> &PrefixedMemoryDB<Hashing> {
+        &self.nodes.0
+    }
+}
+
+/// Nodes are found by place and hash, so that a wrong place is found out too.
+impl NodeSource for ParentNodes {
+    fn node(
+        &self,
+        hash: &NodeHash,
+        prefix: NodePrefix<'_>,
+    ) -> Result<Option<bytes::Bytes>, SourceError> {
+        let node = hash_db::HashDB::get(&self.nodes.0, &H256(*hash.as_bytes()), prefix);
+        Ok(node.map(Into::into))
+    }
+}

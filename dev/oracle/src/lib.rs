@@ -1,0 +1,61 @@
+//! The oracle: the same block on povmeter and on the peer, every result compared.
+//!
+//! A [`Case`] is a parent state and a list of [`Op`]s, made by chance or of a fuzzer's bytes.
+//! [`run_case`] runs it on both sides:
+//! ```text
+//! for each op:      the same answer, and the same number of bytes read
+//! at each boundary: truth = what is recorded + what the peer's root of the net changes records
+//!                   the truth's nodes are in our proof, its bytes are no more than our estimate
+//!                   what the rule asks for now, without history, lies between the two
+//!                   the compact size told = the length of the packed proof
+//! at the end:       the same root, nodes inserted and removed, changes; the same compact proof of
+//!                   the same nodes; importers and a validator who get the author's sizes; a
+//!                   validator on the peer, who gets the same root from the proof alone
+//! ```
+//! A case ends at its first [`Mismatch`]; [`run_cases`] counts them over many.
+//!
+//! [`compare_compact`] compares the length told of the compact proof with the packed one's alone, which
+//! is so much faster that every op can be a boundary.
+//!
+//! [`compare_roots`] compares the root update of a case alone, in every [`RootMode`];
+//! [`run_roots`] those of many cases, [`KnownState`] those of real states.
+
+mod answer;
+mod case;
+mod compact;
+mod dice;
+mod equal_nodes;
+pub mod fuzzing;
+mod generator;
+mod known_states;
+mod lockstep;
+mod mismatch;
+mod net;
+mod op;
+mod peer_side;
+mod report;
+mod roles;
+mod root_tally;
+mod roots;
+mod rule;
+mod shrink;
+mod tally;
+mod traps;
+mod vectors;
+
+pub use answer::{ask, Answer};
+pub use case::{Case, Flavour, ParentNodes, ParentState, TrieEntries};
+pub use compact::{compare_compact, CompactCounts, EqualNodeKinds};
+pub use dice::ByteDice;
+pub use known_states::{KnownState, KnownStatesError};
+pub use lockstep::run_case;
+pub use mismatch::{Mismatch, MismatchKind, Role, RoleDifference};
+pub use op::{Op, TrieName};
+pub use povmeter_delta_root::SPLIT_FROM;
+pub use report::CaseReport;
+pub use root_tally::{run_roots, RootFailure, RootTally};
+pub use roots::PeersUpdate;
+pub use roots::{compare_roots, on_one_thread, RootCounts, RootMismatch, RootMode};
+pub use shrink::shrink;
+pub use tally::{run_cases, CaseName, Failure, Tally};
+pub use vectors::{Vector, VectorError, VectorFile};

@@ -1,0 +1,249 @@
+//! The peer's side of a case.
+
+use super::{answer::Answer, net::NetChanges, Op};
+use codec::Encode;
+use povmeter_dev_ladder::{estimate, Changed, Ephemeral, TouchLog, Tracked, Writes};
+use povmeter_dev_runtime::{
+    runtime::Hashing, BlockRecorder, Finished, Host, HostError, Parent, Peer, PeerBlock,
+    SplitRecorder, TransactionStep,
+};
+use sp_core::{storage::StateVersion, H256};
+use sp_externalities::{Externalities, MultiRemovalResults};
+use sp_state_machine::{Backend, Ext};
+use sp_trie::{recorder::Recorder, PrefixedMemoryDB, StorageProof};
+
+/// sp-state-machine with its recorder, and the upstream strategy beside it.
+pub(super) struct PeerSide {
+    peer: Peer,
+    version: StateVersion,
+    block: PeerBlock<SplitRecorder>,
+    log: TouchLog,
+    upstream: Ephemeral,
+}
+
+/// What a block that ended now would leave.
+pub(super) struct Truth {
+    /// The root.
+    pub(super) root: H256,
+    /// Nodes with their references.
+    pub(super) update: PrefixedMemoryDB<Hashing>,
+    /// All nodes of the parent state needed: those recorded, and those of the root computation.
+    pub(super) proof: StorageProof,
+    /// Bytes of the proof in the recorder's unit.
+    pub(super) bytes: u64,
+}
+
+impl PeerSide {
+    pub(super) fn new(parent: Parent, version: StateVersion) -> Self {
+        let peer = Peer::new(parent.clone(), version);
+        let block = PeerBlock::<SplitRecorder>::new(&peer);
+        let notes = block.recorder.clone();
+        let upstream = Ephemeral::new(parent, version, notes, Writes::Get, None);
+        Self {
+            peer,
+            version,
+            block,
+            log: TouchLog::default(),
+            upstream,
+        }
+    }
+
+    /// Bytes of what was read.
+    pub(super) fn read_bytes(&self) -> u64 {
+        self.block.recorder.peer().estimate_encoded_size() as u64
+    }
+
+    /// The nodes read.
+    pub(super) fn read_proof(&self) -> StorageProof {
+        self.block.recorder.peer().to_storage_proof()
+    }
+
+    /// What the peer answers to `op`.
+    pub(super) fn ask(&mut self, op: &Op) -> Result<Answer, HostError> {
+        match op {
+            Op::HostStart => self.step(TransactionStep::Start)?,
+            Op::HostCommit => self.step(TransactionStep::Commit)?,
+            Op::HostRollback => {
+                self.step(TransactionStep::Rollback)?;
+                // The peer keeps the roots of child tries that it looked up, so that the way to
+                // them is not recorded again. A fresh backend has none.
+                self.block.backend = self.peer.backend(self.block.recorder.clone());
+            }
+            Op::Enter => {
+                let inside = |_| HostError::Runtime {
+                    expected: "outside",
+                };
+                self.block.overlay.enter_runtime().map_err(inside)?;
+            }
+            Op::Exit => self.exit()?,
+            Op::Boundary => {}
+            Op::Root => {
+                // An append leaves a cached root as it is.
+                self.forget_cached_root()?;
+                return Ok(self.call(op));
+            }
+            _ => return Ok(self.call(op)),
+        }
+        Ok(Answer::Done)
+    }
+
+    fn step(&mut self, step: TransactionStep) -> Result<(), HostError> {
+        self.block.transaction(step)?;
+        match step {
+            TransactionStep::Start => self.log.start(),
+            TransactionStep::Commit => self.log.commit(),
+            TransactionStep::Rollback => self.log.roll_back(),
+        }
+        Ok(())
+    }
+
+    fn exit(&mut self) -> Result<(), HostError> {
+        let outside = |_| HostError::Runtime { expected: "inside" };
+        self.block.overlay.exit_runtime().map_err(outside)?;
+        while self.log.depth() > self.block.overlay.transaction_depth() {
+            self.log.roll_back();
+        }
+        // Child tries touched in what was rolled back now stay listed; a rollback strikes them.
+        self.forget_cached_root()
+    }
+
+    /// A transaction rolled back is what makes the overlay look at itself anew.
+    fn forget_cached_root(&mut self) -> Result<(), HostError> {
+        let step = TransactionStep::Rollback;
+        let none = |_| HostError::NoOpenTransaction { step };
+        self.block.overlay.start_transaction();
+        self.block.overlay.rollback_transaction().map_err(none)
+    }
+
+    fn call(&mut self, op: &Op) -> Answer {
+        let PeerBlock {
+            overlay,
+            backend,
+            extensions,
+            ..
+        } = &mut self.block;
+        let mut ext = Ext::new(overlay, &*backend, Some(extensions));
+        let mut ext = Tracked {
+            inner: &mut ext,
+            log: &mut self.log,
+        };
+        ask_externalities(&mut ext, op, self.version)
+    }
+
+    /// The net changes so far.
+    pub(super) fn net_changes(&mut self) -> NetChanges {
+        NetChanges::new(&mut self.block.overlay)
+    }
+
+    /// What the block would leave if it ended now. Nothing of this is recorded.
+    pub(super) fn truth(&mut self, net: &NetChanges) -> Result<Truth, HostError> {
+        let extra = Recorder::<Hashing>::default();
+        let backend = self.peer.backend(extra.clone());
+        // Where the peer's trie can't be trusted with a deletion, it only looks the key up.
+        for (child, key) in net.left_out() {
+            match child {
+                None => backend.storage(key).map(drop),
+                Some(child) => backend.child_storage(child, key).map(drop),
+            }
+            .map_err(HostError::state)?;
+        }
+        let children = net.children();
+        let children = children.map(|(child, entries)| (child, entries.into_iter()));
+        let (root, update) = backend.full_storage_root(net.top(), children, self.version);
+        let proof = StorageProof::merge([self.read_proof(), extra.to_storage_proof()]);
+        let bytes = proof.iter_nodes().map(|node| node.encoded_size() as u64);
+        Ok(Truth {
+            root,
+            update,
+            bytes: bytes.sum(),
+            proof,
+        })
+    }
+
+    /// What the peer makes of the block.
+    pub(super) fn finish(mut self) -> Result<Finished, HostError> {
+        self.forget_cached_root()?;
+        self.block.finish()
+    }
+
+    /// The size by the upstream strategy.
+    pub(super) fn upstream_size(&mut self) -> Result<u64, HostError> {
+        let changed = Changed::new(self.log.take(), &mut self.block.overlay);
+        estimate(&changed, &mut self.block, &mut self.upstream, None)?;
+        Ok(self.read_bytes() + self.block.recorder.root_adds())
+    }
+}
+
+/// What `ext` answers to a call of the runtime's.
+pub(super) fn ask_externalities(
+    ext: &mut impl Externalities,
+    op: &Op,
+    version: StateVersion,
+) -> Answer {
+    match op {
+        Op::Start => ext.storage_start_transaction(),
+        Op::Commit => {
+            let _ = ext.storage_commit_transaction();
+        }
+        Op::Rollback => {
+            let _ = ext.storage_rollback_transaction();
+        }
+        Op::Set { trie, key, value } => match trie.child_info() {
+            None => ext.set_storage(key.clone(), value.clone()),
+            Some(child) => ext.set_child_storage(&child, key.clone(), value.clone()),
+        },
+        Op::Remove { trie, key } => match trie.child_info() {
+            None => ext.clear_storage(key),
+            Some(child) => ext.clear_child_storage(&child, key),
+        },
+        Op::Append { key, element } => ext.storage_append(key.clone(), element.clone()),
+        _ => return read(ext, op, version),
+    }
+    Answer::Done
+}
+
+/// As [`ask_externalities`], for the calls that tell something.
+fn read(ext: &mut impl Externalities, op: &Op, version: StateVersion) -> Answer {
+    match op {
+        Op::Get { trie, key } => Answer::Value(match trie.child_info() {
+            None => ext.storage(key),
+            Some(child) => ext.child_storage(&child, key),
+        }),
+        Op::Hash { trie, key } => Answer::Hash(match trie.child_info() {
+            None => ext.storage_hash(key),
+            Some(child) => ext.child_storage_hash(&child, key),
+        }),
+        Op::Exists { trie, key } => Answer::Exists(match trie.child_info() {
+            None => ext.exists_storage(key),
+            Some(child) => ext.exists_child_storage(&child, key),
+        }),
+        Op::Next { trie, key } => Answer::Key(match trie.child_info() {
+            None => ext.next_storage_key(key),
+            Some(child) => ext.next_child_storage_key(&child, key),
+        }),
+        Op::Clear {
+            trie,
+            prefix,
+            limit,
+            cursor,
+        } => {
+            let cursor = cursor.as_deref();
+            removed(match trie.child_info() {
+                None => ext.clear_prefix(prefix, *limit, cursor),
+                Some(child) if prefix.is_empty() => ext.kill_child_storage(&child, *limit, cursor),
+                Some(child) => ext.clear_child_prefix(&child, prefix, *limit, cursor),
+            })
+        }
+        Op::Root => Answer::Root(ext.storage_root(version)),
+        _ => Answer::Done,
+    }
+}
+
+fn removed(results: MultiRemovalResults) -> Answer {
+    Answer::Removed {
+        cursor: results.maybe_cursor,
+        from_parent: results.backend,
+        unique: results.unique,
+        looked_at: results.loops,
+    }
+}

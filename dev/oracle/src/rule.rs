@@ -1,0 +1,44 @@
+//! What the counting rule asks for, given the changes of one moment and nothing of what came before.
+
+use super::{case::ParentNodes, net::NetChanges};
+use povmeter::{Advisory, Block, BlockError, TrieId};
+use std::collections::BTreeSet;
+
+/// The nodes that the rule counts for `net` on `parent`, in a block that was never asked before.
+///
+/// # Errors
+/// [`BlockError`] if a node of the parent state is missing.
+pub(super) fn needed(
+    net: &NetChanges,
+    parent: &ParentNodes,
+) -> Result<BTreeSet<Vec<u8>>, BlockError> {
+    let mut block = Block::<_, Advisory>::new(parent, parent.root());
+    for (key, value) in net.top() {
+        change(&mut block, TrieId::Top, key, value)?;
+    }
+    for (child, changes) in net.children() {
+        for (key, value) in changes {
+            change(&mut block, TrieId::Child(child.storage_key()), key, value)?;
+        }
+    }
+    // The peer's trie is not trusted with these deletions; the rule is.
+    for (child, key) in net.left_out() {
+        let trie = child.map_or(TrieId::Top, |child| TrieId::Child(child.storage_key()));
+        change(&mut block, trie, key, None)?;
+    }
+    block.proof_size()?;
+    let proof = block.recorded_proof();
+    Ok(proof.nodes().iter().map(|node| node.to_vec()).collect())
+}
+
+fn change(
+    block: &mut Block<&ParentNodes, Advisory>,
+    trie: TrieId<'_>,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<(), BlockError> {
+    match value {
+        Some(value) => block.set(trie, key, value),
+        None => block.remove(trie, key),
+    }
+}

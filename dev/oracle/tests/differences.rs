@@ -1,0 +1,579 @@
+//! Where povmeter differs from the peer on purpose: what either does. See `docs/differences.md`.
+//!
+//! A test that fails in its half on the peer says that the difference is gone.
+
+#![allow(clippy::unwrap_used)]
+
+use bytes::Bytes;
+use povmeter::{
+    child_root_key, Blake2b256, Block, BlockError, LoadError, NodeHash, NodePrefix, NodeSource,
+    Root, RootUpdate, SourceError,
+    StateVersion::V0 as OUR_V0,
+    TrieId::{Child, Top},
+};
+use povmeter_dev_oracle::{ParentNodes, ParentState, TrieEntries};
+use povmeter_dev_runtime::{runtime::Hashing, NodeStore};
+use povmeter_substrate::{SizeSource, StateMachine};
+use sp_core::{
+    storage::{ChildInfo, StateVersion::V0, TrackedStorageKey},
+    H256,
+};
+use sp_externalities::{with_externalities, Extension, Extensions, Externalities, TransactionType};
+use sp_state_machine::{Backend, Ext, OverlayedChanges, Storage, TrieBackend, TrieBackendBuilder};
+use sp_trie::{cache::LocalTrieCache, recorder::Recorder};
+use std::{
+    any::{Any, TypeId},
+    collections::{BTreeMap, BTreeSet},
+    io,
+    panic::{catch_unwind, AssertUnwindSafe},
+    sync::Arc,
+};
+
+const POOL: &[u8] = b"pool";
+const NULL_NODE: &[u8] = &[0];
+
+type PeerBackend = TrieBackend<NodeStore, Hashing, LocalTrieCache<Hashing>, Recorder<Hashing>>;
+
+fn entries(keys: &[&[u8]]) -> TrieEntries {
+    let values = (1..).map(|byte| vec![byte; 40]);
+    keys.iter().map(|key| key.to_vec()).zip(values).collect()
+}
+
+/// 40 bytes under each of these keys, in the top trie and in child `pool`; written in version 0.
+fn state(top: &[&[u8]], pool: &[&[u8]]) -> ParentNodes {
+    let mut children = BTreeMap::from([(POOL.to_vec(), entries(pool))]);
+    children.retain(|_, entries| !entries.is_empty());
+    ParentNodes::new(&ParentState {
+        top: entries(top),
+        children,
+        version: V0,
+        ..ParentState::default()
+    })
+}
+
+fn pool() -> ChildInfo {
+    ChildInfo::new_default(POOL)
+}
+
+/// The peer on `nodes`, and what it records.
+fn peer_on(nodes: NodeStore, root: Root) -> (PeerBackend, Recorder<Hashing>) {
+    let recorder = Recorder::default();
+    let root = H256(*root.as_bytes());
+    let backend = TrieBackendBuilder::new(nodes, root).with_recorder(recorder.clone());
+    (backend.build(), recorder)
+}
+
+fn peer(nodes: &ParentNodes) -> (PeerBackend, Recorder<Hashing>) {
+    peer_on(nodes.parent().nodes, nodes.root())
+}
+
+fn recorded_by_peer(recorder: &Recorder<Hashing>) -> BTreeSet<Vec<u8>> {
+    recorder.to_storage_proof().into_nodes()
+}
+
+fn ours(nodes: &ParentNodes) -> Block<ParentNodes> {
+    Block::new(nodes.clone(), nodes.root())
+}
+
+fn recorded_by_ours<S: NodeSource>(block: &Block<S>) -> BTreeSet<Vec<u8>> {
+    let proof = block.recorded_proof();
+    proof.nodes().iter().map(|node| node.to_vec()).collect()
+}
+
+/// What `call` returns under our machine.
+fn under_ours<R>(
+    machine: &mut StateMachine<ParentNodes>,
+    call: impl FnOnce(&mut dyn Externalities) -> R,
+) -> R {
+    machine
+        .execute(|| with_externalities(call).unwrap())
+        .unwrap()
+}
+
+fn machine(nodes: &ParentNodes) -> StateMachine<ParentNodes> {
+    StateMachine::new(nodes.clone(), nodes.root(), SizeSource::Estimate)
+}
+
+/// The root of the state with these entries, from nothing.
+fn root_of(top: TrieEntries) -> Vec<u8> {
+    let state = ParentState {
+        top,
+        version: V0,
+        ..ParentState::default()
+    };
+    ParentNodes::new(&state).root().as_bytes().to_vec()
+}
+
+fn panics(call: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(call)).is_err()
+}
+
+#[test]
+fn the_way_to_a_childs_root_is_recorded_again_after_a_host_rollback() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[&[0x1a]]);
+    let (backend, recorder) = peer(&nodes);
+    let read = || backend.child_storage(&pool(), &[0x1a]).unwrap().unwrap();
+    recorder.start_transaction();
+    read();
+    let all = recorded_by_peer(&recorder);
+    recorder.rollback_transaction().unwrap();
+    read();
+    let rest = recorded_by_peer(&recorder);
+    assert!(rest.is_subset(&all) && rest.len() < all.len());
+    let root_node = |node: &Vec<u8>| Blake2b256::hash(node) == nodes.root().node_hash();
+    assert!(!rest.iter().any(root_node), "no proof of anything");
+
+    let mut block = ours(&nodes);
+    block.start_transaction();
+    block.get(Child(POOL), &[0x1a]).unwrap().unwrap();
+    block.rollback_transaction().unwrap();
+    assert!(recorded_by_ours(&block).is_empty());
+    block.get(Child(POOL), &[0x1a]).unwrap().unwrap();
+    assert_eq!(recorded_by_ours(&block), all);
+}
+
+#[test]
+fn a_child_touched_in_a_transaction_left_open_is_forgotten() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[&[0x1a]]);
+    let (backend, recorder) = peer(&nodes);
+    let mut overlay = OverlayedChanges::<Hashing>::default();
+    overlay.enter_runtime().unwrap();
+    overlay.start_transaction();
+    overlay.set_child_storage(&pool(), vec![0x1b], Some(vec![1]));
+    overlay.exit_runtime().unwrap();
+    assert_eq!(overlay.children().count(), 1);
+    let (root, _) = overlay.storage_root(&backend, V0);
+    assert_eq!(root.0, *nodes.root().as_bytes());
+    assert!(!recorded_by_peer(&recorder).is_empty());
+
+    let mut block = ours(&nodes);
+    block.enter_runtime().unwrap();
+    block.start_transaction();
+    block.set(Child(POOL), &[0x1b], &[1]).unwrap();
+    assert_eq!(block.exit_runtime().unwrap(), 1);
+    assert_eq!(block.root(OUR_V0).unwrap().root, nodes.root());
+    assert!(recorded_by_ours(&block).is_empty());
+}
+
+/// Nodes that can't be read: all, or one.
+#[derive(Clone)]
+struct Broken {
+    nodes: ParentNodes,
+    only: Option<NodeHash>,
+}
+
+impl NodeSource for Broken {
+    fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        if self.only.is_none_or(|only| only == *hash) {
+            return Err(SourceError::new(io::Error::other("the disk is gone")));
+        }
+        self.nodes.node(hash, prefix)
+    }
+}
+
+impl Storage<Hashing> for Broken {
+    fn get(&self, key: &H256, prefix: hash_db::Prefix<'_>) -> Result<Option<Vec<u8>>, String> {
+        let node = self.node(&NodeHash::from(key.0), prefix);
+        node.map(|node| node.map(Vec::from))
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// The peer and a block of ours on a store that can't read the node `only`, or any.
+fn on_broken(nodes: &ParentNodes, only: Option<NodeHash>) -> (PeerBackend, Block<Broken>) {
+    let nodes = nodes.clone();
+    let root = nodes.root();
+    let broken = Broken { nodes, only };
+    let (backend, _) = peer_on(Arc::new(broken.clone()), root);
+    (backend, Block::new(broken, root))
+}
+
+#[track_caller]
+fn assert_unreadable<T>(result: Result<T, BlockError>) {
+    let error = result.map(drop).unwrap_err();
+    let unreadable = matches!(error, BlockError::Load(_));
+    assert!(
+        unreadable && error.to_string().contains("the disk is gone"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_failing_store_yields_no_root() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[]);
+    let (backend, mut block) = on_broken(&nodes, None);
+    let delta: [(&[u8], Option<&[u8]>); 1] = [(&[0x1a], Some(&[9]))];
+    let (root, written) = backend.storage_root(delta.into_iter(), V0);
+    assert_eq!(root.0, *nodes.root().as_bytes(), "the old root");
+    assert!(written.keys().is_empty());
+
+    block.set(Top, &[0x1a], &[9]).unwrap();
+    assert_unreadable(block.root(OUR_V0).map(drop));
+    assert_unreadable(block.seal(OUR_V0).map_err(BlockError::from));
+}
+
+#[test]
+fn a_childs_root_that_cannot_be_read_is_not_taken_for_no_child() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[&[0x1a], &[0x1b]]);
+    let (backend, mut block) = on_broken(&nodes, None);
+    let delta: [(&[u8], Option<&[u8]>); 1] = [(&[0x1c], Some(&[9]))];
+    let (root, empty, _) = backend.child_storage_root(&pool(), delta.into_iter(), V0);
+    let alone = TrieEntries::from([(vec![0x1c], vec![9])]);
+    assert_eq!(root.0.to_vec(), root_of(alone), "as if the child were new");
+    assert!(!empty);
+
+    block.set(Child(POOL), &[0x1c], &[9]).unwrap();
+    assert_unreadable(block.root(OUR_V0).map(drop));
+}
+
+#[test]
+fn a_prefix_that_cannot_be_read_is_not_cleared() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[]);
+    let (backend, mut block) = on_broken(&nodes, None);
+    let mut overlay = OverlayedChanges::default();
+    let mut ext = Ext::new(&mut overlay, &backend, None);
+    let cleared = ext.clear_prefix(&[0x1a], None, None);
+    assert_eq!((cleared.maybe_cursor, cleared.loops), (None, 0), "all done");
+    assert_unreadable(block.clear_prefix(Top, &[0x1a], None, None));
+
+    // The second key can't be read: the first is gone, and nothing is said to be left.
+    let keys: [&[u8]; 2] = [&[0x1a, 1], &[0x1a, 2]];
+    let nodes = state(&keys, &[]);
+    let mut read = ours(&nodes);
+    let mut ways_so_far = |key: &[u8]| {
+        read.exists(Top, key).unwrap();
+        recorded_by_ours(&read)
+    };
+    let [first, both] = keys.map(&mut ways_so_far);
+    let second = both.difference(&first).next().unwrap();
+    let (backend, mut block) = on_broken(&nodes, Some(Blake2b256::hash(second)));
+    let mut overlay = OverlayedChanges::default();
+    let mut ext = Ext::new(&mut overlay, &backend, None);
+    let cleared = ext.clear_prefix(&[0x1a], None, None);
+    assert_eq!((cleared.maybe_cursor, cleared.loops), (None, 1));
+    assert_unreadable(block.clear_prefix(Top, &[0x1a], None, None));
+}
+
+#[test]
+fn a_root_of_zeros_is_no_empty_state() {
+    let nodes = state(&[&[0x1a]], &[]);
+    let zero = Root::from([0; 32]);
+    let (backend, _) = peer_on(nodes.parent().nodes, zero);
+    let mut overlay = OverlayedChanges::default();
+    let cleared = Ext::new(&mut overlay, &backend, None).clear_prefix(&[1], None, None);
+    assert_eq!((cleared.maybe_cursor, cleared.loops), (None, 0));
+    let mut block: Block<_> = Block::new(nodes, zero);
+    let error = block.clear_prefix(Top, &[1], None, None).unwrap_err();
+    assert!(matches!(error, BlockError::Load(_)), "{error}");
+}
+
+#[test]
+fn what_is_no_root_of_a_child_is_an_error() {
+    let mut top = entries(&[&[0x1a]]);
+    top.insert(child_root_key(POOL), vec![7; 5]);
+    let state = ParentState {
+        top,
+        ..ParentState::default()
+    };
+    let nodes = ParentNodes::new(&state);
+    let (backend, _) = peer(&nodes);
+    assert!(panics(|| drop(backend.child_storage(&pool(), &[1]))));
+    let error = ours(&nodes).get(Child(POOL), &[1]).map(drop).unwrap_err();
+    let BlockError::Load(LoadError::ChildRoot { key, found }) = error else {
+        panic!("{error}");
+    };
+    assert_eq!((key.as_slice(), found), (POOL, 5));
+}
+
+#[test]
+fn a_root_follows_an_append() {
+    let nodes = state(&[&[0x1a]], &[]);
+    let (backend, _) = peer(&nodes);
+    let mut overlay = OverlayedChanges::default();
+    let mut ext = Ext::new(&mut overlay, &backend, None);
+    ext.set_storage(vec![0x1b], vec![1]);
+    let before = ext.storage_root(V0);
+    ext.storage_append(vec![0x2a], vec![9]);
+    assert_eq!(
+        ext.storage_root(V0),
+        before,
+        "the appended list is not in it"
+    );
+
+    let mut machine = machine(&nodes);
+    let (ours_before, ours_after) = under_ours(&mut machine, |ext| {
+        ext.set_storage(vec![0x1b], vec![1]);
+        let before = ext.storage_root(V0);
+        ext.storage_append(vec![0x2a], vec![9]);
+        (before, ext.storage_root(V0))
+    });
+    assert_eq!(ours_before, before);
+    let mut all = entries(&[&[0x1a]]);
+    all.extend([(vec![0x1b], vec![1]), (vec![0x2a], vec![4, 9])]);
+    assert_eq!(ours_after, root_of(all));
+}
+
+#[test]
+fn nothing_is_appended_to_the_root_of_a_child() {
+    let nodes = state(&[&[0x1a]], &[&[0x1a]]);
+    let key = child_root_key(POOL);
+    let calls = |ext: &mut dyn Externalities| {
+        let before = ext.storage(&key);
+        ext.set_storage(key.clone(), vec![1]);
+        ext.clear_storage(&key);
+        let cleared = ext.clear_prefix(&key, None, None);
+        assert_eq!((cleared.unique, cleared.maybe_cursor), (0, None));
+        assert_eq!(ext.storage(&key), before, "either side refuses");
+        ext.storage_append(key.clone(), vec![9]);
+        ext.storage(&key) == before
+    };
+    let (backend, _) = peer(&nodes);
+    let mut overlay = OverlayedChanges::default();
+    let kept = calls(&mut Ext::new(&mut overlay, &backend, None));
+    assert!(!kept, "the peer appends");
+    let mut machine = machine(&nodes);
+    assert!(under_ours(&mut machine, calls));
+    let mut block = ours(&nodes);
+    let refused = [
+        block.set(Top, &key, &[1]),
+        block.remove(Top, &key),
+        block.append(Top, &key, &[9]),
+        block.clear_prefix(Top, &key, None, None).map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, BlockError::ChildRootKey { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_childs_root_is_the_one_that_the_storage_root_takes_in() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[&[0x1a], &[0x1b]]);
+    let old_root = {
+        let mut block = ours(&nodes);
+        let root = block.get(Top, &child_root_key(POOL)).unwrap();
+        root.unwrap().to_vec()
+    };
+    let mut changed = entries(&[&[0x1a], &[0x1b]]);
+    changed.insert(vec![0x1c], vec![9]);
+    let new_root = root_of(changed);
+    let roots = |ext: &mut dyn Externalities| {
+        ext.set_child_storage(&pool(), vec![0x1c], vec![9]);
+        ext.storage_root(V0);
+        ext.child_storage_root(&pool(), V0)
+    };
+    let (backend, _) = peer(&nodes);
+    let mut overlay = OverlayedChanges::default();
+    let after_root = roots(&mut Ext::new(&mut overlay, &backend, None));
+    assert_eq!(after_root, old_root, "the peer answers the parent's");
+    assert_eq!(under_ours(&mut machine(&nodes), roots), new_root);
+}
+
+#[test]
+fn asking_for_a_childs_root_computes_the_whole_root_and_writes_nothing() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[&[0x1a], &[0x1b]]);
+    let ask = |ext: &mut dyn Externalities| {
+        ext.set_storage(vec![0x1b], vec![9]);
+        ext.set_child_storage(&pool(), vec![0x1c], vec![9]);
+        ext.child_storage_root(&pool(), V0)
+    };
+    let (backend, recorder) = peer(&nodes);
+    let mut overlay = OverlayedChanges::default();
+    let expected = ask(&mut Ext::new(&mut overlay, &backend, None));
+    let of_child = recorder.estimate_encoded_size() as u64;
+    let written: Vec<_> = overlay.changes().map(|(key, _)| key.clone()).collect();
+    assert_eq!(written, [vec![0x1b], child_root_key(POOL)]);
+
+    let mut machine = machine(&nodes);
+    assert_eq!(under_ours(&mut machine, ask), expected);
+    let of_all = machine.recorded_size().total_bytes();
+    let mut block = ours(&nodes);
+    block.set(Top, &[0x1b], &[9]).unwrap();
+    block.set(Child(POOL), &[0x1c], &[9]).unwrap();
+    assert_eq!(of_all, block.proof_size().unwrap().total_bytes());
+    assert!(of_all > of_child, "{of_all} {of_child}");
+    let sealed = machine.seal(V0).unwrap().block;
+    let keys: Vec<_> = sealed.top_changes().map(|(key, _)| key).collect();
+    assert_eq!(keys, [&[0x1b]]);
+}
+
+#[test]
+fn an_emptied_trie_counts_the_null_node_whatever_follows() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[]);
+    let recorded = |then: Option<&[u8]>| {
+        let (backend, recorder) = peer(&nodes);
+        let mut delta: Vec<(&[u8], Option<&[u8]>)> = vec![(&[0x1a], None), (&[0x1b], None)];
+        delta.extend(then.map(|key| (key, Some(&[9][..]))));
+        backend.storage_root(delta.into_iter(), V0);
+        recorded_by_peer(&recorder).contains(NULL_NODE)
+    };
+    assert!(!recorded(None) && recorded(Some(&[0x1c])));
+    for then in [None, Some(&[0x1c])] {
+        let mut block = ours(&nodes);
+        block.remove(Top, &[0x1a]).unwrap();
+        block.remove(Top, &[0x1b]).unwrap();
+        then.map_or(Ok(()), |key| block.set(Top, key, &[9]))
+            .unwrap();
+        block.proof_size().unwrap();
+        assert!(recorded_by_ours(&block).contains(NULL_NODE), "{then:?}");
+    }
+}
+
+#[test]
+fn a_key_deleted_twice_is_dirty_once() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[]);
+    let (backend, _) = peer(&nodes);
+    let mut overlay = OverlayedChanges::<Hashing>::default();
+    overlay.set_storage(vec![0x1a], None);
+    overlay.storage_root(&backend, V0);
+    overlay.set_storage(vec![0x1a], None);
+    let (_, cached) = overlay.storage_root(&backend, V0);
+    assert!(!cached, "the peer computes anew");
+
+    let mut block = ours(&nodes);
+    block.remove(Top, &[0x1a]).unwrap();
+    let place = |update: &RootUpdate| update.inserted().next().unwrap().encoded.as_ptr();
+    let first = place(block.root(OUR_V0).unwrap());
+    block.remove(Top, &[0x1a]).unwrap();
+    let again = place(block.root(OUR_V0).unwrap());
+    assert_eq!(first, again, "ours has the same update still");
+}
+
+#[test]
+fn what_benchmarks_call_is_there() {
+    let nodes = state(&[&[0x1a]], &[]);
+    let calls: [fn(&mut dyn Externalities); 5] = [
+        |ext| _ = ext.proof_size(),
+        |ext| ext.commit(),
+        |ext| _ = ext.read_write_count(),
+        |ext| ext.reset_read_write_count(),
+        |ext| _ = ext.get_read_and_written_keys(),
+    ];
+    for (index, call) in calls.into_iter().enumerate() {
+        let (backend, _) = peer(&nodes);
+        let mut overlay = OverlayedChanges::default();
+        overlay.enter_runtime().unwrap();
+        let mut ext = Ext::new(&mut overlay, &backend, None);
+        assert!(panics(|| call(&mut ext)), "call {index}");
+    }
+
+    let mut machine = machine(&nodes);
+    machine.track_accesses();
+    under_ours(&mut machine, |ext| {
+        ext.storage(&[0x1a]).unwrap();
+        ext.set_storage(vec![0x1b], vec![1]);
+        assert!(ext.proof_size().unwrap() > 40);
+        // A write counts once it is committed, and a read of what the block holds never.
+        ext.storage(&[0x1b]).unwrap();
+        ext.next_storage_key(&[0x1a]).unwrap();
+        assert_eq!(ext.read_write_count(), (1, 1, 0, 0));
+        ext.commit();
+        assert_eq!(ext.read_write_count(), (1, 1, 1, 0));
+        assert_eq!(
+            ext.proof_size(),
+            Some(0),
+            "a new block on what was committed"
+        );
+        assert_eq!(ext.storage(&[0x1b]), Some(vec![1]));
+        ext.set_storage(vec![0x1c], vec![1]);
+        ext.wipe();
+        assert_eq!(ext.storage(&[0x1b]), None);
+        assert_eq!(ext.storage(&[0x1c]), None);
+        ext.storage(&[0x1a]).unwrap();
+    });
+}
+
+#[test]
+fn accesses_are_counted_as_benchmarks_count_them() {
+    let nodes = state(&[&[0x1a], &[0x1b], &[0x1c; 40]], &[&[0x1a]]);
+    let mut machine = machine(&nodes);
+    machine.track_accesses();
+    under_ours(&mut machine, |ext| {
+        ext.storage(&[0x1a]);
+        ext.storage_hash(&[0x1a]);
+        ext.exists_storage(&[0x1b]);
+        ext.storage(&[0x1c; 40]);
+        ext.storage(&[[0x1c; 32].as_slice(), &[0x1d; 8]].concat());
+        ext.child_storage(&pool(), &[0x1a]);
+        assert_eq!(ext.read_write_count(), (5, 1, 0, 0));
+        // A list that the block does not hold is read to be appended to.
+        ext.storage_append(vec![0x1d], vec![1]);
+        ext.storage_append(vec![0x1d], vec![2]);
+        assert_eq!(ext.read_write_count(), (6, 1, 0, 0));
+        ext.storage_start_transaction();
+        ext.clear_storage(&[0x1b]);
+        ext.storage_rollback_transaction().unwrap();
+        ext.storage(&[0x1b]);
+        assert_eq!(ext.read_write_count(), (6, 2, 0, 0));
+        ext.set_child_storage(&pool(), vec![0x1a], vec![1]);
+        ext.commit();
+        assert_eq!(ext.read_write_count(), (6, 2, 2, 0));
+        ext.set_storage(vec![0x1d], vec![1]);
+        ext.commit();
+        assert_eq!(ext.read_write_count(), (6, 2, 2, 1));
+        let prefix = vec![0x1c; 32];
+        let expected = vec![
+            (vec![0x1a], 1, 0, false),
+            (vec![0x1b], 1, 0, false),
+            (prefix, 2, 0, false),
+            (vec![0x1d], 1, 1, false),
+        ];
+        let mut rows = ext.get_read_and_written_keys();
+        // The child's key of the same name counts to the same beginning.
+        assert_eq!(rows[0], (vec![0x1a], 2, 1, false));
+        rows[0] = expected[0].clone();
+        assert_eq!(rows, expected);
+
+        // Keys on the whitelist do not count, from the next reset on.
+        ext.set_whitelist(vec![TrackedStorageKey::new(vec![0x1a])]);
+        assert_eq!(ext.read_write_count(), (6, 2, 2, 1));
+        ext.reset_read_write_count();
+        ext.storage(&[0x1a]);
+        ext.storage(&[0x1b]);
+        assert_eq!(ext.read_write_count(), (1, 0, 0, 0));
+        assert_eq!(ext.get_whitelist().len(), 1);
+        ext.wipe();
+        assert_eq!(ext.read_write_count(), (0, 0, 0, 0));
+    });
+}
+
+/// Counts the transactions it was told of: opened, closed.
+struct Told(Arc<std::sync::Mutex<(u32, u32)>>);
+
+impl Extension for Told {
+    fn as_mut_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn type_id(&self) -> TypeId {
+        TypeId::of::<Self>()
+    }
+
+    fn start_transaction(&mut self, _: TransactionType) {
+        self.0.lock().unwrap().0 += 1;
+    }
+
+    fn rollback_transaction(&mut self, _: TransactionType) {
+        self.0.lock().unwrap().1 += 1;
+    }
+}
+
+#[test]
+fn extensions_are_told_of_what_the_runtime_left_open() {
+    let nodes = state(&[&[0x1a]], &[]);
+    let told = Arc::new(std::sync::Mutex::new((0, 0)));
+    let (backend, _) = peer(&nodes);
+    let mut overlay = OverlayedChanges::default();
+    let mut extensions = Extensions::new();
+    extensions.register(Told(told.clone()));
+    overlay.enter_runtime().unwrap();
+    Ext::new(&mut overlay, &backend, Some(&mut extensions)).storage_start_transaction();
+    overlay.exit_runtime().unwrap();
+    assert_eq!(*told.lock().unwrap(), (1, 0));
+
+    let told = Arc::new(std::sync::Mutex::new((0, 0)));
+    let mut machine = machine(&nodes);
+    machine.register_extension(Told(told.clone()));
+    under_ours(&mut machine, |ext| ext.storage_start_transaction());
+    assert_eq!(*told.lock().unwrap(), (1, 1));
+}

@@ -1,0 +1,103 @@
+//! The test vectors of docs/proof-size.md: as generated, true on both sides, and what the page says.
+//!
+//! What the page says is [`naive`]: an implementation made of its text, without a line of povmeter.
+//! `POVMETER_WRITE_VECTORS=1` writes the file anew.
+
+#![allow(clippy::unwrap_used)]
+
+mod naive;
+
+use povmeter::{Advisory, Consensus};
+use povmeter_dev_oracle::{run_case, Case, Flavour, VectorFile};
+use serde_json::Value;
+use std::path::Path;
+
+fn path() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/proof-size-vectors.json")
+}
+
+#[test]
+fn the_file_is_what_the_generator_writes() {
+    let generated = VectorFile::generate().unwrap().to_json().unwrap();
+    if std::env::var_os("POVMETER_WRITE_VECTORS").is_some() {
+        std::fs::write(path(), &generated).unwrap();
+    }
+    let written = std::fs::read_to_string(path()).unwrap();
+    assert!(
+        written == generated,
+        "docs/proof-size-vectors.json is not up to date"
+    );
+}
+
+#[test]
+fn the_sizes_are_those_of_povmeter_and_cover_the_peer() {
+    let file = VectorFile::read(&std::fs::read_to_string(path()).unwrap()).unwrap();
+    assert!(
+        file.vectors().len() >= 30,
+        "{} vectors",
+        file.vectors().len()
+    );
+    for vector in file.vectors() {
+        vector.check().unwrap();
+        // The peer needs no node that is not counted, and reads as many bytes.
+        let case = vector.case();
+        run_case::<Consensus>(&case).unwrap_or_else(|error| panic!("{}: {error}", vector.name()));
+        run_case::<Advisory>(&case).unwrap_or_else(|error| panic!("{}: {error}", vector.name()));
+    }
+}
+
+#[test]
+fn a_changed_size_and_an_unknown_format_are_refused() {
+    let json = std::fs::read_to_string(path()).unwrap();
+    let other = json.replacen("\"total_bytes\":", "\"total_bytes\":1", 1);
+    let file = VectorFile::read(&other).unwrap();
+    assert!(file.vectors().iter().any(|vector| vector.check().is_err()));
+    let error = VectorFile::read(&json.replacen("\"format\":1", "\"format\":2", 1)).unwrap_err();
+    assert_eq!(error.to_string(), "expected format 1, found 2");
+}
+
+/// The vectors in `json`.
+fn vectors(json: &str) -> Vec<Value> {
+    let file: Value = serde_json::from_str(json).unwrap();
+    assert_eq!(file["format"], 1);
+    file["vectors"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_sizes_are_those_that_the_page_gives() {
+    let vectors = vectors(&std::fs::read_to_string(path()).unwrap());
+    assert!(vectors.len() >= 30, "{} vectors", vectors.len());
+    vectors.iter().for_each(naive::check);
+}
+
+#[test]
+fn random_blocks_have_the_sizes_that_the_page_gives() {
+    let mut cases = Vec::new();
+    for flavour in Flavour::ALL {
+        // States of hashed keys are large for a model that builds every trie anew.
+        let count = if flavour == Flavour::Mixed { 30 } else { 150 };
+        let seeds =
+            (0..count).map(|seed| (format!("{flavour:?} {seed}"), Case::random(seed, flavour)));
+        cases.extend(seeds);
+    }
+    let json = VectorFile::of_cases(&cases).unwrap().to_json().unwrap();
+    vectors(&json).iter().for_each(naive::check);
+}
+
+#[test]
+fn the_page_refuses_a_changed_size() {
+    let vectors = vectors(&std::fs::read_to_string(path()).unwrap());
+    for name in [
+        "read_bytes",
+        "root_bytes",
+        "total_bytes",
+        "compact_bytes",
+        "nodes",
+    ] {
+        let mut changed = vectors[0].clone();
+        let told = changed["sealed"][name].as_u64().unwrap();
+        changed["sealed"][name] = (told + 1).into();
+        let checked = std::panic::catch_unwind(|| naive::check(&changed));
+        assert!(checked.is_err(), "{name}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Compiles the runtime to wasm, if the feature `wasm` asks for it.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{exit, Command},
+};
+
+const TARGET: &str = "wasm32v1-none";
+const CRATE: &str = "povmeter_dev_wasm_runtime";
+
+/// What the executor expects of a runtime: memory that it brings, a table and a heap that it finds.
+/// Nothing beyond the first version of wasm.
+const FLAGS: [&str; 5] = [
+    "--cfg=substrate_runtime",
+    "-Ctarget-cpu=mvp",
+    "-Clink-arg=--import-memory",
+    "-Clink-arg=--export-table",
+    "-Clink-arg=--export=__heap_base",
+];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if env::var_os("CARGO_FEATURE_WASM").is_none() {
+        return;
+    }
+    for source in [
+        "wasm-runtime/Cargo.toml",
+        "wasm-runtime/Cargo.lock",
+        "wasm-runtime/src",
+    ] {
+        println!("cargo::rerun-if-changed={source}");
+    }
+    println!("cargo::rerun-if-changed=src/runtime.rs");
+    // Those that it depends on by path.
+    for source in [
+        "../../src",
+        "../../crates/overlay",
+        "../../crates/delta-root",
+        "../../crates/pov-estimate",
+        "../../crates/proof-size",
+    ] {
+        println!("cargo::rerun-if-changed={source}");
+    }
+    let wasm = build_runtime();
+    println!("cargo::rustc-env=POVMETER_WORKLOAD_WASM={}", wasm.display());
+}
+
+/// Says why there is no runtime, and ends the build.
+fn give_up(reason: &str) -> ! {
+    eprintln!("the feature `wasm` compiles a runtime to wasm, which failed: {reason}");
+    exit(1)
+}
+
+fn variable(name: &str) -> PathBuf {
+    let value = env::var_os(name).map(PathBuf::from);
+    value.unwrap_or_else(|| give_up(&format!("expected the variable {name}, found none")))
+}
+
+fn build_runtime() -> PathBuf {
+    expect_target();
+    let out = variable("OUT_DIR");
+    // Four folders up is the target folder: one build serves all profiles.
+    let shared = out.ancestors().nth(4).unwrap_or(&out).join("wasm-runtime");
+    let manifest = variable("CARGO_MANIFEST_DIR").join("wasm-runtime/Cargo.toml");
+    let status = Command::new(variable("CARGO"))
+        .args(["build", "--release", "--locked", "--target", TARGET])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(&shared)
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
+        .env_remove("RUSTFLAGS")
+        // Those of the build that this is a part of: coverage, lints.
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => give_up(&format!("cargo ended with {status}")),
+        Err(error) => give_up(&format!("cargo can't be run: {error}")),
+    }
+    let wasm = shared.join(TARGET).join(format!("release/{CRATE}.wasm"));
+    if !wasm.is_file() {
+        give_up(&format!("expected {}, found no such file", wasm.display()));
+    }
+    wasm
+}
+
+/// The standard library's message for a missing target is about a missing `core`.
+fn expect_target() {
+    let rustc = variable("RUSTC");
+    let printed = Command::new(rustc)
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .output();
+    let folder = printed.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    if !folder.is_ok_and(|folder| !folder.is_empty() && Path::new(&folder).is_dir()) {
+        give_up(&format!(
+            "expected the target {TARGET}, found it is not installed: rustup target add {TARGET}"
+        ));
+    }
+}

@@ -1,0 +1,507 @@
+//! What is to be built: a parent state, and one block of transfers on top of it.
+
+use crate::{
+    runtime, runtime::AccountId, runtime::Address, runtime::Balance, runtime::Extensions,
+    runtime::Extrinsic, runtime::Hashing, runtime::Header, runtime::InnerExtensions,
+    runtime::RuntimeCall, runtime::RuntimeGenesisConfig, runtime::Signature,
+    runtime::SignedPayload,
+};
+use codec::Encode;
+use frame_support::traits::StorageVersion;
+use sp_core::{
+    sr25519,
+    storage::{StateVersion, Storage},
+    Pair, H256,
+};
+use sp_runtime::{
+    generic::{Era, Preamble},
+    traits::{Hash as _, Header as _},
+    BuildStorage,
+};
+use sp_trie::{LayoutV0, LayoutV1, TrieConfiguration};
+use std::fmt;
+
+/// What an account is endowed with: enough for millions of transfers and their fees.
+const ENDOWMENT: Balance = 1_000_000_000_000_000_000;
+/// The most that one transfer moves; the least is the existential deposit.
+const MOST_MOVED: u64 = 1_000_000_000;
+/// The time of the block, in milliseconds since 1970.
+const TIMESTAMP: u64 = 1_763_683_200_000;
+
+/// The call of each extrinsic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// `transfer_keep_alive`: sender and receiver stay.
+    TransferKeepAlive,
+    /// `transfer_all` that lets the sender die: its account is deleted.
+    TransferAll,
+}
+
+/// How each extrinsic is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Signatures {
+    /// By sr25519, and really verified: some 50 us per extrinsic which are no state machine's.
+    Sr25519,
+    /// By nothing, and verified by nothing.
+    Free,
+}
+
+/// The names of [`Plan::new`]'s inputs, with the values of the usual block as default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// How many accounts the parent state has.
+    pub accounts: u32,
+    /// How many signed extrinsics the block has.
+    pub transfers: u32,
+    /// What they call.
+    pub call: CallKind,
+    /// How they are signed.
+    pub signatures: Signatures,
+    /// The state version of the parent and of the block.
+    pub state_version: StateVersion,
+    /// What the accounts, the pairs and the amounts are drawn from.
+    pub seed: u64,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            accounts: 10_000,
+            transfers: 544,
+            call: CallKind::TransferKeepAlive,
+            signatures: Signatures::Free,
+            state_version: StateVersion::V1,
+            seed: 1,
+        }
+    }
+}
+
+/// Why there is no plan for the options.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A transfer needs two accounts.
+    #[error("a transfer needs 2 accounts, but the plan has {found}")]
+    TooFewAccounts {
+        /// The accounts asked for.
+        found: u32,
+    },
+    /// An account that sent everything it had cannot send once more.
+    #[error("{accounts} accounts allow {most} transfers that empty the sender, not {found}")]
+    TooManyTransfers {
+        /// The accounts asked for.
+        accounts: u32,
+        /// The transfers they allow.
+        most: u32,
+        /// The transfers asked for.
+        found: u32,
+    },
+    /// The runtime could not write its genesis.
+    #[error("the runtime wrote no genesis: {0}")]
+    Genesis(String),
+}
+
+/// A parent state, and one block of transfers on top of it.
+///
+/// Two plans of equal options are equal, but for the bytes of sr25519 signatures, which have
+/// randomness in them. The state root is the same nevertheless: no signature gets into the state.
+pub struct Plan {
+    options: PlanOptions,
+    genesis: Storage,
+    parent: Header,
+    header: Header,
+    inherent: Extrinsic,
+    extrinsics: Vec<Extrinsic>,
+}
+
+impl Plan {
+    /// The plan for `options`.
+    ///
+    /// The first half of the accounts at most are senders, one extrinsic each if there are enough,
+    /// in random order; each receiver is drawn from the other accounts, none twice before all were
+    /// drawn once. Costs some 50 us per sender, and 100 us per extrinsic that is really signed.
+    ///
+    /// # Errors
+    /// [`PlanError::TooFewAccounts`] below two accounts, [`PlanError::TooManyTransfers`] if senders
+    /// would have to be emptied twice, [`PlanError::Genesis`] if the runtime refuses the balances.
+    pub fn new(options: PlanOptions) -> Result<Self, PlanError> {
+        let senders = count_senders(&options)?;
+        let mut random = SplitMix(options.seed);
+        let keys: Vec<_> = (0..senders)
+            .map(|_| sr25519::Pair::from_seed(&random.bytes()))
+            .collect();
+        let receivers = options.accounts - senders;
+        let mut accounts: Vec<AccountId> = keys.iter().map(|k| k.public().0.into()).collect();
+        accounts.extend((0..receivers).map(|_| AccountId::from(random.bytes())));
+
+        let genesis = genesis(&accounts)?;
+        let parent = header(0, H256::zero(), state_root(&genesis, options.state_version));
+        let header = header(1, parent.hash(), H256::zero());
+        let set = pallet_timestamp::Call::set { now: TIMESTAMP };
+        let inherent = Extrinsic::new_bare(set.into());
+        let (mut from, mut to) = (Deck::new(senders), Deck::new(receivers));
+        let extrinsics = (0..options.transfers)
+            .map(|n| {
+                let sender = from.draw(&mut random);
+                let receiver = senders + to.draw(&mut random);
+                let dest = Address::Id(accounts[receiver as usize].clone());
+                let call = call(options.call, dest, &mut random);
+                sign(
+                    options.signatures,
+                    &keys[sender as usize],
+                    n / senders,
+                    call,
+                    parent.hash(),
+                )
+            })
+            .collect();
+        Ok(Self {
+            options,
+            genesis,
+            parent,
+            header,
+            inherent,
+            extrinsics,
+        })
+    }
+
+    /// What the plan was made from.
+    pub fn options(&self) -> &PlanOptions {
+        &self.options
+    }
+
+    /// The keys and values of the parent state, block 0's.
+    pub fn genesis(&self) -> &Storage {
+        &self.genesis
+    }
+
+    /// The header of the parent, block 0, with the root of the parent state.
+    pub fn parent(&self) -> &Header {
+        &self.parent
+    }
+
+    /// The header to initialize the block, block 1, with. Its roots are not known yet.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The extrinsic that sets the timestamp, to be applied first.
+    pub fn inherent(&self) -> &Extrinsic {
+        &self.inherent
+    }
+
+    /// The signed extrinsics, in order.
+    pub fn extrinsics(&self) -> &[Extrinsic] {
+        &self.extrinsics
+    }
+
+    /// The inherent and the signed extrinsics, each SCALE encoded as in a block's body.
+    pub fn encoded(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        std::iter::once(&self.inherent)
+            .chain(&self.extrinsics)
+            .map(Encode::encode)
+    }
+
+    /// The plan with other `calls` in its extrinsics, in order, whose signatures are free then. What
+    /// there is more of stays as it is.
+    #[must_use]
+    pub fn with_calls(mut self, calls: impl IntoIterator<Item = RuntimeCall>) -> Self {
+        for (extrinsic, call) in self.extrinsics.iter_mut().zip(calls) {
+            extrinsic.function = call;
+            if let Preamble::Signed(_, signature, _) = &mut extrinsic.preamble {
+                *signature = Signature::Free([0; 64]);
+            }
+        }
+        self
+    }
+
+    /// The plan with the signed extrinsic at `index` replaced by one that the runtime refuses,
+    /// after some reads: its sender does not exist.
+    ///
+    /// The plan is unchanged if there is no such extrinsic.
+    #[must_use]
+    pub fn with_refused(mut self, index: usize) -> Self {
+        let genesis = self.parent.hash();
+        if let Some(extrinsic) = self.extrinsics.get_mut(index) {
+            let key = sr25519::Pair::from_seed(&SplitMix(!self.options.seed).bytes());
+            let call = extrinsic.function.clone();
+            *extrinsic = sign(self.options.signatures, &key, 0, call, genesis);
+        }
+        self
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many accounts send.
+fn count_senders(options: &PlanOptions) -> Result<u32, PlanError> {
+    let PlanOptions {
+        accounts,
+        transfers,
+        call,
+        ..
+    } = *options;
+    if accounts < 2 {
+        return Err(PlanError::TooFewAccounts { found: accounts });
+    }
+    let most = accounts / 2;
+    if call == CallKind::TransferAll && transfers > most {
+        return Err(PlanError::TooManyTransfers {
+            accounts,
+            most,
+            found: transfers,
+        });
+    }
+    Ok(transfers.clamp(1, most))
+}
+
+/// The runtime's genesis with all `accounts` endowed.
+fn genesis(accounts: &[AccountId]) -> Result<Storage, PlanError> {
+    let balances = accounts
+        .iter()
+        .map(|account| (account.clone(), ENDOWMENT))
+        .collect();
+    let mut storage = RuntimeGenesisConfig {
+        balances: runtime::BalancesConfig {
+            balances,
+            dev_accounts: None,
+        },
+        ..Default::default()
+    }
+    .build_storage()
+    .map_err(PlanError::Genesis)?;
+    // A pallet without storage: a key for its version would only make this another state than the
+    // one that recorded blocks start from.
+    let version = StorageVersion::storage_key::<runtime::Utility>();
+    storage.top.remove(version.as_slice());
+    Ok(storage)
+}
+
+/// The root of the parent state; the genesis of this runtime has no child tries.
+fn state_root(genesis: &Storage, version: StateVersion) -> H256 {
+    match version {
+        StateVersion::V0 => LayoutV0::<Hashing>::trie_root(&genesis.top),
+        StateVersion::V1 => LayoutV1::<Hashing>::trie_root(&genesis.top),
+    }
+}
+
+/// The header of an empty block.
+fn header(number: u32, parent: H256, state_root: H256) -> Header {
+    let extrinsics_root = Hashing::ordered_trie_root(Vec::new(), StateVersion::V0);
+    Header::new(
+        number,
+        extrinsics_root,
+        state_root,
+        parent,
+        Default::default(),
+    )
+}
+
+/// What one extrinsic calls.
+fn call(kind: CallKind, dest: Address, random: &mut SplitMix) -> RuntimeCall {
+    match kind {
+        CallKind::TransferKeepAlive => {
+            let value = runtime::EXISTENTIAL_DEPOSIT + Balance::from(random.below(MOST_MOVED));
+            pallet_balances::Call::transfer_keep_alive { dest, value }.into()
+        }
+        CallKind::TransferAll => pallet_balances::Call::transfer_all {
+            dest,
+            keep_alive: false,
+        }
+        .into(),
+    }
+}
+
+/// `call`, signed with `key`.
+fn sign(
+    signatures: Signatures,
+    key: &sr25519::Pair,
+    nonce: u32,
+    call: RuntimeCall,
+    genesis: H256,
+) -> Extrinsic {
+    let inner: InnerExtensions = (
+        frame_system::CheckNonZeroSender::new(),
+        frame_system::CheckSpecVersion::new(),
+        frame_system::CheckTxVersion::new(),
+        frame_system::CheckGenesis::new(),
+        frame_system::CheckEra::from(Era::Immortal),
+        frame_system::CheckNonce::from(nonce),
+        frame_system::CheckWeight::new(),
+        pallet_transaction_payment::ChargeTransactionPayment::from(0),
+    );
+    let extensions = Extensions::new(inner);
+    let signature = match signatures {
+        Signatures::Free => Signature::Free([0; 64]),
+        Signatures::Sr25519 => {
+            // What the extensions read from the state, known here: an immortal extrinsic implies
+            // the genesis block twice.
+            let implied = (
+                (),
+                runtime::SPEC_VERSION,
+                runtime::TRANSACTION_VERSION,
+                genesis,
+                genesis,
+                (),
+                (),
+                (),
+            );
+            let payload = SignedPayload::from_raw(call.clone(), extensions.clone(), implied);
+            Signature::Sr25519(payload.using_encoded(|bytes| key.sign(bytes)))
+        }
+    };
+    Extrinsic::new_signed(
+        call,
+        Address::Id(key.public().0.into()),
+        signature,
+        extensions,
+    )
+}
+
+/// The numbers below a bound in random order, again and again in new order.
+struct Deck {
+    cards: Vec<u32>,
+    left: usize,
+}
+
+impl Deck {
+    fn new(bound: u32) -> Self {
+        Self {
+            cards: (0..bound).collect(),
+            left: 0,
+        }
+    }
+
+    /// The next number. The bound must be above zero.
+    fn draw(&mut self, random: &mut SplitMix) -> u32 {
+        if self.left == 0 {
+            self.left = self.cards.len();
+        }
+        let bound = u64::try_from(self.left).unwrap_or(u64::MAX);
+        let pick = usize::try_from(random.below(bound)).unwrap_or_default();
+        self.left -= 1;
+        self.cards.swap(pick, self.left);
+        self.cards[self.left]
+    }
+}
+
+/// SplitMix64. Here because the generators of `rand` may change between versions and platforms,
+/// and a seed should mean the same block for ever.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`, which must not be zero; the bias is below `bound / 2^64`.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn bytes(&mut self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for chunk in bytes.chunks_exact_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes());
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn options(accounts: u32, transfers: u32) -> PlanOptions {
+        PlanOptions {
+            accounts,
+            transfers,
+            ..Default::default()
+        }
+    }
+
+    fn senders(plan: &Plan) -> Vec<Vec<u8>> {
+        plan.extrinsics()
+            .iter()
+            .map(|extrinsic| extrinsic.preamble.encode())
+            .collect()
+    }
+
+    #[test]
+    fn equal_options_give_equal_plans() {
+        let plans = [(); 2].map(|()| Plan::new(options(50, 20)).unwrap());
+        assert_eq!(plans[0].parent(), plans[1].parent());
+        assert!(plans[0].encoded().eq(plans[1].encoded()));
+        let other = Plan::new(PlanOptions {
+            seed: 2,
+            ..options(50, 20)
+        })
+        .unwrap();
+        assert_ne!(plans[0].parent(), other.parent());
+    }
+
+    #[test]
+    fn the_way_of_signing_does_not_change_the_parent() {
+        let free = Plan::new(options(50, 20)).unwrap();
+        let signatures = Signatures::Sr25519;
+        let real = Plan::new(PlanOptions {
+            signatures,
+            ..options(50, 20)
+        })
+        .unwrap();
+        assert_eq!(free.parent(), real.parent());
+        let lengths = |plan: &Plan| plan.encoded().map(|bytes| bytes.len()).collect::<Vec<_>>();
+        assert_eq!(lengths(&free), lengths(&real));
+    }
+
+    #[test]
+    fn no_sender_sends_twice_while_there_are_enough() {
+        let plan = Plan::new(options(50, 25)).unwrap();
+        assert_eq!(senders(&plan).into_iter().collect::<HashSet<_>>().len(), 25);
+        // More transfers than senders: nonces differ.
+        let plan = Plan::new(options(50, 60)).unwrap();
+        assert_eq!(senders(&plan).into_iter().collect::<HashSet<_>>().len(), 60);
+    }
+
+    #[test]
+    fn impossible_options_are_refused() {
+        for found in [0, 1] {
+            let error = Plan::new(options(found, 0)).unwrap_err();
+            assert!(matches!(error, PlanError::TooFewAccounts { found: f } if f == found));
+        }
+        let call = CallKind::TransferAll;
+        let error = Plan::new(PlanOptions {
+            call,
+            ..options(10, 6)
+        })
+        .unwrap_err();
+        assert!(matches!(
+            error,
+            PlanError::TooManyTransfers {
+                most: 5,
+                found: 6,
+                ..
+            }
+        ));
+        assert!(Plan::new(PlanOptions {
+            call,
+            ..options(10, 5)
+        })
+        .is_ok());
+        assert!(Plan::new(options(2, 0)).is_ok());
+    }
+}

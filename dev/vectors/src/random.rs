@@ -1,0 +1,138 @@
+//! Random blocks, the same on every machine, and the hash of all that they tell.
+
+use crate::vector::{grow, inserted};
+use povmeter::{
+    Accounting, Advisory, Blake2b256, Block, BlockError, Changes, Consensus, NodeHash, NodeSource,
+    Root, StateVersion, StorageProof, TrieId,
+};
+use std::collections::BTreeMap;
+
+/// Bytes that keys are made of: few nibbles, in all positions.
+const KEY_BYTES: [u8; 5] = [0x00, 0x01, 0x10, 0x11, 0xf0];
+/// What keys may begin with: the header of a node changes its form at 15, 31 and 63 nibbles.
+const STEMS: [usize; 6] = [0, 0, 7, 8, 31, 32];
+/// Value lengths about a hash, and about the forms of a SCALE length.
+const VALUE_LENGTHS: [usize; 9] = [0, 1, 31, 32, 33, 63, 64, 300, 17_000];
+const CHILD: TrieId<'static> = TrieId::Child(b"child");
+
+/// A small generator of numbers.
+struct Dice(u64);
+
+impl Dice {
+    /// A number below `end`.
+    fn below(&mut self, end: u32) -> u32 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        // Of 33 bits, the high ones: the remainder fits.
+        u32::try_from((self.0 >> 31) % u64::from(end)).unwrap_or(0)
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        let end = u32::try_from(from.len()).unwrap_or(u32::MAX);
+        &from[self.below(end) as usize]
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let mut key = vec![0x11; *self.pick(&STEMS)];
+        for _ in 0..self.below(4) {
+            key.push(*self.pick(&KEY_BYTES));
+        }
+        key
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let length = *self.pick(&VALUE_LENGTHS);
+        let [byte, ..] = self.below(3).to_le_bytes();
+        vec![byte; length]
+    }
+}
+
+/// The hash of all sizes, roots and proofs that `blocks` random blocks tell.
+///
+/// # Errors
+/// [`BlockError`]: no block fails.
+pub fn digest(blocks: u32) -> Result<NodeHash, BlockError> {
+    let mut told = Vec::new();
+    for number in 0..blocks {
+        let dice = Dice(u64::from(number));
+        if number % 2 == 0 {
+            run::<Consensus>(dice, &mut told)?;
+        } else {
+            run::<Advisory>(dice, &mut told)?;
+        }
+    }
+    Ok(Blake2b256::hash(&told))
+}
+
+fn run<A: Accounting>(mut dice: Dice, told: &mut Vec<u8>) -> Result<(), BlockError> {
+    let version = *dice.pick(&[StateVersion::V0, StateVersion::V1]);
+    let mut entries = || -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let count = dice.below(60);
+        (0..count).map(|_| (dice.key(), dice.value())).collect()
+    };
+    let (top, child) = (entries(), entries());
+    fn changes(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> povmeter::KeyChanges<'_> {
+        let entries = entries.iter();
+        entries
+            .map(|(key, value)| (&key[..], Some(&value[..])))
+            .collect()
+    }
+    let changes = Changes {
+        top: changes(&top),
+        children: vec![(b"child", changes(&child))],
+    };
+    let parent = grow(&[], Root::EMPTY, &changes, version)?;
+    told.extend_from_slice(parent.root.as_bytes());
+    let source = StorageProof::new(inserted(&parent)).to_source();
+    let mut block = Block::<_, A>::new(source, parent.root);
+    for _ in 0..dice.below(120) {
+        step(&mut block, &mut dice, version, told)?;
+    }
+    while block.transaction_depth() > 0 {
+        block.commit_transaction()?;
+    }
+    let sealed = block.seal(version)?;
+    told.extend_from_slice(sealed.update().root.as_bytes());
+    told.extend_from_slice(&sealed.size().total_bytes().to_le_bytes());
+    told.extend_from_slice(&sealed.proof().encode());
+    told.extend_from_slice(&sealed.proof().to_compact(parent.root)?.encode());
+    Ok(())
+}
+
+fn step<S: NodeSource, A: Accounting>(
+    block: &mut Block<S, A>,
+    dice: &mut Dice,
+    version: StateVersion,
+    told: &mut Vec<u8>,
+) -> Result<(), BlockError> {
+    let trie = *dice.pick(&[TrieId::Top, TrieId::Top, CHILD]);
+    let key = dice.key();
+    match dice.below(24) {
+        0..6 => block.remove(trie, &key)?,
+        6..10 => block.set(trie, &key, &dice.value())?,
+        10 => block.append(trie, &key, &dice.value())?,
+        11 => {
+            // All of the top trie is not for a block to delete.
+            let trie = if key.is_empty() { CHILD } else { trie };
+            let removal = block.clear_prefix(trie, &key, Some(dice.below(5)), None)?;
+            told.extend_from_slice(&removal.unique.to_le_bytes());
+        }
+        12 => told.extend_from_slice(&block.next_key(trie, &key)?.unwrap_or_default()),
+        13 => told.push(u8::from(block.exists(trie, &key)?)),
+        14..16 => told.extend_from_slice(block.get(trie, &key)?.unwrap_or_default()),
+        16 => block.start_transaction(),
+        // Closing what is not open is refused, and changes nothing.
+        17 => told.push(u8::from(block.commit_transaction().is_ok())),
+        18 => told.push(u8::from(block.rollback_transaction().is_ok())),
+        19 => told.extend_from_slice(block.root(version)?.root.as_bytes()),
+        20 => told.extend_from_slice(&block.compact_proof_bytes()?.to_le_bytes()),
+        _ => {
+            let size = block.proof_size()?;
+            told.extend_from_slice(&size.read_bytes.to_le_bytes());
+            told.extend_from_slice(&size.root_bytes.to_le_bytes());
+        }
+    }
+    Ok(())
+}

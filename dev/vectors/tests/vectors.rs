@@ -1,0 +1,34 @@
+//! The vectors hold, and random blocks tell what they told on 64 bits.
+
+#![allow(clippy::unwrap_used)]
+
+use povmeter_vectors::{digest, run, VectorError, VectorFile};
+
+const FILE: &str = include_str!("../../../docs/proof-size-vectors.json");
+
+#[test]
+fn all_vectors_hold() {
+    let file = VectorFile::read(FILE).unwrap();
+    assert!(file.vectors.len() >= 30, "{} vectors", file.vectors.len());
+    for vector in &file.vectors {
+        run(vector).unwrap_or_else(|error| panic!("{}: {error:?}", vector.name));
+    }
+}
+
+/// What a 64-bit build tells. It changes with whatever changes a size, a root or a proof, and with the
+/// blocks themselves: the new one is what a 64-bit build finds, after the oracles say that it is right.
+#[test]
+fn random_blocks_tell_the_same_on_every_machine() {
+    let expected = "0xbcb29cd0c92eae3425e9a67b0889ef1ae60903e5a1875c00325e11a8f4ef75c4";
+    assert_eq!(digest(600).unwrap().to_string(), expected);
+}
+
+#[test]
+fn a_vector_that_tells_something_else_is_found_out() {
+    for field in ["total_bytes", "compact_bytes", "nodes"] {
+        let other = FILE.replacen(&format!("\"{field}\":"), &format!("\"{field}\":1"), 1);
+        let file = VectorFile::read(&other).unwrap();
+        let error = run(&file.vectors[0]).unwrap_err();
+        assert!(matches!(error, VectorError::Differs { .. }), "{error:?}");
+    }
+}

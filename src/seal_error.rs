@@ -1,0 +1,63 @@
+//! A block that was not sealed.
+
+use crate::BlockError;
+use alloc::boxed::Box;
+use core::{error::Error, fmt};
+
+/// Why a block was not sealed, with the block as it was: it can be sealed again, once the cause is gone.
+///
+/// `?` makes a [`BlockError`] of it, or a boxed error, and drops the block. It is no
+/// [`Error`] itself, since then a boxed one would have to hold the block, and what that borrows.
+pub struct SealError<B> {
+    block: Box<B>,
+    error: BlockError,
+}
+
+impl<B> SealError<B> {
+    pub(crate) fn new(block: B, error: BlockError) -> Self {
+        Self {
+            block: Box::new(block),
+            error,
+        }
+    }
+
+    /// What went wrong.
+    pub fn error(&self) -> &BlockError {
+        &self.error
+    }
+
+    /// The block, as it was before, and what went wrong.
+    pub fn into_parts(self) -> (B, BlockError) {
+        (*self.block, self.error)
+    }
+}
+
+impl<B> fmt::Debug for SealError<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SealError").field(&self.error).finish()
+    }
+}
+
+impl<B> fmt::Display for SealError<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<B> From<SealError<B>> for BlockError {
+    fn from(refused: SealError<B>) -> Self {
+        refused.error
+    }
+}
+
+impl<B> From<SealError<B>> for Box<dyn Error> {
+    fn from(refused: SealError<B>) -> Self {
+        refused.error.into()
+    }
+}
+
+impl<B> From<SealError<B>> for Box<dyn Error + Send + Sync> {
+    fn from(refused: SealError<B>) -> Self {
+        refused.error.into()
+    }
+}
