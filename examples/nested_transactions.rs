@@ -7,14 +7,14 @@ use povmeter_store::{MemoryStore, NodeStore};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut store = MemoryStore::new();
-    let mut genesis: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut genesis = Block::new(&store, Root::EMPTY);
     for account in 0..1000_u32 {
         genesis.set(Top, &account.to_be_bytes(), &[7; 40])?;
     }
     let genesis = genesis.seal(V1)?;
     store.commit(genesis.update())?;
 
-    let mut block: Block<_> = Block::new(&store, store.root());
+    let mut block = Block::new(&store, store.root());
     println!("an empty block:             {:5} bytes", total(&mut block)?);
 
     // The host opens a transaction per extrinsic; the runtime opens its own inside.

@@ -10,13 +10,13 @@ const LIMIT: u64 = 100_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut store = MemoryStore::new();
-    let mut genesis: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut genesis = Block::new(&store, Root::EMPTY);
     for account in 0..10_000 {
         genesis.set(Top, &key(account), &1000_u64.to_le_bytes())?;
     }
     store.commit(genesis.seal(V1)?.update())?;
 
-    let mut block: Block<_> = Block::new(&store, store.root());
+    let mut block = Block::new(&store, store.root());
     let (mut included, mut cheapest_left_out) = (0, u64::MAX);
     let mut size = block.proof_size()?.total_bytes();
     for transfer in 0..1000 {
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Keys spread as a hashed storage map spreads them.
 fn key(account: u32) -> [u8; 32] {
-    povmeter::Blake2b256::hash(&account.to_le_bytes()).into()
+    povmeter_delta_root::Blake2b256::hash(&account.to_le_bytes()).into()
 }
 
 fn pay(block: &mut Block<&MemoryStore>, from: u32, to: u32, sum: u64) -> Result<(), BlockError> {

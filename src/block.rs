@@ -2,20 +2,19 @@
 
 use crate::{
     accounting::{Accounting, Consensus},
+    attribution::Notes,
     boundary,
     error::BlockError,
     scratch::{Scratch, KEPT},
     seal::SealMemory,
 };
 use alloc::vec::Vec;
-use povmeter_delta_root::{
-    LoadError, NodeHash, NodeSource, NodeTable, Root, RootUpdate, ShadowState, StateVersion,
-    TrieId, CHILD_ROOT_PREFIX,
-};
-use povmeter_overlay::{Lookup, Overlay, StoreId};
+use povmeter_delta_root::{Blake2b256, LoadError, NodeSource, NodeTable, RootUpdate, ShadowState};
+use povmeter_overlay::{Lookup, Overlay};
 use povmeter_pov_estimate::{
     CompactSize, Estimator, EstimatorMark, ProofSize, Recorder, RecorderMark, StorageProof,
 };
+use povmeter_primitives::{NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFIX};
 
 /// A block being built or executed on top of a parent state.
 ///
@@ -24,7 +23,7 @@ use povmeter_pov_estimate::{
 /// transactions and what it recorded, but for nodes loaded: the call can be repeated. A node that
 /// turned out corrupt stays refused.
 #[derive(Debug)]
-pub struct Block<S, A = Consensus> {
+pub struct Block<S, A: Accounting = Consensus> {
     pub(crate) overlay: Overlay,
     pub(crate) state: ShadowState<S>,
     pub(crate) recorder: Recorder,
@@ -34,7 +33,7 @@ pub struct Block<S, A = Consensus> {
     in_runtime: bool,
     /// The last root computed, with the content and the version it was computed for.
     pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
-    pub(crate) accounting: A,
+    pub(crate) notes: A::Notes,
     pub(crate) seal_memory: SealMemory,
 }
 
@@ -66,25 +65,18 @@ pub struct Removal {
     pub looked_at: u32,
 }
 
-/// The same store in the overlay's terms.
-pub(crate) fn store(trie: TrieId<'_>) -> StoreId<'_> {
-    match trie {
-        TrieId::Top => StoreId::Top,
-        TrieId::Child(key) => StoreId::Child(key),
+impl<S: NodeSource> Block<S> {
+    /// A block on top of the state that `parent` commits to and `source` holds, with [`Consensus`]
+    /// accounting. Reads nothing yet.
+    pub fn new(source: S, parent: Root) -> Self {
+        Self::with_accounting(source, parent, Consensus)
     }
 }
 
-/// The same trie in the parent state's terms.
-pub(crate) fn trie(store: StoreId<'_>) -> TrieId<'_> {
-    match store {
-        StoreId::Top => TrieId::Top,
-        StoreId::Child(key) => TrieId::Child(key),
-    }
-}
-
-impl<S, A> Block<S, A> {
+impl<S, A: Accounting> Block<S, A> {
     /// The memory of this block, emptied, whatever the block is in the middle of.
-    pub fn into_scratch(self) -> Scratch {
+    #[cfg(feature = "std")]
+    pub(crate) fn into_scratch(self) -> Scratch {
         let Self {
             overlay,
             state,
@@ -95,7 +87,7 @@ impl<S, A> Block<S, A> {
             in_runtime: _,
             root,
             seal_memory,
-            accounting: _,
+            notes: _,
         } = self;
         let mut state = state.into_scratch();
         if let Some((_, _, update)) = root {
@@ -112,12 +104,9 @@ impl<S, A> Block<S, A> {
         scratch.reset();
         scratch
     }
-}
 
-impl<S, A: Accounting> Block<S, A> {
-    /// A block on top of the state that `parent` commits and `source` holds, in the memory of a block
-    /// that is over. Reads nothing yet.
-    pub fn in_scratch(source: S, parent: Root, scratch: Scratch) -> Self {
+    /// As [`Self::with_accounting`], in the memory of a block that is over.
+    pub(crate) fn in_scratch(source: S, parent: Root, scratch: Scratch) -> Self {
         let Scratch {
             overlay,
             state,
@@ -136,14 +125,21 @@ impl<S, A: Accounting> Block<S, A> {
             in_runtime: false,
             root: None,
             seal_memory,
-            accounting: A::default(),
+            notes: A::Notes::default(),
         }
     }
 }
 
 impl<S: NodeSource, A: Accounting> Block<S, A> {
-    /// A block on top of the state that `parent` commits and `source` holds. Reads nothing yet.
-    pub fn new(source: S, parent: Root) -> Self {
+    /// As [`Block::new`], with the accounting of choice.
+    ///
+    /// ```
+    /// use povmeter::{Advisory, Block, ProofNodes, Root};
+    ///
+    /// let block = Block::with_accounting(ProofNodes::default(), Root::EMPTY, Advisory);
+    /// # assert_eq!(block.recorded_size().total_bytes(), 0);
+    /// ```
+    pub fn with_accounting(source: S, parent: Root, _accounting: A) -> Self {
         Self::in_scratch(source, parent, Scratch::default())
     }
 
@@ -152,9 +148,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         self.state.root()
     }
 
-    /// The parent state as far as it is loaded.
-    pub fn parent(&self) -> &ShadowState<S> {
-        &self.state
+    /// How many nodes of the parent state are loaded.
+    pub fn loaded_nodes(&self) -> usize {
+        self.state.loaded_nodes()
+    }
+
+    /// Bytes of memory that the loaded nodes hold, without their encodings.
+    pub fn loaded_bytes(&self) -> usize {
+        self.state.arena_bytes()
     }
 
     /// The value at `key`, borrowed from the overlay or from the parent's node.
@@ -162,19 +163,19 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// # Errors
     /// [`BlockError::Load`].
     pub fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, BlockError> {
-        match self.overlay.get(store(trie), key) {
+        match self.overlay.get(trie, key) {
             Lookup::Value(value) => Ok(Some(value)),
             Lookup::Deleted => Ok(None),
             Lookup::Untouched => {
-                let mark = begin_call(&self.recorder, &mut self.accounting);
-                let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
+                let mark = begin_call(&self.recorder, &mut self.notes);
+                let mut reading = self.notes.reading(&mut self.recorder, trie, key);
                 let place = self.state.value(trie, key, &mut reading);
                 drop(reading);
                 let table = self.state.table();
                 match place {
                     Ok(place) => Ok(place.map(|place| place.bytes(table))),
                     Err(error) => {
-                        take_back_call(&mut self.recorder, &mut self.accounting, mark, table);
+                        take_back_call(&mut self.recorder, &mut self.notes, mark, table);
                         Err(error.into())
                     }
                 }
@@ -185,7 +186,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Whether the block has changed `key` so far, so that reads of it need nothing of the parent
     /// state. A deletion is a change, of a key that is not there, too.
     pub fn is_changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {
-        !matches!(self.overlay.get(store(trie), key), Lookup::Untouched)
+        !matches!(self.overlay.get(trie, key), Lookup::Untouched)
     }
 
     /// Whether there is a value at `key`. The proof then holds the way to it, but not a value that
@@ -194,12 +195,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// # Errors
     /// [`BlockError::Load`].
     pub fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, BlockError> {
-        match self.overlay.get(store(trie), key) {
+        match self.overlay.get(trie, key) {
             Lookup::Value(_) => Ok(true),
             Lookup::Deleted => Ok(false),
             Lookup::Untouched => {
                 let mark = self.begin_call();
-                let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
+                let mut reading = self.notes.reading(&mut self.recorder, trie, key);
                 let found = self.state.exists(trie, key, &mut reading);
                 drop(reading);
                 found.map_err(|error| self.take_back_call(mark, error))
@@ -216,12 +217,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         trie: TrieId<'_>,
         key: &[u8],
     ) -> Result<Option<NodeHash>, BlockError> {
-        match self.overlay.get(store(trie), key) {
-            Lookup::Value(value) => Ok(Some(povmeter_delta_root::Blake2b256::hash(value))),
+        match self.overlay.get(trie, key) {
+            Lookup::Value(value) => Ok(Some(Blake2b256::hash(value))),
             Lookup::Deleted => Ok(None),
             Lookup::Untouched => {
                 let mark = self.begin_call();
-                let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
+                let mut reading = self.notes.reading(&mut self.recorder, trie, key);
                 let found = self.state.value_hash(trie, key, &mut reading);
                 drop(reading);
                 found.map_err(|error| self.take_back_call(mark, error))
@@ -248,10 +249,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         trie: TrieId<'_>,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, LoadError> {
-        let mut reading = self.accounting.reading(&mut self.recorder, trie, key);
+        let mut reading = self.notes.reading(&mut self.recorder, trie, key);
         let mut in_parent = self.state.next_key(trie, key, &mut reading)?;
         let mut after = key.to_vec();
-        while let Some((changed, value)) = self.overlay.next_after(store(trie), &after) {
+        while let Some((changed, value)) = self.overlay.next_after(trie, &after) {
             match &in_parent {
                 Some(parent) if parent.as_slice() < changed => return Ok(in_parent),
                 _ if value.is_some() => return Ok(Some(changed.to_vec())),
@@ -272,8 +273,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::ChildRootKey`] for a key of the top trie under which a child's root lies.
     pub fn set(&mut self, trie: TrieId<'_>, key: &[u8], value: &[u8]) -> Result<(), BlockError> {
         refuse_child_root(trie, key)?;
-        self.overlay.set(store(trie), key, value);
-        self.accounting.changes(trie, key, false);
+        self.overlay.set(trie, key, value);
+        self.notes.changes(trie, key, false);
         Ok(())
     }
 
@@ -283,8 +284,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::ChildRootKey`] for a key of the top trie under which a child's root lies.
     pub fn remove(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<(), BlockError> {
         refuse_child_root(trie, key)?;
-        if self.overlay.remove(store(trie), key) {
-            self.accounting.changes(trie, key, true);
+        if self.overlay.remove(trie, key) {
+            self.notes.changes(trie, key, true);
         }
         Ok(())
     }
@@ -304,14 +305,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         refuse_child_root(trie, key)?;
         let mark = self.begin_call();
         let (state, recorder) = (&mut self.state, &mut self.recorder);
-        let accounting = &mut self.accounting;
-        let appended = self.overlay.append(store(trie), key, element, || {
-            let mut reading = accounting.reading(recorder, trie, key);
+        let notes = &mut self.notes;
+        let appended = self.overlay.append(trie, key, element, || {
+            let mut reading = notes.reading(recorder, trie, key);
             let place = state.value(trie, key, &mut reading)?;
             Ok::<_, LoadError>(place.map(|place| place.share(state.table())))
         });
         appended.map_err(|error| self.take_back_call(mark, error))?;
-        self.accounting.changes(trie, key, false);
+        self.notes.changes(trie, key, false);
         Ok(())
     }
 
@@ -341,17 +342,17 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let found = self.find_prefixed(trie, prefix, limit, cursor.unwrap_or(prefix));
         let PrefixedKeys { keys, after } =
             found.map_err(|error| self.take_back_call(mark, error))?;
-        self.accounting.clears(&mut self.overlay, trie, prefix);
+        self.notes.clears(&mut self.overlay, trie, prefix);
         let mut removal = Removal {
             cursor: after,
-            unique: self.overlay.clear_prefix(store(trie), prefix),
+            unique: self.overlay.clear_prefix(trie, prefix),
             looked_at: u32::try_from(keys.len()).unwrap_or(u32::MAX),
             ..Removal::default()
         };
         for key in &keys {
-            if self.overlay.remove(store(trie), key) {
+            if self.overlay.remove(trie, key) {
                 removal.from_parent = removal.from_parent.saturating_add(1);
-                self.accounting.changes(trie, key, true);
+                self.notes.changes(trie, key, true);
             }
         }
         removal.unique = removal.unique.saturating_add(removal.from_parent);
@@ -370,7 +371,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let most = limit.map_or(usize::MAX, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
         });
-        let mut reading = self.accounting.reading(&mut self.recorder, trie, prefix);
+        let mut reading = self.notes.reading(&mut self.recorder, trie, prefix);
         let state = &mut self.state;
         let mut keys = Vec::new();
         let mut next = state.first_key_from(trie, prefix, from, &mut reading)?;
@@ -391,7 +392,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// else the host's.
     pub fn start_transaction(&mut self) {
         self.overlay.start_transaction();
-        self.accounting.opened();
+        self.notes.opened();
         self.frames.push(Frame {
             by_host: !self.in_runtime,
             recorder: self.recorder.mark(),
@@ -405,7 +406,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::Transaction`] if none is open or it is the host's and the runtime executes.
     pub fn commit_transaction(&mut self) -> Result<(), BlockError> {
         self.overlay.commit_transaction()?;
-        self.accounting.committed();
+        self.notes.committed();
         self.frames.pop();
         Ok(())
     }
@@ -425,7 +426,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let Some(frame) = self.frames.pop() else {
             return;
         };
-        self.accounting.rolled_back(frame.by_host);
+        self.notes.rolled_back(frame.by_host);
         // The nodes that a root needed may go with the counts.
         if let Some((_, _, update)) = self.root.take() {
             self.state.take_back(update);
@@ -477,7 +478,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             root: last_root,
             // Empty until the block is sealed.
             seal_memory: _,
-            accounting,
+            notes,
         } = self;
         state.rebase(root, change);
         overlay.reset();
@@ -487,7 +488,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         frames.clear();
         *in_runtime = false;
         *last_root = None;
-        *accounting = A::default();
+        *notes = A::Notes::default();
     }
 
     /// Number of open transactions.
@@ -518,12 +519,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Counts what the root needs for the keys changed since the last snapshot of the overlay, which
     /// is for the caller to take.
     pub(crate) fn look_at_dirty(&mut self) -> Result<(), LoadError> {
-        self.accounting.boundary(&self.overlay, &mut self.state)?;
+        self.notes.boundary(&self.overlay, &mut self.state)?;
         boundary::look_at_dirty(
             &self.overlay,
             &mut self.state,
             &mut self.estimator,
-            &mut self.accounting.estimating(&mut self.recorder),
+            &mut self.notes.estimating(&mut self.recorder),
         )
     }
 
@@ -589,7 +590,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Where a call begins that may fail.
     #[inline]
     pub(crate) fn begin_call(&mut self) -> RecorderMark {
-        begin_call(&self.recorder, &mut self.accounting)
+        begin_call(&self.recorder, &mut self.notes)
     }
 
     /// Takes back what the call that began at `mark` has counted, since it failed for `error`.
@@ -601,29 +602,29 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         error: E,
     ) -> BlockError {
         let table = self.state.table();
-        take_back_call(&mut self.recorder, &mut self.accounting, mark, table);
+        take_back_call(&mut self.recorder, &mut self.notes, mark, table);
         error.into()
     }
 }
 
 /// [`Block::begin_call`], for a block that is lent out.
 #[inline]
-fn begin_call<A: Accounting>(recorder: &Recorder, accounting: &mut A) -> RecorderMark {
-    accounting.begins();
+fn begin_call(recorder: &Recorder, notes: &mut impl Notes) -> RecorderMark {
+    notes.begins();
     recorder.mark()
 }
 
 /// [`Block::take_back_call`], for a block that is lent out.
 #[cold]
 #[inline(never)]
-fn take_back_call<A: Accounting>(
+fn take_back_call(
     recorder: &mut Recorder,
-    accounting: &mut A,
+    notes: &mut impl Notes,
     mark: RecorderMark,
     table: &NodeTable,
 ) {
     recorder.roll_back(mark, table);
-    accounting.failed();
+    notes.failed();
 }
 
 /// Roots of child tries are no keys to write.

@@ -1,18 +1,10 @@
 //! What a boundary does: the overlay's dirty keys into the estimate.
 
-use crate::block::{store, trie};
 use alloc::vec::Vec;
-use povmeter_delta_root::{Fate, LoadError, NodeSource, PathCache, ShadowState, TrieHandle};
-use povmeter_overlay::{Fate as DirtyFate, Overlay, StoreId};
+use povmeter_delta_root::{LoadError, NodeSource, PathCache, ShadowState, TrieHandle};
+use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{ChangedKey, Estimator};
-
-fn fate(dirty: DirtyFate) -> Fate {
-    match dirty {
-        DirtyFate::Written => Fate::Written,
-        DirtyFate::Deleted => Fate::Deleted,
-        DirtyFate::Untouched => Fate::Untouched,
-    }
-}
+use povmeter_primitives::{Fate, TrieId};
 
 /// Counts what the root needs for the keys changed since the overlay's last snapshot. The same keys are
 /// looked at again the next time, unless the overlay takes a snapshot.
@@ -41,15 +33,15 @@ fn mark_dirty<S: NodeSource>(
 ) -> Result<(), LoadError> {
     let mut boundary = estimator.boundary(overlay.dirty().len());
     let mut dirty_children: Vec<TrieHandle> = Vec::new();
-    let mut opened = (StoreId::Top, TrieHandle::TOP);
+    let mut opened = (TrieId::Top, TrieHandle::TOP);
     for dirty in overlay.dirty() {
-        let trie = match trie(dirty.store) {
-            _ if dirty.store == opened.0 => opened.1,
+        let trie = match dirty.trie {
+            _ if dirty.trie == opened.0 => opened.1,
             // A key that is no longer changed needs nothing, not even the way to its trie, which
             // is open since the key was handed in before.
-            child if dirty.fate == DirtyFate::Untouched => state.open(child, &mut ())?,
+            child if dirty.fate == Fate::Untouched => state.open(child, &mut ())?,
             child => {
-                opened = (dirty.store, state.open(child, observer)?);
+                opened = (dirty.trie, state.open(child, observer)?);
                 opened.1
             }
         };
@@ -60,15 +52,15 @@ fn mark_dirty<S: NodeSource>(
             trie,
             index: dirty.index,
             key: dirty.key,
-            fate: fate(dirty.fate),
+            fate: dirty.fate,
         };
         boundary.mark_key(state, changed, observer)?;
     }
     // The roots of changed children are keys of the top trie: written, or deleted with the last
     // entry.
     for child in dirty_children {
-        let store = store(state.trie_id(child));
-        let (touched, has_values) = (overlay.is_touched(store), overlay.has_values(store));
+        let id = state.trie_id(child);
+        let (touched, has_values) = (overlay.is_touched(id), overlay.has_values(id));
         let fate = if !touched {
             Fate::Untouched
         } else if !has_values && boundary.is_bare(state, child, observer)? {

@@ -53,6 +53,7 @@ impl Changed {
     }
 
     /// Keeps memory for up to `most` keys, once all is forgotten.
+    #[cfg(feature = "std")]
     pub(crate) fn shrink_to(&mut self, most: usize) {
         self.bytes.shrink_to(256 * most);
         self.entries.shrink_to(most);

@@ -12,14 +12,14 @@
 //!
 //! // A state with three entries: a block on the empty state, committed.
 //! let mut store = MemoryStore::new();
-//! let mut genesis: Block<_> = Block::new(&store, Root::EMPTY);
+//! let mut genesis = Block::new(&store, Root::EMPTY);
 //! for name in [b"alice", b"bobby", b"carol"] {
 //!     genesis.set(Top, name, &[7; 40])?;
 //! }
 //! store.commit(genesis.seal(V1)?.update())?;
 //!
 //! // A block on it: one transaction, and the size of the proof after it.
-//! let mut block: Block<_> = Block::new(&store, store.root());
+//! let mut block = Block::new(&store, store.root());
 //! block.start_transaction();
 //! block.set(Top, b"alice", b"paid")?;
 //! block.remove(Top, b"bobby")?;
@@ -32,7 +32,7 @@
 //!
 //! // Whoever has the compact proof and nothing else gets the same size and the same root.
 //! let compact = sealed.proof().to_compact(store.root())?;
-//! let mut again: Block<_> = Block::new(compact.to_source(store.root())?, store.root());
+//! let mut again = Block::new(compact.to_source(store.root())?, store.root());
 //! again.set(Top, b"alice", b"paid")?;
 //! again.remove(Top, b"bobby")?;
 //! assert_eq!(again.proof_size()?, size);
@@ -61,7 +61,7 @@
 //! | [`StorageProof`], [`CompactProof`] | the proof as a set of nodes, and as it travels |
 //! | [`ProofNodes`] | the nodes of a proof: the [`NodeSource`] of a validator |
 //! | [`NodeSource`] | where nodes of the parent state come from; one method |
-//! | [`BlockPool`], [`PooledBlock`], [`Scratch`] | memory of blocks that are over, for blocks to come |
+//! | [`BlockPool`], [`PooledBlock`] | memory of blocks that are over, for blocks to come |
 //! | [`BlockError`], [`ProofError`] | why a call has no result |
 //! | [`SealError`] | why a block was not sealed, with the block |
 //!
@@ -81,7 +81,7 @@
 //!   changed:
 //!   ```compile_fail,E0382
 //!   # use povmeter::{Block, BlockError, ProofNodes, Root, StateVersion, TrieId};
-//!   # let mut block: Block<_> = Block::new(ProofNodes::default(), Root::EMPTY);
+//!   # let mut block = Block::new(ProofNodes::default(), Root::EMPTY);
 //!   let sealed = block.seal(StateVersion::V1)?;
 //!   block.set(TrieId::Top, b"late", b"write")?;
 //!   # Ok::<(), BlockError>(())
@@ -127,20 +127,18 @@ pub use error::BlockError;
 pub use policy::{EstimatePolicy, SizeBound};
 #[cfg(feature = "std")]
 pub use pool::{BlockPool, PooledBlock};
-pub use scratch::Scratch;
 pub use seal::SealedBlock;
 pub use seal_error::SealError;
 
 /// What a [`NodeSource`] hands out nodes as.
 pub use bytes::Bytes;
 pub use povmeter_delta_root::{
-    child_root_key, state_update, Blake2b256, Changes, DecodeError, KeyChanges, KeyPath, LoadError,
-    NodeBatch, NodeChange, NodeChanges, NodeHash, NodePrefix, NodeRequest, NodeSource,
-    OpenRequests, Root, RootError, RootUpdate, ShadowState, SourceError, StateVersion, TrieId,
-    CHILD_ROOT_PREFIX,
+    DecodeError, KeyPath, LoadError, NodeBatch, NodeChange, NodeChanges, NodePrefix, NodeRequest,
+    NodeSource, OpenRequests, RootError, RootUpdate, SourceError,
 };
 pub use povmeter_overlay::TransactionError;
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};
+pub use povmeter_primitives::{NodeHash, Root, StateVersion, TrieId};
 
 /// The example of the front page is one.
 #[cfg(doctest)]

@@ -3,8 +3,32 @@
 use crate::{Advisory, Block, BlockError};
 use povmeter_delta_root::{compact_bytes, NodeSource};
 use povmeter_pov_estimate::ProofSize;
+use povmeter_primitives::{TrieId, CHILD_ROOT_PREFIX};
 
-/// When to estimate exactly, for authors that ask after each extrinsic and care only near a limit.
+/// When to estimate exactly.
+///
+/// For an author that asks after each extrinsic whether the block still fits, and is told nothing by the
+/// exact size while the block is far from its limit: a chain of large blocks and small extrinsics, or a
+/// node on a slow disk, where the estimate loads nodes that only the root would load otherwise.
+///
+/// ```
+/// use povmeter::{Advisory, Block, EstimatePolicy, Root, SizeBound, TrieId::Top};
+/// use povmeter_store::{MemoryStore, NodeStore};
+///
+/// let store = MemoryStore::new();
+/// let mut block = Block::with_accounting(&store, store.root(), Advisory);
+/// let policy = EstimatePolicy::near_limit(5 * 1024 * 1024);
+/// let mut fits = 0;
+/// for extrinsic in 0..100_u8 {
+///     block.set(Top, &[extrinsic; 32], b"applied")?;
+///     fits += match block.proof_size_within(policy)? {
+///         SizeBound::AtMost { .. } => 1,  // far away: no trie was walked
+///         SizeBound::Exact(size) => u32::from(size.total_bytes() < 5 * 1024 * 1024),
+///     };
+/// }
+/// assert_eq!(fits, 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EstimatePolicy {
@@ -15,10 +39,25 @@ pub enum EstimatePolicy {
     NearLimit {
         /// Proof size below which the caller needs no exact number.
         limit_bytes: u64,
-        /// Bytes of the largest trie node the state has. One written in state version 1 has 566
-        /// and its partial key at most; one written in version 0 holds its value, of any length.
+        /// Bytes that no trie node of the state exceeds; [`EstimatePolicy::LARGEST_NODE_BYTES`] if
+        /// its values were written in state version 1.
         largest_node_bytes: u64,
     },
+}
+
+impl EstimatePolicy {
+    /// Bytes that no trie node exceeds which was written in state version 1, with keys of up to 458
+    /// bytes: 16 hashes of children, one of a value, header, bitmap and lengths take 566, the rest is
+    /// for the partial key. A node written in version 0 holds its value, of any length.
+    pub const LARGEST_NODE_BYTES: u64 = 1024;
+
+    /// [`Self::NearLimit`] for a state whose values were written in state version 1.
+    pub const fn near_limit(limit_bytes: u64) -> Self {
+        Self::NearLimit {
+            limit_bytes,
+            largest_node_bytes: Self::LARGEST_NODE_BYTES,
+        }
+    }
 }
 
 /// What is known of the proof size.
@@ -58,11 +97,9 @@ impl<S: NodeSource> Block<S, Advisory> {
         {
             let node = largest_node_bytes.saturating_add(compact_bytes(largest_node_bytes));
             let unknown = self.overlay.dirty().map(|dirty| {
-                let child_root = match dirty.store {
-                    povmeter_overlay::StoreId::Top => 0,
-                    povmeter_overlay::StoreId::Child(key) => {
-                        most_nodes(crate::CHILD_ROOT_PREFIX.len() + key.len())
-                    }
+                let child_root = match dirty.trie {
+                    TrieId::Top => 0,
+                    TrieId::Child(key) => most_nodes(CHILD_ROOT_PREFIX.len() + key.len()),
                 };
                 most_nodes(dirty.key.len())
                     .saturating_add(child_root)

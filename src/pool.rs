@@ -1,6 +1,6 @@
 //! A pool of the memory of blocks.
 
-use crate::{Accounting, Block, Consensus, Scratch, SealError, SealedBlock};
+use crate::{scratch::Scratch, Accounting, Block, Consensus, SealError, SealedBlock};
 use core::{
     borrow::Borrow,
     ops::{Deref, DerefMut},
@@ -51,16 +51,17 @@ impl BlockPool {
         source: S,
         parent: Root,
     ) -> PooledBlock<S, Consensus, &Self> {
-        self.block_of(source, parent)
+        self.block_with(source, parent, Consensus)
     }
 
     /// The same with the accounting of choice.
-    pub fn block_of<S: NodeSource, A: Accounting>(
+    pub fn block_with<S: NodeSource, A: Accounting>(
         &self,
         source: S,
         parent: Root,
+        accounting: A,
     ) -> PooledBlock<S, A, &Self> {
-        PooledBlock::new(self, source, parent)
+        PooledBlock::new(self, source, parent, accounting)
     }
 
     /// How many blocks could start now without memory of their own.
@@ -106,6 +107,7 @@ impl BlockPool {
 #[derive(Debug)]
 pub struct PooledBlock<S, A = Consensus, P = Arc<BlockPool>>
 where
+    A: Accounting,
     P: Borrow<BlockPool>,
 {
     /// Always there until the block is dropped.
@@ -114,9 +116,9 @@ where
 }
 
 impl<S: NodeSource, A: Accounting, P: Borrow<BlockPool>> PooledBlock<S, A, P> {
-    /// A block on top of the state that `parent` commits and `source` holds; as [`Block::new`], in the
-    /// memory of an earlier block of `pool` if there is one.
-    pub fn new(pool: P, source: S, parent: Root) -> Self {
+    /// A block on top of the state that `parent` commits to and `source` holds; as
+    /// [`Block::with_accounting`], in the memory of an earlier block of `pool` if there is one.
+    pub fn new(pool: P, source: S, parent: Root, _accounting: A) -> Self {
         let scratch = pool.borrow().spare().pop().unwrap_or_default();
         Self {
             block: Some(Block::in_scratch(source, parent, scratch)),
@@ -134,10 +136,10 @@ impl<S: NodeSource, A: Accounting, P: Borrow<BlockPool>> PooledBlock<S, A, P> {
     }
 }
 
-/// Why there is a block.
+/// The invariant of [`PooledBlock::block`].
 const UNTIL_DROPPED: &str = "only dropping takes the block";
 
-impl<S, A, P: Borrow<BlockPool>> Deref for PooledBlock<S, A, P> {
+impl<S, A: Accounting, P: Borrow<BlockPool>> Deref for PooledBlock<S, A, P> {
     type Target = Block<S, A>;
 
     fn deref(&self) -> &Self::Target {
@@ -145,13 +147,13 @@ impl<S, A, P: Borrow<BlockPool>> Deref for PooledBlock<S, A, P> {
     }
 }
 
-impl<S, A, P: Borrow<BlockPool>> DerefMut for PooledBlock<S, A, P> {
+impl<S, A: Accounting, P: Borrow<BlockPool>> DerefMut for PooledBlock<S, A, P> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         self.block.as_mut().expect(UNTIL_DROPPED)
     }
 }
 
-impl<S, A, P: Borrow<BlockPool>> Drop for PooledBlock<S, A, P> {
+impl<S, A: Accounting, P: Borrow<BlockPool>> Drop for PooledBlock<S, A, P> {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
             self.pool.borrow().give_back(block.into_scratch());

@@ -1,19 +1,18 @@
 //! The memory of a block that is over, for the next one.
 
-use crate::{block::Frame, seal::SealMemory, SealedBlock};
+#[cfg(feature = "std")]
+use crate::SealedBlock;
+use crate::{block::Frame, seal::SealMemory};
 use alloc::vec::Vec;
 use povmeter_delta_root::ShadowScratch;
 use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{Estimator, Recorder};
 
 /// The memory of a [`Block`](crate::Block) that is over, for another one: the overlay, the arenas of the
-/// shadow trie, the tables of recorder and estimator.
-///
-/// [`Block::into_scratch`](crate::Block::into_scratch) takes it, and
-/// [`Block::in_scratch`](crate::Block::in_scratch) uses it. It holds nothing of the block that it was
-/// taken from, and keeps no more memory than some blocks of usual size need.
+/// shadow trie, the tables of recorder and estimator. It holds nothing of the block that it was taken
+/// from, and keeps no more memory than some blocks of usual size need.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     pub(crate) overlay: Overlay,
     pub(crate) state: ShadowScratch,
     pub(crate) recorder: Recorder,
@@ -25,6 +24,7 @@ pub struct Scratch {
 /// Nodes and keys that memory is kept for, at most.
 pub(crate) const KEPT: usize = 1 << 16;
 
+#[cfg(feature = "std")]
 impl Scratch {
     /// Empties all parts that are not empty by their type. Names every field, so that none is
     /// forgotten.
@@ -51,7 +51,7 @@ impl Scratch {
     ///
     /// Nodes of the update or the proof that somebody shares, such as a store in memory that has taken
     /// them, stay theirs, and the memory that they are in.
-    pub fn recycle(&mut self, sealed: SealedBlock) {
+    pub(crate) fn recycle(&mut self, sealed: SealedBlock) {
         let (memory, update) = SealMemory::of(sealed);
         self.seal_memory = memory;
         self.state.take_back(update);

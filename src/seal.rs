@@ -2,7 +2,7 @@
 
 use crate::{
     accounting::Accounting,
-    block::store,
+    attribution::Notes,
     changed::{Change, Changed},
     Attribution, Block, BlockError, SealError,
 };
@@ -18,9 +18,8 @@ use povmeter_pov_estimate::{ProofSize, StorageProof};
 
 /// Everything that follows from a block, once no more can be changed.
 ///
-/// Whoever has no use for it any more, since the store has taken the update, may hand it to
-/// `BlockPool::recycle` or [`Scratch::recycle`](crate::Scratch::recycle): the next block is sealed in
-/// its memory.
+/// Hand it to `BlockPool::recycle` once the store has taken the update: the next block is sealed in its
+/// memory.
 #[derive(Clone, Debug)]
 pub struct SealedBlock {
     update: RootUpdate,
@@ -77,6 +76,7 @@ pub(crate) struct SealMemory {
     proof: Vec<Bytes>,
 }
 
+#[cfg(feature = "std")]
 impl SealMemory {
     /// Keeps memory for up to `most` keys and nodes.
     pub(crate) fn shrink_to(&mut self, most: usize) {
@@ -105,9 +105,9 @@ impl SealMemory {
 
 /// The overlay's content as the root computation takes it.
 fn net_changes(overlay: &Overlay) -> Changes<'_> {
-    let child = |key| (key, overlay.changes(store(TrieId::Child(key))));
+    let child = |key| (key, overlay.changes(TrieId::Child(key)));
     Changes {
-        top: overlay.changes(store(TrieId::Top)),
+        top: overlay.changes(TrieId::Top),
         children: overlay.children().map(child).collect(),
     }
 }
@@ -169,7 +169,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             return state_update_of_loaded(&mut self.state, &changes, version);
         }
         // Estimates are no part of this proof: count anew, as read.
-        let mut reading = self.accounting.reading_for_root(&mut self.recorder);
+        let mut reading = self.notes.reading_for_root(&mut self.recorder);
         state_update(&mut self.state, &changes, version, &mut reading)
     }
 
@@ -192,7 +192,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     ///
     /// ```
     /// # use povmeter::{Block, ProofNodes, Root, StateVersion::V1, TrieId::Top};
-    /// let mut block: Block<_> = Block::new(ProofNodes::default(), Root::EMPTY);
+    /// let mut block = Block::new(ProofNodes::default(), Root::EMPTY);
     /// block.start_transaction();
     /// block.set(Top, b"alice", b"paid")?;
     /// let Err(refused) = block.seal(V1) else { unreachable!("a transaction is open") };
@@ -220,10 +220,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         if !A::PROVEN {
             self.recorder
                 .roll_back_roots(Default::default(), self.state.table());
-            self.accounting.estimates_dropped();
+            self.notes.estimates_dropped();
         }
         let attribution = self
-            .accounting
+            .notes
             .attribution(&self.recorder, &self.overlay, &self.state);
         let SealMemory { mut changed, proof } = take(&mut self.seal_memory);
         changed.set(&net_changes(&self.overlay));

@@ -4,19 +4,20 @@
 #![allow(clippy::unwrap_used)]
 
 use povmeter::{
-    Accounting, Advisory, Attributed, Attribution, Blake2b256, Block, Cause, Consensus, EntryKind,
-    NodeHash, NodeSource, RecordedEntry, Root, SealedBlock, StateVersion,
+    Accounting, Advisory, Attributed, Attribution, Block, Cause, Consensus, EntryKind, NodeHash,
+    NodeSource, RecordedEntry, Root, SealedBlock, StateVersion,
     StateVersion::{V0, V1},
     TrieId::{self, Child, Top},
     Want, Why,
 };
+use povmeter_delta_root::Blake2b256;
 use povmeter_store::{MemoryStore, NodeStore};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A state with these entries, 40 bytes each, other ones for each.
 fn state(version: StateVersion, entries: &[(TrieId<'_>, &[u8])]) -> MemoryStore {
     let mut store = MemoryStore::new();
-    let mut block: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut block = Block::new(&store, Root::EMPTY);
     for ((trie, key), byte) in entries.iter().zip(1..) {
         block.set(*trie, key, &[byte; 40]).unwrap();
     }
@@ -33,7 +34,7 @@ fn four(version: StateVersion) -> MemoryStore {
 }
 
 fn block<A: Accounting>(store: &MemoryStore) -> Block<&MemoryStore, Attributed<A>> {
-    Block::new(store, store.root())
+    Block::with_accounting(store, store.root(), Attributed::default())
 }
 
 /// Items are told apart by the first nibble of their keys.
@@ -321,7 +322,7 @@ fn random_state(seed: &mut u64) -> (MemoryStore, Vec<Vec<u8>>) {
         .collect();
     let keys: Vec<_> = keys.into_iter().collect();
     let mut store = MemoryStore::new();
-    let mut block: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut block = Block::new(&store, Root::EMPTY);
     for key in keys.iter().filter(|key| key.len() % 3 > 0) {
         block.set(Top, key, &[key[0]; 33]).unwrap();
         block.set(Child(b"child"), key, &[1; 30]).unwrap();
@@ -358,7 +359,7 @@ fn check(attribution: &Attribution, proof: &povmeter::StorageProof, last_part: u
 fn random_block<A: Accounting>(seed: u64) {
     let mut seed = seed;
     let (store, keys) = random_state(&mut seed);
-    let mut plain = Block::<_, A>::new(&store, store.root());
+    let mut plain = Block::with_accounting(&store, store.root(), A::default());
     let mut noted = block::<A>(&store);
     let mut runtime = false;
     let mut part = 0;
@@ -447,6 +448,10 @@ fn blocks_without_notes_have_no_attribution() {
         block.seal(V0).unwrap().attribution().is_none()
     }
     let store = four(V0);
-    assert!(none(Block::<_, Consensus>::new(&store, store.root())));
-    assert!(none(Block::<_, Advisory>::new(&store, store.root())));
+    assert!(none(Block::with_accounting(
+        &store,
+        store.root(),
+        Consensus
+    )));
+    assert!(none(Block::with_accounting(&store, store.root(), Advisory)));
 }

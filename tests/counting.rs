@@ -7,8 +7,8 @@
 
 use bytes::Bytes;
 use povmeter::{
-    child_root_key, Accounting, Advisory, Block, BlockError, Consensus, NodeHash, NodePrefix,
-    NodeSource, ProofSize, Root, SourceError, StateVersion,
+    Accounting, Advisory, Block, BlockError, Consensus, NodeHash, NodePrefix, NodeSource,
+    ProofSize, Root, SourceError, StateVersion,
     StateVersion::{V0, V1},
     TrieId::{self, Child, Top},
 };
@@ -22,7 +22,7 @@ type Entry<'a> = (TrieId<'a>, &'a [u8], &'a [u8]);
 
 /// Adds `entries` to the state in `store`.
 fn write(store: &mut MemoryStore, version: StateVersion, entries: &[Entry<'_>]) {
-    let mut block: Block<_> = Block::new(&*store, store.root());
+    let mut block = Block::new(&*store, store.root());
     for (trie, key, value) in entries {
         block.set(*trie, key, value).unwrap();
     }
@@ -254,7 +254,7 @@ fn a_child_trie_that_comes_into_being_counts_the_null_node() {
     let store = state(&[&[0x31], &[0x70]]);
     let mut block = block(&store);
     block.set(Child(b"farm"), &[1], &[1]).unwrap();
-    let way = ways(&store, &[&child_root_key(b"farm")]);
+    let way = ways(&store, &[&TrieId::Child(b"farm").root_key()]);
     assert_eq!(counted(&mut block), &way | &null_node());
     let null_bytes = 2;
     let mut read = self::block(&store);
@@ -336,7 +336,7 @@ fn a_trie_that_is_emptied_counts_the_null_node() {
 
 /// What is counted before a transaction and after it was rolled back, and what of it was read.
 fn rolled_back<A: Accounting>(store: &MemoryStore, by_runtime: bool) -> (Nodes, Nodes) {
-    let mut block = Block::<_, A>::new(store, store.root());
+    let mut block = Block::with_accounting(store, store.root(), A::default());
     block.set(Top, &[0x70], &[9]).unwrap();
     let before = counted(&mut block);
     if by_runtime {
@@ -347,11 +347,11 @@ fn rolled_back<A: Accounting>(store: &MemoryStore, by_runtime: bool) -> (Nodes, 
     block.remove(Top, &[0x31]).unwrap();
     let inside = counted(&mut block);
     assert!(inside.len() > before.len());
-    let loaded = block.parent().loaded_nodes();
+    let loaded = block.loaded_nodes();
     block.rollback_transaction().unwrap();
     let after = recorded(&block);
     assert_eq!(counted(&mut block), after, "nothing is left to count");
-    assert_eq!(block.parent().loaded_nodes(), loaded, "nodes stay loaded");
+    assert_eq!(block.loaded_nodes(), loaded, "nodes stay loaded");
     (before, after)
 }
 
@@ -502,7 +502,7 @@ fn a_boundary_that_failed_is_made_good_by_the_next() {
             store: &store,
             requests_before: Cell::new(Some(failed)),
         };
-        let mut block: Block<_> = Block::new(source, store.root());
+        let mut block = Block::new(source, store.root());
         change_much(&mut block);
         match block.proof_size() {
             Err(error) => assert!(matches!(error, BlockError::Load(_)), "{error}"),
@@ -522,7 +522,7 @@ fn a_boundary_that_failed_is_made_good_by_the_next() {
 #[test]
 fn an_empty_state_is_the_null_node() {
     let store = MemoryStore::new();
-    let mut block: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut block = Block::new(&store, Root::EMPTY);
     block.set(Top, &[1], &[1]).unwrap();
     assert_eq!(counted(&mut block), null_node());
     assert_eq!(block.recorded_size().total_bytes(), 2);

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter::{state_update, Block, Changes, Consensus, Root, ShadowState, StateVersion, TrieId};
+use povmeter::{Block, Consensus, Root, StateVersion, TrieId};
+use povmeter_delta_root::{state_update, Changes, ShadowState};
 use povmeter_store::{MemoryStore, NodeStore};
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ fn a_peek_between_two_extrinsics_changes_no_later_size() {
     let keys = [[0x51], [0x52], [0x60]].map(|key| (key.to_vec(), vec![1; 32]));
     let store = store(&BTreeMap::from(keys));
     let told = |peek: bool| {
-        let mut block = Block::<_, Consensus>::new(&store, store.root());
+        let mut block = Block::with_accounting(&store, store.root(), Consensus);
         block.remove(TrieId::Top, &[0x51]).unwrap();
         if peek {
             block.peek_proof_size().unwrap();
@@ -85,8 +86,8 @@ fn peeks_anywhere_tell_the_size_and_leave_all_else_alone() {
             .step_by(2)
             .map(|key| (key.clone(), vec![key[0]; 33]));
         let store = store(&entries.collect());
-        let mut peeking = Block::<_, Consensus>::new(&store, store.root());
-        let mut other = Block::<_, Consensus>::new(&store, store.root());
+        let mut peeking = Block::with_accounting(&store, store.root(), Consensus);
+        let mut other = Block::with_accounting(&store, store.root(), Consensus);
         let (mut first, mut second) = (case, case);
         for at in 0..120 {
             step(&mut peeking, &mut first, &keys);

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter::{
-    state_update, Advisory, Block, Changes, EstimatePolicy, Root, ShadowState, SizeBound,
-    StateVersion, TrieId,
-};
+use povmeter::{Advisory, Block, EstimatePolicy, Root, SizeBound, StateVersion, TrieId};
+use povmeter_delta_root::{state_update, Changes, ShadowState};
 use povmeter_store::{MemoryStore, NodeStore};
 
 /// Keys that share prefixes of every length.
@@ -45,8 +43,8 @@ fn the_bound_holds_and_gives_way_to_the_size_near_the_limit() {
         limit_bytes: 200_000,
         largest_node_bytes: 600,
     };
-    let mut bounded = Block::<_, Advisory>::new(&store, store.root());
-    let mut exact = Block::<_, Advisory>::new(&store, store.root());
+    let mut bounded = Block::with_accounting(&store, store.root(), Advisory);
+    let mut exact = Block::with_accounting(&store, store.root(), Advisory);
     let (mut bounds, mut sizes) = (0, 0);
     for index in 0..300u32 {
         for block in [&mut bounded, &mut exact] {

@@ -12,7 +12,6 @@ use super::{
     ledger::{Ledger, Note},
     Attribution, EntryKind, Why,
 };
-use crate::block::store;
 use alloc::{borrow::Cow, collections::BTreeMap, vec, vec::Vec};
 use povmeter_delta_root::{
     child_root_key, compact_bytes, NodeId, NodeSource, Root, ShadowNode, ShadowState, TrieHandle,
@@ -228,12 +227,12 @@ impl<'a> Deletions<'a> {
         for change in ledger.all_changes().iter().filter(|change| change.deletes) {
             let access = ledger.access(change.access);
             let (part, trie, key) = (access.part, ledger.trie(access), ledger.key(access));
-            let deleted = matches!(overlay.get(store(trie), key), Lookup::Deleted);
+            let deleted = matches!(overlay.get(trie, key), Lookup::Deleted);
             let Some(&handle) = handles.get(&trie).filter(|_| deleted) else {
                 continue;
             };
             if let TrieId::Child(storage_key) = trie {
-                if state.is_bare(handle) && !overlay.has_values(store(trie)) {
+                if state.is_bare(handle) && !overlay.has_values(trie) {
                     deletions.push(Deletion {
                         handle: TrieHandle::TOP,
                         at: child_root_key(storage_key).into(),

@@ -1,7 +1,6 @@
 //! The notes: which part of the block needed which node, and for which key.
 
 use super::Why;
-use crate::block::store;
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::ops::Range;
 use povmeter_delta_root::{
@@ -180,11 +179,11 @@ impl Ledger {
 
     /// Takes note of the deletion of all that the block wrote below `prefix`.
     pub(super) fn clear_prefix(&mut self, overlay: &mut Overlay, trie: TrieId<'_>, prefix: &[u8]) {
-        if let Lookup::Value(_) = overlay.get(store(trie), prefix) {
+        if let Lookup::Value(_) = overlay.get(trie, prefix) {
             self.change(trie, prefix, true);
         }
         let mut after = prefix.to_vec();
-        while let Some((key, value)) = overlay.next_after(store(trie), &after) {
+        while let Some((key, value)) = overlay.next_after(trie, &after) {
             if !key.starts_with(prefix) {
                 return;
             }
@@ -211,7 +210,7 @@ impl Ledger {
             let child = access.child.clone().map(|range| &self.keys[range]);
             let trie = child.map_or(TrieId::Top, TrieId::Child);
             let key = &self.keys[access.key.clone()];
-            let untouched = matches!(overlay.get(store(trie), key), Lookup::Untouched);
+            let untouched = matches!(overlay.get(trie, key), Lookup::Untouched);
             // A key that was changed and changed back needs nothing.
             if untouched || !met.insert((access.part, trie, key)) {
                 continue;

@@ -18,7 +18,7 @@ mod ledger;
 mod notes;
 
 pub use entries::{Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
-pub(crate) use notes::Notes;
+pub(crate) use notes::{NoNotes, Notes};
 
 use crate::{Accounting, Block, Consensus};
 use alloc::boxed::Box;
@@ -38,17 +38,17 @@ use povmeter_pov_estimate::Recorder;
 /// changed. Blocks of another accounting pay nothing.
 ///
 /// ```
-/// use povmeter::{Attributed, Block, Cause, Root, StateVersion::V0, TrieId::Top};
+/// use povmeter::{Attributed, Block, Cause, Consensus, Root, StateVersion::V0, TrieId::Top};
 /// use povmeter_store::{MemoryStore, NodeStore};
 ///
 /// let mut store = MemoryStore::new();
-/// let mut genesis: Block<_> = Block::new(&store, Root::EMPTY);
+/// let mut genesis = Block::new(&store, Root::EMPTY);
 /// for name in [b"alice", b"bobby", b"carol"] {
 ///     genesis.set(Top, name, &[name[0]; 40])?;
 /// }
 /// store.commit(genesis.seal(V0)?.update())?;
 ///
-/// let mut block: Block<_, Attributed> = Block::new(&store, store.root());
+/// let mut block = Block::with_accounting(&store, store.root(), Attributed(Consensus));
 /// let first = block.begin_part();
 /// block.get(Top, b"alice")?;
 /// let second = block.begin_part();
@@ -67,13 +67,23 @@ use povmeter_pov_estimate::Recorder;
 /// assert_eq!(attribution.total_bytes(), sealed.proof().recorded_bytes());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributed<A = Consensus>(pub A);
+
+impl<A: Accounting> Accounting for Attributed<A> {
+    const PROVEN: bool = A::PROVEN;
+    type Notes = LedgerNotes<A>;
+}
+
+/// Notes of who needs what, in a ledger.
+#[doc(hidden)]
 #[derive(Debug)]
-pub struct Attributed<A = Consensus> {
+pub struct LedgerNotes<A> {
     ledger: Ledger,
     accounting: PhantomData<A>,
 }
 
-impl<A> Default for Attributed<A> {
+impl<A> Default for LedgerNotes<A> {
     fn default() -> Self {
         Self {
             ledger: Ledger::default(),
@@ -82,11 +92,7 @@ impl<A> Default for Attributed<A> {
     }
 }
 
-impl<A: Accounting> Accounting for Attributed<A> {
-    const PROVEN: bool = A::PROVEN;
-}
-
-impl<A: Accounting> Notes for Attributed<A> {
+impl<A: Accounting> Notes for LedgerNotes<A> {
     fn begins(&mut self) {
         self.ledger.begin_call();
     }
@@ -165,7 +171,7 @@ impl<S: NodeSource, A: Accounting> Block<S, Attributed<A>> {
     ///
     /// Rolling back does not change the number.
     pub fn begin_part(&mut self) -> u32 {
-        self.accounting.ledger.begin_part()
+        self.notes.ledger.begin_part()
     }
 
     /// Who needs what is recorded so far: reads, and estimates made earlier. The entries are the
@@ -174,7 +180,7 @@ impl<S: NodeSource, A: Accounting> Block<S, Attributed<A>> {
     /// Costs a pass over all notes.
     pub fn attribution(&self) -> Attribution {
         gather::gather(
-            &self.accounting.ledger,
+            &self.notes.ledger,
             &self.recorder,
             &self.overlay,
             &self.state,

@@ -78,7 +78,7 @@ fn answers(trouble: Trouble) -> Vec<String> {
     let store = accounts(100);
     let ask = |(name, question): (&str, Question)| {
         let source = Troubled::new(&store, trouble);
-        let mut block: Block<_> = Block::new(&source, store.root());
+        let mut block = Block::new(&source, store.root());
         block.set(Top, &key(2), b"paid").unwrap();
         let Err(error) = question(&mut block) else {
             panic!("{name} answered");
@@ -129,7 +129,7 @@ fn a_failing_source_yields_no_block() {
     for trouble in [Trouble::Lost, Trouble::Garbage, Trouble::Broken] {
         let store = accounts(100);
         let source = Troubled::new(&store, trouble);
-        let mut block: Block<_> = Block::new(&source, store.root());
+        let mut block = Block::new(&source, store.root());
         block.remove(Top, &key(1)).unwrap();
         let refused = block.seal(V1).map_err(BlockError::from);
         assert!(matches!(refused, Err(BlockError::Load(_))));
@@ -140,7 +140,7 @@ fn a_failing_source_yields_no_block() {
 fn a_root_that_nothing_is_stored_for_is_found_out() {
     let store = accounts(10);
     let wrong = Root::from([0xee; 32]);
-    let mut block: Block<_> = Block::new(&store, wrong);
+    let mut block = Block::new(&store, wrong);
     let error = block.get(Top, &key(1)).unwrap_err();
     assert!(
         matches!(&error, BlockError::Load(LoadError::Missing { hash, .. }) if *hash == wrong.node_hash())
@@ -154,8 +154,8 @@ fn a_root_that_nothing_is_stored_for_is_found_out() {
 #[test]
 fn roots_of_child_tries_can_not_be_written() {
     let store = accounts(10);
-    let mut block: Block<_> = Block::new(&store, store.root());
-    let key = povmeter::child_root_key(b"pool");
+    let mut block = Block::new(&store, store.root());
+    let key = povmeter_delta_root::child_root_key(b"pool");
     let expected = "expected a key of the block's own, \
                     found child root key 0x3a6368696c645f73746f726167653a64656661756c743a706f6f6c";
     for refused in [
@@ -173,7 +173,7 @@ fn roots_of_child_tries_can_not_be_written() {
 /// A block's compact proof, and the root of its parent state.
 fn compact() -> (CompactProof, Root) {
     let store = accounts(100);
-    let mut block: Block<_> = Block::new(&store, store.root());
+    let mut block = Block::new(&store, store.root());
     for account in 0..10 {
         block.get(Top, &key(account)).unwrap();
     }

@@ -2,9 +2,10 @@
 
 use povmeter::{
     Advisory, Block, BlockError, CompactProof, Consensus, DecodeError, LoadError, ProofError,
-    ProofNodes, ProofSize, Removal, Root, RootError, RootUpdate, SealedBlock, ShadowState,
-    SourceError, StorageProof, TransactionError,
+    ProofNodes, ProofSize, Removal, Root, RootError, RootUpdate, SealedBlock, SourceError,
+    StorageProof, TransactionError,
 };
+use povmeter_delta_root::ShadowState;
 use povmeter_store::MemoryStore;
 
 fn shared<T: Send + Sync + 'static>() {}
@@ -40,7 +41,7 @@ fn errors_fit_into_a_boxed_error() {
 fn a_block_moves_to_another_thread_midway() {
     let store = crate::accounts(100);
     let root = povmeter_store::NodeStore::root(&store);
-    let mut block: Block<_> = Block::new(store, root);
+    let mut block = Block::new(store, root);
     block
         .set(povmeter::TrieId::Top, &crate::key(3), b"paid")
         .unwrap();

@@ -17,7 +17,7 @@ fn store_with<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     entries: impl IntoIterator<Item = (K, V)>,
 ) -> MemoryStore {
     let mut store = MemoryStore::new();
-    let mut genesis: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut genesis = Block::new(&store, Root::EMPTY);
     for (key, value) in entries {
         genesis.set(Top, key.as_ref(), value.as_ref()).unwrap();
     }
@@ -28,7 +28,7 @@ fn store_with<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 
 /// Key of `account`, spread as a hashed map spreads its keys.
 fn key(account: u32) -> [u8; 32] {
-    povmeter::Blake2b256::hash(&account.to_le_bytes()).into()
+    povmeter_delta_root::Blake2b256::hash(&account.to_le_bytes()).into()
 }
 
 /// A store of `count` accounts with 40 bytes each.

@@ -2,8 +2,8 @@
 
 use crate::{accounts, key};
 use povmeter::{
-    Block, BlockError, BlockPool, NodeHash, NodePrefix, NodeSource, PooledBlock, ProofSize, Root,
-    SealedBlock, SourceError, StateVersion::V1, TrieId,
+    Block, BlockError, BlockPool, Consensus, NodeHash, NodePrefix, NodeSource, PooledBlock,
+    ProofSize, Root, SealedBlock, SourceError, StateVersion::V1, TrieId,
 };
 use povmeter_store::{MemoryStore, NodeStore};
 use std::{
@@ -48,7 +48,7 @@ fn outcome(sealed: &SealedBlock) -> String {
 }
 
 fn fresh(store: &MemoryStore, number: u32) -> (Vec<ProofSize>, String) {
-    let mut block: Block<_> = Block::new(store, store.root());
+    let mut block = Block::new(store, store.root());
     let sizes = work(&mut block, number).unwrap();
     (sizes, outcome(&block.seal(V1).unwrap()))
 }
@@ -58,7 +58,7 @@ fn assert_as_fresh(pool: &BlockPool, store: &MemoryStore, number: u32) {
     let mut block = pool.block(store, store.root());
     assert_eq!(block.transaction_depth(), 0);
     assert_eq!(block.recorded_size(), ProofSize::default());
-    assert_eq!(block.parent().loaded_nodes(), 0);
+    assert_eq!(block.loaded_nodes(), 0);
     let sizes = work(&mut block, number).unwrap();
     let sealed = block.seal(V1).unwrap();
     assert_eq!((sizes, outcome(&sealed)), fresh(store, number));
@@ -159,11 +159,15 @@ fn nodes_that_somebody_shares_are_theirs() {
         }
         // One node of the proof is enough.
         let node = proof.nodes()[number as usize].clone();
-        shared.push((node.clone(), povmeter::Blake2b256::hash(&node)));
+        shared.push((node.clone(), povmeter_delta_root::Blake2b256::hash(&node)));
         drop(proof);
         pool.recycle(sealed);
         for (node, hash) in &shared {
-            assert_eq!(povmeter::Blake2b256::hash(node), *hash, "after {number}");
+            assert_eq!(
+                povmeter_delta_root::Blake2b256::hash(node),
+                *hash,
+                "after {number}"
+            );
         }
         assert_as_fresh(&pool, &store, number + 100);
     }
@@ -176,7 +180,7 @@ fn sealed_blocks_come_back_in_any_order_and_from_anywhere() {
     // Two at a time, one of which no pool has seen.
     for number in 0..4 {
         let mut first = pool.block(&small, small.root());
-        let mut second: Block<_> = Block::new(&large, large.root());
+        let mut second = Block::new(&large, large.root());
         work(&mut first, number).unwrap();
         work(&mut second, number).unwrap();
         let second = second.seal(V1).unwrap();
@@ -228,14 +232,14 @@ fn a_shared_pool_lives_as_long_as_its_blocks() {
     let store = accounts(100);
     let pool = Arc::new(BlockPool::new());
     for number in 0..3 {
-        let mut block: PooledBlock<_> = PooledBlock::new(Arc::clone(&pool), &store, store.root());
+        let mut block = PooledBlock::new(Arc::clone(&pool), &store, store.root(), Consensus);
         let sizes = work(&mut block, number).unwrap();
         let sealed = block.seal(V1).unwrap();
         assert_eq!((sizes, outcome(&sealed)), fresh(&store, number));
         pool.recycle(sealed);
         assert_eq!(pool.spare_blocks(), 1);
     }
-    let mut last: PooledBlock<_> = PooledBlock::new(pool, &store, store.root());
+    let mut last = PooledBlock::new(pool, &store, store.root(), Consensus);
     last.set(TOP, b"key", b"value").unwrap();
     last.seal(V1).unwrap();
 }

@@ -106,7 +106,7 @@ fn the_way_to_the_next_key() {
 }
 
 fn rolled_back<A: Accounting>(store: &MemoryStore, by_runtime: bool) -> (u64, u64, u64) {
-    let mut block = Block::<_, A>::new(store, store.root());
+    let mut block = Block::with_accounting(store, store.root(), A::default());
     block.set(Top, &[0x2d], b"new").unwrap();
     assert_eq!(sizes(&mut block), (0, 115, 83));
     if by_runtime {
@@ -167,7 +167,7 @@ fn small_nodes_equal_nodes_and_no_nodes() {
     assert_eq!(sizes(&mut once), (186, 0, 121));
 
     let empty = MemoryStore::new();
-    let mut null: Block<_> = Block::new(&empty, Root::EMPTY);
+    let mut null = Block::new(&empty, Root::EMPTY);
     null.get(Top, &[0x1a]).unwrap();
     assert_eq!(sizes(&mut null), (2, 0, 3));
 }
@@ -177,7 +177,7 @@ type Children<'a> = &'a [(&'a [u8], &'a [(&'a [u8], u8)])];
 
 fn with_children(top: &[(&[u8], u8)], children: Children<'_>) -> MemoryStore {
     let mut store = MemoryStore::new();
-    let mut genesis: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut genesis = Block::new(&store, Root::EMPTY);
     let children = children.iter().map(|(name, of)| (Child(name), *of));
     for (trie, entries) in children.chain([(Top, top)]) {
         for (key, byte) in entries {

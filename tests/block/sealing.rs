@@ -38,7 +38,7 @@ fn execute<S: NodeSource>(block: &mut Block<S>) -> Result<Vec<ProofSize>, BlockE
 #[test]
 fn author_importer_and_validator_agree() {
     let store = accounts(1000);
-    let mut author: Block<_> = Block::new(&store, store.root());
+    let mut author = Block::new(&store, store.root());
     // An extrinsic that the author tries and drops leaves nothing behind but loaded nodes.
     author.start_transaction();
     author.remove(Top, &key(777)).unwrap();
@@ -49,14 +49,14 @@ fn author_importer_and_validator_agree() {
     assert_eq!(sealed.size(), sizes[sizes.len() - 1]);
     assert_eq!(sealed.proof().recorded_bytes(), sealed.size().total_bytes());
 
-    let mut importer: Block<_> = Block::new(&store, store.root());
+    let mut importer = Block::new(&store, store.root());
     assert_eq!(execute(&mut importer).unwrap(), sizes);
     assert_eq!(importer.seal(V1).unwrap().update(), sealed.update());
 
     let sent = sealed.proof().to_compact(store.root()).unwrap().encode();
     let received = povmeter::CompactProof::decode(&sent).unwrap();
     let nodes = received.to_source(store.root()).unwrap();
-    let mut validator: Block<_> = Block::new(nodes, store.root());
+    let mut validator = Block::new(nodes, store.root());
     assert_eq!(execute(&mut validator).unwrap(), sizes);
     assert_eq!(validator.seal(V1).unwrap().update(), sealed.update());
 }
@@ -64,7 +64,7 @@ fn author_importer_and_validator_agree() {
 #[test]
 fn the_compact_length_is_known_before_the_end() {
     let store = accounts(1000);
-    let mut block: Block<_> = Block::new(&store, store.root());
+    let mut block = Block::new(&store, store.root());
     execute(&mut block).unwrap();
     let told = block.compact_proof_bytes().unwrap();
     let compact = block.seal(V1).unwrap().proof().to_compact(store.root());
@@ -74,8 +74,8 @@ fn the_compact_length_is_known_before_the_end() {
 #[test]
 fn an_advisory_proof_holds_what_the_block_needs_and_no_more() {
     let store = accounts(1000);
-    let mut asked = Block::<_, Advisory>::new(&store, store.root());
-    let mut silent = Block::<_, Advisory>::new(&store, store.root());
+    let mut asked = Block::with_accounting(&store, store.root(), Advisory);
+    let mut silent = Block::with_accounting(&store, store.root(), Advisory);
     for block in [&mut asked, &mut silent] {
         block.remove(Top, &key(1)).unwrap();
     }
@@ -91,7 +91,7 @@ fn an_advisory_proof_holds_what_the_block_needs_and_no_more() {
 #[test]
 fn changes_come_out_in_order() {
     let store = accounts(10);
-    let mut block: Block<_> = Block::new(&store, store.root());
+    let mut block = Block::new(&store, store.root());
     block.set(Top, b"b", b"2").unwrap();
     block.remove(Top, b"a").unwrap();
     block.set(Child(b"y"), b"k", b"3").unwrap();
@@ -113,7 +113,7 @@ fn changes_come_out_in_order() {
 #[test]
 fn a_block_without_changes_needs_nothing() {
     let store = accounts(10);
-    let block: Block<_> = Block::new(&store, store.root());
+    let block = Block::new(&store, store.root());
     let sealed = block.seal(V1).unwrap();
     assert_eq!(sealed.update().root, store.root());
     assert!(sealed.update().nodes.is_empty());
@@ -129,7 +129,7 @@ fn a_block_without_changes_needs_nothing() {
 #[test]
 fn the_root_follows_the_content_and_the_version() {
     let store = accounts(10);
-    let mut block: Block<_> = Block::new(&store, store.root());
+    let mut block = Block::new(&store, store.root());
     block.set(Top, b"long", &[1; 33]).unwrap();
     let first = block.root(V1).unwrap().root;
     assert_ne!(block.root(V0).unwrap().root, first, "another version");
@@ -143,7 +143,7 @@ fn the_root_follows_the_content_and_the_version() {
 /// A root that was computed in a transaction of the host which is rolled back must not spare the
 /// end of the block its nodes.
 fn seal_after_a_root_rolled_back<A: Accounting>(store: &MemoryStore) {
-    let mut block = Block::<_, A>::new(store, store.root());
+    let mut block = Block::with_accounting(store, store.root(), A::default());
     block.set(Top, &key(5), b"paid").unwrap();
     block.start_transaction();
     block.root(V1).unwrap();
@@ -151,7 +151,7 @@ fn seal_after_a_root_rolled_back<A: Accounting>(store: &MemoryStore) {
     let sealed = block.seal(V1).unwrap();
     assert_eq!(sealed.proof().recorded_bytes(), sealed.size().total_bytes());
 
-    let mut again = Block::<_, A>::new(sealed.proof().to_source(), store.root());
+    let mut again = Block::with_accounting(sealed.proof().to_source(), store.root(), A::default());
     again.set(Top, &key(5), b"paid").unwrap();
     let again = again.seal(V1).expect("the proof holds what the root needs");
     assert_eq!(again.update().root, sealed.update().root);
@@ -167,7 +167,7 @@ fn a_root_computed_and_rolled_back_is_computed_again() {
 #[test]
 fn the_empty_state_is_a_state() {
     let store = MemoryStore::new();
-    let mut block: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut block = Block::new(&store, Root::EMPTY);
     assert_eq!(block.get(Top, b"key").unwrap(), None);
     assert_eq!(block.next_key(Top, b"").unwrap(), None);
     block.set(Top, b"key", b"").unwrap();

@@ -10,7 +10,7 @@ type Misuse = fn(&mut Block<MemoryStore>) -> Result<(), BlockError>;
 fn refused(prepare: fn(&mut Block<MemoryStore>), misuse: Misuse) -> String {
     let store = accounts(10);
     let root = store.root();
-    let mut block: Block<_> = Block::new(store, root);
+    let mut block = Block::new(store, root);
     block.set(Top, &key(1), b"before").unwrap();
     prepare(&mut block);
     let depth = block.transaction_depth();
@@ -60,7 +60,7 @@ fn the_runtime_is_entered_and_left_in_turn() {
 #[test]
 fn what_the_runtime_leaves_open_is_rolled_back() {
     let store = accounts(10);
-    let mut block: Block<_> = Block::new(&store, store.root());
+    let mut block = Block::new(&store, store.root());
     block.start_transaction();
     block.enter_runtime().unwrap();
     block.set(Top, &key(1), b"kept").unwrap();
@@ -79,7 +79,7 @@ fn what_the_runtime_leaves_open_is_rolled_back() {
 #[test]
 fn sealing_needs_every_transaction_closed() {
     let store = accounts(10);
-    let mut block: Block<_> = Block::new(&store, store.root());
+    let mut block = Block::new(&store, store.root());
     block.start_transaction();
     block.start_transaction();
     let error = BlockError::from(block.seal(V1).unwrap_err());
@@ -96,7 +96,7 @@ fn sealing_needs_every_transaction_closed() {
 #[test]
 fn the_host_forgets_what_it_rolls_back_and_the_runtime_does_not() {
     let store = accounts(1000);
-    let mut block: Block<_> = Block::new(&store, store.root());
+    let mut block = Block::new(&store, store.root());
     block.set(Top, &key(1), b"paid").unwrap();
     let before = block.proof_size().unwrap();
 
@@ -121,7 +121,7 @@ fn the_host_forgets_what_it_rolls_back_and_the_runtime_does_not() {
 #[test]
 fn advisory_sizes_go_with_the_runtimes_transaction() {
     let store = accounts(1000);
-    let mut block = Block::<_, Advisory>::new(&store, store.root());
+    let mut block = Block::with_accounting(&store, store.root(), Advisory);
     block.enter_runtime().unwrap();
     block.start_transaction();
     block.get(Top, &key(500)).unwrap();

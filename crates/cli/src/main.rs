@@ -120,8 +120,7 @@ fn write_out(text: &str) -> Result<(), CliError> {
 fn leave_unreadable_state_to_errors() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
-        let message = info.payload().downcast_ref::<String>();
-        if !message.is_some_and(|message| message.starts_with("the state can't be accessed: ")) {
+        if !info.payload().is::<povmeter_substrate::FailedAccess>() {
             usual(info);
         }
     }));

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use jsonschema::Validator;
-use povmeter_dev_data::data_dir;
+use povmeter_dev_data::expect_data;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -95,11 +95,10 @@ fn the_overlay() {
 }
 
 #[test]
+#[ignore = "needs the real chain data"]
 fn pooled_blocks() {
-    match data_dir() {
-        Some(_) => drop(printed("compare-pool", &["compare", "pool"])),
-        None => println!("skipped: no data"),
-    }
+    expect_data();
+    printed("compare-pool", &["compare", "pool"]);
 }
 
 #[test]
@@ -109,10 +108,13 @@ fn a_genesis() {
     fs::write(&path, r#"{"top": {"0x01": "0x02"}}"#).unwrap();
     let report = printed("genesis", &["genesis", path.to_str().unwrap()]);
     assert!(report["name"].is_null());
-    if let Some(data) = data_dir() {
-        let path = data.join("chain-specs/paseo.json.gz");
-        printed("genesis", &["genesis", path.to_str().unwrap()]);
-    }
+}
+
+#[test]
+#[ignore = "needs the real chain data"]
+fn the_genesis_of_a_chain() {
+    let path = expect_data().join("chain-specs/paseo.json.gz");
+    printed("genesis", &["genesis", path.to_str().unwrap()]);
 }
 
 #[test]
@@ -133,11 +135,9 @@ fn two_results() {
 
 #[cfg(feature = "wasm")]
 #[test]
+#[ignore = "needs the real chain data"]
 fn blocks_of_a_chain() {
-    let Some(data) = data_dir() else {
-        println!("skipped: no data");
-        return;
-    };
+    let data = expect_data();
     let path = data.join("blocks/child-trie-read-basic.json");
     for more in [&[][..], &["--lockstep"], &["--peer"], &["--attribute"]] {
         let args = with(&["replay", path.to_str().unwrap()], more);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter_dev_data::data_dir;
+use povmeter_dev_data::expect_data;
 use povmeter_store::{NodeStore, ParityDbStore};
 use serde_json::Value;
 use std::{
@@ -309,11 +309,9 @@ fn the_overlay_as_json_and_as_a_table() {
 }
 
 #[test]
+#[ignore = "needs the real chain data"]
 fn pooled_blocks_as_json_and_as_a_table() {
-    if data_dir().is_none() {
-        println!("skipped: no data");
-        return;
-    }
+    expect_data();
     let report: Value = serde_json::from_str(&printed(&["compare", "pool", "--json"])).unwrap();
     assert_eq!(report["what"], "pool");
     assert_eq!(report["same_block"], true);
@@ -431,11 +429,9 @@ fn a_file_that_is_no_chain_specification() {
 }
 
 #[test]
+#[ignore = "needs the real chain data"]
 fn the_geneses_of_public_chains() {
-    let Some(data) = data_dir() else {
-        println!("skipped: no data");
-        return;
-    };
+    let data = expect_data();
     let rows = fs::read(data.join("genesis-roots.json")).unwrap();
     let rows: Vec<Value> = serde_json::from_slice(&rows).unwrap();
     assert_eq!(rows.len(), 8);

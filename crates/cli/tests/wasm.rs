@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter_dev_data::data_dir;
 use std::{fs, process::Command};
 
 /// What the program printed, its errors, and whether it did what it was asked for.
@@ -44,18 +43,25 @@ fn files_that_are_no_blocks_are_errors() {
 fn a_program_without_wasm_says_so() {
     let message = error(&["block", "--runtime", "wasm"]);
     assert!(message.contains("--features wasm"), "{message}");
-    if let Some(data) = data_dir() {
-        let path = data.join("blocks/polkadot-1.json");
-        let message = error(&["replay", path.to_str().unwrap()]);
-        assert!(message.contains("--features wasm"), "{message}");
-    }
+}
+
+#[cfg(not(feature = "wasm"))]
+#[test]
+#[ignore = "needs the real chain data"]
+fn a_program_without_wasm_replays_nothing() {
+    let path = povmeter_dev_data::expect_data().join("blocks/polkadot-1.json");
+    let message = error(&["replay", path.to_str().unwrap()]);
+    assert!(message.contains("--features wasm"), "{message}");
 }
 
 #[cfg(feature = "wasm")]
 mod with_wasm {
     use super::*;
     use codec::Encode;
-    use povmeter_dev_data::wasm::{Parachain, ParachainAuthor};
+    use povmeter_dev_data::{
+        expect_data,
+        wasm::{Parachain, ParachainAuthor},
+    };
     use povmeter_dev_runtime::{Plan, PlanOptions};
     use povmeter_substrate::SizeSource;
     use serde_json::{json, Map, Value};
@@ -76,11 +82,9 @@ mod with_wasm {
     }
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn real_blocks_in_each_mode() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         let file = data.join("blocks/child-trie-read-basic.json");
         for (mode, on, checks) in [
             (&[][..], "povmeter", 8),
@@ -103,11 +107,9 @@ mod with_wasm {
     }
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn real_blocks_by_extrinsic_item_and_cause() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         for (file, item) in [
             ("westend-1-64", "RandomnessCollectiveFlip.RandomMaterial"),
             ("polkadot-1", "Babe.Authorities"),
@@ -148,11 +150,9 @@ mod with_wasm {
     }
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn a_page_of_real_blocks() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         let folder = tempfile::tempdir().unwrap();
         let page = |file: &str, more: &[&str]| {
             let file = data.join("blocks").join(file);
@@ -278,11 +278,9 @@ mod with_wasm {
     }
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn a_block_on_another_state_is_an_error() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         // Kusama's first block on Polkadot's genesis.
         let folder = tempfile::tempdir().unwrap();
         let block = fs::read_to_string(data.join("blocks/kusama-1.json")).unwrap();
@@ -297,11 +295,9 @@ mod with_wasm {
     }
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn transfers_on_the_runtime_of_a_chain() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         let spec = |name: &str| data.join(format!("chain-specs/{name}.json.gz"));
         let paseo = spec("paseo");
         let args = ["block", "--json", "--transfers", "5", "--chain-spec"];

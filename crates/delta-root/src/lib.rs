@@ -99,24 +99,24 @@ mod source;
 mod state;
 mod table;
 mod update;
-mod version;
 
 #[cfg(feature = "parallel")]
 pub use batch::SPLIT_FROM;
 pub use codec::{LayoutV0, LayoutV1, StateCodec};
 pub use decode::{DecodeError, NodeReferences};
-pub use hash::{Blake2b256, HashMode, Hashing, NodeHash, Root, UnsupportedMode, HASH_LENGTH};
-pub use needs::{Fate, RootNeeds};
+pub use hash::{Blake2b256, HashMode, Hashing, UnsupportedMode};
+pub use needs::RootNeeds;
 pub use node_batch::{NodeBatch, NodeRequest, OpenRequests};
 pub use node_changes::{NodeChange, NodeChanges};
+/// The words that the overlay uses, too.
+pub use povmeter_primitives::{
+    child_root_key, Fate, NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFIX, HASH_LENGTH,
+};
 pub use root::{state_update, state_update_of_loaded, Changes, KeyChanges, RootError};
 pub use scale::{compact_bytes, push_compact, read_compact};
 pub use search::Search;
 pub use shadow::{Observer, PathCache, ShadowNode, ValuePlace};
 pub use source::{NodePrefix, NodeSource, SourceError};
-pub use state::{
-    child_root_key, ShadowScratch, ShadowState, TrieHandle, TrieId, CHILD_ROOT_PREFIX,
-};
+pub use state::{ShadowScratch, ShadowState, TrieHandle};
 pub use table::{KeyPath, LoadError, NodeId, NodeTable};
 pub use update::RootUpdate;
-pub use version::StateVersion;

@@ -18,17 +18,7 @@ use crate::{
     TrieHandle,
 };
 use alloc::vec::Vec;
-
-/// What the changes do to an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fate {
-    /// The key has a value.
-    Written,
-    /// The key has none.
-    Deleted,
-    /// The changes do not mention the key; they did before a rollback.
-    Untouched,
-}
+use povmeter_primitives::Fate;
 
 /// Marks changes on a [`ShadowState`] and finds what they need.
 #[derive(Debug, Default)]

@@ -15,22 +15,11 @@ use crate::{
     Hashing, LoadError, NodeBatch, NodeId, NodeRequest, NodeSource, NodeTable, Root,
 };
 use alloc::{collections::BTreeMap, vec::Vec};
-
-/// What the top trie's keys for roots of child tries begin with; the child's storage key follows.
-pub const CHILD_ROOT_PREFIX: &[u8] = b":child_storage:default:";
+use povmeter_primitives::{child_root_key, TrieId, CHILD_ROOT_PREFIX};
 
 /// Nodes loaded together: enough for a processor to wait for all at once, and few enough for what
 /// is touched to stay near.
 pub(crate) const TOGETHER: usize = NodeBatch::MOST;
-
-/// Names a trie of the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TrieId<'a> {
-    /// The trie whose root is the state root.
-    Top,
-    /// The child trie of this storage key, without [`CHILD_ROOT_PREFIX`].
-    Child(&'a [u8]),
-}
 
 /// A trie of one [`ShadowState`], opened by [`ShadowState::open`]. It is not valid in another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,11 +59,6 @@ pub struct ShadowState<S> {
     child_handles: BTreeMap<Vec<u8>, TrieHandle>,
     effort: Effort,
     root_memory: RootMemory,
-}
-
-/// The key of the top trie under which the root of child trie `storage_key` lies.
-pub fn child_root_key(storage_key: &[u8]) -> Vec<u8> {
-    [CHILD_ROOT_PREFIX, storage_key].concat()
 }
 
 impl<S> ShadowState<S> {

@@ -24,26 +24,15 @@
 use crate::{
     entries::{Entries, Entry},
     index::index,
-    store::StoreId,
 };
 use alloc::vec::Vec;
-
-/// What the overlay holds for a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fate {
-    /// It has a value in the overlay.
-    Written,
-    /// It is deleted by the overlay.
-    Deleted,
-    /// The overlay holds nothing for it, because all its changes were rolled back.
-    Untouched,
-}
+use povmeter_primitives::{Fate, TrieId};
 
 /// A key that changed since the last snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dirty<'a> {
-    /// The store of the key.
-    pub store: StoreId<'a>,
+    /// The trie of the key.
+    pub trie: TrieId<'a>,
     /// The key.
     pub key: &'a [u8],
     /// The number of the key among those of its store, as an index for tables of the reader: dense from

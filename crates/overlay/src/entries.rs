@@ -1,7 +1,6 @@
 //! The keys of all stores, and what the overlay holds for each.
 
 use crate::{
-    dirty::Fate,
     heap::Heap,
     index::{index, NOWHERE},
     key_table::KeyTable,
@@ -12,6 +11,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use povmeter_primitives::Fate;
 
 /// A key of a store, and what the overlay holds for it.
 #[derive(Clone, Debug)]

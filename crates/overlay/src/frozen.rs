@@ -1,7 +1,8 @@
 //! The changes of a block that is over.
 
-use crate::{overlay::Overlay, store::StoreId, Change, ChangeSet, TransactionError};
+use crate::{overlay::Overlay, Change, ChangeSet, TransactionError};
 use alloc::vec::Vec;
+use povmeter_primitives::TrieId;
 
 /// What a block changed: the changes of each store, sorted by key.
 ///
@@ -30,9 +31,9 @@ impl Overlay {
                 .collect()
         };
         let children = self.children();
-        let children = children.map(|key| (key.to_vec(), owned(self.changes(StoreId::Child(key)))));
+        let children = children.map(|key| (key.to_vec(), owned(self.changes(TrieId::Child(key)))));
         Ok(Frozen {
-            top: owned(self.changes(StoreId::Top)),
+            top: owned(self.changes(TrieId::Top)),
             children: children.collect(),
         })
     }
@@ -40,10 +41,10 @@ impl Overlay {
 
 impl Frozen {
     /// The changes of `store`, sorted by key; none for a store that was not changed.
-    pub fn changes(&self, store: StoreId<'_>) -> impl ExactSizeIterator<Item = Change<'_>> + '_ {
+    pub fn changes(&self, store: TrieId<'_>) -> impl ExactSizeIterator<Item = Change<'_>> + '_ {
         let changes = match store {
-            StoreId::Top => &self.top[..],
-            StoreId::Child(key) => {
+            TrieId::Top => &self.top[..],
+            TrieId::Child(key) => {
                 let at = self
                     .children
                     .binary_search_by(|(child, _)| child.as_slice().cmp(key));

@@ -225,7 +225,7 @@ impl Journal {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use crate::{Overlay, StoreId::Top};
+    use crate::{Overlay, TrieId::Top};
 
     /// However often inner transactions are closed and the outer one writes again. A second record
     /// would cost memory for a value at every write.

@@ -251,6 +251,7 @@ impl KeyTable {
 mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
+    use rand::{rngs::SmallRng, Rng, SeedableRng};
 
     /// A table, and the keys of its ids.
     #[derive(Default)]
@@ -317,20 +318,14 @@ mod tests {
     #[test]
     fn ids_are_those_of_a_map() {
         let (mut tested, mut model) = (Tested::default(), BTreeMap::new());
-        let mut state = 1_u64;
-        let mut draw = |most: u64| {
-            state = state
-                .wrapping_mul(0x5851_f42d_4c95_7f2d)
-                .wrapping_add(0x1405_7b7e_f767_814f);
-            (state >> 33) % most
-        };
+        let mut dice = SmallRng::seed_from_u64(1);
         for round in 0..3 {
             for _ in 0..6_000 {
-                let (len, store) = (draw(60) as usize, draw(3) as u32);
+                let (len, store) = (dice.random_range(0..60), dice.random_range(0..3));
                 let mut key = alloc::vec![7; len];
                 for _ in 0..2 {
-                    if let Some(byte) = key.get_mut(draw(60) as usize) {
-                        *byte = draw(256) as u8;
+                    if let Some(byte) = key.get_mut(dice.random_range(0..60_usize)) {
+                        *byte = dice.random();
                     }
                 }
                 let known = model.get(&(store, key.clone())).copied();

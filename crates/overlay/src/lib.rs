@@ -6,7 +6,7 @@
 //! state in `sp-state-machine`'s overlay.
 //!
 //! ```
-//! use povmeter_overlay::{Lookup, Overlay, StoreId::Top};
+//! use povmeter_overlay::{Lookup, Overlay, TrieId::Top};
 //!
 //! let mut overlay = Overlay::new();
 //! overlay.set(Top, b"alice", b"10");
@@ -25,7 +25,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`Overlay`] | the changes while the block runs |
-//! | [`StoreId`] | the top store, or a child store by its child storage key |
+//! | [`TrieId`] | the top store, or a child store by its child storage key |
 //! | [`Lookup`] | what the overlay knows about a key |
 //! | [`Dirty`], [`Fate`] | a key that changed since the last snapshot, and what the overlay holds for it |
 //! | [`TransactionError`] | a transaction that may not be closed, or was left open |
@@ -82,10 +82,11 @@ mod store;
 mod transaction;
 mod value;
 
-pub use dirty::{Dirty, Fate};
+pub use dirty::Dirty;
 pub use frozen::Frozen;
 pub use overlay::{Lookup, Overlay};
-pub use store::StoreId;
+/// The words that the tries use, too.
+pub use povmeter_primitives::{Fate, TrieId};
 pub use transaction::TransactionError;
 
 use alloc::vec::Vec;

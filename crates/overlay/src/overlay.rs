@@ -1,17 +1,18 @@
 //! The overlay itself: reads and writes.
 
 use crate::{
-    dirty::{Dirty, DirtyLog, Fate},
+    dirty::{Dirty, DirtyLog},
     entries::Entries,
     heap::Heap,
     journal::Journal,
     slot::Slot,
-    store::{Store, StoreId, Stores, TOP},
+    store::{Store, Stores, TOP},
     transaction::OpenTransaction,
     value::Value,
     Change,
 };
 use alloc::vec::Vec;
+use povmeter_primitives::{Fate, TrieId};
 
 /// What a block changed so far. See the [crate page](crate).
 #[derive(Clone, Debug, Default)]
@@ -94,10 +95,10 @@ impl Overlay {
     ///
     /// Costs one look-up at any depth of transactions, and never allocates or copies.
     #[inline]
-    pub fn get(&self, store: StoreId<'_>, key: &[u8]) -> Lookup<'_> {
+    pub fn get(&self, store: TrieId<'_>, key: &[u8]) -> Lookup<'_> {
         match store {
-            StoreId::Top => self.get_in(TOP, key),
-            StoreId::Child(_) => self.get_in_child(store, key),
+            TrieId::Top => self.get_in(TOP, key),
+            TrieId::Child(_) => self.get_in_child(store, key),
         }
     }
 
@@ -110,7 +111,7 @@ impl Overlay {
     }
 
     #[inline(never)]
-    fn get_in_child(&self, store: StoreId<'_>, key: &[u8]) -> Lookup<'_> {
+    fn get_in_child(&self, store: TrieId<'_>, key: &[u8]) -> Lookup<'_> {
         match self.stores.find(store) {
             Some(store) => self.get_in(store, key),
             None => Lookup::Untouched,
@@ -124,12 +125,12 @@ impl Overlay {
     }
 
     /// Whether a key of `store` has a value or a deletion in the overlay.
-    pub fn is_touched(&self, store: StoreId<'_>) -> bool {
+    pub fn is_touched(&self, store: TrieId<'_>) -> bool {
         self.store(store).is_some_and(Store::is_touched)
     }
 
     /// Whether a key of `store` has a value in the overlay.
-    pub fn has_values(&self, store: StoreId<'_>) -> bool {
+    pub fn has_values(&self, store: TrieId<'_>) -> bool {
         self.store(store).is_some_and(Store::has_values)
     }
 
@@ -152,7 +153,7 @@ impl Overlay {
     /// The changes of `store` as they stand, sorted by key: `None` for a deletion.
     ///
     /// Costs a pass over the changes.
-    pub fn changes(&self, store: StoreId<'_>) -> Vec<Change<'_>> {
+    pub fn changes(&self, store: TrieId<'_>) -> Vec<Change<'_>> {
         let Some(index) = self.stores.find(store) else {
             return Vec::new();
         };
@@ -173,7 +174,7 @@ impl Overlay {
     ///
     /// Takes a slice, because the host sees values as slices of the runtime's memory: a `Vec` would cost an
     /// allocation for every write, while the overlay has memory of old values at hand.
-    pub fn set(&mut self, store: StoreId<'_>, key: &[u8], value: &[u8]) {
+    pub fn set(&mut self, store: TrieId<'_>, key: &[u8], value: &[u8]) {
         let id = self.find_or_insert(store, key);
         self.change(id, |slot, heap| {
             let written = match slot.value() {
@@ -187,7 +188,7 @@ impl Overlay {
     /// Deletes `key`; `false` if the overlay had it as deleted already, and nothing changed.
     ///
     /// A caller that removes keys of the parent state one by one counts the `true`s.
-    pub fn remove(&mut self, store: StoreId<'_>, key: &[u8]) -> bool {
+    pub fn remove(&mut self, store: TrieId<'_>, key: &[u8]) -> bool {
         let id = self.find_or_insert(store, key);
         let removed = self.entries.at(id).slot.fate() != Fate::Deleted;
         if removed {
@@ -210,7 +211,7 @@ impl Overlay {
     /// What `parent` returns. Nothing changes then.
     pub fn append<B: AsRef<[u8]>, E>(
         &mut self,
-        store: StoreId<'_>,
+        store: TrieId<'_>,
         key: &[u8],
         element: &[u8],
         parent: impl FnOnce() -> Result<Option<B>, E>,
@@ -233,7 +234,7 @@ impl Overlay {
     /// stay: a caller that wants to delete them too calls [`Self::remove`] for each, up to its limit.
     ///
     /// Costs one search and the keys with `prefix`.
-    pub fn clear_prefix(&mut self, store: StoreId<'_>, prefix: &[u8]) -> u32 {
+    pub fn clear_prefix(&mut self, store: TrieId<'_>, prefix: &[u8]) -> u32 {
         let Some(store) = self.stores.find(store) else {
             return 0;
         };
@@ -257,7 +258,7 @@ impl Overlay {
     /// as deleted.
     ///
     /// Costs one search.
-    pub fn next_after(&self, store: StoreId<'_>, key: &[u8]) -> Option<Change<'_>> {
+    pub fn next_after(&self, store: TrieId<'_>, key: &[u8]) -> Option<Change<'_>> {
         let store = self.stores.find(store)?;
         let id = self.entries.ids_from(store, key, true).next()?;
         self.entries.change(id, &self.heap)
@@ -275,7 +276,7 @@ impl Overlay {
         self.log.dirty().iter().map(|&id| {
             let entry = self.entries.at(id);
             Dirty {
-                store: self.stores.id(entry.store),
+                trie: self.stores.id(entry.store),
                 key: self.entries.key(id),
                 index: entry.number,
                 fate: entry.slot.fate(),
@@ -291,20 +292,20 @@ impl Overlay {
         }
     }
 
-    pub(crate) fn store(&self, store: StoreId<'_>) -> Option<&Store> {
+    pub(crate) fn store(&self, store: TrieId<'_>) -> Option<&Store> {
         self.stores.find(store).map(|store| self.stores.at(store))
     }
 
     /// The entry of `key`, if it holds anything.
     #[inline]
-    fn find(&self, store: StoreId<'_>, key: &[u8]) -> Option<u32> {
+    fn find(&self, store: TrieId<'_>, key: &[u8]) -> Option<u32> {
         let id = self.entries.find(self.stores.find(store)?, key)?;
         let holds = self.entries.at(id).slot.fate() != Fate::Untouched;
         holds.then_some(id)
     }
 
     #[inline(always)]
-    fn find_or_insert(&mut self, store: StoreId<'_>, key: &[u8]) -> u32 {
+    fn find_or_insert(&mut self, store: TrieId<'_>, key: &[u8]) -> u32 {
         let store = self.stores.find_or_add(store);
         self.entries.find_or_insert(store, key)
     }
@@ -376,7 +377,7 @@ fn note(stores: &mut Stores, entries: &mut Entries, id: u32, before: Fate) {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::StoreId::{Child, Top};
+    use crate::TrieId::{Child, Top};
 
     fn assert_as_new(overlay: &Overlay) {
         let Overlay {

@@ -9,11 +9,11 @@
 //! processor that reads a word which was written in parts has to wait until the parts are in its cache.
 
 use crate::{
-    dirty::Fate,
     heap::Heap,
     value::{ListMark, Value},
     Lookup,
 };
+use povmeter_primitives::Fate;
 
 /// What the overlay holds for a key. Whoever replaces a [`Value`] frees it or moves it elsewhere.
 #[derive(Clone, Copy, Debug, Default)]

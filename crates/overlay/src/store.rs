@@ -1,23 +1,13 @@
 //! The stores of the overlay: the top one and the children.
 
 use crate::{
-    dirty::Fate,
     entries::Entries,
     index::index,
     key_table::KeyTable,
     keys::{KeyAt, Keys},
 };
 use alloc::vec::Vec;
-
-/// Which store a key lies in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StoreId<'a> {
-    /// The top store.
-    Top,
-    /// The child store of this child storage key, without the prefix under which the top store
-    /// keeps child roots.
-    Child(&'a [u8]),
-}
+use povmeter_primitives::{Fate, TrieId};
 
 /// How many entries of a store hold something.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,10 +60,10 @@ pub(crate) struct Stores {
 impl Stores {
     /// The index of the store, if it was ever written to.
     #[inline]
-    pub(crate) fn find(&self, store: StoreId<'_>) -> Option<u32> {
+    pub(crate) fn find(&self, store: TrieId<'_>) -> Option<u32> {
         match store {
-            StoreId::Top => Some(TOP),
-            StoreId::Child(key) => self.find_child(key),
+            TrieId::Top => Some(TOP),
+            TrieId::Child(key) => self.find_child(key),
         }
     }
 
@@ -87,10 +77,10 @@ impl Stores {
 
     /// The index of the store, which is added if it is missing.
     #[inline]
-    pub(crate) fn find_or_add(&mut self, store: StoreId<'_>) -> u32 {
+    pub(crate) fn find_or_add(&mut self, store: TrieId<'_>) -> u32 {
         match store {
-            StoreId::Top => TOP,
-            StoreId::Child(key) => self.find_child(key).unwrap_or_else(|| self.add(key)),
+            TrieId::Top => TOP,
+            TrieId::Child(key) => self.find_child(key).unwrap_or_else(|| self.add(key)),
         }
     }
 
@@ -134,10 +124,10 @@ impl Stores {
         }
     }
 
-    pub(crate) fn id(&self, store: u32) -> StoreId<'_> {
+    pub(crate) fn id(&self, store: u32) -> TrieId<'_> {
         match store.checked_sub(1) {
-            None => StoreId::Top,
-            Some(child) => StoreId::Child(self.keys.get(self.children[child as usize].0)),
+            None => TrieId::Top,
+            Some(child) => TrieId::Child(self.keys.get(self.children[child as usize].0)),
         }
     }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)] // A global allocator that counts cannot do without.
 
-use povmeter_overlay::{Lookup, Overlay, StoreId::Child, StoreId::Top};
+use povmeter_overlay::{Lookup, Overlay, TrieId::Child, TrieId::Top};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
@@ -203,7 +203,7 @@ fn report(name: &str, times: u32, mut work: impl FnMut()) {
 
 #[test]
 #[ignore = "prints times: run it with --release --nocapture"]
-fn times() {
+fn times_takes_long() {
     let keys = keys(1_653);
     let mut overlay = filled(&keys);
     let mut at = 0;

@@ -11,15 +11,34 @@ use sp_core::storage::{
     ChildInfo, StateVersion, TrackedStorageKey,
 };
 use sp_externalities::{Error, Extension, ExtensionStore, Externalities, MultiRemovalResults};
-use std::any::{Any, TypeId};
+use std::{
+    any::{Any, TypeId},
+    fmt,
+};
 
 /// A machine while its runtime executes. What the runtime does to extensions goes with it.
-pub(crate) struct Ext<'a, S, A> {
+pub(crate) struct Ext<'a, S, A: Accounting> {
     machine: &'a mut StateMachine<S, A>,
     extensions: RuntimeExtensions,
 }
 
-impl<'a, S, A> Ext<'a, S, A> {
+/// The payload of the panic with which a call of a runtime ends if the state can't be accessed.
+///
+/// A panic hook may keep quiet about it: [`StateMachine::failure`] and [`StateMachine::seal`] return the
+/// error itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedAccess {
+    /// What the error says.
+    pub message: String,
+}
+
+impl fmt::Display for FailedAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the state can't be accessed: {}", self.message)
+    }
+}
+
+impl<'a, S, A: Accounting> Ext<'a, S, A> {
     pub(crate) fn new(machine: &'a mut StateMachine<S, A>) -> Self {
         Self {
             machine,
@@ -40,9 +59,9 @@ impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
             Ok(value) => value,
             Err(error) => {
                 let error = error.into();
-                let message = format!("the state can't be accessed: {error}");
+                let message = error.to_string();
                 self.machine.failure.get_or_insert(error);
-                std::panic::panic_any(message)
+                std::panic::panic_any(FailedAccess { message })
             }
         }
     }

@@ -13,7 +13,7 @@
 //! use sp_externalities::with_externalities;
 //!
 //! let store = MemoryStore::new();
-//! let mut machine: StateMachine<_> = StateMachine::new(&store, store.root(), SizeSource::Estimate);
+//! let mut machine = StateMachine::new(&store, store.root(), SizeSource::Estimate);
 //! // An extrinsic: a transaction of the host around a call into the runtime.
 //! machine.start_transaction();
 //! machine.execute(|| with_externalities(|ext| ext.set_storage(b"key".to_vec(), vec![1])))?;
@@ -31,6 +31,7 @@
 //! | [`SealedMachine`] | the sealed block, the offchain changes, the index operations, the sizes told |
 //! | [`IndexOperation`], [`OffchainChange`] | one of each |
 //! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update as sp-state-machine's transaction, and back |
+//! | [`FailedAccess`] | what a call of the runtime panics with if the state can't be accessed |
 //! | [`MachineError`], [`ReplayError`] | what failed; a record of sizes that does not fit the block |
 //!
 //! # Guarantees
@@ -38,7 +39,7 @@
 //! - The runtime sees what `sp-state-machine` 0.54 shows it, except for the proof size.
 //! - The runtime can't close a transaction of the host; what it leaves open is rolled back.
 //! - The interface between runtime and host has no errors. A failure below it ends the call by a
-//!   panic, and the machine stays failed: it has no root and can't be sealed.
+//!   panic with [`FailedAccess`], and the machine stays failed: it has no root and can't be sealed.
 //! - Sizes are recorded as they are told. A replay with too few or too many sizes is an error.
 //!
 //! # Costs
@@ -56,6 +57,7 @@ mod nodes;
 mod runtime_extensions;
 mod sizes;
 
+pub use externalities::FailedAccess;
 pub use machine::{
     state_version, IndexOperation, MachineError, OffchainChange, SealedMachine, StateMachine,
 };

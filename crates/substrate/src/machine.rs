@@ -10,7 +10,7 @@ use povmeter::{
     Accounting, Attributed, BlockError, BlockPool, Consensus, NodeSource, PooledBlock, ProofSize,
     Root, SealedBlock, TrieId,
 };
-use povmeter_overlay::{Overlay, StoreId, TransactionError};
+use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_proof_size::RootedProofSizeExt;
 use sp_core::{
     offchain::{OffchainOverlayedChange, STORAGE_PREFIX},
@@ -84,7 +84,7 @@ pub struct SealedMachine {
 /// this machine as its externalities. The proof-size extension is registered from the start: a
 /// runtime that asks through it is told the size with the root computation included.
 #[derive(Debug)]
-pub struct StateMachine<S, A = Consensus> {
+pub struct StateMachine<S, A: Accounting = Consensus> {
     pub(crate) block: PooledBlock<Layered<S>, A>,
     pub(crate) offchain: Overlay,
     pub(crate) transaction_index: Vec<IndexOperation>,
@@ -105,16 +105,29 @@ impl core::fmt::Debug for ExtensionBox {
     }
 }
 
-impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
-    /// A machine for a block on top of the state that `parent` commits and `source` holds, answering
-    /// the runtime's questions for the proof size from `sizes`.
+impl<S: NodeSource> StateMachine<S> {
+    /// A machine for a block on top of the state that `parent` commits to and `source` holds, with
+    /// [`Consensus`] accounting. It answers the runtime's questions for the proof size from `sizes`.
     pub fn new(source: S, parent: Root, sizes: SizeSource) -> Self {
         Self::pooled(Arc::default(), source, parent, sizes)
     }
 
-    /// The same in the memory of an earlier block of `pool`, if there is one. It goes back there however
-    /// the machine ends; [`BlockPool::recycle`] takes the sealed block too.
+    /// The same in the memory of an earlier block of `pool`, if there is one. The memory goes back there
+    /// however the machine ends; [`BlockPool::recycle`] takes the sealed block too.
     pub fn pooled(pool: Arc<BlockPool>, source: S, parent: Root, sizes: SizeSource) -> Self {
+        Self::with_accounting(pool, source, parent, sizes, Consensus)
+    }
+}
+
+impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
+    /// As [`StateMachine::pooled`], with the accounting of choice.
+    pub fn with_accounting(
+        pool: Arc<BlockPool>,
+        source: S,
+        parent: Root,
+        sizes: SizeSource,
+        accounting: A,
+    ) -> Self {
         let mut extensions = Extensions::new();
         let recorded = sizes != SizeSource::Unrecorded;
         let sizes = Sizes::new(sizes);
@@ -123,7 +136,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
             extensions.register(RootedProofSizeExt::new(0));
         }
         Self {
-            block: PooledBlock::new(pool, Layered::new(source), parent),
+            block: PooledBlock::new(pool, Layered::new(source), parent, accounting),
             offchain: Overlay::new(),
             transaction_index: Vec::new(),
             sizes,
@@ -271,10 +284,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
 
     /// Nodes of the parent state loaded so far, and the bytes of memory their arena holds.
     pub fn loaded(&self) -> (usize, usize) {
-        (
-            self.block.parent().loaded_nodes(),
-            self.block.parent().arena_bytes(),
-        )
+        (self.block.loaded_nodes(), self.block.loaded_bytes())
     }
 
     /// The sizes told to the runtime so far.
@@ -370,9 +380,9 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, Attributed<A>> {
 impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     pub(crate) fn set_offchain(&mut self, key: &[u8], value: Option<&[u8]>) {
         match value {
-            Some(value) => self.offchain.set(StoreId::Top, key, value),
+            Some(value) => self.offchain.set(TrieId::Top, key, value),
             None => {
-                self.offchain.remove(StoreId::Top, key);
+                self.offchain.remove(TrieId::Top, key);
             }
         }
     }
@@ -388,7 +398,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         if let Some((_, root)) = changed {
             return Ok(*root);
         }
-        let key = povmeter::child_root_key(storage_key);
+        let key = TrieId::Child(storage_key).root_key();
         let root = self.block.get(TrieId::Top, &key)?;
         Ok(root
             .and_then(|root| <[u8; 32]>::try_from(root).ok())

@@ -8,7 +8,8 @@
 //! there, with their references added up, and come back as the latter. A store that is keyed in this
 //! way, or by hash alone, can't tell the difference either.
 
-use povmeter::{Blake2b256, NodeChange, NodeHash, Root, RootUpdate};
+use povmeter::{NodeChange, NodeHash, Root, RootUpdate};
+use povmeter_delta_root::Blake2b256;
 use sp_core::{Hasher, H256};
 use sp_trie::{HashDBT, PrefixedMemoryDB};
 

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use povmeter::{
-    Block, BlockPool, Bytes, NodeBatch, NodeHash, NodePrefix, NodeSource, PooledBlock, Root,
-    SourceError,
+    Block, BlockPool, Bytes, Consensus, NodeBatch, NodeHash, NodePrefix, NodeSource, PooledBlock,
+    Root, SourceError,
     StateVersion::V1,
     TrieId::{self, Child, Top},
 };
@@ -55,13 +55,13 @@ impl NodeSource for Counting<'_> {
 
 /// Keys spread as a hashed map spreads them.
 fn key(number: u32) -> [u8; 32] {
-    povmeter::Blake2b256::hash(&number.to_le_bytes()).into()
+    povmeter_delta_root::Blake2b256::hash(&number.to_le_bytes()).into()
 }
 
 /// A state of 3,000 entries in the top trie, and as many in a child trie.
 fn store() -> MemoryStore {
     let mut store = MemoryStore::new();
-    let mut block: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut block = Block::new(&store, Root::EMPTY);
     for number in 0..3_000 {
         block.set(Top, &key(number), &[7; 40]).unwrap();
         block.set(POOL, &key(number), &[8; 40]).unwrap();
@@ -81,12 +81,12 @@ fn keys() -> Vec<[u8; 32]> {
 /// The nodes on the way to `key`, level by level: the most that any walk has to load.
 fn levels(store: &MemoryStore, trie: TrieId<'_>, keys: &[[u8; 32]]) -> usize {
     let nodes_to = |key: &[u8; 32]| {
-        let mut block: Block<_> = Block::new(store, store.root());
+        let mut block = Block::new(store, store.root());
         // What leads to the trie does not count.
         let to_trie = match trie {
             Top => 0,
             Child(name) => {
-                let root_key = povmeter::child_root_key(name);
+                let root_key = povmeter_delta_root::child_root_key(name);
                 block.exists(Top, &root_key).unwrap();
                 block.recorded_proof().nodes().len()
             }
@@ -161,8 +161,8 @@ fn blocks_of_a_pool_ask_as_others_do() {
         block.proof_size().unwrap();
         assert_by_level(&source.take(), levels);
         drop(block);
-        let mut block: PooledBlock<_> =
-            PooledBlock::new(Arc::clone(&pool), Verified::new(&source), store.root());
+        let verified = Verified::new(&source);
+        let mut block = PooledBlock::new(Arc::clone(&pool), verified, store.root(), Consensus);
         for key in keys() {
             block.set(Top, &key, b"new").unwrap();
         }
@@ -175,7 +175,7 @@ fn blocks_of_a_pool_ask_as_others_do() {
 fn a_boundary_of_a_child_trie_calls_once_for_each_level() {
     let store = store();
     let source = Counting::new(&store);
-    let mut block: Block<_> = Block::new(&source, store.root());
+    let mut block = Block::new(&source, store.root());
     block.exists(POOL, &key(0)).unwrap();
     source.take();
     for key in keys() {
@@ -198,7 +198,7 @@ fn a_boundary_of_a_child_trie_calls_once_for_each_level() {
 fn merges_are_loaded_together() {
     for trie in [Top, POOL] {
         let mut store = MemoryStore::new();
-        let mut block: Block<_> = Block::new(&store, Root::EMPTY);
+        let mut block = Block::new(&store, Root::EMPTY);
         let pairs: Vec<_> = (0..16)
             .map(|high| [[high << 4, 1], [high << 4, 2]])
             .collect();
@@ -209,7 +209,7 @@ fn merges_are_loaded_together() {
         store.commit(sealed.update()).unwrap();
 
         let source = Counting::new(&store);
-        let mut block: Block<_> = Block::new(&source, store.root());
+        let mut block = Block::new(&source, store.root());
         for [first, _] in &pairs {
             block.exists(trie, first).unwrap();
             block.remove(trie, first).unwrap();

@@ -1,7 +1,7 @@
 //! Genesis states: raw chain specifications, and plain state files.
 
 use crate::{data_files::read_file, data_files::FileError};
-use povmeter::CHILD_ROOT_PREFIX;
+use povmeter_delta_root::CHILD_ROOT_PREFIX;
 use povmeter_dev_runtime::Entries;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use sp_core::{Blake2Hasher, Hasher, H256};
@@ -311,7 +311,7 @@ fn decode_hex(text: &str, key: &str, part: &'static str) -> Result<Vec<u8>, Chai
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::data_files::data_dir;
+    use crate::data_files::expect_data;
     use sp_core::storage::well_known_keys::DEFAULT_CHILD_STORAGE_KEY_PREFIX;
     use sp_core::storage::StateVersion;
     use sp_trie::{LayoutV0, LayoutV1, TrieConfiguration};
@@ -351,11 +351,9 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn genesis_roots_and_hashes_are_those_of_the_chains() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         #[derive(serde::Deserialize)]
         struct Row {
             spec: String,
@@ -388,11 +386,9 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn every_chain_spec_has_names_and_entries() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         let expected = [
             ("asset-hub-westend", "asset-hub-westend", 12),
             ("bridge-hub-kusama", "bridge-hub-kusama", 48),

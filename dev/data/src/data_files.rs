@@ -16,10 +16,20 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub const FILE_LIMIT: u64 = 512 << 20;
 
 /// The folder of the real chain data: what `POVMETER_DATA` names, or a folder beside the workspace;
-/// `None` if it does not exist. Tests that get `None` print `skipped: no data`.
+/// `None` if it does not exist.
 pub fn data_dir() -> Option<PathBuf> {
     let named = std::env::var_os(DATA_VARIABLE).map(PathBuf::from);
     Some(named.unwrap_or_else(|| DATA_FOLDER.into())).filter(|folder| folder.is_dir())
+}
+
+/// The folder of the real chain data, for a test that needs it. Such tests are ignored unless they are
+/// asked for, so that nobody takes a test without data for one that passed.
+///
+/// # Panics
+/// If there is no such folder.
+pub fn expect_data() -> PathBuf {
+    let folder = data_dir();
+    folder.unwrap_or_else(|| panic!("expected a folder that {DATA_VARIABLE} names, found none"))
 }
 
 /// A file could not be read.

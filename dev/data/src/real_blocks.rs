@@ -234,16 +234,14 @@ fn expect_equal<T: PartialEq + std::fmt::Debug>(
 mod tests {
     use super::*;
     use crate::chain_spec::genesis_hash;
-    use crate::data_files::data_dir;
+    use crate::data_files::expect_data;
     use codec::Encode;
     use serde_json::{json, Value};
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn every_block_file_is_read_with_its_state() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         let expected = [
             ("child-trie-create-one", StateVersion::V1, 1, 2, (34, 0)),
             ("child-trie-read-basic", StateVersion::V1, 1, 2, (61, 3)),
@@ -273,11 +271,9 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn first_blocks_are_on_the_genesis_of_their_chain() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         let roots = read_file(&data.join("genesis-roots.json")).unwrap();
         let roots: Vec<Value> = serde_json::from_slice(&roots).unwrap();
         for chain in ["kusama-1", "polkadot-1", "westend-1-64"] {

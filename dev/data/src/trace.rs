@@ -252,14 +252,12 @@ pub fn parse_trace(text: &str) -> impl Iterator<Item = Result<TraceRecord, Trace
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::data_files::data_dir;
+    use crate::data_files::expect_data;
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn every_line_of_the_recorded_trace_prints_as_it_was() {
-        let Some(data) = data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = expect_data();
         let path = data.join("traces/transfers-544.trace.gz");
         let text = String::from_utf8(read_file(&path).unwrap()).unwrap();
         let records = read_trace(&path).unwrap();

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use povmeter::{Advisory, Block, NodeSource, Root, SealedBlock, StateVersion, TrieId};
-use povmeter_dev_data::{data_dir, read_trace, Removal, StorageCall, TraceRecord};
+use povmeter_dev_data::{expect_data, read_trace, Removal, StorageCall, TraceRecord};
 use povmeter_dev_runtime::{
     commit_state, Calls, Entries, Estimates, Host, LockstepBlock, Peer, PovmeterBlock, SharedNodes,
     SizeRule, TransactionStep,
@@ -26,8 +26,8 @@ struct Trace {
 }
 
 /// The recorded trace; `None` where there is no data.
-fn trace() -> Option<Trace> {
-    let path = data_dir()?.join("traces/transfers-544.trace.gz");
+fn trace() -> Trace {
+    let path = expect_data().join("traces/transfers-544.trace.gz");
     let mut top = Entries::new();
     let mut records = Vec::new();
     for record in read_trace(&path).unwrap() {
@@ -44,7 +44,7 @@ fn trace() -> Option<Trace> {
     assert_eq!(top.len(), 10_014);
     let mut store = MemoryStore::new();
     commit_state(&mut store, &top, &BTreeMap::new(), version(&records), None).unwrap();
-    Some(Trace { store, records })
+    Trace { store, records }
 }
 
 /// The state version that the root is computed in.
@@ -71,11 +71,9 @@ fn assert_proof(block: &SealedBlock, parent: Root) {
 }
 
 #[test]
+#[ignore = "needs the real chain data"]
 fn through_the_externalities() {
-    let Some(Trace { store, records }) = trace() else {
-        println!("skipped: no data");
-        return;
-    };
+    let Trace { store, records } = trace();
     let (parent, version) = (store.root(), version(&records));
     let mut results = 0;
     for (sizes, at_boundaries) in [
@@ -83,7 +81,7 @@ fn through_the_externalities() {
         (SizeSource::Estimate, false),
         (SizeSource::Reads, false),
     ] {
-        let mut machine: StateMachine<_> = StateMachine::new(store.clone(), parent, sizes);
+        let mut machine = StateMachine::new(store.clone(), parent, sizes);
         let mut records = records.iter();
         while let Some(record) = records.next() {
             match record {
@@ -118,11 +116,9 @@ fn through_the_externalities() {
 }
 
 #[test]
+#[ignore = "needs the real chain data"]
 fn in_lockstep_with_the_peer() {
-    let Some(Trace { store, records }) = trace() else {
-        println!("skipped: no data");
-        return;
-    };
+    let Trace { store, records } = trace();
     let (parent, version) = (store.root(), version(&records));
     let nodes = SharedNodes::new(store);
     for (sizes, rule) in [
@@ -248,14 +244,12 @@ fn compare_removal(found: MultiRemovalResults, expected: &Removal) -> u32 {
 }
 
 #[test]
+#[ignore = "needs the real chain data"]
 fn through_the_block() {
-    let Some(Trace { store, records }) = trace() else {
-        println!("skipped: no data");
-        return;
-    };
+    let Trace { store, records } = trace();
     let (parent, version) = (store.root(), state_version(version(&records)));
-    let mut proven: Block<_> = Block::new(&store, parent);
-    let mut advisory: Block<_, Advisory> = Block::new(&store, parent);
+    let mut proven = Block::new(&store, parent);
+    let mut advisory = Block::with_accounting(&store, parent, Advisory);
     let mut results = 0;
     for record in &records {
         results += replay_block(&mut proven, record, version);

@@ -6,7 +6,7 @@
 extern crate alloc;
 
 #[path = "../../runtime/wasm-runtime/src/validator.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, clippy::cast_possible_truncation)]
 mod validator;
 
 use codec::Encode;

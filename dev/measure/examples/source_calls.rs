@@ -93,7 +93,7 @@ fn calls_of_boundary<S: NodeSource>(
     };
     let calls = Rc::clone(&source.calls);
     let root = source.store.root();
-    let mut block: Block<_> = Block::new(wrap(source), root);
+    let mut block = Block::new(wrap(source), root);
     let top = built.main_changes.iter().map(|change| (Top, change));
     let children = built.child_changes.iter();
     let children = children

@@ -1,7 +1,7 @@
 //! What an estimate costs: povmeter's shadow trie beside trie-db, on the same keys in the same run.
 //!
 //! Ours are [`Estimator`](povmeter_pov_estimate::Estimator) and
-//! [`Recorder`](povmeter_pov_estimate::Recorder) over a [`ShadowState`](povmeter::ShadowState), without
+//! [`Recorder`](povmeter_pov_estimate::Recorder) over a [`ShadowState`](povmeter_delta_root::ShadowState), without
 //! the overlay; the peer's is a trie opened on the parent state at each boundary, with `get` for a
 //! written key and `remove` for a deleted one, its recorder attached, as the open proposal for
 //! sp-state-machine has it. The peer is handed sorted keys, ours come in no order.

@@ -1,8 +1,9 @@
 //! Our side: the shadow trie of one block, with what counts its nodes.
 
 use super::state::BigState;
-use povmeter::{Changes, LoadError, RootError, RootUpdate, ShadowState, StateVersion, TrieId};
+use povmeter::{LoadError, RootError, RootUpdate, StateVersion, TrieId};
 use povmeter_delta_root::{state_update_of_loaded, Fate, ShadowScratch, TrieHandle};
+use povmeter_delta_root::{Changes, ShadowState};
 use povmeter_dev_oracle::RootMode;
 use povmeter_dev_runtime::SharedNodes;
 use povmeter_pov_estimate::{ChangedKey, Estimator, EstimatorMark, Recorder, RecorderMark};

@@ -36,7 +36,7 @@ pub fn compare_compact<A: Accounting>(
 ) -> Result<CompactCounts, Mismatch> {
     let nodes = ParentNodes::new(&case.parent);
     let root = nodes.root();
-    let mut block = Block::<_, A>::new(nodes, root);
+    let mut block = Block::with_accounting(nodes, root, A::default());
     let mut counts = CompactCounts::default();
     for (at, op) in case.ops.iter().enumerate() {
         let failed = |source: BlockError| {

@@ -3,10 +3,10 @@
 use crate::{run_case, Case};
 use bytes::Bytes;
 use povmeter::{
-    Accounting, Advisory, Blake2b256, Block, BlockError, CompactProof, Consensus, LoadError,
-    NodeHash, NodePrefix, NodeSource, ProofError, Root, SourceError, StateVersion, StorageProof,
-    TrieId,
+    Accounting, Advisory, Block, BlockError, CompactProof, Consensus, LoadError, NodeHash,
+    NodePrefix, NodeSource, ProofError, Root, SourceError, StateVersion, StorageProof, TrieId,
 };
+use povmeter_delta_root::Blake2b256;
 use std::error::Error;
 
 /// Runs the case that `bytes` stand for on povmeter and on the peer, in both accountings.
@@ -148,7 +148,7 @@ impl Damage {
 
 /// Does a bit of everything. Errors are right answers here; what follows one is done all the same.
 fn block_on<S: NodeSource, A: Accounting>(source: S, root: Root) -> Option<CompactBytes> {
-    let mut block = Block::<_, A>::new(source, root);
+    let mut block = Block::with_accounting(source, root, A::default());
     let mut damage = Damage::default();
     let mut keys: Vec<Vec<u8>> = KEYS.map(<[u8]>::to_vec).to_vec();
     for trie in [TrieId::Top, TrieId::Child(b"c")] {

@@ -1,7 +1,8 @@
 //! Real states, built of nothing: our root update against the peer's, and the roots that are known.
 
 use super::roots::{PeersUpdate, RootCounts, RootMismatch, RootMode};
-use povmeter::{Changes, KeyChanges, Root, CHILD_ROOT_PREFIX};
+use povmeter::Root;
+use povmeter_delta_root::{Changes, KeyChanges, CHILD_ROOT_PREFIX};
 use povmeter_dev_data::{
     block_files, read_file, ChainSpec, ChainSpecError, FileError, RealBlocks, RealBlocksError,
 };
@@ -179,11 +180,9 @@ mod tests {
     use super::*;
 
     #[test]
+    #[ignore = "needs the real chain data"]
     fn every_known_state() {
-        let Some(data) = povmeter_dev_data::data_dir() else {
-            println!("skipped: no data");
-            return;
-        };
+        let data = povmeter_dev_data::expect_data();
         let modes = RootMode::all(|_| {}).unwrap();
         let states = KnownState::read_all(&data).unwrap();
         assert_eq!(states.len(), 13);

@@ -11,7 +11,8 @@ use super::{
     rule, Op,
 };
 use codec::Encode;
-use povmeter::{Accounting, Blake2b256, Block, SealedBlock};
+use povmeter::{Accounting, Block, SealedBlock};
+use povmeter_delta_root::Blake2b256;
 use povmeter_dev_runtime::{runtime::Hashing, NodeChange, RootUpdate};
 use sp_core::H256;
 use sp_trie::StorageProof;
@@ -28,7 +29,7 @@ pub fn run_case<A: Accounting>(case: &Case) -> Result<CaseReport, Mismatch> {
 /// A boundary's size, `None` for other ops.
 pub(super) type Size = Option<u64>;
 
-struct Lockstep<'a, A> {
+struct Lockstep<'a, A: Accounting> {
     case: &'a Case,
     nodes: ParentNodes,
     peer: PeerSide,
@@ -45,7 +46,7 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
     fn new(case: &'a Case) -> Self {
         let nodes = ParentNodes::new(&case.parent);
         let peer = PeerSide::new(nodes.parent(), case.version);
-        let block = Block::new(nodes.clone(), nodes.root());
+        let block = Block::with_accounting(nodes.clone(), nodes.root(), A::default());
         Self {
             case,
             nodes,

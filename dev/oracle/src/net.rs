@@ -85,7 +85,7 @@ impl NetChanges {
     }
 
     /// The changes in povmeter's terms.
-    pub(super) fn ours(&self) -> povmeter::Changes<'_> {
+    pub(super) fn ours(&self) -> povmeter_delta_root::Changes<'_> {
         let mut children: Vec<_> = self
             .children
             .iter()
@@ -93,7 +93,7 @@ impl NetChanges {
             .collect();
         children.sort_by_key(|(storage_key, _)| *storage_key);
         let top = self.top().collect();
-        povmeter::Changes { top, children }
+        povmeter_delta_root::Changes { top, children }
     }
 
     /// The changes of the top trie, without what was left out.

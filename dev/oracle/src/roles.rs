@@ -57,7 +57,7 @@ impl<'a> Kept<'a> {
             op: op.to_owned(),
             source,
         };
-        let mut block = Block::<_, A>::new(source, parent);
+        let mut block = Block::with_accounting(source, parent, A::default());
         let mut boundary = 0;
         for (op, size) in &self.ops {
             ask(&mut block, op, self.version).map_err(|error| failed(&op.to_string(), error))?;
@@ -195,7 +195,7 @@ mod tests {
         for seed in 0..10 {
             let case = Case::random(seed, Flavour::Mixed);
             let parent = ParentNodes::new(&case.parent);
-            let mut author = Block::<_, Consensus>::new(&parent, parent.root());
+            let mut author = Block::with_accounting(&parent, parent.root(), Consensus);
             for op in &case.ops {
                 ask(&mut author, op, case.our_version()).unwrap();
             }

@@ -1,7 +1,8 @@
 //! The root update of a case, in every mode, against the peer's.
 
 use super::{case::Case, peer_side::PeerSide, Op, ParentNodes};
-use povmeter::{state_update, Changes, NodeSource, Root, RootError, ShadowState, StateVersion};
+use povmeter::{NodeSource, Root, RootError, StateVersion};
+use povmeter_delta_root::{state_update, Changes, ShadowState};
 use povmeter_delta_root::{HashMode, UnsupportedMode};
 use povmeter_dev_runtime::{runtime::Hashing, HostError, RootUpdate};
 use povmeter_substrate::{from_prefixed_memory_db, to_prefixed_memory_db, NodesError};

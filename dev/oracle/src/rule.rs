@@ -12,7 +12,7 @@ pub(super) fn needed(
     net: &NetChanges,
     parent: &ParentNodes,
 ) -> Result<BTreeSet<Vec<u8>>, BlockError> {
-    let mut block = Block::<_, Advisory>::new(parent, parent.root());
+    let mut block = Block::with_accounting(parent, parent.root(), Advisory);
     for (key, value) in net.top() {
         change(&mut block, TrieId::Top, key, value)?;
     }

@@ -354,7 +354,7 @@ fn parts(parent: &ParentState) -> Vec<Part> {
 fn told<A: Accounting>(case: &Case) -> Result<(Vec<Operation>, Sealed), BlockError> {
     let parent = ParentNodes::new(&case.parent);
     let root = parent.root();
-    let mut block = Block::<_, A>::new(parent, root);
+    let mut block = Block::with_accounting(parent, root, A::default());
     let mut operations = Vec::new();
     for op in &case.ops {
         ask(&mut block, op, case.our_version())?;

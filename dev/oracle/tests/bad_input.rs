@@ -129,7 +129,7 @@ fn a_damaged_node_is_an_error_that_names_it() {
     for (damage, expected) in expectations {
         // Each node of the proof is needed by some read, some estimate or the root.
         for node in proof.iter_nodes() {
-            let node = povmeter::Blake2b256::hash(node);
+            let node = povmeter_delta_root::Blake2b256::hash(node);
             let store = store.clone();
             let damaged = Verified::new(Damaged {
                 store,
@@ -258,7 +258,7 @@ fn a_proof_that_lacks_what_the_block_reads_yields_no_root() {
     let nodes = nodes.unwrap().built.proof;
     let top = nodes
         .iter_nodes()
-        .find(|node| povmeter::Blake2b256::hash(node) == root.node_hash());
+        .find(|node| povmeter_delta_root::Blake2b256::hash(node) == root.node_hash());
     // Valid proofs of the state, one of its root node only and one of nothing.
     let bare = povmeter::StorageProof::new([top.unwrap().clone().into()]);
     let bare = bare.to_compact(root).unwrap().encode();

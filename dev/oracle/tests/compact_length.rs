@@ -95,7 +95,7 @@ fn lengths_told_are_those_of_packed_proofs() {
 
 #[test]
 #[ignore = "takes many minutes: ten million boundaries"]
-fn lengths_told_are_those_of_packed_proofs_for_long() {
+fn ten_million_lengths_told_takes_long() {
     let boundaries = std::env::var("POVMETER_BOUNDARIES").ok();
     let boundaries = boundaries.map_or(LONG, |count| count.parse().unwrap());
     assert_equal(&compare_boundaries(1_000_000, boundaries));

@@ -6,11 +6,11 @@
 
 use bytes::Bytes;
 use povmeter::{
-    child_root_key, Blake2b256, Block, BlockError, LoadError, NodeHash, NodePrefix, NodeSource,
-    Root, RootUpdate, SourceError,
+    Block, BlockError, LoadError, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
     StateVersion::V0 as OUR_V0,
     TrieId::{Child, Top},
 };
+use povmeter_delta_root::{child_root_key, Blake2b256};
 use povmeter_dev_oracle::{ParentNodes, ParentState, TrieEntries};
 use povmeter_dev_runtime::{runtime::Hashing, NodeStore};
 use povmeter_substrate::{SizeSource, StateMachine};
@@ -262,7 +262,7 @@ fn a_root_of_zeros_is_no_empty_state() {
     let mut overlay = OverlayedChanges::default();
     let cleared = Ext::new(&mut overlay, &backend, None).clear_prefix(&[1], None, None);
     assert_eq!((cleared.maybe_cursor, cleared.loops), (None, 0));
-    let mut block: Block<_> = Block::new(nodes, zero);
+    let mut block = Block::new(nodes, zero);
     let error = block.clear_prefix(Top, &[1], None, None).unwrap_err();
     assert!(matches!(error, BlockError::Load(_)), "{error}");
 }

@@ -161,8 +161,8 @@ fn run<A: Watched>(case: &Case, seed: u64, counts: &mut Failures) {
         lasting: Cell::new(false),
     };
     let left_out = counts.left_out;
-    let mut sound = Block::<_, A>::new(nodes.clone(), nodes.root());
-    let mut tried = Block::<_, A>::new(&failing, nodes.root());
+    let mut sound = Block::with_accounting(nodes.clone(), nodes.root(), A::default());
+    let mut tried = Block::with_accounting(&failing, nodes.root(), A::default());
     for (at, op) in case.ops.iter().enumerate() {
         let place = || format!("call {at}, {op}, of\n{case}");
         if dice.random_ratio(1, 8) {

@@ -34,7 +34,7 @@ fn state(of_1c: usize) -> MemoryStore {
 /// The state of these entries, in version 0.
 fn state_of(entries: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> MemoryStore {
     let mut store = MemoryStore::new();
-    let mut block: Block<_> = Block::new(&store, Root::EMPTY);
+    let mut block = Block::new(&store, Root::EMPTY);
     for (key, value) in entries {
         block.set(TrieId::Top, &key, &value).unwrap();
     }
@@ -45,7 +45,7 @@ fn state_of(entries: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> MemoryStor
 
 /// All nodes of the state.
 fn all_nodes(store: &MemoryStore) -> Vec<Bytes> {
-    let mut block: Block<_> = Block::new(store, store.root());
+    let mut block = Block::new(store, store.root());
     let mut key = Vec::new();
     while let Some(next) = block.next_key(TrieId::Top, &key).unwrap() {
         key = next;
@@ -85,7 +85,7 @@ fn read_by_trie_db(store: &MemoryStore, changes: &[Change<'_>]) -> Nodes {
 
 /// What the rule counts for `changes`.
 fn counted(store: &MemoryStore, changes: &[Change<'_>]) -> Nodes {
-    let mut block: Block<_> = Block::new(store, store.root());
+    let mut block = Block::new(store, store.root());
     for change in changes {
         apply(&mut block, change);
     }
@@ -154,7 +154,7 @@ fn the_rule_is_what_deletions_before_insertions_read() {
 
 /// The sizes told after `remove 1a`, `remove 1b`, and at the end, after `1b` was set again.
 fn sizes(nodes: ProofNodes, root: Root) -> Result<[u64; 2], povmeter::BlockError> {
-    let mut block: Block<_> = Block::new(nodes, root);
+    let mut block = Block::new(nodes, root);
     apply(&mut block, &REMOVE_1A);
     apply(&mut block, &REMOVE_1B);
     let asked = block.proof_size()?.total_bytes();

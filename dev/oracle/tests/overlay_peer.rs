@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use povmeter_dev_runtime::runtime::Hashing;
-use povmeter_overlay::{Lookup, Overlay, StoreId};
+use povmeter_overlay::{Lookup, Overlay, TrieId};
 use rand::{rngs::SmallRng, seq::IndexedRandom, Rng, SeedableRng};
 use sp_core::storage::ChildInfo;
 use sp_state_machine::OverlayedChanges;
@@ -78,21 +78,21 @@ impl Pair {
         let prefix = &key[..rng.random_range(0..=key.len())];
         match rng.random_range(0..40) {
             0..=5 => {
-                self.ours.set(StoreId::Top, key, value);
+                self.ours.set(TrieId::Top, key, value);
                 self.peer.set_storage(key.to_vec(), Some(value.to_vec()));
             }
             6..=8 => {
-                self.ours.remove(StoreId::Top, key);
+                self.ours.remove(TrieId::Top, key);
                 self.peer.set_storage(key.to_vec(), None);
             }
             9..=16 => self.append(key, value),
             17..=20 => self.child(rng, key, value, prefix),
             21..=22 => {
-                let ours = self.ours.clear_prefix(StoreId::Top, prefix);
+                let ours = self.ours.clear_prefix(TrieId::Top, prefix);
                 assert_eq!(ours, self.peer.clear_prefix(prefix));
             }
             23 => self.clear_with_limit(rng, prefix),
-            24..=27 => self.next(StoreId::Top, key),
+            24..=27 => self.next(TrieId::Top, key),
             28..=31 => {
                 self.ours.start_transaction();
                 self.peer.start_transaction();
@@ -116,14 +116,14 @@ impl Pair {
             _ => self.compare(),
         }
         assert_eq!(self.ours.depth(), self.peer.transaction_depth());
-        self.get(StoreId::Top, key);
+        self.get(TrieId::Top, key);
     }
 
     fn append(&mut self, key: &[u8], element: &[u8]) {
         let parent = self.parent.get(key);
         let of_parent = || Ok::<_, ()>(parent);
         self.ours
-            .append(StoreId::Top, key, element, of_parent)
+            .append(TrieId::Top, key, element, of_parent)
             .unwrap();
         let init = || parent.map_or_else(Vec::new, |value| value.to_vec());
         self.peer
@@ -132,7 +132,7 @@ impl Pair {
 
     fn child(&mut self, rng: &mut SmallRng, key: &[u8], value: &[u8], prefix: &[u8]) {
         let child = *CHILDREN.choose(rng).unwrap();
-        let (store, info) = (StoreId::Child(child), ChildInfo::new_default(child));
+        let (store, info) = (TrieId::Child(child), ChildInfo::new_default(child));
         self.children.insert(child);
         match rng.random_range(0..8) {
             0..=2 => {
@@ -162,33 +162,33 @@ impl Pair {
     fn clear_with_limit(&mut self, rng: &mut SmallRng, prefix: &[u8]) {
         let cursor = *KEYS.choose(rng).unwrap();
         let limit = rng.random_range(0..4);
-        let ours = self.ours.clear_prefix(StoreId::Top, prefix);
+        let ours = self.ours.clear_prefix(TrieId::Top, prefix);
         assert_eq!(ours, self.peer.clear_prefix(prefix));
         let from = cursor.max(prefix);
         let keys = self.parent.range(from..).map(|(key, _)| *key);
         for key in keys.take_while(|key| key.starts_with(prefix)).take(limit) {
             let pending = self.peer.storage(key) == Some(None);
-            assert_eq!(self.ours.remove(StoreId::Top, key), !pending);
+            assert_eq!(self.ours.remove(TrieId::Top, key), !pending);
             if !pending {
                 self.peer.set_storage(key.to_vec(), None);
             }
         }
     }
 
-    fn next(&mut self, store: StoreId<'_>, key: &[u8]) {
+    fn next(&mut self, store: TrieId<'_>, key: &[u8]) {
         let ours = self.ours.next_after(store, key);
         let found = match store {
-            StoreId::Top => self.peer.iter_after(key).next().map(owned!()),
-            StoreId::Child(child) => self.peer.child_iter_after(child, key).next().map(owned!()),
+            TrieId::Top => self.peer.iter_after(key).next().map(owned!()),
+            TrieId::Child(child) => self.peer.child_iter_after(child, key).next().map(owned!()),
         };
         let found = found.as_ref();
         assert_eq!(ours, found.map(|(key, value)| (&key[..], value.as_deref())));
     }
 
-    fn get(&mut self, store: StoreId<'_>, key: &[u8]) {
+    fn get(&mut self, store: TrieId<'_>, key: &[u8]) {
         let found = match store {
-            StoreId::Top => self.peer.storage(key),
-            StoreId::Child(child) => {
+            TrieId::Top => self.peer.storage(key),
+            TrieId::Child(child) => {
                 let info = ChildInfo::new_default(child);
                 self.peer.child_storage(&info, key)
             }
@@ -204,9 +204,9 @@ impl Pair {
     /// All that both hold.
     fn compare(&mut self) {
         let peer: Vec<_> = self.peer.changes_mut().map(owned!()).collect();
-        assert!(equal(&self.ours.changes(StoreId::Top), &peer));
+        assert!(equal(&self.ours.changes(TrieId::Top), &peer));
         for child in self.children.clone() {
-            let ours = self.ours.changes(StoreId::Child(child));
+            let ours = self.ours.changes(TrieId::Child(child));
             let peer = self.peer.child_changes_mut(child).map(|(changes, _)| {
                 let changes = changes.map(owned!());
                 changes.collect::<Vec<_>>()

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let before = overlay.drain_storage_changes(&backend, V1)?;
 
     // After: one machine. `Reads` tells the runtime what it was told before, so the chain is the same.
-    let mut machine: StateMachine<_> = StateMachine::new(&store, store.root(), SizeSource::Reads);
+    let mut machine = StateMachine::new(&store, store.root(), SizeSource::Reads);
     for number in 0..=52 {
         machine.execute(|| call(&plan, number))?;
         let bytes = machine.proof_size()?.total_bytes();

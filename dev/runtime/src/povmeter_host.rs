@@ -7,10 +7,10 @@ use crate::{
 };
 use bytes::Bytes;
 use povmeter::{
-    state_update, Accounting, BlockPool, Change, Changes, Consensus, KeyChanges, NodeBatch,
-    NodeHash, NodePrefix, NodeSource, ProofError, ProofNodes, Root, RootError, ShadowState,
-    SourceError,
+    Accounting, BlockPool, Change, Consensus, NodeBatch, NodeHash, NodePrefix, NodeSource,
+    ProofError, ProofNodes, Root, RootError, SourceError,
 };
+use povmeter_delta_root::{state_update, Changes, KeyChanges, ShadowState};
 use povmeter_store::{NodeStore, StoreError};
 use povmeter_substrate::{state_version, MachineError, SealedMachine, SizeSource, StateMachine};
 use sp_core::{storage::StateVersion, H256};
@@ -151,7 +151,7 @@ pub enum Estimates {
 }
 
 /// A block that povmeter builds, with the accounting `A`.
-pub struct PovmeterBlock<S, A = Consensus> {
+pub struct PovmeterBlock<S, A: Accounting = Consensus> {
     /// `None` once it has failed.
     machine: Option<StateMachine<S, A>>,
     /// Where its memory comes from, and goes to.
@@ -212,9 +212,16 @@ impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
         estimates: Estimates,
         sizes: SizeSource,
     ) -> Self {
+        let pool: Arc<BlockPool> = Arc::default();
         Self {
-            machine: Some(StateMachine::new(source, parent, sizes)),
-            pool: Arc::default(),
+            machine: Some(StateMachine::with_accounting(
+                Arc::clone(&pool),
+                source,
+                parent,
+                sizes,
+                A::default(),
+            )),
+            pool,
             estimates,
             version,
             depth: 0,

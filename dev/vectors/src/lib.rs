@@ -6,7 +6,9 @@
 //! a file would hold: all that some hundred random blocks tell, as one hash.
 
 mod random;
+mod real_block;
 mod vector;
 
 pub use random::digest;
+pub use real_block::{RealBlock, RealBlockError, RealOutcome};
 pub use vector::{run, VectorError, VectorFile};

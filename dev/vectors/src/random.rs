@@ -2,9 +2,10 @@
 
 use crate::vector::{grow, inserted};
 use povmeter::{
-    Accounting, Advisory, Blake2b256, Block, BlockError, Changes, Consensus, NodeHash, NodeSource,
-    Root, StateVersion, StorageProof, TrieId,
+    Accounting, Advisory, Block, BlockError, Consensus, NodeHash, NodeSource, Root, StateVersion,
+    StorageProof, TrieId,
 };
+use povmeter_delta_root::{Blake2b256, Changes};
 use std::collections::BTreeMap;
 
 /// Bytes that keys are made of: few nibbles, in all positions.
@@ -73,7 +74,7 @@ fn run<A: Accounting>(mut dice: Dice, told: &mut Vec<u8>) -> Result<(), BlockErr
         (0..count).map(|_| (dice.key(), dice.value())).collect()
     };
     let (top, child) = (entries(), entries());
-    fn changes(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> povmeter::KeyChanges<'_> {
+    fn changes(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> povmeter_delta_root::KeyChanges<'_> {
         let entries = entries.iter();
         entries
             .map(|(key, value)| (&key[..], Some(&value[..])))
@@ -86,7 +87,7 @@ fn run<A: Accounting>(mut dice: Dice, told: &mut Vec<u8>) -> Result<(), BlockErr
     let parent = grow(&[], Root::EMPTY, &changes, version)?;
     told.extend_from_slice(parent.root.as_bytes());
     let source = StorageProof::new(inserted(&parent)).to_source();
-    let mut block = Block::<_, A>::new(source, parent.root);
+    let mut block = Block::with_accounting(source, parent.root, A::default());
     for _ in 0..dice.below(120) {
         step(&mut block, &mut dice, version, told)?;
     }

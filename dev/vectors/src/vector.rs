@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use povmeter::{
-    state_update, Accounting, Advisory, Block, BlockError, Changes, Consensus, KeyChanges,
-    NodeSource, ProofError, ProofNodes, ProofSize, Root, RootError, RootUpdate, ShadowState,
-    StateVersion, StorageProof, TrieId,
+    Accounting, Advisory, Block, BlockError, Consensus, NodeSource, ProofError, ProofNodes,
+    ProofSize, Root, RootError, RootUpdate, StateVersion, StorageProof, TrieId,
 };
+use povmeter_delta_root::{state_update, Changes, KeyChanges, ShadowState};
 use serde::{de::Error as _, Deserialize, Deserializer};
 use std::fmt::Debug;
 
@@ -32,7 +32,7 @@ pub struct Vector {
 
 /// Bytes, as hex with `0x` in front.
 #[derive(Debug, PartialEq, Eq)]
-struct Hex(Vec<u8>);
+pub(crate) struct Hex(pub(crate) Vec<u8>);
 
 impl<'de> Deserialize<'de> for Hex {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -202,7 +202,7 @@ fn run_as<A: Accounting>(vector: &Vector) -> Result<(), VectorError> {
     let (nodes, root) = parent(&vector.state)?;
     compare("parent root", &vector.parent_root, &hex(root))?;
     let version = version(vector.version);
-    let mut block = Block::<_, A>::new(nodes, root);
+    let mut block = Block::with_accounting(nodes, root, A::default());
     for (at, operation) in vector.operations.iter().enumerate() {
         match operation {
             Operation::Boundary(expected) => {

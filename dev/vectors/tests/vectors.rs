@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter_vectors::{digest, run, VectorError, VectorFile};
+use povmeter_vectors::{digest, run, RealBlock, VectorError, VectorFile};
 
 const FILE: &str = include_str!("../../../docs/proof-size-vectors.json");
 
@@ -31,4 +31,31 @@ fn a_vector_that_tells_something_else_is_found_out() {
         let error = run(&file.vectors[0]).unwrap_err();
         assert!(matches!(error, VectorError::Differs { .. }), "{error:?}");
     }
+}
+
+const REAL_BLOCK: &str = include_str!("../polkadot-1.json");
+
+#[test]
+fn the_first_block_of_polkadot_has_the_root_of_its_header() {
+    let block = RealBlock::read(REAL_BLOCK).unwrap();
+    assert_eq!((block.chain.as_str(), block.number), ("polkadot", 1));
+    assert_eq!(block.execute().unwrap(), block.expected().unwrap());
+}
+
+#[test]
+fn a_real_block_with_another_value_has_another_root() {
+    let at = REAL_BLOCK.find("\"changes\"").unwrap();
+    let value = at + REAL_BLOCK[at..].find(", \"0x").unwrap() + 5;
+    let digit = if REAL_BLOCK[value..].starts_with('0') {
+        "1"
+    } else {
+        "0"
+    };
+    let mut other = REAL_BLOCK.to_owned();
+    other.replace_range(value..=value, digit);
+    let block = RealBlock::read(&other).unwrap();
+    assert_ne!(
+        block.execute().unwrap().root,
+        block.expected().unwrap().root
+    );
 }

@@ -79,7 +79,7 @@ impl States {
         for (bytes, words) in out.chunks_exact_mut(8).zip(&self.0) {
             bytes.copy_from_slice(&words[lane].to_le_bytes());
         }
-        NodeHash(out)
+        NodeHash::from(out)
     }
 }
 

@@ -28,7 +28,7 @@ impl HashMany for Many {
             let mut jobs: ArrayVec<_, BATCH> = jobs.collect();
             hash_many(&mut jobs);
             for (output, job) in outputs.iter_mut().zip(&jobs) {
-                output.0.copy_from_slice(job.to_hash().as_bytes());
+                output.as_mut().copy_from_slice(job.to_hash().as_bytes());
             }
         }
     }

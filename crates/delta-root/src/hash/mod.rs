@@ -10,97 +10,7 @@ mod portable;
 
 pub use hashing::{HashMode, Hashing, UnsupportedMode};
 
-use core::fmt;
-
-/// Bytes in a Blake2b-256 hash.
-pub const HASH_LENGTH: usize = 32;
-
-macro_rules! hash_newtype {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-        pub struct $name([u8; HASH_LENGTH]);
-
-        impl $name {
-            /// The 32 bytes of the hash.
-            pub const fn as_bytes(&self) -> &[u8; HASH_LENGTH] {
-                &self.0
-            }
-        }
-
-        impl From<[u8; HASH_LENGTH]> for $name {
-            fn from(bytes: [u8; HASH_LENGTH]) -> Self {
-                Self(bytes)
-            }
-        }
-
-        impl From<$name> for [u8; HASH_LENGTH] {
-            fn from(hash: $name) -> Self {
-                hash.0
-            }
-        }
-
-        impl AsRef<[u8]> for $name {
-            fn as_ref(&self) -> &[u8] {
-                &self.0
-            }
-        }
-
-        impl AsMut<[u8]> for $name {
-            fn as_mut(&mut self) -> &mut [u8] {
-                &mut self.0
-            }
-        }
-
-        // The first eight bytes are enough, since grinding many hashes that agree there costs more than
-        // a block is worth. Hashers are fastest with one number.
-        impl core::hash::Hash for $name {
-            fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
-                let [first, ..] = self.0.as_chunks::<8>().0 else {
-                    return;
-                };
-                state.write_u64(u64::from_le_bytes(*first));
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("0x")?;
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), self)
-            }
-        }
-    };
-}
-
-hash_newtype! {
-    /// Blake2b-256 of an encoded trie node, or of a value that is stored as a node of its own.
-    NodeHash
-}
-
-hash_newtype! {
-    /// Commitment to a whole trie: the hash of its root node.
-    Root
-}
-
-impl Root {
-    /// The root of a trie without entries: the hash of the null node.
-    pub const EMPTY: Self = Self([
-        0x03, 0x17, 0x0a, 0x2e, 0x75, 0x97, 0xb7, 0xb7, 0xe3, 0xd8, 0x4c, 0x05, 0x39, 0x1d, 0x13,
-        0x9a, 0x62, 0xb1, 0x57, 0xe7, 0x87, 0x86, 0xd8, 0xc0, 0x82, 0xf2, 0x9d, 0xcf, 0x4c, 0x11,
-        0x13, 0x14,
-    ]);
-
-    /// The hash under which the root node is stored.
-    pub const fn node_hash(self) -> NodeHash {
-        NodeHash(self.0)
-    }
-}
+use povmeter_primitives::{NodeHash, HASH_LENGTH};
 
 /// Blake2b with 32 bytes of output, unkeyed: the hash function of every state trie handled here.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,6 +36,7 @@ impl hash_db::Hasher for Blake2b256 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Root;
     use blake2::digest::{consts::U32, Digest};
 
     #[test]

@@ -11,7 +11,7 @@ pub(super) struct Portable;
 
 /// Hash of one input.
 pub(super) fn hash(input: &[u8]) -> NodeHash {
-    NodeHash(Blake2b::<U32>::digest(input).into())
+    NodeHash::from(<[u8; 32]>::from(Blake2b::<U32>::digest(input)))
 }
 
 impl HashMany for Portable {

@@ -2,7 +2,7 @@
 
 use crate::{append, append_over};
 use codec::{Decode, Encode};
-use povmeter_overlay::{Lookup, Overlay, StoreId::Top};
+use povmeter_overlay::{Lookup, Overlay, TrieId::Top};
 
 fn list(overlay: &Overlay, key: &[u8]) -> Vec<u8> {
     let Lookup::Value(mut value) = overlay.get(Top, key) else {

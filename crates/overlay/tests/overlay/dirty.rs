@@ -1,6 +1,6 @@
 //! Dirty keys and snapshots.
 
-use povmeter_overlay::{Dirty, Fate, Overlay, StoreId::Child, StoreId::Top};
+use povmeter_overlay::{Dirty, Fate, Overlay, TrieId::Child, TrieId::Top};
 
 fn dirty(overlay: &Overlay) -> Vec<(&[u8], Fate)> {
     overlay
@@ -24,13 +24,13 @@ fn each_key_once_until_it_is_seen() {
     overlay.remove(Child(b"child"), B);
     write(&mut overlay, A);
     let child = Dirty {
-        store: Child(b"child"),
+        trie: Child(b"child"),
         key: B,
         index: 0,
         fate: Fate::Deleted,
     };
     let top = Dirty {
-        store: Top,
+        trie: Top,
         key: A,
         index: 0,
         fate: Fate::Written,

@@ -1,7 +1,7 @@
 //! The end of the block.
 
 use crate::append;
-use povmeter_overlay::{Overlay, StoreId::Child, StoreId::Top, TransactionError};
+use povmeter_overlay::{Overlay, TransactionError, TrieId::Child, TrieId::Top};
 
 #[test]
 fn frozen_changes_are_sorted_and_owned() {

@@ -12,17 +12,17 @@ mod random;
 mod stores;
 mod transactions;
 
-use povmeter_overlay::{Overlay, StoreId};
+use povmeter_overlay::{Overlay, TrieId};
 
 /// Appends to a key of which the parent state knows nothing.
-fn append(overlay: &mut Overlay, store: StoreId<'_>, key: &[u8], element: &[u8]) {
+fn append(overlay: &mut Overlay, store: TrieId<'_>, key: &[u8], element: &[u8]) {
     append_over(overlay, store, key, element, None);
 }
 
 /// Appends to a key of which the parent state has `parent`.
 fn append_over(
     overlay: &mut Overlay,
-    store: StoreId<'_>,
+    store: TrieId<'_>,
     key: &[u8],
     element: &[u8],
     parent: Option<&[u8]>,

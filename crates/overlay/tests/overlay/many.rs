@@ -1,6 +1,6 @@
 //! Many keys, so that the sorted list has many chunks.
 
-use povmeter_overlay::{Fate, Lookup, Overlay, StoreId::Top};
+use povmeter_overlay::{Fate, Lookup, Overlay, TrieId::Top};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -91,7 +91,7 @@ fn results_do_not_depend_on_the_tables() {
         let mut overlay = Overlay::new();
         for _ in 0..500 {
             overlay.set(Top, &key(rng), b"v");
-            overlay.remove(povmeter_overlay::StoreId::Child(&key(rng)), &key(rng));
+            overlay.remove(povmeter_overlay::TrieId::Child(&key(rng)), &key(rng));
         }
         overlay
     };

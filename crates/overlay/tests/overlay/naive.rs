@@ -1,16 +1,16 @@
 //! The naive model of an overlay: every transaction starts by copying everything.
 
 use codec::{Compact, Decode, Encode};
-use povmeter_overlay::{Fate, StoreId};
+use povmeter_overlay::{Fate, TrieId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The child storage key, if it is a child's, and the key.
 pub(crate) type FullKey = (Option<Vec<u8>>, Vec<u8>);
 
-pub(crate) fn full(store: StoreId<'_>, key: &[u8]) -> FullKey {
+pub(crate) fn full(store: TrieId<'_>, key: &[u8]) -> FullKey {
     match store {
-        StoreId::Top => (None, key.to_vec()),
-        StoreId::Child(child) => (Some(child.to_vec()), key.to_vec()),
+        TrieId::Top => (None, key.to_vec()),
+        TrieId::Child(child) => (Some(child.to_vec()), key.to_vec()),
     }
 }
 
@@ -51,7 +51,7 @@ impl Naive {
         self.set(key, Some(new));
     }
 
-    pub(crate) fn clear_prefix(&mut self, store: StoreId<'_>, prefix: &[u8]) -> u32 {
+    pub(crate) fn clear_prefix(&mut self, store: TrieId<'_>, prefix: &[u8]) -> u32 {
         let (store, _) = full(store, &[]);
         let matching = |key: &FullKey| key.0 == store && key.1.starts_with(prefix);
         let held = self
@@ -66,7 +66,7 @@ impl Naive {
 
     pub(crate) fn next_after(
         &self,
-        store: StoreId<'_>,
+        store: TrieId<'_>,
         key: &[u8],
     ) -> Option<(&[u8], Option<&[u8]>)> {
         let (store, _) = full(store, &[]);

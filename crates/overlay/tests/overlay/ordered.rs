@@ -1,6 +1,6 @@
 //! What needs the keys in order.
 
-use povmeter_overlay::{Lookup, Overlay, StoreId::Top};
+use povmeter_overlay::{Lookup, Overlay, TrieId::Top};
 
 #[test]
 fn clear_prefix_counts_values_and_takes_nothing_else() {

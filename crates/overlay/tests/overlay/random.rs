@@ -1,15 +1,15 @@
 //! Random calls, on the overlay and on the naive model.
 
 use crate::naive::{full, FullKey, Naive};
-use povmeter_overlay::{Fate, Lookup, Overlay, StoreId};
+use povmeter_overlay::{Fate, Lookup, Overlay, TrieId};
 use rand::{rngs::SmallRng, seq::IndexedRandom, Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 
-const STORES: [StoreId<'static>; 4] = [
-    StoreId::Top,
-    StoreId::Child(b"c"),
-    StoreId::Child(b""),
-    StoreId::Child(b"cc"),
+const STORES: [TrieId<'static>; 4] = [
+    TrieId::Top,
+    TrieId::Child(b"c"),
+    TrieId::Child(b""),
+    TrieId::Child(b"cc"),
 ];
 
 /// Few, so that calls meet at the same key; prefixes of each other, so that they are sorted and cleared
@@ -51,17 +51,17 @@ const VALUES: [&[u8]; 16] = [
 
 #[derive(Clone, Debug)]
 enum Call {
-    Set(StoreId<'static>, &'static [u8], &'static [u8]),
-    Remove(StoreId<'static>, &'static [u8]),
+    Set(TrieId<'static>, &'static [u8], &'static [u8]),
+    Remove(TrieId<'static>, &'static [u8]),
     Append(
-        StoreId<'static>,
+        TrieId<'static>,
         &'static [u8],
         &'static [u8],
         Option<&'static [u8]>,
     ),
-    AppendToFailing(StoreId<'static>, &'static [u8]),
-    ClearPrefix(StoreId<'static>, &'static [u8]),
-    NextAfter(StoreId<'static>, &'static [u8]),
+    AppendToFailing(TrieId<'static>, &'static [u8]),
+    ClearPrefix(TrieId<'static>, &'static [u8]),
+    NextAfter(TrieId<'static>, &'static [u8]),
     Start,
     Commit,
     RollBack,
@@ -81,7 +81,7 @@ fn call(rng: &mut SmallRng, weights: &[u32; 5]) -> Call {
     });
     let store = *STORES[..].choose(rng).unwrap();
     let store = if rng.random_ratio(1, 2) {
-        StoreId::Top
+        TrieId::Top
     } else {
         store
     };
@@ -197,7 +197,7 @@ impl Pair {
             Call::Snapshot => {
                 let told: Vec<_> = overlay
                     .dirty()
-                    .map(|d| (full(d.store, d.key), d.fate))
+                    .map(|d| (full(d.trie, d.key), d.fate))
                     .collect();
                 self.reader.knows.extend(told);
                 overlay.snapshot();
@@ -212,7 +212,7 @@ impl Pair {
         assert_eq!(overlay.is_empty(), naive.changes.is_empty());
         let told: Vec<_> = overlay
             .dirty()
-            .map(|d| (full(d.store, d.key), d.fate))
+            .map(|d| (full(d.trie, d.key), d.fate))
             .collect();
         let keys: BTreeSet<_> = told.iter().map(|(key, _)| key.clone()).collect();
         assert_eq!(told.len(), keys.len(), "a key is told twice");

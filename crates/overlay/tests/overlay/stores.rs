@@ -1,6 +1,6 @@
 //! The top store and child stores.
 
-use povmeter_overlay::{Frozen, Lookup, Overlay, StoreId::Child, StoreId::Top};
+use povmeter_overlay::{Frozen, Lookup, Overlay, TrieId::Child, TrieId::Top};
 
 #[test]
 fn stores_do_not_mix() {

@@ -1,6 +1,6 @@
 //! Transactions, of the host and of the runtime.
 
-use povmeter_overlay::{Lookup, Overlay, StoreId::Child, StoreId::Top, TransactionError};
+use povmeter_overlay::{Lookup, Overlay, TransactionError, TrieId::Child, TrieId::Top};
 
 #[test]
 fn rollback_puts_back_and_commit_keeps() {

@@ -60,6 +60,9 @@ pub enum ChainError {
     /// The genesis state can't be made.
     #[error(transparent)]
     State(#[from] StateError),
+    /// An extrinsic is not encoded as one.
+    #[error("expected an encoded extrinsic, found: {0}")]
+    Extrinsic(#[from] codec::Error),
     /// The host failed.
     #[error("the host failed")]
     Host(#[from] HostError),

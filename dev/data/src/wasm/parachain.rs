@@ -8,6 +8,7 @@ use super::{author::author, ChainError};
 use crate::{
     chain_spec::ChainSpec, real_blocks::RealBlock, real_blocks::RealBlocks, real_blocks::RealHeader,
 };
+use codec::DecodeAll;
 use povmeter::Root;
 use povmeter_dev_runtime::{
     commit_state, wasm::WasmRuntime, Built, Entries, Estimates, Peer, Plan, PovmeterBlock,
@@ -91,7 +92,10 @@ impl Parachain {
         author: ParachainAuthor,
         digest: Vec<DigestItem>,
     ) -> Result<(RealBlocks, Built), ChainError> {
-        let body: Vec<_> = self.plan.encoded().collect();
+        let body = self.plan.encoded();
+        // The author puts the length in front.
+        let body = body.map(|extrinsic| Vec::<u8>::decode_all(&mut extrinsic.as_slice()));
+        let body = body.collect::<Result<Vec<_>, _>>()?;
         let mut header = self.plan.header().clone();
         header.digest.logs.extend(digest);
         let (header, built) = self.built(author, &header, &body)?;

@@ -1,7 +1,7 @@
 //! The two overlays behind the calls that both have.
 
 use povmeter_dev_runtime::runtime::Hashing;
-use povmeter_overlay::{Lookup, Overlay, StoreId::Top};
+use povmeter_overlay::{Lookup, Overlay, TrieId::Top};
 use sp_state_machine::OverlayedChanges;
 
 /// An overlay, as the host functions of a runtime call it: with keys and values that lie in the

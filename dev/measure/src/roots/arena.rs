@@ -8,8 +8,9 @@ use super::{
     },
     Draw, HashRow, RootRow, RootSpeedError, RootSpeedReport, TIMED_CHANGES,
 };
-use povmeter::{state_update, RootError, RootUpdate, ShadowState};
+use povmeter::{RootError, RootUpdate};
 use povmeter_delta_root::NodeHash;
+use povmeter_delta_root::{state_update, ShadowState};
 use povmeter_dev_oracle::{PeersUpdate, RootMode};
 use povmeter_dev_runtime::{runtime::Hashing, Peer, PeerBackend, Spent};
 use povmeter_substrate::state_version;

@@ -151,6 +151,7 @@ impl Attempt<'_> {
             calls,
             sizes,
             proof: built.proof.clone(),
+            changes: built.main_changes.clone(),
             told: built.told.clone().unwrap_or_default(),
             estimate,
             truth,

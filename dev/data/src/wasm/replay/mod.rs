@@ -96,6 +96,11 @@ impl Replay {
         })
     }
 
+    /// The root of the state that the next block starts from.
+    pub fn root(&self) -> Root {
+        self.store.root()
+    }
+
     /// Tells the runtimes these proof sizes in place of the bytes read.
     #[must_use]
     pub fn with_sizes(self, sizes: ReplaySizes) -> Self {
@@ -104,7 +109,7 @@ impl Replay {
 
     /// Makes the runtime that of the state.
     fn find_runtime(&mut self, number: u32) -> Result<(), ReplayError> {
-        let mut state: Block<_> = Block::new(&self.store, self.store.root());
+        let mut state = Block::new(&self.store, self.store.root());
         let mut value = |key| {
             let value = state.get(TrieId::Top, key);
             let value = value.map_err(|source| ReplayError::Block { number, source })?;

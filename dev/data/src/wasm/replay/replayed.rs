@@ -3,6 +3,7 @@
 use povmeter_attribution::{BlockAttribution, StorageName};
 use povmeter_dev_runtime::{BoundarySize, Calls, ExtrinsicTimes, ProofSizes, RuntimeError, Spent};
 use sp_core::H256;
+use sp_state_machine::StorageCollection;
 use sp_trie::StorageProof;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub struct ReplayedBlock {
     pub sizes: ProofSizes,
     /// Its proof.
     pub proof: StorageProof,
+    /// The changed keys of the top trie with their new values, ordered by key.
+    pub changes: StorageCollection,
     /// The proof sizes that its runtime was told, in order, in bytes.
     pub told: Vec<u64>,
     /// The estimate after the last extrinsic; `None` of the peer's.

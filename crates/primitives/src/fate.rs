@@ -1,0 +1,12 @@
+//! What the changes of a block do to a key.
+
+/// What the changes of a block do to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// The key gets a value.
+    Written,
+    /// The key is deleted.
+    Deleted,
+    /// The changes do not mention the key, because all that did were rolled back.
+    Untouched,
+}

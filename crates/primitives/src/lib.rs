@@ -1,0 +1,34 @@
+//! The words that the crates of povmeter share.
+//!
+//! The overlay knows nothing of tries, and the tries know nothing of the overlay. What both talk about
+//! is here, so that neither has to translate for the other.
+//!
+//! ```
+//! use povmeter_primitives::{Root, TrieId};
+//!
+//! assert_eq!(TrieId::Child(b"contract").root_key(), b":child_storage:default:contract");
+//! assert_eq!(Root::EMPTY.to_string(), "0x03170a2e7597b7b7e3d84c05391d139a62b157e78786d8c082f29dcf4c111314");
+//! ```
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`TrieId`] | which trie of the state a key is in: the top trie, or a child trie |
+//! | [`Fate`] | what the changes of a block do to a key |
+//! | [`Root`], [`NodeHash`] | what commits to a trie, and what names a node |
+//! | [`StateVersion`] | how values are laid out in tries |
+//!
+//! The crate is `no_std`, needs `alloc`, and has no dependencies.
+
+#![no_std]
+
+extern crate alloc;
+
+mod fate;
+mod hash;
+mod trie_id;
+mod version;
+
+pub use fate::Fate;
+pub use hash::{NodeHash, Root, HASH_LENGTH};
+pub use trie_id::{child_root_key, TrieId, CHILD_ROOT_PREFIX};
+pub use version::StateVersion;
