@@ -43,8 +43,7 @@ impl Attempt<'_> {
         PovmeterBlock::on(source, self.parent, self.version, estimates, sizes)
     }
 
-    /// Makes a block of the peer. The peer does not estimate, so where we do, its runtime gets the
-    /// sizes that we `told`.
+    /// Makes a block of the peer. It does not estimate; where we do, its runtime gets our sizes, `told`.
     pub(super) fn peer_block(&self, told: Option<&Vec<u64>>) -> PeerBlock {
         let parent = self.nodes.parent(H256(self.parent.into()));
         self.peer_block_of(&Peer::new(parent, self.version), told)
@@ -205,8 +204,7 @@ impl Attempt<'_> {
         Ok((built, recorded))
     }
 
-    /// Executes the block in steps, as its author did; returns the estimate after the last extrinsic
-    /// and the built block.
+    /// Executes the block in steps; returns the estimate after the last extrinsic, and the built block.
     fn steps<H: Host>(
         &self,
         mut host: H,

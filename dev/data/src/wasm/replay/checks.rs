@@ -87,8 +87,7 @@ impl Attempt<'_> {
         Check::new("sp-state-machine validates the proof", holds, detail)
     }
 
-    /// Checks that the proof needs every node, except for the null node: it is recorded, but every
-    /// validator knows it.
+    /// Checks that the proof needs every node, except the null node, which every validator knows.
     pub(super) fn without_each(&self, built: &Built) -> Check {
         let nodes: Vec<_> = built.proof.iter_nodes().collect();
         let mut spare = 0;
@@ -115,8 +114,8 @@ pub(super) fn estimated(estimate: Option<BoundarySize>, truth: u64) -> Check {
     Check::new("estimate complete", estimate >= truth, detail)
 }
 
-/// Checks that root and node changes are the same. Compares no key changes, because a value that is
-/// set and removed again within the block is a change only in one of the two ways.
+/// Checks that root and node changes are the same. Not the key changes: a value that is set and removed
+/// again within the block is one in one way of execution, but not in the other.
 pub(super) fn same_nodes(expected: &Built, found: &Built) -> Check {
     Check::new(
         "as a whole and in steps the same nodes change",
