@@ -1,7 +1,7 @@
-//! A block of balance transfers, built by the peer, by each strategy on it, and by povmeter.
+//! Benchmarks a block of balance transfers, built by the peer, by each strategy on it, and by povmeter.
 //!
-//! What is timed is what a block author does: initialize, extrinsics, estimates, finalize with the
-//! root, and taking the result. The sizes of the proof, which are computed afterwards, are not.
+//! Times the work of a block author: initialize, extrinsics, estimates, finalize with the root, and
+//! taking the result. Does not time the sizes of the proof, which are computed afterwards.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -65,10 +65,10 @@ fn bench(c: &mut Criterion, name: &str, setting: &Setting, build: impl Fn() -> B
 }
 
 fn block_production(c: &mut Criterion) {
-    // As the peer does it.
+    // One thread, as the peer uses.
     on_one_thread().unwrap();
     let usual = Setting::new(PlanOptions::default().transfers);
-    // Each of its extrinsics costs as much as a whole block's end.
+    // Short, because with this strategy each extrinsic costs as much as the end of a block.
     let short = Setting::new(50);
     bench(c, "peer-none", &usual, || usual.build(usual.peer.block()));
     for strategy in Strategy::ALL {

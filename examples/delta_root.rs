@@ -1,5 +1,5 @@
 //! The root layer alone: a batch of changes over a node store gives the new root, the nodes that the
-//! store gains and loses, and the proof with which anybody can compute the same.
+//! store gains and loses, and a proof from which a validator computes the same.
 //!
 //! `cargo run --example delta_root`
 
@@ -12,26 +12,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
     let (old, new) = ([7; 40], [8; 40]);
 
-    // A state of 1,000 accounts is a batch, too: one over nothing.
+    // Make a state of 1,000 accounts: a batch over the empty state.
     let mut store = MemoryStore::new();
     let accounts = keys[..1000].iter().map(|key| (*key, Some(&old[..])));
     let genesis = top(accounts.collect());
     let mut nothing = ShadowState::new(ProofNodes::default(), Root::EMPTY);
     store.commit(&state_update(&mut nothing, &genesis, V1, &mut ())?)?;
 
-    // The batch, in the order of keys: 5 accounts go, 10 change, 10 come.
+    // The batch, sorted by key: 5 accounts are deleted, 10 change, 10 are new.
     let gone = keys[500..505].iter().map(|key| (*key, None));
     let written = keys[990..1010].iter().map(|key| (*key, Some(&new[..])));
     let batch = top(gone.chain(written).collect());
     let mut state = ShadowState::new(&store, store.root());
     let mut recorder = Recorder::default();
-    // An observer is told of each node that is needed.
+    // The observer gets each node that the root needs.
     let update = state_update(&mut state, &batch, V1, &mut recorder.estimating())?;
     println!("{} becomes {}", update.parent, update.root);
     let (inserted, removed) = (update.inserted().count(), update.removed().count());
     println!("the store gains {inserted} nodes and loses {removed}");
 
-    // These nodes are a proof: who has nothing else comes to the same update.
+    // These nodes are a proof: they alone give the same update.
     let nodes = recorder.nodes();
     let proof = StorageProof::new(nodes.map(|node| state.table().bytes(node).clone()));
     let (nodes, bytes) = (proof.nodes().len(), proof.recorded_bytes());
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let again = state_update(&mut proven, &batch, V1, &mut ())?;
     assert_eq!(again, update);
 
-    // And the root is that of the state afterwards, made at once.
+    // The root is also that of the final state, made in one batch.
     let kept = keys[..500].iter().chain(&keys[505..990]);
     let kept = kept.map(|key| (*key, Some(&old[..])));
     let afterwards = top(kept.chain(batch.top.into_iter().skip(5)).collect());

@@ -1,4 +1,4 @@
-//! Transactions inside a block: what a rollback takes back, and what stays in the proof.
+//! Transactions inside a block: what a rollback undoes, and what stays in the proof.
 //!
 //! `cargo run --example nested_transactions`
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut block = Block::new(&store, store.root());
     println!("an empty block:             {:5} bytes", total(&mut block)?);
 
-    // The host opens a transaction per extrinsic; the runtime opens its own inside.
+    // The host opens a transaction for each extrinsic; the runtime opens its own inside.
     block.start_transaction();
     block.enter_runtime()?;
     block.set(Top, &1_u32.to_be_bytes(), b"paid the fee")?;
@@ -28,16 +28,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     block.remove(Top, &900_u32.to_be_bytes())?;
     println!("a call that reads, deletes: {:5} bytes", total(&mut block)?);
 
-    // A validator runs the call and its rollback too, so it needs the nodes: the size stays.
+    // The size stays, because a validator also runs the call and its rollback and needs the nodes.
     block.rollback_transaction()?;
     println!("the call rolled back:       {:5} bytes", total(&mut block)?);
 
-    // The runtime can't close what the host opened.
+    // The runtime cannot close a transaction of the host.
     if let Err(refused) = block.rollback_transaction() {
         println!("the runtime goes further:   {refused}");
     }
 
-    // The host drops the extrinsic: no block ever holds it, so nothing of it is counted.
+    // The host drops the extrinsic. No block contains it, so none of its nodes count.
     block.exit_runtime()?;
     block.rollback_transaction()?;
     println!("the extrinsic dropped:      {:5} bytes", total(&mut block)?);

@@ -1,5 +1,5 @@
-//! A block author with a byte limit: each transfer is tried in a transaction, and dropped if the
-//! proof would not fit.
+//! A block author with a byte limit: it tries each transfer in a transaction, and drops it if the
+//! proof would be too large.
 //!
 //! `cargo run --example pov_budget`
 
@@ -27,14 +27,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             block.commit_transaction()?;
             (included, size) = (included + 1, with_it);
         } else {
-            // As if it had never been: the next one is measured against the same size.
+            // The rollback restores the size, so the next transfer is compared with the same one.
             block.rollback_transaction()?;
             cheapest_left_out = cheapest_left_out.min(with_it - size);
         }
     }
 
     let sealed = block.seal(V1)?;
-    // What the author was told before is what the proof turns out to be.
+    // The last estimate is the size of the proof.
     assert_eq!(sealed.proof().recorded_bytes(), size);
     assert!(size <= LIMIT);
     println!("{included} transfers, {size} of {LIMIT} bytes");
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Keys spread as a hashed storage map spreads them.
+/// A key that is spread evenly, like those of a hashed storage map.
 fn key(account: u32) -> [u8; 32] {
     povmeter_delta_root::Blake2b256::hash(&account.to_le_bytes()).into()
 }

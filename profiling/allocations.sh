@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Who allocates? Lists call sites by phase, with their allocations and bytes per block, as dhat counts
-# them. A block is built before, so that what is kept between blocks is there.
+# Lists the call sites that allocate, by phase, with allocations and bytes per block, counted by dhat.
+# Builds one block before, so that memory kept between blocks is already there.
 #
 #   profiling/allocations.sh [OPTIONS] [-- OPTIONS OF THE BLOCK]
 #
-#   --contender NAME   who builds the block: povmeter, povmeter-none, peer-none, ... [povmeter]
-#   --commit COMMIT    look at this commit instead of this tree as it is
-#   --blocks N         blocks that are counted [2]
-#   --top N            how many call sites to list per phase [12]
+#   --contender NAME   builder of the block: povmeter, povmeter-none, peer-none, ... [povmeter]
+#   --commit COMMIT    measure this commit instead of the working tree
+#   --blocks N         number of blocks to count [2]
+#   --top N            number of call sites to list per phase [12]
 #
 #   profiling/allocations.sh --contender peer-none --top 30
 #
-# target/profiling/dhat.out has everything: valgrind's dh_view.html shows it in a browser. Options of
-# the block: blocks --help.
+# valgrind's dh_view.html shows the full result, target/profiling/dhat.out, in a browser. Options of the
+# block: blocks --help.
 set -euo pipefail
 # shellcheck source=profiling/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -41,7 +41,7 @@ REPORT="$(folder here frames)/povmeter-profiling"
 PROGRAM="$(program "$COMMIT" frames)"
 OUT="$WORK/dhat.out"
 note "counting: ${BLOCK[*]}"
-# Stacks under FRAME are deep, and the phase is at their far end.
+# Record long stacks, because those of FRAME are deep and the phase is their outermost frame.
 env -i PATH="$PATH" valgrind --quiet --tool=dhat --num-callers=400 --dhat-out-file="$OUT" \
     "$PROGRAM" --blocks "$BLOCKS" "${BLOCK[@]}" >"$OUT.log" 2>&1 || {
     cat "$OUT.log" >&2

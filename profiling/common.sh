@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# What the scripts here have in common. Sourced, not run.
+# Functions and variables of the scripts in this folder. Sourced, not run.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 mkdir -p "${CARGO_TARGET_DIR:-$ROOT/target}"
 TARGET="$(cd "${CARGO_TARGET_DIR:-$ROOT/target}" && pwd)"
-# What was recorded, and programs of other commits.
+# Folder of the recordings, and of the programs of other commits.
 WORK="$TARGET/profiling"
-# Flags of its own would have the whole target folder built anew.
+# Other flags would rebuild the whole target folder.
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 
 say() { printf '%s\n' "$*"; }
@@ -16,10 +16,10 @@ fail() {
     exit 2
 }
 
-# Prints the comment at the top of a script, which is its help.
+# Prints the help of a script: the comment at its top.
 usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
 
-# need COMMAND HOW: ends with one line if COMMAND is not there.
+# need COMMAND HOW: fails with one line if COMMAND is missing.
 need() {
     command -v "$1" >/dev/null || fail "$1 is missing: $2"
 }
@@ -27,16 +27,16 @@ need() {
 need_cargo() { need cargo "install Rust from https://rustup.rs"; }
 need_valgrind() { need valgrind "apt-get install valgrind, dnf install valgrind"; }
 
-# value OPTION [VALUE]: VALUE, or the end.
+# value OPTION [VALUE]: prints VALUE, or fails if it is missing.
 value() {
     [ "$#" -ge 2 ] || fail "expected a value after $1; $(basename "$0") --help tells more"
     printf '%s\n' "$2"
 }
 
-# build PLACE TREE KIND CARGO_ARGUMENTS...: builds what cargo is told, in TREE.
-#   here     into the usual target folder; or commits, into one of their own: cargo takes crates of the
-#            same name in other trees for these, and would build them anew by turns
-#   plain    as users build it; or frames, with frame pointers and lines, which is a build of its own
+# build PLACE TREE KIND CARGO_ARGUMENTS...: runs cargo build with the arguments, in TREE.
+#   PLACE    here: the usual target folder; commits: a separate one, because cargo mixes up crates of
+#            the same name in different trees and would rebuild them each time
+#   KIND     plain: as users build it; frames: with frame pointers and lines, in a separate build
 build() {
     local place="$1" tree="$2" kind="$3" target
     shift 3
@@ -58,7 +58,7 @@ target_dir() {
     esac
 }
 
-# folder PLACE KIND: where the programs of a build lie.
+# folder PLACE KIND: prints the folder of the programs of a build.
 folder() {
     local profile=release
     [ "$2" = plain ] || profile=profiling
@@ -69,18 +69,17 @@ folder() {
 build_here() {
     need_cargo
     mkdir -p "$WORK"
-    # With the features that crates have if all of the workspace is built: each other set of features has
-    # the runtime compiled once more.
+    # Build the workspace, because any other set of features compiles the runtime once more.
     build here "$ROOT" "$1" --workspace --bin blocks --bin povmeter-profiling
 }
 
-# program COMMIT KIND: the path of the program that builds blocks, as of COMMIT; `.` is this tree as it
-# is, as build_here left it. A commit without such a program is given this one's. What was built is kept.
+# program COMMIT KIND: prints the path of the program that builds blocks, of COMMIT; `.` is the working
+# tree, built by build_here. A commit without this program gets that of the working tree. Keeps builds.
 program() {
     local commit="$1" kind="$2" sha tree kept from
     mkdir -p "$WORK/programs"
     if [ "$commit" = . ]; then
-        # build_here has built it. Another commit may take its place.
+        # Copy the program of build_here, because the build of a commit may replace it.
         kept="$WORK/programs/here-$kind"
         cp "$(folder here "$kind")/blocks" "$kept"
         printf '%s\n' "$kept"
@@ -99,7 +98,7 @@ program() {
             from=blocks
         else
             mkdir -p "$tree/crates/workload/examples"
-            # The crates of dev/ were one crate then.
+            # In such a commit the crates of dev/ were one crate.
             sed -E 's/povmeter_dev_(ladder|runtime)/povmeter_workload/' \
                 "$ROOT/profiling/src/bin/blocks.rs" >"$tree/crates/workload/examples/blocks.rs"
             build commits "$tree" "$kind" -p povmeter-workload --example blocks

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Did a change help? Builds two commits, has them build the same block in turns, and prints the ratio of
-# their times with its spread, and whether it can be told from noise.
+# Compares the speed of two commits. Builds both, lets them build the same block in turns, and prints
+# the ratio of their times, its spread, and whether it is above the noise.
 #
 #   profiling/compare-commits.sh [OPTIONS] BASE CANDIDATE [-- OPTIONS OF THE BLOCK]
 #
-#   BASE, CANDIDATE       commits; `.` is this tree as it is
-#   --contender NAME      who builds the block: povmeter, povmeter-none, peer-none, ... [povmeter]
-#   --base-contender NAME who builds that of the base, if another
-#   --launches N          how often both programs are started [12]
-#   --rounds N            blocks by each of them per launch [20]
+#   BASE, CANDIDATE       commits; `.` is the working tree
+#   --contender NAME      builder of the block: povmeter, povmeter-none, peer-none, ... [povmeter]
+#   --base-contender NAME builder of the base's block, if it is another
+#   --launches N          number of starts of each program [12]
+#   --rounds N            number of blocks per start [20]
 #
 #   profiling/compare-commits.sh main .
 #   profiling/compare-commits.sh --base-contender peer-none . .

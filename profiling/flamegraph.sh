@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Where does the time of a block go? Records stacks while blocks are built, and draws them.
+# Draws a flame graph of a block's time. Records stacks while blocks are built.
 #
 #   profiling/flamegraph.sh [OPTIONS] [-- OPTIONS OF THE BLOCK]
 #
-#   --contender NAME   who builds the block: povmeter, povmeter-none, peer-none, ... [povmeter]
+#   --contender NAME   builder of the block: povmeter, povmeter-none, peer-none, ... [povmeter]
 #   --against COMMIT   draw the difference to this commit: red is a larger part of the block now,
 #                      blue a smaller one
-#   --seconds N        how long to record [10]
-#   --output FILE      the picture [target/profiling/flamegraph.svg]; FILE.folded is put beside it
-#   --small            for a page: no script inside, nothing below half a percent
-#   --title TEXT       the line above the picture
+#   --seconds N        seconds to record [10]
+#   --output FILE      the graph [target/profiling/flamegraph.svg]; also writes FILE.folded
+#   --small            for a page: without a script, and without frames below half a percent
+#   --title TEXT       the line above the graph
 #   --inline           show inlined functions, too; takes minutes
 #
 #   profiling/flamegraph.sh --contender peer-none -- --signatures sr25519 --call transfer_all
@@ -45,8 +45,8 @@ BLOCK=(--contender "$CONTENDER" "$@")
 
 need perf "apt-get install linux-perf (Debian) or linux-tools-generic (Ubuntu), dnf install perf"
 
-# Virtual machines often have no counter of cycles; the kernel's timer always works. Without the right
-# to see the kernel, samples are of the program alone.
+# Use the kernel's timer where there is no cycle counter, as in many virtual machines. Without the
+# right to sample the kernel, sample the program alone.
 EVENT=cpu-clock
 if perf stat -x, -e cycles -- true 2>&1 | grep -qE '^[0-9]+,'; then
     EVENT=cycles
@@ -54,13 +54,13 @@ fi
 PARANOID="$(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/null || echo 2)"
 [ "$PARANOID" -lt 2 ] || [ "$(id -u)" -eq 0 ] || EVENT="$EVENT:u"
 
-# record PROGRAM NAME: the folded stacks of PROGRAM in $WORK/NAME.folded. The parent state is ready
-# before the recording begins.
+# record PROGRAM NAME: writes the folded stacks of PROGRAM to $WORK/NAME.folded. Starts to record when
+# the parent state is ready.
 record() {
     local program="$1" data="$WORK/$2.data" stacks="$WORK/$2.stacks" recorder ready
     note "recording $EVENT for $SECONDS_RECORDED s"
     coproc BLOCKS { exec "$program" "${BLOCK[@]}" --memory own; }
-    # Both are gone from these variables once the program ends.
+    # Copy these, because bash unsets them when the program ends.
     local builder="$BLOCKS_PID" answers="${BLOCKS[0]}" requests="${BLOCKS[1]}"
     IFS= read -r ready <&"$answers" || fail "the block can't be built; the reason is above"
     [ "${ready%% *}" = ready ] || fail "expected the word ready, found: $ready"

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# What does a block cost, exactly? Counts the instructions of blocks under callgrind, by phase, crate
-# and function, and compares them with profiling/instructions.baseline.json.
+# Counts the instructions of blocks under callgrind, by phase, crate and function, and compares them
+# with profiling/instructions.baseline.json.
 #
 #   profiling/instructions.sh [OPTIONS] [-- OPTIONS OF THE BLOCK]
 #
-#   --contender NAME    who builds the block: povmeter, povmeter-none, peer-none, ... [povmeter]
-#   --commit COMMIT     count this commit instead of this tree as it is
-#   --blocks N          blocks that are counted; what is told is their mean [8]
-#   --threshold PERCENT growth of a phase or a crate that is too much [2]
-#   --top N             how many functions to list [20]
+#   --contender NAME    builder of the block: povmeter, povmeter-none, peer-none, ... [povmeter]
+#   --commit COMMIT     count this commit instead of the working tree
+#   --blocks N          number of blocks to count; prints their mean [8]
+#   --threshold PERCENT growth of a phase or a crate above which the script fails [2]
+#   --top N             number of functions to list [20]
 #   --update-baseline   make these counts the baseline
 #
 #   profiling/instructions.sh -- --accounts 2000 --transfers 100
 #
-# Ends with code 1 if something grew by more than the threshold. Counts depend on the compiler, on the
-# C library and on what the processor can do: under other conditions nothing is compared, and it is said
-# which. Options of the block: blocks --help.
+# Ends with code 1 if a phase or a crate grew by more than the threshold. Counts depend on the compiler,
+# the C library and the processor's features. If these differ from the baseline's, the script says so and
+# does not compare. Options of the block: blocks --help.
 set -euo pipefail
 # shellcheck source=profiling/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -44,7 +44,7 @@ build_here plain
 REPORT="$(folder here plain)/povmeter-profiling"
 PROGRAM="$(program "$COMMIT" plain)"
 
-# The same places in memory each time, where that is allowed.
+# Use the same memory addresses each time, where that is allowed.
 FIXED=(setarch -R)
 "${FIXED[@]}" true 2>/dev/null || FIXED=()
 OUT="$WORK/callgrind.out"
@@ -56,7 +56,7 @@ note "counting: ${BLOCK[*]}"
     fail "the block can't be built under callgrind; the reason is above"
 }
 
-# What the code that runs is chosen by, besides the source.
+# The processor features by which the program chooses its code.
 features() {
     local feature
     for feature in ssse3 sse4_1 avx avx2 bmi2; do

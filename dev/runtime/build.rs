@@ -1,4 +1,4 @@
-//! Compiles the runtime to wasm, if the feature `wasm` asks for it.
+//! Compiles the runtime to wasm if the feature `wasm` is on.
 
 use std::{
     env,
@@ -9,8 +9,8 @@ use std::{
 const TARGET: &str = "wasm32v1-none";
 const CRATE: &str = "povmeter_dev_wasm_runtime";
 
-/// What the executor expects of a runtime: memory that it brings, a table and a heap that it finds.
-/// Nothing beyond the first version of wasm.
+/// The flags for what the executor expects of a runtime: an imported memory, an exported table and
+/// heap, and no instructions beyond the first version of wasm.
 const FLAGS: [&str; 5] = [
     "--cfg=substrate_runtime",
     "-Ctarget-cpu=mvp",
@@ -32,7 +32,7 @@ fn main() {
         println!("cargo::rerun-if-changed={source}");
     }
     println!("cargo::rerun-if-changed=src/runtime.rs");
-    // Those that it depends on by path.
+    // The crates that the runtime depends on by path.
     for source in [
         "../../src",
         "../../crates/overlay",
@@ -46,7 +46,7 @@ fn main() {
     println!("cargo::rustc-env=POVMETER_WORKLOAD_WASM={}", wasm.display());
 }
 
-/// Says why there is no runtime, and ends the build.
+/// Prints why the runtime was not compiled, and ends the build.
 fn give_up(reason: &str) -> ! {
     eprintln!("the feature `wasm` compiles a runtime to wasm, which failed: {reason}");
     exit(1)
@@ -60,7 +60,7 @@ fn variable(name: &str) -> PathBuf {
 fn build_runtime() -> PathBuf {
     expect_target();
     let out = variable("OUT_DIR");
-    // Four folders up is the target folder: one build serves all profiles.
+    // Build in the target folder, four levels up, so that all profiles share one build.
     let shared = out.ancestors().nth(4).unwrap_or(&out).join("wasm-runtime");
     let manifest = variable("CARGO_MANIFEST_DIR").join("wasm-runtime/Cargo.toml");
     let status = Command::new(variable("CARGO"))
@@ -71,7 +71,7 @@ fn build_runtime() -> PathBuf {
         .arg(&shared)
         .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
         .env_remove("RUSTFLAGS")
-        // Those of the build that this is a part of: coverage, lints.
+        // These belong to the outer build: coverage, lints.
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .status();
@@ -87,7 +87,7 @@ fn build_runtime() -> PathBuf {
     wasm
 }
 
-/// The standard library's message for a missing target is about a missing `core`.
+/// Checks for the target first, because rustc's message for a missing one is about `core`.
 fn expect_target() {
     let rustc = variable("RUSTC");
     let printed = Command::new(rustc)

@@ -1,19 +1,19 @@
-//! What came of one block.
+//! The attribution of one block.
 
 use povmeter::Attribution;
 
-/// A part of a block, as its author goes through it.
+/// A part of a block, in the order in which its author executes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlockPart {
     /// `initialize_block`.
     Initialize,
-    /// The extrinsic of this index among those that the author tries; inherents are extrinsics.
+    /// The extrinsic with this index among those that the author tries; inherents are extrinsics.
     Extrinsic(usize),
-    /// `finalize_block`, and what the author does after it.
+    /// `finalize_block` and everything after it.
     Finalize,
 }
 
-/// Each recorded node of a block with who needs it, and what the parts of the block are.
+/// The recorded nodes of a block with the parts that need them.
 #[derive(Clone, Debug, Default)]
 pub struct BlockAttribution {
     parts: Vec<BlockPart>,
@@ -21,8 +21,8 @@ pub struct BlockAttribution {
 }
 
 impl BlockAttribution {
-    /// The `attribution` of a sealed block, in which [`begin_part`](povmeter::Block::begin_part) was
-    /// called once for each of `parts`, in their order.
+    /// Names the parts of the `attribution` of a sealed block. The block must have called
+    /// [`begin_part`](povmeter::Block::begin_part) once for each of `parts`, in this order.
     pub fn new(parts: Vec<BlockPart>, attribution: Attribution) -> Self {
         Self { parts, attribution }
     }
@@ -32,7 +32,7 @@ impl BlockAttribution {
         &self.attribution
     }
 
-    /// What the part of this number is; `None` for what came before the first.
+    /// The part with this number; `None` for what came before the first part.
     pub fn part(&self, number: u32) -> Option<BlockPart> {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         self.parts.get(index).copied()

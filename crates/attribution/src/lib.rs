@@ -1,14 +1,14 @@
-//! Whose the bytes of a block's proof are: by extrinsic, by storage item, by cause.
+//! Attribution of the bytes of a block's proof: by extrinsic, by storage item, by cause.
 //!
-//! A [`Block`](povmeter::Block) with the accounting [`Attributed`](povmeter::Attributed) says of each
-//! recorded node who needed it. This crate adds that up, under the names that a runtime gives to its
-//! storage items.
+//! A [`Block`](povmeter::Block) with the accounting [`Attributed`](povmeter::Attributed) knows which
+//! part of the block needed each recorded node. This crate adds up the bytes, under the names that a
+//! runtime gives to its storage items.
 //!
 //! | type | what it is |
 //! |---|---|
-//! | [`BlockAttribution`], [`BlockPart`] | what came of one block: each recorded node, and what the parts are |
-//! | [`Names`], [`StorageName`] | what prefixes of keys are called |
-//! | [`ByteTally`], [`Bytes`], [`Item`] | bytes added up in each way, of one block or several |
+//! | [`BlockAttribution`], [`BlockPart`] | the recorded nodes and the parts of one block |
+//! | [`Names`], [`StorageName`] | names of key prefixes |
+//! | [`ByteTally`], [`Bytes`], [`Item`] | byte sums by part, item and cause, of one block or several |
 //!
 //! The rules are on the page `docs/attribution.md` of the repository.
 

@@ -1,7 +1,7 @@
-//! What prefixes of storage keys are called.
+//! Names of storage key prefixes.
 //!
-//! A storage item of a FRAME pallet has the keys that begin with the twox128 hashes of the pallet's
-//! and the item's name. A table of names says which those are:
+//! The keys of a FRAME storage item begin with the twox128 hashes of the pallet's and the item's
+//! name. A table of names lists them:
 //! ```text
 //! # Pallet and item.
 //! Balances.TotalIssuance
@@ -17,17 +17,17 @@ use std::{
     sync::LazyLock,
 };
 
-/// What a prefix is called.
+/// The name of a key prefix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StorageName {
-    /// The pallet, or a name of its own such as `:code`.
+    /// The pallet, or a name outside pallets such as `:code`.
     pub pallet: String,
-    /// The item; `None` for all of the pallet.
+    /// The item; `None` for the whole pallet.
     pub item: Option<String>,
 }
 
 impl StorageName {
-    /// The item of a pallet.
+    /// Makes the name of an item of a pallet.
     pub fn item(pallet: impl Into<String>, item: impl Into<String>) -> Self {
         Self {
             pallet: pallet.into(),
@@ -35,7 +35,7 @@ impl StorageName {
         }
     }
 
-    /// What all keys of it begin with.
+    /// The prefix of all keys of this pallet or item.
     fn prefix(&self) -> Vec<u8> {
         let pallet = twox_128(self.pallet.as_bytes());
         let item = self.item.as_ref().map(|item| twox_128(item.as_bytes()));
@@ -43,33 +43,33 @@ impl StorageName {
     }
 }
 
-/// What is wrong with a table of names.
+/// Why a table of names was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamesError {
-    /// A line that is none.
+    /// A line is not in one of the three forms.
     #[error("line {line}: expected `Pallet`, `Pallet.Item` or `0xPREFIX NAME`, found `{found}`")]
     Line {
-        /// Its number, from 1 on.
+        /// Number of the line, from 1 on.
         line: usize,
-        /// What it says.
+        /// Text of the line.
         found: String,
     },
-    /// A prefix that is none.
+    /// A prefix is not in hexadecimal.
     #[error(
         "line {line}: expected a prefix of whole bytes in hexadecimal, found `{found}`: {source}"
     )]
     Prefix {
-        /// The number of the line, from 1 on.
+        /// Number of the line, from 1 on.
         line: usize,
         /// The prefix.
         found: String,
-        /// What is wrong with it.
+        /// Why it was refused.
         source: hex::FromHexError,
     },
 }
 
-/// Prefixes of keys by what they are called. The longest that fits a key is the key's name.
+/// A table of key prefixes and their names. The longest prefix of a key gives its name.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     names: BTreeMap<Vec<u8>, StorageName>,
@@ -78,18 +78,18 @@ pub struct Names {
 
 static WELL_KNOWN: LazyLock<Names> = LazyLock::new(|| {
     let mut names = Names::default();
-    // A test reads it.
+    // A test checks that the table has no errors.
     let _ = names.read(include_str!("names.txt"));
     names
 });
 
 impl Names {
-    /// The well-known pallets and items.
+    /// Returns the table of well-known pallets and items.
     pub fn well_known() -> Self {
         WELL_KNOWN.clone()
     }
 
-    /// Adds a name; one that the prefix had is gone.
+    /// Adds a name, in place of an earlier one of the same prefix.
     pub fn add(&mut self, name: StorageName) {
         if let Some(item) = &name.item {
             let alone = StorageName {
@@ -97,7 +97,7 @@ impl Names {
                 item: None,
             };
             self.insert(alone.prefix(), alone);
-            // What values had for a key before there were prefixes of pallets.
+            // The key that a storage value had before keys began with the pallet's hash.
             let old = twox_128(format!("{} {item}", name.pallet).as_bytes());
             self.insert(old.to_vec(), name.clone());
         }
@@ -109,10 +109,10 @@ impl Names {
         self.names.insert(prefix, name);
     }
 
-    /// Adds the names of a table. Later ones replace earlier ones.
+    /// Adds the names of a table. A later name of a prefix replaces an earlier one.
     ///
     /// # Errors
-    /// [`NamesError`] for the first line that is no name; those before it are added.
+    /// [`NamesError`] for the first line that is not a name; the lines before it are added.
     pub fn read(&mut self, table: &str) -> Result<(), NamesError> {
         for (index, text) in table.lines().enumerate() {
             let (line, text) = (index + 1, text.trim());
@@ -143,8 +143,8 @@ impl Names {
         Ok(())
     }
 
-    /// What `key` of the top trie belongs to. Parts without a name are called what they are, in
-    /// hexadecimal.
+    /// Returns the name of the pallet and item that `key` of the top trie belongs to. Hashes without
+    /// a name are given in hexadecimal.
     pub fn name_of(&self, key: &[u8]) -> StorageName {
         let fitting = self.lengths.iter().rev().filter_map(|&length| {
             let prefix = key.get(..length)?;
@@ -162,22 +162,22 @@ impl Names {
         }
     }
 
-    /// Bytes of a key that its name can depend on.
+    /// The most bytes of a key on which its name can depend.
     pub(super) fn longest(&self) -> usize {
         let longest = self.lengths.last().copied().unwrap_or_default();
         longest.max(2 * PALLET)
     }
 
-    /// What child trie `storage_key` is called.
+    /// Returns the name of the child trie `storage_key`.
     pub fn child(storage_key: &[u8]) -> StorageName {
         StorageName::item(":child_storage:", hexadecimal(storage_key))
     }
 }
 
-/// Bytes that the name of a pallet is hashed to.
+/// Length in bytes of the hash of a pallet's name.
 const PALLET: usize = 16;
 
-/// The second hash of a key whose first one is a pallet's.
+/// The second hash of `key`, in hexadecimal, if the prefix of length `pallet` is a pallet's hash.
 fn unnamed_item(key: &[u8], pallet: usize) -> Option<String> {
     let rest = key
         .get(PALLET..)
@@ -189,7 +189,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     format!("0x{}", hex::encode(bytes))
 }
 
-/// A name without what would break a folded stack.
+/// Parses `Pallet` or `Pallet.Item`. Refuses `;`, because it separates the frames of folded stacks.
 fn parse(name: &str) -> Option<StorageName> {
     if name.contains(';') {
         return None;

@@ -1,4 +1,4 @@
-//! Bytes of proofs, added up by part, by item and by cause.
+//! Sums of proof bytes by part, by item and by cause.
 
 use super::{BlockAttribution, Names, StorageName};
 use crate::BlockPart;
@@ -8,23 +8,23 @@ use std::{
     fmt,
 };
 
-/// What storage bytes belong to.
+/// The storage items that need a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Item {
     /// One item.
     One(StorageName),
-    /// Several items of this pallet.
+    /// Several items of one pallet.
     OfPallet(String),
     /// Items of several pallets.
     OfSeveral,
 }
 
-/// How [`Item`] says that it is several.
+/// Names of an [`Item`] that is several.
 const SEVERAL_ITEMS: &str = "(several items)";
 const SEVERAL_PALLETS: &str = "(several pallets)";
 
 impl Item {
-    /// The names from the pallet down, as a folded stack has them.
+    /// The names of a folded stack: pallet, then item.
     pub fn frames(&self) -> impl Iterator<Item = &str> + '_ {
         let (pallet, item) = match self {
             Self::One(StorageName { pallet, item }) => (pallet.as_str(), item.as_deref()),
@@ -50,27 +50,27 @@ impl fmt::Display for Item {
     }
 }
 
-/// Bytes of recorded nodes, by their class.
+/// Bytes of recorded nodes by [`Cause`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
-    /// All of them.
+    /// Sum of the causes.
     pub bytes: u64,
-    /// The nodes that they are of.
+    /// Number of nodes.
     pub nodes: u64,
-    /// One extrinsic reads them for one item.
+    /// Nodes that one part reads for one item.
     pub read: u64,
-    /// Only the root needs them, for one extrinsic and one item.
+    /// Nodes that only the root computation needs, for one part and one item.
     pub root: u64,
-    /// Merged for one extrinsic and one item.
+    /// Siblings that are merged, for one part and one item.
     pub sibling: u64,
-    /// A value on its own, read by one extrinsic.
+    /// Value nodes that one part reads for one item.
     pub value: u64,
-    /// Needed by several extrinsics, or for several items.
+    /// Nodes that several parts need, or one part for several items.
     pub shared: u64,
 }
 
 impl Bytes {
-    /// The classes by name. Their sum is [`Self::bytes`].
+    /// The bytes of each cause, by name. Their sum is [`Self::bytes`].
     pub fn by_cause(&self) -> [(&'static str, u64); 5] {
         [
             ("read", self.read),
@@ -113,25 +113,25 @@ impl Bytes {
     }
 }
 
-/// The bytes of one block's proof, or of several, added up in three ways. Each recorded node is once
-/// in each of them.
+/// Proof bytes of one block or several, by part, by item and by cause. Each sum contains each
+/// recorded node once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByteTally {
-    /// All together.
+    /// All bytes, by cause.
     pub total: Bytes,
-    /// By the part of the block that needed them first, in the order of the block; `None` for what
-    /// was needed before the first part.
+    /// Bytes by the first part that needed them, in the order of the block; `None` for what was
+    /// needed before the first part.
     pub by_part: BTreeMap<Option<BlockPart>, Bytes>,
-    /// By what they are needed for.
+    /// Bytes by the item that needs them.
     pub by_item: BTreeMap<Item, Bytes>,
-    /// Bytes that several parts need, whatever the items.
+    /// Bytes that several parts need, for one item or several.
     pub several_parts: u64,
-    /// Bytes that are needed for several items, whatever the parts.
+    /// Bytes that several items need, in one part or several.
     pub several_items: u64,
 }
 
 impl ByteTally {
-    /// The bytes of `block`, with its items called what `names` say.
+    /// Returns the bytes of `block`, with the names of its items from `names`.
     pub fn of(block: &BlockAttribution, names: &Names) -> Self {
         let mut tally = Self::default();
         let mut items = Items::new(names);
@@ -156,7 +156,7 @@ impl ByteTally {
         tally
     }
 
-    /// Adds the bytes of another block.
+    /// Adds the bytes of other blocks.
     pub fn add(&mut self, other: &Self) {
         let Self {
             total,
@@ -176,7 +176,7 @@ impl ByteTally {
         *several_items += other.several_items;
     }
 
-    /// The sums of the three ways: by part, by item, by cause.
+    /// The total as the sum by part, by item, and by cause. The three are equal.
     pub fn sums(&self) -> [(&'static str, u64); 3] {
         let sum = |rows: &mut dyn Iterator<Item = u64>| rows.sum();
         [
@@ -195,8 +195,8 @@ impl ByteTally {
         ]
     }
 
-    /// A line for each pallet, item and class that has bytes, `pallet;item;class BYTES`: what
-    /// programs that draw flame graphs read.
+    /// Folded stacks, the input of flame graph programs: a line `pallet;item;cause BYTES` for each
+    /// pallet, item and cause with bytes.
     pub fn folded(&self) -> Vec<String> {
         let rows = self.by_item.iter().flat_map(|(item, row)| {
             let frames: Vec<&str> = item.frames().collect();
@@ -208,7 +208,7 @@ impl ByteTally {
     }
 }
 
-/// Items by number, so that they are named once and compared fast.
+/// Storage items by id, so that each is named once and compared fast.
 struct Items<'n> {
     table: &'n Names,
     names: Vec<StorageName>,
@@ -250,7 +250,7 @@ impl<'n> Items<'n> {
         id
     }
 
-    /// What an entry of several items belongs to.
+    /// The [`Item`] of an entry that several items need.
     fn several(&mut self, entry: &RecordedEntry<'_>) -> Item {
         let mut of: Option<usize> = None;
         for want in entry.wants() {

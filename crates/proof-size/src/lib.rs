@@ -1,16 +1,16 @@
 //! The host functions by which a Substrate runtime asks how large the storage proof is.
 //!
-//! | call | import in wasm | what it says |
+//! | call | import in wasm | what it returns |
 //! |---|---|---|
-//! | `storage_proof_size_version_1` | `ext_storage_proof_size_storage_proof_size_version_1` | what [`ProofSizeExt`] says: the function that chains have today |
-//! | `storage_proof_size` | `ext_storage_proof_size_storage_proof_size_version_2` | what was recorded, plus the nodes that computing the root would add, as proposed in Polkadot's RFC-0158 |
+//! | `storage_proof_size_version_1` | `ext_storage_proof_size_storage_proof_size_version_1` | the size of [`ProofSizeExt`]: the function that chains have today |
+//! | `storage_proof_size` | `ext_storage_proof_size_storage_proof_size_version_2` | the recorded size plus what computing the root would add, as in Polkadot's RFC-0158 |
 //!
-//! Either says [`PROOF_RECORDING_DISABLED`] where no proof is recorded: off chain, as a rule.
+//! Both return [`PROOF_RECORDING_DISABLED`] where no proof is recorded, usually off chain.
 //!
-//! A node hands [`storage_proof_size::HostFunctions`] to its executor *in place of* those of
-//! `cumulus-primitives-proof-size-hostfunction`, which are the first version alone. A runtime calls
+//! A node passes [`storage_proof_size::HostFunctions`] to its executor *in place of* those of
+//! `cumulus-primitives-proof-size-hostfunction`, which has only the first version. A runtime calls
 //! [`storage_proof_size::storage_proof_size`]. A runtime that imports the second version does not
-//! start on nodes that lack it: all nodes of a chain go first.
+//! start on nodes that lack it, so upgrade all nodes of a chain first.
 //!
 //! ```
 //! use povmeter_proof_size::{storage_proof_size, RootedProofSizeExt, PROOF_RECORDING_DISABLED};
@@ -28,7 +28,7 @@
 //! # Features
 //! - `std` (default): the host's side. A runtime in wasm uses the crate without it.
 #![cfg_attr(not(feature = "std"), no_std)]
-// What the macro makes has none.
+// The items that the macro generates have no docs.
 #![allow(missing_docs)]
 
 #[cfg(feature = "std")]
@@ -37,19 +37,19 @@ use sp_runtime_interface::runtime_interface;
 #[cfg(feature = "std")]
 use sp_trie::proof_size_extension::ProofSizeExt;
 
-/// The size said where no proof is recorded.
+/// The size that both versions return where no proof is recorded.
 pub const PROOF_RECORDING_DISABLED: u64 = u64::MAX;
 
 #[cfg(feature = "std")]
 sp_externalities::decl_extension! {
-    /// The size that the second version says. Whoever owns the extension sets it before the runtime
-    /// gets hold of it.
+    /// The size that the second version returns. The owner of the externalities sets it before the
+    /// runtime reads it.
     pub struct RootedProofSizeExt(u64);
 }
 
 #[cfg(feature = "std")]
 impl RootedProofSizeExt {
-    /// An extension that says `size`, in bytes.
+    /// Makes an extension that returns `size`, in bytes.
     pub fn new(size: u64) -> Self {
         Self(size)
     }
@@ -58,7 +58,7 @@ impl RootedProofSizeExt {
 /// The size of the storage proof, in bytes.
 #[runtime_interface]
 pub trait StorageProofSize {
-    /// What was recorded so far, as the host of old counts it.
+    /// Size recorded so far, as the existing host function counts it.
     fn storage_proof_size(&mut self) -> u64 {
         self.extension::<ProofSizeExt>()
             .map_or(PROOF_RECORDING_DISABLED, |extension| {
@@ -66,7 +66,7 @@ pub trait StorageProofSize {
             })
     }
 
-    /// What was recorded so far, and the nodes that computing the storage root would add.
+    /// Size recorded so far, plus the nodes that computing the storage root would add.
     #[version(2)]
     fn storage_proof_size(&mut self) -> u64 {
         self.extension::<RootedProofSizeExt>()

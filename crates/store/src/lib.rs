@@ -1,10 +1,9 @@
-//! Places to keep the nodes of committed states, and the root that goes with them.
+//! Node stores: they keep the trie nodes and the root of a committed state.
 //!
 //! A [`NodeStore`] holds one committed state at a time: its root and every node below it, each with
-//! the number of places that refer to it. A block reads nodes from the store through
-//! [`NodeSource`](povmeter_delta_root::NodeSource); committing the
-//! [`RootUpdate`](povmeter_delta_root::RootUpdate) that comes out of it moves the store on to the
-//! next state.
+//! a reference count. A block reads nodes from the store through
+//! [`NodeSource`](povmeter_delta_root::NodeSource). Committing the block's
+//! [`RootUpdate`](povmeter_delta_root::RootUpdate) moves the store to the next state.
 //!
 //! ```
 //! use povmeter_delta_root::{Blake2b256, NodeChange, NodeSource, Root, RootUpdate};
@@ -31,24 +30,23 @@
 //!
 //! | type | is |
 //! |---|---|
-//! | [`MemoryStore`] | the store of tests and short runs, on memory-db |
-//! | [`ParityDbStore`] | the store on disk, on parity-db |
-//! | [`Verified`] | any store or source, with every node hashed as it is read |
-//! | [`StoreError`] | why a store did not move on; it is then still at the state before |
+//! | [`MemoryStore`] | a store in memory, for tests and short runs; uses memory-db |
+//! | [`ParityDbStore`] | a store on disk; uses parity-db |
+//! | [`Verified`] | a wrapper around a store or source that checks the hash of every node it reads |
+//! | [`StoreError`] | why a commit failed; the store is unchanged |
 //! | [`OpenError`] | why a folder was not opened; nothing was written to it |
 //!
 //! # Guarantees
-//! - A commit is applied as a whole or not at all, and only onto the root it was made for.
-//! - A node is kept as long as one place refers to it: nodes are keyed by hash alone, so equal nodes
-//!   at different places, of the top trie and of child tries, are one entry with a count.
-//! - The null node is part of every store, whatever was committed: a trie without entries is a
-//!   state like any other.
-//! - Stores hand out what was put into them and hash nothing. [`Verified`] does.
+//! - A commit is applied as a whole or not at all, and only if it starts from the store's root.
+//! - A node is kept as long as it has a reference. Nodes are keyed by hash alone, so equal nodes at
+//!   different positions, of the top trie and of child tries, are one entry with a count.
+//! - Every store holds the null node, because the state without entries is a valid state.
+//! - Stores do not hash what they return. [`Verified`] does.
 //!
 //! # Costs
-//! Reading from [`MemoryStore`] is one hash table look-up and a clone of a reference-counted buffer;
-//! from [`ParityDbStore`] a look-up in its queue of pending commits, then one or two page accesses
-//! and a copy. [`Verified`] adds one Blake2b-256 of the node.
+//! A read from [`MemoryStore`] is one hash table look-up and a clone of a reference-counted buffer.
+//! A read from [`ParityDbStore`] is a look-up in its queue of pending commits, then one or two page
+//! accesses and a copy. [`Verified`] adds one Blake2b-256 of the node.
 //!
 //! # Features
 //! - `parity-db` (default): [`ParityDbStore`].

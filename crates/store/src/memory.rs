@@ -1,4 +1,4 @@
-//! The store in memory.
+//! A node store in memory.
 
 use crate::net::{net_changes, net_references, NetChange};
 use crate::{NodeStore, StoreError};
@@ -11,7 +11,7 @@ use povmeter_delta_root::{
 };
 use std::{fmt, hint::black_box};
 
-/// An encoded node as memory-db keeps it; cloning it copies no bytes.
+/// An encoded node in the form memory-db keeps; a clone copies no bytes.
 #[derive(Clone, Default, PartialEq)]
 struct StoredNode(Bytes);
 
@@ -29,9 +29,9 @@ impl AsRef<[u8]> for StoredNode {
 
 type Nodes = MemoryDB<Blake2b256, HashKey<Blake2b256>, StoredNode, RandomState>;
 
-/// Nodes in memory, keyed by hash, with exact reference counts.
+/// A store that keeps nodes in memory, keyed by hash, with exact reference counts.
 ///
-/// A clone is a store of its own, at the same state; it shares the encoded nodes, and costs one
+/// A clone is an independent store at the same state. It shares the encoded nodes and costs one
 /// pass over the table.
 #[derive(Clone)]
 pub struct MemoryStore {
@@ -41,14 +41,14 @@ pub struct MemoryStore {
     byte_count: usize,
 }
 
-/// Bytes up to which a node is copied for a block: all that are no values.
+/// A batch gets a copy of a node of up to this many bytes; only values are longer.
 const COPIED_BYTES: usize = 1024;
 
-/// References that memory-db can count for one node.
+/// The most references that memory-db can count for one node.
 const REFERENCE_LIMIT: u64 = i32::MAX as u64;
 
 impl MemoryStore {
-    /// A store that holds the state without entries.
+    /// Makes a store at the state without entries.
     pub fn new() -> Self {
         Self {
             nodes: Nodes::with_hasher(RandomState::default()),
@@ -58,12 +58,12 @@ impl MemoryStore {
         }
     }
 
-    /// Distinct nodes in the store, the null node aside.
+    /// Number of distinct nodes in the store, without the null node.
     pub fn node_count(&self) -> usize {
         self.node_count
     }
 
-    /// Bytes of all distinct encoded nodes in the store, the null node aside.
+    /// Total bytes of the distinct encoded nodes in the store, without the null node.
     pub fn byte_count(&self) -> usize {
         self.byte_count
     }
@@ -75,9 +75,9 @@ impl MemoryStore {
             .map(|(StoredNode(node), _)| node)
     }
 
-    /// Places that refer to the node `hash`.
+    /// Reference count of the node `hash`.
     fn references(&self, hash: &NodeHash) -> u64 {
-        // Counts never fall below zero here: `check` sees to that.
+        // A count never falls below zero, because `check` refuses such a commit.
         self.nodes
             .raw(hash, EMPTY_PREFIX)
             .map_or(0, |(_, references)| u64::from(references.unsigned_abs()))
@@ -168,8 +168,8 @@ impl NodeSource for MemoryStore {
     }
 
     fn nodes(&self, batch: &mut NodeBatch<'_>) {
-        // In a large store each look-up waits for memory, first for the table and then for the node.
-        // Waits that follow upon each other without anything between are waited for at once.
+        // In a large store each look-up waits for memory twice: for the table, then for the node.
+        // The processor overlaps waits that have nothing between them, so do all of one kind first.
         let mut found = [None; NodeBatch::MOST];
         for index in batch.open() {
             found[index] = self.stored(&batch.request(index).hash);

@@ -1,4 +1,4 @@
-//! What an update amounts to for a store that keys nodes by hash alone.
+//! The net changes of an update, for stores that key nodes by hash alone.
 
 use crate::StoreError;
 use bytes::Bytes;
@@ -7,24 +7,24 @@ use povmeter_delta_root::{NodeChange, NodeChanges, NodeHash, Root, RootUpdate};
 /// The node of a trie without entries.
 pub(crate) const NULL_NODE: &[u8] = &[0];
 
-/// What becomes of one node, all its places taken together.
+/// The net change of one node's reference count, summed over all its positions.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NetChange {
-    /// The node is referred to from `references` more places; never zero.
+    /// The node gains `references` references; never zero.
     Gain {
         hash: NodeHash,
         references: u64,
         encoded: Bytes,
     },
-    /// The node is referred to from `references` fewer places; never zero.
+    /// The node loses `references` references; never zero.
     Loss { hash: NodeHash, references: u64 },
 }
 
-/// The changes of `update` added up by hash, in the order of the hashes. Nodes that only move from
-/// one place to another do not appear, and neither does the null node: every store has it.
+/// Adds up the changes of `update` by hash; the result is sorted by hash. A node that only moves is
+/// left out. So is the null node, because every store has it.
 ///
 /// # Errors
-/// The update does not start from `root`, or lacks the encoding of a node that it adds.
+/// If the update does not start from `root`, or lacks the encoding of a node that it adds.
 pub(crate) fn net_changes(update: &RootUpdate, root: Root) -> Result<Vec<NetChange>, StoreError> {
     if update.parent != root {
         return Err(StoreError::ParentRoot {
@@ -42,13 +42,13 @@ pub(crate) fn net_changes(update: &RootUpdate, root: Root) -> Result<Vec<NetChan
         .collect()
 }
 
-/// Adds up the changes of one node; `None` if they cancel out.
+/// Adds up the changes of one node. Returns `None` if they cancel out.
 fn net_change(
     places: &[NodeChange<'_>],
     all: &NodeChanges,
 ) -> Result<Option<NetChange>, StoreError> {
     let hash = places[0].hash;
-    // No overflow: it would take 2^32 changes of i32::MIN.
+    // This cannot overflow, because that would take 2^32 changes of i32::MIN.
     let references: i64 = places.iter().map(|node| i64::from(node.references)).sum();
     let magnitude = references.unsigned_abs();
     match references.signum() {
@@ -72,14 +72,14 @@ fn net_change(
     }
 }
 
-/// Whether `encoded` can be a node: no node is empty, and only the null node, which is no change, is
-/// its one byte.
+/// Whether `encoded` can be the encoding of a changed node. No node is empty, and the null node was
+/// filtered out before.
 fn is_encoding(encoded: &[u8]) -> bool {
     !encoded.is_empty() && encoded != NULL_NODE
 }
 
-/// References that `changes`, in the order of the hashes, add to (above zero) or take from (below
-/// zero) the node `hash`.
+/// Net references that the node `hash` gains (above zero) or loses (below zero). `changes` must be
+/// sorted by hash.
 pub(crate) fn net_references(changes: &[NetChange], hash: &NodeHash) -> i128 {
     match changes
         .binary_search_by_key(hash, |change| *change.hash())

@@ -1,4 +1,4 @@
-//! The store on disk.
+//! A node store on disk.
 
 use crate::net::{net_changes, net_references, NetChange, NULL_NODE};
 use crate::parity_folder::{inspect, mark, options, FolderContent, OpenError, NODES, STATE};
@@ -9,32 +9,32 @@ use povmeter_delta_root::{NodeHash, NodePrefix, NodeSource, Root, RootUpdate, So
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Nodes on disk, in a parity-db, keyed by hash and counted by the database.
+/// A store that keeps nodes on disk in a parity-db, keyed by hash. The database counts references.
 ///
-/// A commit returns as soon as the database has queued it; what it brings can be read at once.
-/// Dropping the store waits until everything is on disk. After a crash it opens at the last commit
-/// that got there, root and nodes together, which may be older than the last one made.
+/// A commit returns as soon as the database has queued it; its nodes can be read at once. Dropping
+/// the store waits until everything is on disk. After a crash the store opens at the last commit
+/// that reached the disk, root and nodes together; later commits are lost.
 ///
-/// The database does not tell its counts. A commit that removes a node which is not there is found
-/// out, unless an earlier commit still in the queue removed it; one that removes a node more often
-/// than it is referred to is not.
+/// parity-db does not expose its counts. A commit that removes an absent node is refused, unless an
+/// earlier commit that removed the node is still in the queue. A commit that removes more references
+/// than a node has is not detected.
 pub struct ParityDbStore {
     database: Db,
     path: PathBuf,
     root: Root,
 }
 
-/// Where the root lies in the state column.
+/// Key of the root in the state column.
 const ROOT_KEY: &[u8] = b"root";
 
 type Change = (u8, Operation<Vec<u8>, Vec<u8>>);
 
 impl ParityDbStore {
-    /// The store in the folder `path`, at the state it was left in.
+    /// Opens the store in the folder `path`, at its last state.
     ///
     /// # Errors
-    /// The path does not hold a store of this format, the store is damaged or open already, or the
-    /// file system failed.
+    /// If the path does not hold a store of this format, the store is damaged or already open, or
+    /// the file system failed.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
         match inspect(path)? {
@@ -46,12 +46,12 @@ impl ParityDbStore {
         }
     }
 
-    /// A new store in the folder `path`, which is made if it does not exist; it holds the state
-    /// without entries.
+    /// Makes a store at the state without entries in the folder `path`, which is created if it does
+    /// not exist.
     ///
     /// # Errors
-    /// The path holds anything but an empty folder, or the file system failed. A folder where that
-    /// happened midway does not count as a store.
+    /// If the path holds anything but an empty folder, or the file system failed. If it failed
+    /// midway, the folder does not count as a store.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
         match inspect(path)? {
@@ -63,10 +63,10 @@ impl ParityDbStore {
         }
     }
 
-    /// The store in the folder `path`, or a new one if there is nothing or an empty folder.
+    /// Opens the store in the folder `path`, or makes one if the path is absent or an empty folder.
     ///
     /// # Errors
-    /// As [`ParityDbStore::open`] and [`ParityDbStore::create`].
+    /// Those of [`ParityDbStore::open`] and [`ParityDbStore::create`].
     pub fn open_or_create(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
         match inspect(path)? {
@@ -134,7 +134,7 @@ impl ParityDbStore {
 
     fn check_root(&self, root: Root, changes: &[NetChange]) -> Result<(), StoreError> {
         let hash = root.node_hash();
-        // Without knowing counts a root that loses references has to be taken on trust.
+        // The counts are unknown, so whether a root that loses references remains is not checked.
         let stored =
             root == Root::EMPTY || net_references(changes, &hash) != 0 || self.holds(&hash)?;
         stored.then_some(()).ok_or(StoreError::MissingRoot { root })
@@ -148,7 +148,7 @@ fn root_change(root: Root) -> Change {
     )
 }
 
-/// What the database is to do for `change`: one operation for each reference.
+/// The database operations for `change`, one for each reference.
 fn operations(change: NetChange) -> Box<dyn Iterator<Item = Change>> {
     match change {
         NetChange::Gain {
@@ -157,7 +157,7 @@ fn operations(change: NetChange) -> Box<dyn Iterator<Item = Change>> {
             encoded,
         } => {
             let key = hash.as_bytes().to_vec();
-            // Setting a node that is there counts as a reference to it.
+            // Setting a node adds one reference, even if the node is already there.
             let set = (NODES, Operation::Set(key.clone(), encoded.into()));
             let more = (1..references).map(move |_| (NODES, Operation::Reference(key.clone())));
             Box::new(std::iter::once(set).chain(more))
@@ -200,7 +200,7 @@ impl NodeStore for ParityDbStore {
         let changes = net_changes(update, self.root)?;
         changes.iter().try_for_each(|change| self.check(change))?;
         self.check_root(update.root, &changes)?;
-        // The database applies one commit as a whole: the root never parts from its nodes.
+        // The root is in the same commit as its nodes, because the database applies a commit whole.
         let operations = changes
             .into_iter()
             .flat_map(operations)

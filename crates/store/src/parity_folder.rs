@@ -1,7 +1,7 @@
-//! The folder of a parity-db store: what marks it as one, and what else a path may hold.
+//! The folder of a parity-db store: its marker, and what else a path may hold.
 //!
 //! parity-db writes into a folder before it knows whether the folder is its own, and panics on some
-//! damaged metadata. So everything is looked at here first, reading only.
+//! damaged metadata. So this module inspects the folder first, without writing.
 
 use parity_db::{ColumnOptions, Options};
 use std::fmt;
@@ -9,23 +9,23 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// File that marks a folder as a store. It is written last, when the store is complete.
+/// Name of the file that marks a folder as a store. It is written last, when the store is complete.
 const MARKER: &str = "povmeter-store";
-/// What the marker file begins with; the number of the format follows, then a line end.
+/// Start of the marker file; the format number follows, then a line end.
 const MARKER_TEXT: &str = "povmeter node store, format ";
 /// The format that this version reads and writes.
 const FORMAT: u32 = 1;
-/// Where parity-db keeps the description of its columns.
+/// Name of the file where parity-db describes its columns.
 const METADATA: &str = "metadata";
-/// No marker and no metadata file of a store is nearly as long.
+/// Limit in bytes for reading a marker or metadata file; those of a store are much shorter.
 const SMALL_FILE: u64 = 1 << 16;
 
-/// Column of the nodes, by hash.
+/// Column of the nodes, keyed by hash.
 pub(crate) const NODES: u8 = 0;
-/// Column of what is known about the state as a whole.
+/// Column for facts about the whole state.
 pub(crate) const STATE: u8 = 1;
 
-/// What a path holds where a store was expected.
+/// What a path holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FolderContent {
@@ -35,19 +35,19 @@ pub enum FolderContent {
     Empty,
     /// Something that is not a folder.
     NotAFolder,
-    /// A store in a format of another version.
+    /// A store in a format that this version does not read.
     Format(u32),
-    /// A parity-db that is not a store, with so many columns.
+    /// A parity-db that is not a store.
     ParityDb {
-        /// Columns of the database.
+        /// Number of columns of the database.
         columns: usize,
     },
-    /// A folder with this file or folder in it, and without the marker of a store.
+    /// A folder that is not empty and has no marker of a store.
     Other {
-        /// Name of one entry of the folder.
+        /// Name of one file or folder in it.
         entry: String,
     },
-    /// A whole store.
+    /// A complete store.
     Store,
 }
 
@@ -65,51 +65,51 @@ impl fmt::Display for FolderContent {
     }
 }
 
-/// Why a store on disk was not opened or made. Nothing was written to the path, unless the database
-/// itself failed.
+/// Why a store on disk was not opened or made. Nothing was written to the path, except if the
+/// database itself failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The path holds something else than a store.
+    /// The path holds something other than a store.
     #[error("{}: expected a povmeter node store of format {FORMAT}, found {found}", path.display())]
     NotAStore {
-        /// Where the store was looked for.
+        /// Path that was to be opened.
         path: PathBuf,
-        /// What is there.
+        /// What the path holds.
         found: FolderContent,
     },
-    /// There is something where a new store was to be made.
+    /// The path for a new store is taken.
     #[error("{}: expected nothing or an empty folder, found {found}", path.display())]
     Occupied {
-        /// Where the store was to be made.
+        /// Path for the new store.
         path: PathBuf,
-        /// What is there.
+        /// What the path holds.
         found: FolderContent,
     },
-    /// The folder is marked as a store, but the database in it is not one.
+    /// The folder is marked as a store, but its database is not that of a store.
     #[error("{}: damaged node store: expected {expected}, found {found}", path.display())]
     Damaged {
         /// Folder of the store.
         path: PathBuf,
-        /// What belongs to a store.
+        /// The part that a store must have.
         expected: &'static str,
-        /// What is there.
+        /// What was found in its place.
         found: String,
     },
-    /// The file system did not answer.
+    /// The file system failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// File or folder that was read or written.
         path: PathBuf,
-        /// What the file system said.
+        /// Error of the file system.
         source: io::Error,
     },
-    /// The database could not be opened; among other reasons because it is open already.
+    /// The database could not be opened, for example because it is already open.
     #[error("{}: the database could not be opened: {source}", path.display())]
     Database {
         /// Folder of the store.
         path: PathBuf,
-        /// What the database said.
+        /// Error of the database.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -138,22 +138,22 @@ impl OpenError {
     }
 }
 
-/// Options of the database in the folder `path`.
+/// The parity-db options for the folder `path`.
 pub(crate) fn options(path: &Path) -> Options {
     let mut options = Options::with_columns(path, 2);
-    // Node hashes are uniform and name their content; equal nodes are counted.
+    // Keys are hashes: uniform, and equal keys have equal values. Equal nodes are counted.
     options.columns[usize::from(NODES)] = ColumnOptions {
         uniform: true,
         preimage: true,
         ref_counted: true,
         ..ColumnOptions::default()
     };
-    // Statistics would be written to a file of their own each time the database is closed.
+    // With statistics the database would write an extra file each time it is closed.
     options.stats = false;
     options
 }
 
-/// What `path` holds, found out without writing to it.
+/// Returns what `path` holds, without writing to it.
 pub(crate) fn inspect(path: &Path) -> Result<FolderContent, OpenError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FolderContent::Absent),
@@ -187,7 +187,7 @@ pub(crate) fn inspect(path: &Path) -> Result<FolderContent, OpenError> {
     }
 }
 
-/// Marks the folder `path`, whose database is complete and on disk, as a store.
+/// Marks the folder `path` as a store. Its database must be complete and on disk.
 pub(crate) fn mark(path: &Path) -> Result<(), OpenError> {
     let marker = path.join(MARKER);
     let write = || {
@@ -198,7 +198,7 @@ pub(crate) fn mark(path: &Path) -> Result<(), OpenError> {
     write().map_err(OpenError::io(&marker))
 }
 
-/// Checks that parity-db will open the database of the marked folder `path` as it is.
+/// Checks that parity-db will open the database of the marked folder `path` unchanged.
 fn check_database(path: &Path) -> Result<(), OpenError> {
     const EXPECTED: &str = "a parity-db `metadata` file with a salt and two columns: \
         nodes (uniform, preimage, reference-counted) and state";
@@ -224,8 +224,8 @@ fn check_database(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Whether parity-db reads this line of its metadata without a panic: it takes the length of the
-/// salt and the number of the compression for granted.
+/// Whether parity-db reads this line of its metadata without a panic. It does not check the length
+/// of the salt or the number of the compression.
 fn loads(line: &str) -> bool {
     let Some((key, value)) = line.split_once('=') else {
         return false;
@@ -239,7 +239,7 @@ fn loads(line: &str) -> bool {
     !options.any(|(name, value)| name == "compression" && !matches!(value, "0" | "1" | "2"))
 }
 
-/// Columns that a parity-db metadata file lists; `None` if it is no such file.
+/// Number of columns in the text of a parity-db metadata file; `None` for any other text.
 fn parity_columns(metadata: &str) -> Option<usize> {
     let starts = |start: &str| {
         metadata
@@ -250,13 +250,13 @@ fn parity_columns(metadata: &str) -> Option<usize> {
     (starts("version=") > 0 && starts("salt=") > 0).then(|| starts("col"))
 }
 
-/// The format that the text of a marker file names; `None` if it is no such text.
+/// Format number in the text of a marker file; `None` for any other text.
 fn marked_format(text: &str) -> Option<u32> {
     text.strip_prefix(MARKER_TEXT)?.trim_end().parse().ok()
 }
 
-/// The text of a file; `None` if there is no such file, or it cannot be one of a store: not a plain
-/// file, too long, or not text.
+/// Reads the text of a file. Returns `None` if it is absent or cannot belong to a store, because it
+/// is not a plain file, too long, or not text.
 fn read_small(path: &Path) -> Result<Option<String>, OpenError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

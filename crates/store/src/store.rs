@@ -1,50 +1,50 @@
-//! What every store does.
+//! The interface and the errors of all stores.
 
 use povmeter_delta_root::{NodeHash, NodeSource, Root, RootUpdate};
 
-/// The nodes of one committed state and its root. A store that was just made holds the state
-/// without entries, [`Root::EMPTY`].
+/// A store of the nodes and the root of one committed state. A new store holds the state without
+/// entries, [`Root::EMPTY`].
 pub trait NodeStore: NodeSource {
     /// Root of the state that the store holds.
     fn root(&self) -> Root;
 
-    /// Moves the store on to the state after `update`: adds up the references that each node gains
-    /// and loses, keeps the nodes that are still referred to, and makes `update.root` the root.
+    /// Moves the store to the state after `update`: adds up the references that each node gains and
+    /// loses, drops the nodes without references, and sets the root to `update.root`.
     ///
-    /// Nodes gained can be read at once. A store may go on answering with nodes that were lost until
-    /// it has worked through its queue.
+    /// Added nodes can be read at once. A store with a queue may still return removed nodes until
+    /// the queue is empty.
     ///
     /// # Errors
-    /// The update starts from another root, loses references that are not there, gains a node
-    /// without bringing its encoding, or ends in a root that nothing is stored for; or the store
-    /// below failed. In every case the store is as it was.
+    /// If the update starts from another root, removes references that the store lacks, adds a node
+    /// without its encoding, or ends in a root without a node; or if the database failed. After an
+    /// error the store is unchanged.
     ///
     /// # Cost
-    /// Proportional to the number of changes and of the references in them, whatever the size of the
+    /// Proportional to the number of changes and references in the update, not to the size of the
     /// state.
     fn commit(&mut self, update: &RootUpdate) -> Result<(), StoreError>;
 }
 
-/// Why a store did not take an update. It is then as it was before.
+/// Why a store refused an update. The store is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The update was made for another state than the one in the store.
+    /// The update starts from a state other than the store's.
     #[error("the store is at root {expected}, the update starts from root {found}")]
     ParentRoot {
         /// Root of the store.
         expected: Root,
-        /// Root the update starts from.
+        /// Root from which the update starts.
         found: Root,
     },
-    /// The update removes a node more often than it is there.
+    /// The update removes more references to a node than the store holds.
     #[error("node {hash} loses {lost} references, the store holds {held}")]
     MissingReferences {
         /// Hash of the node.
         hash: NodeHash,
-        /// References it should lose, all places taken together.
+        /// References that the update removes, net.
         lost: u64,
-        /// References the store holds, zero if it does not have the node.
+        /// References that the store holds, zero if the node is absent.
         held: u64,
     },
     /// A node would have more references than the store can count.
@@ -54,31 +54,31 @@ pub enum StoreError {
     TooManyReferences {
         /// Hash of the node.
         hash: NodeHash,
-        /// References it should gain, all places taken together.
+        /// References that the update adds, net.
         gained: u64,
-        /// References the store holds.
+        /// References that the store holds.
         held: u64,
-        /// The most references that the store can hold for one node.
+        /// The most references that the store can count for one node.
         limit: u64,
     },
-    /// The update adds references to a node but does not bring the node.
+    /// The update adds references to a node but lacks its encoding.
     #[error("node {hash} gains references, but the update holds no encoding of it")]
     MissingEncoding {
         /// Hash of the node.
         hash: NodeHash,
     },
-    /// After the update the store would have no node for the new root.
+    /// The store would have no node for the new root.
     #[error("the update ends in root {root}, but neither it nor the store holds that node")]
     MissingRoot {
-        /// Root the update ends in.
+        /// Root in which the update ends.
         root: Root,
     },
-    /// The database below the store failed.
+    /// The store's database failed.
     #[error("the database could not {task}: {source}")]
     Database {
-        /// What was asked of it.
+        /// What the database was to do.
         task: &'static str,
-        /// What it answered.
+        /// Error of the database.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -1,4 +1,4 @@
-//! Nodes hashed as they are read.
+//! A wrapper that checks the hash of every node it reads.
 
 use crate::{NodeStore, StoreError};
 use bytes::Bytes;
@@ -6,45 +6,45 @@ use povmeter_delta_root::{
     Blake2b256, NodeBatch, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
 };
 
-/// A source that hashes every node it reads, and answers with an error instead of a node that is
-/// not the one asked for.
+/// A source that hashes every node it reads and returns an error if the hash is not the one asked
+/// for.
 ///
-/// Costs one Blake2b-256 of the node each time it is read.
+/// Each read costs one Blake2b-256 of the node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verified<S>(S);
 
-/// A source answered with another node than the one it was asked for. What
-/// [`SourceError`] of a [`Verified`] source holds.
+/// The error inside the [`SourceError`] of a [`Verified`] source: the source below returned a node
+/// with another hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("corrupt node: expected one with hash {expected}, found {length} bytes with hash {found}")]
 #[non_exhaustive]
 pub struct HashMismatch {
     /// Hash that was asked for.
     pub expected: NodeHash,
-    /// Hash of what the source answered with.
+    /// Hash of the bytes that the source returned.
     pub found: NodeHash,
-    /// Bytes the source answered with.
+    /// Number of bytes that the source returned.
     pub length: usize,
 }
 
 impl<S> Verified<S> {
-    /// `source` with every node hashed as it is read.
+    /// Wraps `source`, so that the hash of every node is checked.
     pub const fn new(source: S) -> Self {
         Self(source)
     }
 
-    /// The source below.
+    /// The wrapped source.
     pub const fn get_ref(&self) -> &S {
         &self.0
     }
 
-    /// The source, no longer verified.
+    /// Unwraps the source; its nodes are no longer checked.
     pub fn into_inner(self) -> S {
         self.0
     }
 }
 
-/// Refuses a node that is not the one with hash `expected`.
+/// Returns an error if the hash of `encoded` is not `expected`.
 fn check(expected: &NodeHash, encoded: &[u8]) -> Result<(), SourceError> {
     let found = Blake2b256::hash(encoded);
     if found == *expected {
@@ -67,7 +67,7 @@ impl<S: NodeSource> NodeSource for Verified<S> {
     }
 
     fn nodes(&self, batch: &mut NodeBatch<'_>) {
-        // What was answered before is not from the source below.
+        // Answers that are already in the batch come from elsewhere, so they are not checked.
         let asked = batch.open();
         self.0.nodes(batch);
         for index in asked {

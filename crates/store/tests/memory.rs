@@ -1,4 +1,4 @@
-//! What only the store in memory does: exact counts.
+//! Tests of what only the store in memory does: exact counts.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -134,7 +134,7 @@ fn a_node_of_another_hash_is_found_out_when_verified() {
     );
     assert_eq!(read(&store, "r1"), Some(encoded("r1")));
 
-    // Together with others, too; what somebody else answered is not looked at.
+    // The same holds in a batch. An answer that is already there is not checked.
     let request = |name| NodeRequest {
         hash: hash(name),
         ..NodeRequest::default()

@@ -1,4 +1,4 @@
-//! What only the store on disk does: folders, reopening, damage.
+//! Tests of what only the store on disk does: folders, reopening, damage.
 #![cfg(feature = "parity-db")]
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every file below `path` with its content, and every folder.
+/// Every file below `path` with its content, and every folder with `None`.
 fn snapshot(path: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(path).unwrap() {
@@ -28,7 +28,7 @@ fn snapshot(path: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
-/// Neither opening nor making a store touches the folder; what the two answer.
+/// The errors of opening and of making a store at `path`; checks that neither writes to the folder.
 fn refused(path: &Path) -> (OpenError, OpenError) {
     let before = snapshot(path);
     let opened = ParityDbStore::open(path).unwrap_err();
@@ -53,7 +53,7 @@ fn occupied(error: OpenError) -> FolderContent {
     }
 }
 
-/// A folder with a store in it that holds the root "first" and the node "a".
+/// A folder that holds a store at the root "first" with the node "a".
 fn stored() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let mut store = ParityDbStore::create(home.path()).unwrap();
@@ -198,7 +198,7 @@ fn files_that_go_by_our_names_are_left_alone() {
 
 #[test]
 fn another_parity_db_is_left_alone() {
-    // Two columns are what a store has, too.
+    // A store has two columns, too.
     for columns in [1, 2, 5] {
         let home = tempfile::tempdir().unwrap();
         let database = Db::open_or_create(&Options::with_columns(home.path(), columns)).unwrap();
@@ -293,7 +293,7 @@ fn damaged_metadata_is_named_and_left_alone() {
 #[test]
 fn a_store_without_its_root_is_damaged() {
     let home = stored();
-    // The tables of the state column; without them the database starts it empty.
+    // Without the files of the state column the database starts that column empty.
     for path in snapshot(home.path()).into_keys() {
         let name = path.file_name().unwrap().to_string_lossy();
         if name.starts_with("table_01") || name.starts_with("index_01") {
@@ -309,8 +309,8 @@ fn a_store_without_its_root_is_damaged() {
     );
 }
 
-/// Has `damage` done to the one file of the closed store in `home` that holds the node "a", at the
-/// place where it does.
+/// Applies `damage` to the file of the closed store in `home` that holds the node "a". `damage` gets
+/// the content of the file and the offset of the node.
 fn damage_node(home: &Path, damage: impl Fn(&mut [u8], usize)) {
     let node = encoded("a");
     let mut found = 0;
@@ -352,8 +352,8 @@ fn a_damaged_node_is_found_out_when_verified() {
 #[test]
 fn a_failing_database_is_an_error_and_changes_nothing() {
     let home = stored();
-    // An entry is its length in 2 bytes, the count in 4, the key in 26, then the value. A length
-    // that leaves no room for the count is what parity-db takes for damage.
+    // An entry is its length in 2 bytes, the count in 4, the key in 26, then the value. parity-db
+    // reports a length that leaves no room for the count as damage.
     damage_node(home.path(), |content, at| {
         content[at - 32..at - 30].copy_from_slice(&[1, 0]);
     });

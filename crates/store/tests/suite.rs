@@ -1,4 +1,4 @@
-//! What every store does, run for each of them.
+//! Tests of what every store does, run for each store.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -11,9 +11,9 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 
-/// A store under test, and the way to have all it has queued worked off.
+/// A store under test.
 trait TestStore: NodeStore + Send + Sync + Sized + 'static {
-    /// What the store lives in.
+    /// What must outlive the store, such as its folder.
     type Home;
 
     fn make() -> (Self::Home, Self);
@@ -48,7 +48,7 @@ impl TestStore for povmeter_store::ParityDbStore {
     }
 }
 
-/// The adapter is a store as well.
+/// The wrapper is a store, too.
 impl<S: TestStore> TestStore for Verified<S> {
     type Home = S::Home;
 
@@ -213,7 +213,7 @@ fn the_null_node_is_always_there<S: TestStore>() {
 
 fn nodes_may_be_large<S: TestStore>() {
     let (home, mut store) = S::make();
-    // Around the lengths where parity-db changes from one table to the next and to several parts.
+    // Lengths around those where parity-db moves to another table or splits the entry.
     let sizes = [1, 31, 32, 33, 1_000, 32_767, 32_768, 100_000, 2_000_000];
     let nodes: Vec<_> = (1..)
         .zip(sizes)
@@ -239,7 +239,7 @@ fn nodes_may_be_large<S: TestStore>() {
     assert_there(&store.settle(&home));
 }
 
-/// Whatever an error says, the store is where it was, and goes on from there.
+/// Checks that the store refuses the update `bad`, is unchanged, and takes a good update afterwards.
 fn refuses<S: TestStore>(bad: impl Fn(Root) -> RootUpdate, expected: impl Fn(&StoreError) -> bool) {
     let (home, mut store) = S::make();
     store
@@ -259,7 +259,7 @@ fn refuses<S: TestStore>(bad: impl Fn(Root) -> RootUpdate, expected: impl Fn(&St
     assert_eq!(read(&store.settle(&home), "a"), None);
 }
 
-/// An update that would be good, were it not for `nodes`.
+/// A good update plus the changes `nodes`, which make it bad.
 fn second(parent: Root, nodes: Vec<Change>) -> RootUpdate {
     let good = [
         change("a", &[2], 1),
@@ -323,7 +323,7 @@ fn a_root_without_its_node_is_refused<S: TestStore>() {
     );
 }
 
-/// The store against a map from name to number of places, over random updates.
+/// Compares the store with a map from node name to reference count, over random updates.
 fn agrees_with_a_map<S: TestStore>() {
     let mut rng = SmallRng::seed_from_u64(7);
     let (home, mut store) = S::make();

@@ -1,14 +1,14 @@
-//! Reads of the parent state and writes to it, counted as benchmarks want them counted.
+//! Counts of reads and writes of the parent state, for benchmarks.
 //!
-//! A read counts if the block has not changed the key: what it holds itself costs no database. A
-//! write counts when it is committed. Keys on the whitelist are in the list with no counts of their
-//! own; it is looked at when the counts start anew, so not by the call that sets it.
+//! A read counts only if the block has not changed the key, because otherwise it does not reach the
+//! database. A write counts when it is committed. Keys on the whitelist do not count. A new whitelist
+//! takes effect at the next reset of the counts.
 
 use povmeter::TrieId;
 use sp_core::storage::TrackedStorageKey;
 use std::collections::HashMap;
 
-/// Bytes of a key that [`Accesses::by_prefix`] tells apart: those that name pallet and item.
+/// Length of the key prefixes of [`Accesses::by_prefix`]: the bytes that name pallet and item.
 const PREFIX_BYTES: usize = 32;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,7 +18,7 @@ struct Count {
     whitelisted: bool,
 }
 
-/// The keys of one trie in the order they came.
+/// The keys of one trie in the order of their first access.
 #[derive(Debug, Default)]
 struct Tracked {
     counts: Vec<(Vec<u8>, Count)>,
@@ -40,12 +40,12 @@ impl Tracked {
     }
 }
 
-/// Accesses by key, and the keys that do not count.
+/// The accesses by key, and the whitelist of keys that do not count.
 #[derive(Debug, Default)]
 pub(crate) struct Accesses {
     enabled: bool,
     top: Tracked,
-    /// By storage key, in the order they came.
+    /// Child tries by storage key, in the order of their first access.
     children: Vec<(Vec<u8>, Tracked)>,
     whitelist: Vec<TrackedStorageKey>,
 }
@@ -86,7 +86,7 @@ impl Accesses {
         &mut self.children[place].1
     }
 
-    /// Starts the counts anew, with the whitelist as it is now.
+    /// Resets the counts; the current whitelist takes effect.
     pub(crate) fn reset(&mut self) {
         self.top = Tracked::default();
         self.children.clear();
@@ -109,14 +109,14 @@ impl Accesses {
         self.whitelist = whitelist;
     }
 
-    /// The keys that count.
+    /// The keys that are not on the whitelist, with their counts.
     fn counted(&self) -> impl Iterator<Item = &(Vec<u8>, Count)> {
         let children = self.children.iter().flat_map(|(_, child)| &child.counts);
         let all = self.top.counts.iter().chain(children);
         all.filter(|(_, count)| !count.whitelisted)
     }
 
-    /// First reads, repeated reads, first writes, repeated writes.
+    /// Numbers of first reads, repeated reads, first writes, and repeated writes.
     pub(crate) fn totals(&self) -> (u32, u32, u32, u32) {
         let mut totals = (0, 0, 0, 0);
         for (_, count) in self.counted() {
@@ -129,8 +129,8 @@ impl Accesses {
         totals
     }
 
-    /// For each beginning of keys, in the order they came: how many keys were read, how many
-    /// written, and that it is not on the whitelist.
+    /// A row for each key prefix, in the order of first access: the prefix, the keys read, the keys
+    /// written, and `false` because it is not on the whitelist.
     pub(crate) fn by_prefix(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
         let mut rows: Vec<(Vec<u8>, u32, u32, bool)> = Vec::new();
         for (key, count) in self.counted() {

@@ -16,7 +16,7 @@ use std::{
     fmt,
 };
 
-/// A machine while its runtime executes. What the runtime does to extensions goes with it.
+/// The externalities of one call into the runtime: the machine, and the call's own extensions.
 pub(crate) struct Ext<'a, S, A: Accounting> {
     machine: &'a mut StateMachine<S, A>,
     extensions: RuntimeExtensions,
@@ -52,8 +52,8 @@ fn child(info: &ChildInfo) -> TrieId<'_> {
 }
 
 impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
-    /// The value of `result`. The interface has no errors, so one ends the call by unwinding, with
-    /// the reason kept in the machine; no value would be true.
+    /// Unwraps `result`. An error panics, because the interface has no errors and any value would be
+    /// wrong; the machine keeps the reason.
     fn must<T, E: Into<MachineError>>(&mut self, result: Result<T, E>) -> T {
         match result {
             Ok(value) => value,
@@ -66,7 +66,7 @@ impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
         }
     }
 
-    /// Counts a read, if it goes to the parent state.
+    /// Counts a read if it reaches the parent state.
     fn note_read(&mut self, trie: TrieId<'_>, key: &[u8]) {
         let StateMachine {
             accesses, block, ..
@@ -99,7 +99,7 @@ impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
     }
 
     fn next(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Vec<u8>> {
-        // Asked of the parent state in any case.
+        // Counts in any case, because finding the next key always reads the parent state.
         self.machine.accesses.read(trie, key);
         let next = self.machine.block.next_key(trie, key);
         self.must(next)
@@ -178,7 +178,7 @@ impl<S: NodeSource, A: Accounting> Externalities for Ext<'_, S, A> {
     }
 
     fn clear_storage(&mut self, key: &[u8]) {
-        // A runtime that touches roots of child tries is not obeyed, and not told.
+        // As the peer does, ignore writes of the runtime to the roots of child tries.
         if !is_child_storage_key(key) {
             self.place(TrieId::Top, key, None);
         }

@@ -1,9 +1,9 @@
-//! A source with nodes committed on top of it in memory.
+//! A node source with committed nodes in memory on top.
 
 use povmeter::{Bytes, NodeBatch, NodeHash, NodePrefix, NodeSource, RootUpdate, SourceError};
 use std::collections::HashMap;
 
-/// Nodes of `S`, and those committed while running: what lets a benchmark commit under a runtime.
+/// The nodes of `S` and those committed meanwhile; lets a benchmark commit while a runtime executes.
 #[derive(Debug)]
 pub(crate) struct Layered<S> {
     base: S,
@@ -18,14 +18,14 @@ impl<S> Layered<S> {
         }
     }
 
-    /// Adds what `update` inserts. What it removes stays: other states may need it.
+    /// Adds the nodes that `update` inserts. Removed nodes stay, because other states may need them.
     pub(crate) fn commit(&mut self, update: &RootUpdate) {
         let inserted = update.inserted();
         let inserted = inserted.map(|node| (node.hash, update.nodes.share(node.encoded)));
         self.committed.extend(inserted);
     }
 
-    /// Forgets all that was committed.
+    /// Drops all committed nodes.
     pub(crate) fn wipe(&mut self) {
         self.committed.clear();
     }

@@ -1,10 +1,10 @@
-//! povmeter under a Substrate runtime: `sp_externalities::Externalities` over a
+//! An adapter that runs a Substrate runtime on povmeter: `sp_externalities::Externalities` over a
 //! [`Block`](povmeter::Block).
 //!
-//! A [`StateMachine`] is a block together with what a runtime does besides changing its state:
-//! extensions, offchain changes, operations on the index of transactions. A runtime that asks for
-//! the proof size through the existing `storage_proof_size` host function is told the size with the
-//! root computation included, so runtimes that reclaim storage weight profit unchanged.
+//! A [`StateMachine`] holds a block and what its runtime produces besides state changes: extensions,
+//! offchain changes, and operations on the transaction index. The existing host function
+//! `storage_proof_size` returns the proof size with the root computation included. So runtimes that
+//! reclaim storage weight benefit without a change.
 //!
 //! ```
 //! use povmeter_substrate::{SizeSource, StateMachine};
@@ -26,28 +26,28 @@
 //! # Types
 //! | type | what it is |
 //! |---|---|
-//! | [`StateMachine`] | a block under a runtime |
-//! | [`SizeSource`] | whether sizes are estimated, or replayed from a record |
-//! | [`SealedMachine`] | the sealed block, the offchain changes, the index operations, the sizes told |
-//! | [`IndexOperation`], [`OffchainChange`] | one of each |
-//! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update as sp-state-machine's transaction, and back |
-//! | [`FailedAccess`] | what a call of the runtime panics with if the state can't be accessed |
-//! | [`MachineError`], [`ReplayError`] | what failed; a record of sizes that does not fit the block |
+//! | [`StateMachine`] | a block and the runtime that executes on it |
+//! | [`SizeSource`] | where proof sizes come from: the estimate, the recorder, or an earlier record |
+//! | [`SealedMachine`] | the sealed block, offchain changes, index operations, and proof sizes |
+//! | [`IndexOperation`], [`OffchainChange`] | one operation on the transaction index, one change |
+//! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update as the peer's, and back |
+//! | [`FailedAccess`] | what a runtime's call panics with if the state cannot be accessed |
+//! | [`MachineError`], [`ReplayError`] | why a call failed; why a record of sizes does not fit |
 //!
 //! # Guarantees
-//! - The interface is complete, the parts for benchmarks included (`wipe`, `commit`, access counts).
+//! - The interface is complete, including the parts for benchmarks (`wipe`, `commit`, access counts).
 //! - The runtime sees what `sp-state-machine` 0.54 shows it, except for the proof size.
-//! - The runtime can't close a transaction of the host; what it leaves open is rolled back.
-//! - The interface between runtime and host has no errors. A failure below it ends the call by a
-//!   panic with [`FailedAccess`], and the machine stays failed: it has no root and can't be sealed.
-//! - Sizes are recorded as they are told. A replay with too few or too many sizes is an error.
+//! - The runtime cannot close a transaction of the host. What it leaves open is rolled back.
+//! - The interface between runtime and host has no errors, so a failure below it panics with
+//!   [`FailedAccess`]. The machine stays failed: it has no root and cannot be sealed.
+//! - Each size that the runtime gets is recorded. A replay of too few or too many sizes is an error.
 //!
 //! # Costs
-//! Those of [`povmeter`], plus one copy of each value that the runtime reads: the interface hands out
-//! vectors.
+//! Those of [`povmeter`], plus one copy of each value that the runtime reads, because the interface
+//! returns vectors.
 //!
 //! # Features
-//! None. The crate needs std, as the `sp-` crates do outside of a runtime.
+//! None. The crate needs std, as the `sp-` crates do outside a runtime.
 
 mod accesses;
 mod externalities;

@@ -1,4 +1,4 @@
-//! The state machine: a block, and what a runtime does besides changing its state.
+//! The state machine: a block and what its runtime produces besides state changes.
 
 use crate::{
     accesses::Accesses,
@@ -23,14 +23,14 @@ use std::{
     sync::Arc,
 };
 
-/// Why a runtime could not be executed or its block not be sealed.
+/// Why a runtime was not executed or its block was not sealed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
     /// A call on the block failed.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// A record of sizes that does not fit the block.
+    /// The record of sizes does not fit the block.
     #[error(transparent)]
     Replay(#[from] ReplayError),
 }
@@ -41,16 +41,16 @@ impl From<TransactionError> for MachineError {
     }
 }
 
-/// An instruction of the runtime to the database's index of transactions.
+/// An operation on the database's transaction index, made by the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexOperation {
-    /// Store the end of an extrinsic under a hash.
+    /// Store the last bytes of an extrinsic under a hash.
     Insert {
         /// Index of the extrinsic in the block.
         extrinsic: u32,
         /// Hash of the data.
         hash: Vec<u8>,
-        /// Bytes of data.
+        /// Length of the data in bytes.
         size: u32,
     },
     /// Keep data that an earlier block stored.
@@ -62,27 +62,27 @@ pub enum IndexOperation {
     },
 }
 
-/// A change of the offchain database: its key as prefix and key, and what becomes of it.
+/// A change of the offchain database: prefix, key, and the change.
 pub type OffchainChange = ((Vec<u8>, Vec<u8>), OffchainOverlayedChange);
 
-/// A sealed block with what its runtime did besides changing the state.
+/// A sealed block and what its runtime produced besides state changes.
 #[derive(Debug)]
 pub struct SealedMachine {
-    /// The block: root, changes, proof.
+    /// The block, with root, changes, and proof.
     pub block: SealedBlock,
     /// Offchain changes, ordered by key.
     pub offchain: Vec<OffchainChange>,
-    /// Transaction index operations in the order they were made.
+    /// Operations on the transaction index, in the order of the calls.
     pub transaction_index: Vec<IndexOperation>,
-    /// The proof sizes that the runtime was told, in order.
+    /// The proof sizes that the runtime got, in order.
     pub sizes: Vec<u64>,
 }
 
-/// A block under a runtime.
+/// A block and the runtime that executes on it.
 ///
-/// The host opens and closes transactions here; [`Self::execute`] runs a call into the runtime with
-/// this machine as its externalities. The proof-size extension is registered from the start: a
-/// runtime that asks through it is told the size with the root computation included.
+/// The host opens and closes transactions here. [`Self::execute`] runs a call into the runtime with
+/// this machine as its externalities. The proof-size extensions are registered from the start, unless
+/// the machine is [`SizeSource::Unrecorded`].
 #[derive(Debug)]
 pub struct StateMachine<S, A: Accounting = Consensus> {
     pub(crate) block: PooledBlock<Layered<S>, A>,
@@ -92,11 +92,11 @@ pub struct StateMachine<S, A: Accounting = Consensus> {
     pub(crate) accesses: Accesses,
     pub(crate) extensions: ExtensionBox,
     pub(crate) parent: Root,
-    /// The first error under the runtime, which has no way to be told.
+    /// The first error below the runtime. The interface cannot return it to the runtime.
     pub(crate) failure: Option<MachineError>,
 }
 
-/// Extensions, which do not implement `Debug` usefully.
+/// Extensions with a `Debug` implementation, which they lack.
 pub(crate) struct ExtensionBox(pub(crate) Extensions);
 
 impl core::fmt::Debug for ExtensionBox {
@@ -112,8 +112,8 @@ impl<S: NodeSource> StateMachine<S> {
         Self::pooled(Arc::default(), source, parent, sizes)
     }
 
-    /// The same in the memory of an earlier block of `pool`, if there is one. The memory goes back there
-    /// however the machine ends; [`BlockPool::recycle`] takes the sealed block too.
+    /// As [`Self::new`], but reuses the memory of an earlier block of `pool`, if there is one. The
+    /// memory returns to the pool however the machine ends; see also [`BlockPool::recycle`].
     pub fn pooled(pool: Arc<BlockPool>, source: S, parent: Root, sizes: SizeSource) -> Self {
         Self::with_accounting(pool, source, parent, sizes, Consensus)
     }
@@ -147,9 +147,8 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         }
     }
 
-    /// Registers an extension for the runtime to find. An own [`ProofSizeExt`] or
-    /// [`RootedProofSizeExt`] takes the place of the machine's: it has to know what it says, and
-    /// nothing of it is recorded.
+    /// Registers an extension for the runtime. A [`ProofSizeExt`] or [`RootedProofSizeExt`] replaces
+    /// the machine's: the machine then neither computes nor records the sizes that it returns.
     pub fn register_extension<E: Extension>(&mut self, extension: E) {
         if let Some(question) = Question::asked_by(extension.type_id()) {
             self.sizes.leave_to_others(question);
@@ -157,21 +156,21 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         self.extensions.0.register(extension);
     }
 
-    /// Counts reads and writes from now on, as benchmarks ask for them.
+    /// Counts reads and writes from now on, for benchmarks.
     pub fn track_accesses(&mut self) {
         self.accesses.enable();
     }
 
-    /// Runs `call` with this machine as the externalities of the thread, in the runtime's rights:
-    /// transactions that it opens and leaves open are rolled back.
+    /// Returns the result of `call`, run with this machine as the externalities of the thread.
+    /// Transactions that `call` leaves open are rolled back, and it cannot close those of the host.
     ///
     /// # Errors
-    /// [`MachineError`] if the runtime executes already.
+    /// [`MachineError`] if the runtime already executes.
     ///
     /// # Panics
-    /// When `call` does, and when the parent state can't be read or a replay does not fit: the
-    /// interface between runtime and host has no errors, and a made-up value would be worse. The
-    /// machine stays failed: [`Self::failure`] says why, and nothing can be sealed.
+    /// If `call` panics, the parent state cannot be read, or a replay does not fit. The interface
+    /// between runtime and host has no errors, and an invented value would be worse. The machine
+    /// stays failed: [`Self::failure`] says why, and it cannot be sealed.
     pub fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, MachineError> {
         self.enter_runtime()?;
         let result = {
@@ -182,7 +181,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         Ok(result)
     }
 
-    /// Answers a question for the size, which the runtime is about to see.
+    /// Stores the answer to `question` in its extension, where the runtime then reads it.
     pub(crate) fn answer(&mut self, question: Question) -> Result<(), MachineError> {
         let Self {
             block,
@@ -203,8 +202,8 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         Ok(())
     }
 
-    /// The length of the compact proof of what was recorded so far; 0 if that is nothing, `None` if
-    /// it is no proof of the parent state.
+    /// Length of the compact proof of the nodes recorded so far, in bytes; 0 if there are none,
+    /// `None` if they are not a proof of the parent state.
     pub(crate) fn recorded_compact_bytes(&self) -> Option<u64> {
         let proof = self.block.recorded_proof();
         if proof.nodes().is_empty() {
@@ -238,7 +237,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         self.extensions.0.start_transaction(TransactionType::Host);
     }
 
-    /// Keeps what happened in the innermost transaction of the host.
+    /// Commits the innermost transaction of the host.
     ///
     /// # Errors
     /// [`MachineError::Block`] if none is open.
@@ -250,7 +249,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         Ok(())
     }
 
-    /// Undoes what happened in the innermost transaction of the host, as if it had never been.
+    /// Rolls back the innermost transaction of the host, counts and sizes included.
     ///
     /// # Errors
     /// [`MachineError::Block`] if none is open.
@@ -264,11 +263,11 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         Ok(())
     }
 
-    /// The size of the proof if the block ended now. A question of the host's: no size is recorded,
-    /// and with [`Consensus`] accounting nothing that the runtime is told later depends on it.
+    /// Size of the proof if the block ended now. This is the host's question, so the size is not
+    /// recorded. With [`Consensus`] accounting it does not affect the sizes that the runtime gets.
     ///
     /// # Errors
-    /// [`MachineError::Block`] if a node can't be had.
+    /// [`MachineError::Block`] if a node cannot be loaded.
     pub fn proof_size(&mut self) -> Result<ProofSize, MachineError> {
         if A::PROVEN {
             Ok(self.block.peek_proof_size()?)
@@ -277,31 +276,32 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         }
     }
 
-    /// The size of what was recorded so far; counts nothing new.
+    /// Size of the nodes recorded so far; counts nothing new.
     pub fn recorded_size(&self) -> ProofSize {
         self.block.recorded_size()
     }
 
-    /// Nodes of the parent state loaded so far, and the bytes of memory their arena holds.
+    /// Number of parent nodes loaded so far, and the bytes of memory in their arena.
     pub fn loaded(&self) -> (usize, usize) {
         (self.block.loaded_nodes(), self.block.loaded_bytes())
     }
 
-    /// The sizes told to the runtime so far.
+    /// The proof sizes that the runtime got so far.
     pub fn sizes(&self) -> &[u64] {
         self.sizes.handed_out()
     }
 
-    /// Why a call into the runtime panicked, if it was for the state.
+    /// Why a call into the runtime panicked; `None` if the runtime itself panicked, or nothing did.
     pub fn failure(&self) -> Option<&MachineError> {
         self.failure.as_ref()
     }
 
-    /// Computes the root, if the runtime did not ask for it, and hands out all that follows.
+    /// Returns the sealed block and what its runtime produced. Computes the root if the runtime has
+    /// not asked for it.
     ///
     /// # Errors
-    /// What failed under the runtime, if something did; a replay with sizes left over; an open
-    /// transaction; a node that can't be had.
+    /// The [failure](Self::failure) of the machine, if it has one. [`MachineError`] also if a replay
+    /// has sizes left over, a transaction is open, or a node cannot be loaded.
     pub fn seal(self, version: StateVersion) -> Result<SealedMachine, MachineError> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -325,7 +325,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         })
     }
 
-    /// Commits all changes in memory and goes on from there: what benchmarks do under a runtime.
+    /// Commits all changes in memory and continues on that state, for benchmarks.
     pub(crate) fn commit_in_memory(&mut self) -> Result<(), MachineError> {
         while self.block.transaction_depth() > 0 {
             self.block.commit_transaction()?;
@@ -338,7 +338,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         self.rebase(root, |source| source.commit(&update))
     }
 
-    /// Counts the changes, which are about to be committed.
+    /// Counts the changes as writes; call it before they are committed.
     fn note_writes(&mut self) {
         let Self {
             block, accesses, ..
@@ -349,13 +349,13 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         block.for_each_changed(|trie, key| accesses.written(trie, key));
     }
 
-    /// Drops all changes, committed ones too.
+    /// Drops all changes, including the committed ones.
     pub(crate) fn wipe(&mut self) -> Result<(), MachineError> {
         self.accesses.reset();
         self.rebase(self.parent, Layered::wipe)
     }
 
-    /// A fresh block on `root` under the same runtime call.
+    /// Starts a new block on `root` within the same call into the runtime.
     fn rebase(
         &mut self,
         root: Root,
@@ -369,8 +369,8 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
 }
 
 impl<S: NodeSource, A: Accounting> StateMachine<S, Attributed<A>> {
-    /// Begins the next part of the block, an extrinsic for example: see
-    /// [`Block::begin_part`](povmeter::Block::begin_part). What came of it is in the sealed block's
+    /// Begins the next part of the block, such as an extrinsic, and returns its number; see
+    /// [`Block::begin_part`](povmeter::Block::begin_part). The result is in the sealed block's
     /// [`attribution`](SealedBlock::attribution).
     pub fn begin_part(&mut self) -> u32 {
         self.block.begin_part()
@@ -387,7 +387,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         }
     }
 
-    /// The root of child trie `storage_key` after the changes so far.
+    /// Root of the child trie `storage_key` after the changes so far.
     pub(crate) fn child_root(
         &mut self,
         storage_key: &[u8],
@@ -406,7 +406,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     }
 }
 
-/// The same version in povmeter's terms.
+/// Converts a state version to povmeter's type.
 pub fn state_version(version: StateVersion) -> povmeter::StateVersion {
     match version {
         StateVersion::V0 => povmeter::StateVersion::V0,

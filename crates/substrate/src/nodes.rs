@@ -1,67 +1,67 @@
-//! Root updates and the peer's: a `PrefixedMemoryDB`, which sp-state-machine calls a transaction.
+//! Conversion between a root update and the peer's transaction, a `PrefixedMemoryDB`.
 //!
-//! It keys a node by the bytes of its place and its hash, in a row:
+//! A `PrefixedMemoryDB` keys a node by its position and hash:
 //! ```text
 //! path (whole bytes) ++ odd nibble (high half of one byte, if there is one) ++ hash
 //! ```
-//! So the two differ in one thing: the place `12 3_` and the place `12 30` have one key. They are one
-//! there, with their references added up, and come back as the latter. A store that is keyed in this
-//! way, or by hash alone, can't tell the difference either.
+//! So the positions `12 3_` and `12 30` of one node share a key there: their references are added up,
+//! and both come back as `12 30`. A store with such keys, or keyed by hash alone, cannot tell them
+//! apart either.
 
 use povmeter::{NodeChange, NodeHash, Root, RootUpdate};
 use povmeter_delta_root::Blake2b256;
 use sp_core::{Hasher, H256};
 use sp_trie::{HashDBT, PrefixedMemoryDB};
 
-/// Why nodes can't be turned from one form into the other.
+/// Why node changes cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodesError {
-    /// The null node, which a `PrefixedMemoryDB` always has and never counts.
+    /// The null node changes. A `PrefixedMemoryDB` always has it and never counts it.
     #[error("expected changes of nodes that can be counted, found {references} of the null node")]
     NullNode {
         /// References gained or lost.
         references: i32,
     },
-    /// A node that is gained has no encoding.
+    /// A node gains references but has no encoding.
     #[error("expected the encoding of the new node {hash}, found none")]
     NoEncoding {
-        /// The node.
+        /// Hash of the node.
         hash: NodeHash,
     },
-    /// Two places with one key gain or lose more references than can be counted.
+    /// The sum of the references at two positions with one key does not fit in an `i32`.
     #[error("expected references of {hash} to add up to 32 bits, found {counted} and {more} more")]
     References {
-        /// The node.
+        /// Hash of the node.
         hash: NodeHash,
-        /// References of one place.
+        /// References at one position.
         counted: i32,
-        /// References of the other.
+        /// References at the other position.
         more: i32,
     },
-    /// A key is too short to end with a hash.
+    /// A key is too short to contain a hash.
     #[error("expected a key of at least 32 bytes, found {length}")]
     ShortKey {
-        /// Bytes of the key.
+        /// Length of the key in bytes.
         length: usize,
     },
-    /// A node lies under the hash of another one.
+    /// The key of a node contains another hash.
     #[error("expected a node with hash {expected}, found one with hash {found}")]
     Hash {
-        /// The hash in its key.
+        /// Hash in the key.
         expected: NodeHash,
-        /// Its hash.
+        /// Hash of the node.
         found: NodeHash,
     },
 }
 
-/// The nodes of `update` as sp-state-machine's backend hands them to a database.
+/// Converts the nodes of `update` to the form in which sp-state-machine's backend returns them.
 ///
-/// Copies each new node once. Hashes nothing.
+/// Copies each new node once and hashes nothing.
 ///
 /// # Errors
-/// [`NodesError`] if a `PrefixedMemoryDB` can't express the update. It can all that [`povmeter`]
-/// makes.
+/// [`NodesError`] if a `PrefixedMemoryDB` cannot express the update. It can express every update
+/// that [`povmeter`] makes.
 pub fn to_prefixed_memory_db<H: Hasher<Out = H256>>(
     update: &RootUpdate,
 ) -> Result<PrefixedMemoryDB<H>, NodesError> {
@@ -96,14 +96,13 @@ pub fn to_prefixed_memory_db<H: Hasher<Out = H256>>(
     Ok(nodes)
 }
 
-/// The root update from `parent` to `root` that changes `nodes`, with the new roots of `children`, by
-/// storage key and in its order. The other way round as [`to_prefixed_memory_db`].
+/// Returns the root update from `parent` to `root` with the changes `nodes`; the inverse of
+/// [`to_prefixed_memory_db`]. `children` are storage keys and new roots, sorted by storage key.
 ///
-/// Copies each new node once, and hashes it, since whoever made `nodes` may have keyed them as they
-/// pleased.
+/// Copies and hashes each new node once, because the keys of `nodes` may be wrong.
 ///
 /// # Errors
-/// [`NodesError`] if `nodes` are no changes of nodes with Blake2b-256 hashes.
+/// [`NodesError`] if `nodes` are not changes of nodes with Blake2b-256 hashes.
 pub fn from_prefixed_memory_db<H: Hasher<Out = H256>>(
     parent: Root,
     root: Root,
@@ -132,10 +131,10 @@ pub fn from_prefixed_memory_db<H: Hasher<Out = H256>>(
     })
 }
 
-/// A change of one node: its hash, the path, references, and the node where it gains some.
+/// A change of one node: hash, path, references, and the encoding if it gains references.
 type Changed = (NodeHash, Vec<u8>, i32, Vec<u8>);
 
-/// The change of one entry.
+/// Converts one entry of a `PrefixedMemoryDB`.
 fn change(mut key: Vec<u8>, node: Vec<u8>, references: i32) -> Result<Changed, NodesError> {
     let short = NodesError::ShortKey { length: key.len() };
     let Some((_, hash)) = key.split_last_chunk::<32>() else {
@@ -227,7 +226,7 @@ mod tests {
         );
         let nodes = || there(found.nodes.iter().collect()).unwrap();
         assert!(nodes() == nodes());
-        // Both places at once.
+        // Both positions at once.
         let gone = changed(&[0x12, 0x30], None, b"node", -1);
         let moved = vec![changed(&[0x12], Some(0x30), b"node", 1), gone];
         assert_eq!(back(there(moved).unwrap()).unwrap(), update(Vec::new()));
@@ -251,7 +250,7 @@ mod tests {
         let most = changed(&[0x12], Some(0x30), b"node", i32::MIN);
         let one = changed(&[0x12, 0x30], None, b"node", -1);
         let hash = one.hash;
-        // Not the other way round: that would count to two thousand million.
+        // In this order, because the other one would call `remove` 2^31 times.
         let found = there(vec![one, most]).err();
         let (counted, more) = (-1, i32::MIN);
         let expected = NodesError::References {

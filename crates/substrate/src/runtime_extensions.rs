@@ -1,4 +1,4 @@
-//! Extensions as one call into the runtime sees them.
+//! The extensions that one call into the runtime sees.
 
 use sp_externalities::{Error, Extension, Extensions, TransactionType};
 use std::{
@@ -6,21 +6,21 @@ use std::{
     collections::BTreeSet,
 };
 
-/// What the runtime does to the host's extensions during one call: both end with the call.
+/// The extensions that the runtime registers and deregisters during one call. Both end with the call.
 #[derive(Default)]
 pub(crate) struct RuntimeExtensions {
     registered: Extensions,
-    /// The host's that the runtime deregistered.
+    /// Types of the host's extensions that the runtime deregistered.
     hidden: BTreeSet<TypeId>,
 }
 
 impl RuntimeExtensions {
-    /// Whether the runtime would find one of this type.
+    /// Whether the runtime sees an extension of this type.
     pub(crate) fn sees(&self, host: &Extensions, type_id: TypeId) -> bool {
         self.registered.is_registered(type_id) || self.sees_of_host(host, type_id)
     }
 
-    /// Whether what the runtime would find is the host's.
+    /// Whether the runtime sees the host's extension of this type.
     pub(crate) fn sees_of_host(&self, host: &Extensions, type_id: TypeId) -> bool {
         host.is_registered(type_id) && !self.hidden.contains(&type_id)
     }
@@ -58,19 +58,19 @@ impl RuntimeExtensions {
         }
     }
 
-    /// Tells all that the runtime sees that it opened a transaction.
+    /// Tells the extensions that the runtime sees that it opened a transaction.
     pub(crate) fn start(&mut self, host: &mut Extensions) {
         let runtime = TransactionType::Runtime;
         self.each(host, |extension| extension.start_transaction(runtime));
     }
 
-    /// As [`Self::start`], of one that it keeps.
+    /// Tells them that the runtime committed a transaction.
     pub(crate) fn commit(&mut self, host: &mut Extensions) {
         let runtime = TransactionType::Runtime;
         self.each(host, |extension| extension.commit_transaction(runtime));
     }
 
-    /// As [`Self::start`], of one that it undoes.
+    /// Tells them that the runtime rolled back a transaction.
     pub(crate) fn roll_back(&mut self, host: &mut Extensions) {
         let runtime = TransactionType::Runtime;
         self.each(host, |extension| extension.rollback_transaction(runtime));

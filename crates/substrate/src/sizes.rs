@@ -1,4 +1,4 @@
-//! The sizes that the runtime sees: where they come from, and their record.
+//! The proof sizes that the runtime gets: their source and their record.
 
 use povmeter_proof_size::RootedProofSizeExt;
 use sp_trie::proof_size_extension::ProofSizeExt;
@@ -10,35 +10,35 @@ use std::{
     },
 };
 
-/// Where the answers to the runtime's questions for the proof size come from.
+/// The source of the proof sizes that the runtime gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SizeSource {
-    /// Estimated at each question. What authors do, and validators, who get the same from the proof.
+    /// An estimate for each question. For authors and validators; both get the same sizes.
     #[default]
     Estimate,
-    /// The size of what was read so far, without what the root computation will add: the number that
-    /// sp-state-machine's recorder tells. For chains whose validators tell that one. The second
-    /// version of the host function includes the root's part here, too.
+    /// The recorded size, without what the root computation will add: the number that
+    /// sp-state-machine's recorder gives. For chains whose validators use that number. The second
+    /// version of the host function still includes the root computation.
     Reads,
-    /// Taken from a record in order, without estimating. What an importer may do that has the
+    /// The sizes of an earlier record, in order, without an estimate. For an importer that has the
     /// author's record and makes no proof.
     Replay(Vec<u64>),
-    /// No proof is recorded: there is no size, and both host functions say `u64::MAX`. What a node
-    /// does that answers a call of a user off chain.
+    /// No proof is recorded, so there is no size, and both host functions return `u64::MAX`. For
+    /// calls into the runtime off chain.
     Unrecorded,
 }
 
-/// Which of the host functions asks.
+/// The host function that asks for the proof size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// The first version. What it says is up to the source.
+    /// The first version; the [`SizeSource`] decides whether the root computation is included.
     Stock,
-    /// The second version, which includes the root's part by what it is.
+    /// The second version, which always includes the root computation.
     Rooted,
 }
 
 impl Question {
-    /// Which question is asked by looking up an extension of this type, if one is.
+    /// The question that a look-up of this extension type asks; `None` for other extensions.
     pub(crate) fn asked_by(type_id: TypeId) -> Option<Self> {
         if type_id == TypeId::of::<ProofSizeExt>() {
             Some(Self::Stock)
@@ -50,41 +50,41 @@ impl Question {
     }
 }
 
-/// A replay that does not fit the questions asked.
+/// Why a record of sizes does not fit the questions of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// More questions than recorded sizes.
-    #[error("expected {recorded} questions for the proof size, found another")]
+    /// There are more questions than recorded sizes.
+    #[error("expected {recorded} questions for the proof size, found one more")]
     Exhausted {
-        /// Sizes in the record.
+        /// Number of sizes in the record.
         recorded: usize,
     },
-    /// Fewer questions than recorded sizes.
+    /// There are fewer questions than recorded sizes.
     #[error("expected {recorded} questions for the proof size, found {asked}")]
     LeftOver {
-        /// Sizes in the record.
+        /// Number of sizes in the record.
         recorded: usize,
-        /// Questions asked.
+        /// Number of questions asked.
         asked: usize,
     },
 }
 
-/// The sizes handed to the runtime, in order.
+/// The record of the sizes that the runtime got, in order.
 ///
-/// The runtime's own rollbacks leave the record alone, since who executes the block again runs those
-/// transactions too. The host's take back what was asked inside: such an extrinsic is in no block.
+/// A rollback by the runtime keeps the record, because every execution of the block runs it. A
+/// rollback by the host removes the sizes asked inside, because that extrinsic is in no block.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     source: SizeSource,
     handed_out: Vec<u64>,
     host_marks: Vec<usize>,
     current: CurrentSize,
-    /// The questions that an extension of the host's answers.
+    /// Questions that an extension of the host answers.
     left: Vec<Question>,
 }
 
-/// The size last handed out, as an sp-trie proof size provider.
+/// The last size, as a proof size provider of sp-trie.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CurrentSize(Arc<AtomicUsize>);
 
@@ -110,13 +110,13 @@ impl Sizes {
         &self.handed_out
     }
 
-    /// Leaves a question to an extension of the host's.
+    /// Leaves a question to an extension of the host.
     pub(crate) fn leave_to_others(&mut self, question: Question) {
         self.left.push(question);
     }
 
-    /// Answers a question: with the next size of the record, with `reads`, or with what `estimate`
-    /// says; `None` if it is not for us to answer.
+    /// Answers a question with the next size of the record, with `reads`, or with `estimate`; `None`
+    /// if nothing is recorded or an extension of the host answers.
     pub(crate) fn answer<E: From<ReplayError>>(
         &mut self,
         question: Question,
@@ -158,7 +158,7 @@ impl Sizes {
         }
     }
 
-    /// Whether the record was used up.
+    /// Returns an error if sizes of a replayed record are left over.
     pub(crate) fn finish(&self) -> Result<(), ReplayError> {
         match &self.source {
             SizeSource::Replay(sizes) if sizes.len() != self.handed_out.len() => {

@@ -1,5 +1,4 @@
-//! Nodes asked for together: how often a source is called, through all that lies between a block and
-//! its source.
+//! Batches of nodes: how often a block calls its source, through every wrapper between them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,14 +13,14 @@ use povmeter_substrate::{SizeSource, StateMachine};
 use sp_externalities::with_externalities;
 use std::sync::{Arc, Mutex};
 
-/// What a source was asked for: the number of nodes at each call.
+/// The calls of a source: how many for one node, and the batch length of each of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Calls {
     node: usize,
     nodes: Vec<usize>,
 }
 
-/// A store that counts the calls.
+/// A store that counts its calls.
 struct Counting<'s> {
     store: &'s MemoryStore,
     calls: Mutex<Calls>,
@@ -35,7 +34,7 @@ impl<'s> Counting<'s> {
         }
     }
 
-    /// The calls since the last time.
+    /// Returns the calls since the last `take`.
     fn take(&self) -> Calls {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
@@ -53,12 +52,12 @@ impl NodeSource for Counting<'_> {
     }
 }
 
-/// Keys spread as a hashed map spreads them.
+/// A key that is spread evenly, like those of a hashed map.
 fn key(number: u32) -> [u8; 32] {
     povmeter_delta_root::Blake2b256::hash(&number.to_le_bytes()).into()
 }
 
-/// A state of 3,000 entries in the top trie, and as many in a child trie.
+/// A state of 3,000 entries in the top trie and 3,000 in a child trie.
 fn store() -> MemoryStore {
     let mut store = MemoryStore::new();
     let mut block = Block::new(&store, Root::EMPTY);
@@ -73,12 +72,12 @@ fn store() -> MemoryStore {
 
 const POOL: TrieId<'_> = Child(b"pool");
 
-/// Keys of one boundary: fewer than are walked together at once.
+/// Keys of one boundary, few enough to be walked together.
 fn keys() -> Vec<[u8; 32]> {
     (0..31).map(|number| key(97 * number)).collect()
 }
 
-/// The nodes on the way to `key`, level by level: the most that any walk has to load.
+/// The most nodes on the path to one of `keys`.
 fn levels(store: &MemoryStore, trie: TrieId<'_>, keys: &[[u8; 32]]) -> usize {
     let nodes_to = |key: &[u8; 32]| {
         let mut block = Block::new(store, store.root());
@@ -97,8 +96,8 @@ fn levels(store: &MemoryStore, trie: TrieId<'_>, keys: &[[u8; 32]]) -> usize {
     keys.iter().map(nodes_to).max().unwrap()
 }
 
-/// One call for the root, one for each level below it, each for all that walks wait for there: each
-/// node once, though all walks pass the root's 16 children.
+/// Checks that there is one call for each level, for all nodes that the walks need there, and each
+/// node only once, though all walks pass the root's 16 children.
 #[track_caller]
 fn assert_by_level(calls: &Calls, levels: usize) {
     assert_eq!(calls.node, 0, "{calls:?}");
@@ -108,7 +107,7 @@ fn assert_by_level(calls: &Calls, levels: usize) {
     assert!((20..=31).contains(&calls.nodes[2]), "{calls:?}");
 }
 
-/// The calls of one boundary over [`keys`] of the top trie, none of which was read.
+/// Returns `block` after one boundary over [`keys`] of the top trie, none of which was read.
 fn boundary<S: NodeSource>(mut block: Block<S>) -> Block<S> {
     for key in keys() {
         block.set(Top, &key, b"new").unwrap();
@@ -125,7 +124,7 @@ fn a_boundary_calls_its_source_once_for_each_level() {
     let source = Counting::new(&store);
     let block = boundary(Block::new(&source, store.root()));
     assert_by_level(&source.take(), levels);
-    // All that the root needs is loaded: nobody calls for nothing.
+    // The root needs no further call, because all of its nodes are loaded.
     block.seal(V1).unwrap();
     assert_eq!(source.take(), Calls::default());
 }
@@ -187,13 +186,13 @@ fn a_boundary_of_a_child_trie_calls_once_for_each_level() {
     block.proof_size().unwrap();
     let calls = source.take();
     assert_eq!(calls.node, 0);
-    // The roots are loaded. There are twice as many keys as are walked together.
+    // The roots are already loaded. There are twice as many keys as are walked together.
     let most = (of_child - 1) + (of_top - 1);
     assert!(calls.nodes.len() <= most, "{calls:?}, expected {most}");
     assert!(calls.nodes.iter().sum::<usize>() > 100, "{calls:?}");
 }
 
-/// Each of many branches loses all children but one, which nobody has looked at.
+/// Each of many branches loses all children but one, which is not loaded.
 #[test]
 fn merges_are_loaded_together() {
     for trie in [Top, POOL] {
@@ -245,8 +244,8 @@ fn a_machine_hands_batches_on() {
     machine.seal(sp_core::storage::StateVersion::V1).unwrap();
 }
 
-/// What was committed under a runtime is on top of the source: only the rest reaches it, still in one
-/// call for each level.
+/// Nodes committed while a runtime executes lie above the source. Only the other nodes are asked of
+/// it, still in one call for each level.
 #[test]
 fn a_machine_with_nodes_of_its_own_hands_the_rest_on() {
     let store = store();
@@ -263,7 +262,7 @@ fn a_machine_with_nodes_of_its_own_hands_the_rest_on() {
     machine.proof_size().unwrap();
     let calls = source.take();
     assert_eq!(calls.node, 0, "{calls:?}");
-    // The root, and one node of each level below it, are the machine's.
+    // The machine itself holds the root and one node of each level below it.
     assert_eq!(calls.nodes.len(), levels - 1, "{calls:?}");
     assert!(calls.nodes[0] > 10 && calls.nodes[1] > 20, "{calls:?}");
 }

@@ -1,4 +1,4 @@
-//! Machines in the memory of earlier ones: as if it were new, however the earlier one ended.
+//! A machine that reuses the memory of an earlier one works like a new one, however that one ended.
 #![allow(clippy::unwrap_used)]
 
 use povmeter::BlockPool;
@@ -13,7 +13,7 @@ use std::{
 
 type Machine<'a> = StateMachine<&'a MemoryStore>;
 
-/// A state of some keys.
+/// A state of 100 keys.
 fn store() -> MemoryStore {
     let mut store = MemoryStore::new();
     let mut machine: Machine<'_> = StateMachine::new(&store, store.root(), SizeSource::Estimate);
@@ -30,7 +30,7 @@ fn set(machine: &mut Machine<'_>, key: &[u8], value: &[u8]) {
     machine.execute(call).unwrap();
 }
 
-/// Some extrinsics, different ones for each number.
+/// Runs extrinsics that differ for each `number`.
 fn work(machine: &mut Machine<'_>, number: u8) {
     for at in 0..10 {
         machine.start_transaction();

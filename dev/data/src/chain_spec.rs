@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// A whole state as a file gives it: that of a chain's genesis, or one before some block.
+/// A whole state from a file: that of a chain's genesis, or one before some block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainSpec {
     /// Name of the chain; `None` in a plain state file, which has none.
@@ -18,12 +18,11 @@ pub struct ChainSpec {
     pub id: Option<String>,
     /// Entries of the top trie, without the roots of child tries.
     pub top: Entries,
-    /// Entries of the child tries, by storage key of the child, without the prefix that the top
-    /// trie keeps its root under.
+    /// Entries of the child tries, by storage key without the well-known prefix.
     pub children: BTreeMap<Vec<u8>, Entries>,
 }
 
-/// Why a file is not a state that can be used.
+/// Why a state could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainSpecError {
@@ -33,7 +32,7 @@ pub enum ChainSpecError {
     /// The content is not JSON.
     #[error("expected JSON, found: {0}")]
     NotJson(#[source] serde_json::Error),
-    /// The content is JSON, but some part of it is not what it has to be in a chain specification.
+    /// The content is JSON, but a part does not have the form of a chain specification.
     #[error("expected a raw chain specification or a plain state, found: {0}")]
     Shape(#[source] serde_json::Error),
     /// There is neither a genesis state nor a plain state.
@@ -42,7 +41,7 @@ pub enum ChainSpecError {
     /// There is a genesis state, but not in raw form.
     #[error("expected `genesis.raw`, found {found}; convert the chain specification to raw form")]
     NotRaw {
-        /// The form it is in.
+        /// The form that was found.
         found: &'static str,
     },
     /// A raw genesis state lacks the entries of the top trie.
@@ -51,14 +50,14 @@ pub enum ChainSpecError {
     /// A key or a value is not written in hexadecimal.
     #[error("expected 0x and hexadecimal digits in the {part} of `{key}`, found: {source}")]
     Hex {
-        /// The key, or the key that the value belongs to, as it is in the file.
+        /// The key, or the key of the value, as written in the file.
         key: String,
-        /// Which of the two it is.
+        /// `"key"` or `"value"`.
         part: &'static str,
-        /// What is wrong with it.
+        /// The decoding error.
         source: hex::FromHexError,
     },
-    /// The top trie has a root for a child trie that the file does not have.
+    /// The top trie holds the root of a child trie that the file lacks.
     #[error("expected the entries of the child trie with its root under `{key}`, found none")]
     NoChild {
         /// The key of the root.
@@ -67,27 +66,27 @@ pub enum ChainSpecError {
     /// A key appears more than once in one trie.
     #[error("expected every key once, found `{key}` again")]
     RepeatedKey {
-        /// The key, as it is in the file.
+        /// The key as written in the file.
         key: String,
     },
 }
 
 impl ChainSpec {
-    /// The state in the file at `path`: a raw chain specification, or a plain state with the fields
-    /// `top` and `childrenDefault`; as it is or packed with gzip.
+    /// Reads the state in the file at `path`: a raw chain specification, or a plain state with the
+    /// fields `top` and `childrenDefault`; either may be compressed with gzip.
     ///
     /// # Errors
-    /// The file cannot be read or unpacked, is too large, or is no such state.
+    /// If the file cannot be read or decompressed, is too large, or is not such a state.
     pub fn read(path: &Path) -> Result<Self, ChainSpecError> {
         Self::from_json(&read_file(path)?)
     }
 
-    /// The state that `json` describes, a raw chain specification or a plain state.
+    /// Reads the state in `json`, a raw chain specification or a plain state.
     ///
     /// # Errors
-    /// It describes none.
+    /// If `json` is neither.
     pub fn from_json(json: &[u8]) -> Result<Self, ChainSpecError> {
-        // serde would take the items of a list for the fields of an object.
+        // serde would accept a list as the fields of an object.
         if json.trim_ascii_start().first() == Some(&b'[') {
             let list = <serde_json::Error as serde::de::Error>::custom("a JSON list");
             return Err(ChainSpecError::Shape(list));
@@ -121,7 +120,7 @@ impl ChainSpec {
     }
 }
 
-/// `top` without the roots of `children`, which some files have and which follow from the children.
+/// Removes the roots of `children` from `top`. Some files have them, but the children imply them.
 fn without_child_roots(
     mut top: Entries,
     children: &BTreeMap<Vec<u8>, Entries>,
@@ -136,13 +135,13 @@ fn without_child_roots(
     Ok(top)
 }
 
-/// Hash of the genesis header of a chain whose genesis state has the root `state_root`: Blake2b-256
-/// of a header at number 0 with no parent, no extrinsics and an empty digest.
+/// Returns the hash of the genesis header of a chain whose genesis state has the root `state_root`:
+/// Blake2b-256 of a header with number 0, no parent, no extrinsics and an empty digest.
 pub fn genesis_hash(state_root: H256) -> H256 {
     // Both are SCALE compact integers.
     let (number, digest_length) = ([0], [0]);
     let parent = H256::zero();
-    // Extrinsics lie in a trie as well, here one without entries: the hash of the null node.
+    // The root of the trie of extrinsics, which has no entries: the hash of the null node.
     let extrinsics_root = Blake2Hasher::hash(&[0]);
     let header: [&[u8]; 5] = [
         parent.as_ref(),
@@ -154,7 +153,7 @@ pub fn genesis_hash(state_root: H256) -> H256 {
     Blake2Hasher::hash(&header.concat())
 }
 
-/// The file as it is written.
+/// The JSON form of the file.
 #[derive(serde::Deserialize)]
 struct SpecFile {
     name: Option<String>,
@@ -165,7 +164,7 @@ struct SpecFile {
     children: Option<Pairs<Pairs<String>>>,
 }
 
-/// The forms that a genesis state may have.
+/// The forms of a genesis state.
 #[derive(serde::Deserialize)]
 struct Genesis {
     raw: Option<Raw>,
@@ -197,7 +196,7 @@ impl Genesis {
     }
 }
 
-/// A raw state: an object with named fields, or, in older files, an array of the two.
+/// A raw state: an object with named fields, or, in older files, an array of both.
 struct Raw {
     top: Option<Pairs<String>>,
     children: Option<Pairs<Pairs<String>>>,
@@ -243,7 +242,7 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// The fields of an object in their order, also those that appear twice.
+/// The fields of an object in order, including those that appear twice.
 struct Pairs<T>(Vec<(String, T)>);
 
 impl<T> Default for Pairs<T> {
@@ -284,7 +283,7 @@ fn decode(pairs: Pairs<String>) -> Result<Entries, ChainSpecError> {
     }))
 }
 
-/// Collects decoded entries, each with its key as it is in the file.
+/// Collects decoded entries into a map. Each comes with its key as written in the file.
 fn unique<T>(
     entries: impl Iterator<Item = Result<(String, Vec<u8>, T), ChainSpecError>>,
 ) -> Result<BTreeMap<Vec<u8>, T>, ChainSpecError> {

@@ -1,4 +1,4 @@
-//! Files of real chain data: where they lie, and how one is read.
+//! Files of real chain data: their folder, and a reader with a size limit.
 
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 /// Environment variable that names the folder of the real data.
 const DATA_VARIABLE: &str = "POVMETER_DATA";
-/// Where the folder lies otherwise, seen from this package.
+/// The folder if the variable is not set, relative to this package.
 const DATA_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-/// What a gzip file begins with.
+/// First bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Most bytes that a file may have, after it was unpacked.
+/// The most bytes of a file after decompression.
 pub const FILE_LIMIT: u64 = 512 << 20;
 
-/// The folder of the real chain data: what `POVMETER_DATA` names, or a folder beside the workspace;
-/// `None` if it does not exist.
+/// Returns the folder of the real chain data: that named by `POVMETER_DATA`, or a folder beside the
+/// workspace; `None` if it does not exist. Tests that get `None` print `skipped: no data`.
 pub fn data_dir() -> Option<PathBuf> {
     let named = std::env::var_os(DATA_VARIABLE).map(PathBuf::from);
     Some(named.unwrap_or_else(|| DATA_FOLDER.into())).filter(|folder| folder.is_dir())
@@ -36,23 +36,23 @@ pub fn expect_data() -> PathBuf {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The file system did not hand the file out.
+    /// The file system failed.
     #[error("{}: expected a readable file, found: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the file system said.
+        /// Error of the file system.
         source: io::Error,
     },
-    /// The file begins like gzip, but does not unpack.
+    /// The file begins like gzip, but cannot be decompressed.
     #[error("{}: expected gzip data, found: {source}", path.display())]
     Gzip {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The decompression error.
         source: io::Error,
     },
-    /// The file is larger than [`FILE_LIMIT`], or unpacks to more.
+    /// The file is larger than [`FILE_LIMIT`] after decompression.
     #[error("{}: expected at most {limit} bytes unpacked, found more", path.display())]
     TooLarge {
         /// The file.
@@ -62,11 +62,11 @@ pub enum FileError {
     },
 }
 
-/// Content of the file at `path`, unpacked if it begins like gzip, whatever its name.
+/// Returns the content of the file at `path`, decompressed if it begins like gzip, whatever its name.
+/// Never holds more than [`FILE_LIMIT`] in memory.
 ///
 /// # Errors
-/// The file cannot be read, does not unpack, or is larger than [`FILE_LIMIT`] once unpacked; never
-/// more than that is held in memory.
+/// If the file cannot be read or decompressed, or is larger than [`FILE_LIMIT`] after that.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, FileError> {
     read_up_to(path, FILE_LIMIT)
 }
@@ -85,7 +85,7 @@ fn read_up_to(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let whole = start.as_slice().chain(file);
     let mut content = Vec::new();
     if start == GZIP_MAGIC {
-        // One byte more than allowed tells a file at the limit from one above it.
+        // Read one byte more than allowed, to tell a file at the limit from one above it.
         MultiGzDecoder::new(whole)
             .take(limit.saturating_add(1))
             .read_to_end(&mut content)

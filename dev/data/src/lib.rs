@@ -1,4 +1,4 @@
-//! Chain specifications, blocks of real chains and recorded traces, and their replay.
+//! Readers of chain specifications, real blocks and recorded traces, and the replay of blocks.
 
 mod chain_spec;
 mod data_files;

@@ -1,4 +1,4 @@
-//! Blocks of real chains, with the states that they start from.
+//! Blocks of real chains, with their parent states.
 
 use crate::{chain_spec::ChainSpec, chain_spec::ChainSpecError};
 use crate::{data_files::read_file, data_files::FileError};
@@ -10,30 +10,30 @@ use sp_runtime::traits::BlakeTwo256;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Header of a real block. The public chains all use this form.
+/// Header of a real block, in the form that all public chains use.
 pub type RealHeader = generic::Header<u32, BlakeTwo256>;
 
-/// Blocks of one chain, each the parent of the next, and where the state before the first lies.
+/// Consecutive blocks of one chain, and the file with the state before the first.
 #[derive(Clone, Debug)]
 pub struct RealBlocks {
     /// Name of the file, for messages.
     pub name: String,
     /// File with the state before the first block, for [`ChainSpec::read`].
     pub state_path: PathBuf,
-    /// State version of the runtime that made the blocks.
+    /// State version of the runtime of the blocks.
     pub state_version: StateVersion,
     /// The blocks in order; at least one.
     pub blocks: Vec<RealBlock>,
 }
 
-/// A block as its chain has it.
+/// A published block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealBlock {
-    /// Hash of the header, by which the chain knows the block.
+    /// Hash of the header.
     pub hash: H256,
     /// Header with the seal. Its state root is that of the state after the block.
     pub header: RealHeader,
-    /// Encoded extrinsics in order, without the length that a block puts in front of each.
+    /// Encoded extrinsics in order, each without its length prefix.
     pub body: Vec<Vec<u8>>,
 }
 
@@ -47,13 +47,13 @@ pub enum RealBlocksError {
     /// The content is not a list of blocks in JSON.
     #[error("expected a file of blocks, found: {0}")]
     Json(#[source] serde_json::Error),
-    /// There is no such state version.
+    /// The state version is unknown.
     #[error("expected state version V0 or V1, found `{found}`")]
     StateVersion {
-        /// What the file says.
+        /// The version in the file.
         found: String,
     },
-    /// The file holds no block.
+    /// The file has no block.
     #[error("expected at least one block, found none")]
     NoBlocks,
     /// A field is not written in hexadecimal.
@@ -63,7 +63,7 @@ pub enum RealBlocksError {
         number: u32,
         /// The field.
         part: &'static str,
-        /// What is wrong with it.
+        /// The decoding error.
         source: hex::FromHexError,
     },
     /// A hash has the wrong length.
@@ -71,37 +71,36 @@ pub enum RealBlocksError {
     HashLength {
         /// Number of the block.
         number: u32,
-        /// Bytes in the hash.
+        /// Length of the hash in bytes.
         found: usize,
     },
-    /// A header is not one.
+    /// A header does not decode.
     #[error("block {number}: expected an encoded header, found: {source}")]
     Header {
         /// Number of the block.
         number: u32,
-        /// What is wrong with it.
+        /// The decoding error.
         source: codec::Error,
     },
-    /// A header has another hash, number or parent than the file says.
+    /// A header does not have the hash, number or parent in the file.
     #[error("block {number}: expected {part} {expected}, found {found}")]
     Mismatch {
         /// Number of the block.
         number: u32,
-        /// What differs.
+        /// The part that differs.
         part: &'static str,
-        /// What it should be by the rest of the file.
+        /// Its value in the rest of the file.
         expected: String,
-        /// What the header says.
+        /// Its value in the header.
         found: String,
     },
 }
 
 impl RealBlocks {
-    /// The blocks in the file at `path`. Their hashes, numbers and order are checked.
+    /// Reads the blocks in the file at `path`, and checks their hashes, numbers and order.
     ///
     /// # Errors
-    /// The file cannot be read or unpacked, is too large, or does not hold blocks that follow each
-    /// other.
+    /// If the file cannot be read or decompressed, is too large, or does not hold consecutive blocks.
     pub fn read(path: &Path) -> Result<Self, RealBlocksError> {
         let json = read_file(path)?;
         let file: BlocksFile = serde_json::from_slice(&json).map_err(RealBlocksError::Json)?;
@@ -135,19 +134,19 @@ impl RealBlocks {
         })
     }
 
-    /// The state before the first block.
+    /// Reads the state before the first block.
     ///
     /// # Errors
-    /// As [`ChainSpec::read`].
+    /// Those of [`ChainSpec::read`].
     pub fn read_state(&self) -> Result<ChainSpec, ChainSpecError> {
         ChainSpec::read(&self.state_path)
     }
 }
 
-/// The files of blocks in the folder of real data `data`, sorted by name.
+/// Returns the files of blocks in the data folder `data`, sorted by name.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// If the folder cannot be read.
 pub fn block_files(data: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(data.join("blocks"))?.map(|entry| Ok(entry?.path()));
     let mut paths = entries.collect::<io::Result<Vec<_>>>()?;
@@ -159,7 +158,7 @@ pub fn block_files(data: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The file as it is written.
+/// The JSON form of the file.
 #[derive(serde::Deserialize)]
 struct BlocksFile {
     name: String,
@@ -168,7 +167,7 @@ struct BlocksFile {
     blocks: Vec<BlockEntry>,
 }
 
-/// A block as it is written.
+/// The JSON form of a block.
 #[derive(serde::Deserialize)]
 struct BlockEntry {
     number: u32,
@@ -306,7 +305,7 @@ mod tests {
         json!({"number": header.number, "hash": hash, "header": hex::encode(encoded), "body": ["0400"]})
     }
 
-    /// A good file of two blocks.
+    /// A valid file of two blocks.
     fn two_blocks() -> Value {
         let first = header(7, H256::zero());
         let second = header(8, Blake2Hasher::hash(&first.encode()));
@@ -332,7 +331,7 @@ mod tests {
         assert_eq!(file.blocks[1].body, [vec![4, 0]]);
     }
 
-    /// What reading says after `damage` was done to a good file.
+    /// The error of reading a valid file after `damage`.
     fn damaged(damage: impl FnOnce(&mut Value)) -> String {
         let mut file = two_blocks();
         damage(&mut file);

@@ -1,8 +1,7 @@
-//! Recorded traces: every call that a runtime made of its externalities in one block, with every
-//! result.
+//! Recorded traces: every call of a runtime to its externalities in one block, with every result.
 //!
-//! A trace is text, one record a line, the fields separated by one space. Keys and values are in
-//! hexadecimal; `-` stands for none, `.` for bytes that are there but empty.
+//! A trace is text, one record per line, the fields separated by one space. Keys and values are in
+//! hexadecimal; `-` stands for none, `.` for empty bytes.
 //!
 //! ```text
 //! genesis K V                                            an entry of the state before the block
@@ -28,9 +27,9 @@ use std::path::Path;
 /// One record of a trace. It prints as the line that it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceRecord {
-    /// The block author goes on to another phase.
+    /// The block author begins a phase.
     Phase(TracePhase),
-    /// The block author goes on to the extrinsic of this index.
+    /// The block author begins the extrinsic with this index.
     Extrinsic(u32),
     /// A call into the runtime begins.
     Enter,
@@ -55,7 +54,7 @@ pub enum TraceRecord {
         /// Value, if one is written.
         value: Option<Vec<u8>>,
     },
-    /// A call that concerns storage.
+    /// A storage call.
     Storage {
         /// Storage key of the child trie, or `None` for the top trie.
         child: Option<Vec<u8>>,
@@ -66,12 +65,12 @@ pub enum TraceRecord {
     KillChild {
         /// Storage key of the child trie.
         child: Vec<u8>,
-        /// Limit and result.
+        /// Limit and result of the removal.
         removal: Removal,
     },
 }
 
-/// Part of a block besides its extrinsics.
+/// A phase of a block outside its extrinsics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracePhase {
     /// Before the first extrinsic.
@@ -80,7 +79,7 @@ pub enum TracePhase {
     Finalize,
 }
 
-/// A call that concerns one trie, and its result.
+/// A call on one trie, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageCall {
     /// An entry of the state before the block; not a call.
@@ -94,26 +93,26 @@ pub enum StorageCall {
     Get {
         /// Key that is read.
         key: Vec<u8>,
-        /// Its value.
+        /// Value of the key.
         value: Option<Vec<u8>>,
     },
     /// The hash of a value is read.
     Hash {
         /// Key that is read.
         key: Vec<u8>,
-        /// Hash of its value.
+        /// Hash of the value.
         hash: Option<Vec<u8>>,
     },
-    /// It is asked whether a key has a value.
+    /// A key is tested for a value.
     Exists {
-        /// Key that is asked for.
+        /// Key that is tested.
         key: Vec<u8>,
-        /// Whether it has one.
+        /// Whether it has a value.
         exists: bool,
     },
     /// The next key is asked for.
     Next {
-        /// Key that it follows.
+        /// Key after which the search starts.
         key: Vec<u8>,
         /// The next key.
         next: Option<Vec<u8>>,
@@ -122,7 +121,7 @@ pub enum StorageCall {
     Set {
         /// Key that is written.
         key: Vec<u8>,
-        /// Its value from now on.
+        /// The new value.
         value: Vec<u8>,
     },
     /// A value is removed.
@@ -146,21 +145,21 @@ pub enum StorageCall {
     },
     /// The storage root is computed.
     Root {
-        /// State version it is computed for.
+        /// State version of the root.
         version: StateVersion,
         /// The root.
         root: H256,
     },
 }
 
-/// Removal of many keys: what limits it, and how far it came.
+/// A removal of many keys: its limit and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// Most keys of the parent state to be removed.
+    /// The most keys of the parent state to remove.
     pub limit: Option<u32>,
-    /// Where an earlier call left off.
+    /// Cursor from an earlier call.
     pub cursor: Option<Vec<u8>>,
-    /// Where the next call has to go on, if keys are left.
+    /// Cursor for the next call, if keys are left.
     pub next_cursor: Option<Vec<u8>>,
     /// Keys removed from the parent state.
     pub backend: u32,
@@ -180,15 +179,15 @@ pub enum TraceError {
     /// The file is not text.
     #[error("expected text, found other bytes from byte {at} on")]
     NotText {
-        /// Bytes before the first that is not text.
+        /// Number of bytes before the first that is not text.
         at: usize,
     },
     /// A line is not a record.
     #[error("line {line}: {source}")]
     Line {
-        /// Number of the line, the first is 1.
+        /// Number of the line; the first is 1.
         line: usize,
-        /// What is wrong with it.
+        /// Why it is not a record.
         source: TraceRecordError,
     },
 }
@@ -197,41 +196,41 @@ pub enum TraceError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceRecordError {
-    /// The first field names no kind of record.
+    /// The first field is not the name of a record.
     #[error("expected the name of a record, found `{0}`")]
     UnknownRecord(String),
-    /// The line ends too early.
+    /// The line has too few fields.
     #[error("expected {expected} as field {field}, found the end of the line")]
     MissingField {
-        /// Number of the field, the name of the record is 0.
+        /// Number of the field; the name of the record is 0.
         field: usize,
-        /// What it holds.
+        /// The expected form of the field.
         expected: &'static str,
     },
-    /// The line goes on after the last field.
+    /// The line has too many fields.
     #[error("expected the end of the line, found field {field}: `{found}`")]
     ExtraField {
-        /// Number of the first field too many, the name of the record is 0.
+        /// Number of the first surplus field; the name of the record is 0.
         field: usize,
         /// The field.
         found: String,
     },
-    /// A field is not what it should be.
+    /// A field does not have the expected form.
     #[error("expected {expected} as field {field}, found `{found}`")]
     Field {
-        /// Number of the field, the name of the record is 0.
+        /// Number of the field; the name of the record is 0.
         field: usize,
-        /// What it holds.
+        /// The expected form of the field.
         expected: &'static str,
-        /// What is there instead.
+        /// The field.
         found: String,
     },
 }
 
-/// The records of the trace in the file at `path`, which may be packed with gzip.
+/// Reads the records of the trace in the file at `path`, which may be compressed with gzip.
 ///
 /// # Errors
-/// The file cannot be read or unpacked, is too large, or one of its lines is not a record.
+/// If the file cannot be read or decompressed, is too large, or has a line that is not a record.
 pub fn read_trace(path: &Path) -> Result<Vec<TraceRecord>, TraceError> {
     let bytes = read_file(path)?;
     let text = std::str::from_utf8(&bytes).map_err(|error| TraceError::NotText {
@@ -240,7 +239,7 @@ pub fn read_trace(path: &Path) -> Result<Vec<TraceRecord>, TraceError> {
     parse_trace(text).collect()
 }
 
-/// The records of a trace, one for each line of `text`, or what is wrong with the line.
+/// Parses a trace: returns a record, or an error, for each line of `text`.
 pub fn parse_trace(text: &str) -> impl Iterator<Item = Result<TraceRecord, TraceError>> + '_ {
     (1..).zip(text.lines()).map(|(line, text)| {
         text.parse()

@@ -1,4 +1,4 @@
-//! Records of a trace as lines: read and printed.
+//! Reading and printing the lines of a trace.
 
 use crate::{
     trace::Removal, trace::StorageCall, trace::TracePhase, trace::TraceRecord,
@@ -43,7 +43,7 @@ impl FromStr for TraceRecord {
     }
 }
 
-/// Records of storage calls; with a `c` in front they concern a child trie.
+/// Names of storage records. With a `c` in front they are of a child trie.
 const STORAGE_RECORDS: [&str; 10] = [
     "genesis", "get", "hash", "exists", "next", "set", "del", "append", "clear", "root",
 ];
@@ -58,7 +58,7 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn of(line: &'a str) -> Self {
         let mut rest = line.split(' ');
-        // Splitting gives one field at least, if an empty one.
+        // `split` returns at least one field, which may be empty.
         let name = rest.next().unwrap_or_default();
         Self {
             name,
@@ -198,7 +198,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A number as a record prints it: no plus sign, no zeros in front.
+/// Parses a number in the form that records print: no plus sign, no leading zeros.
 fn parse_number(field: &str) -> Option<u32> {
     field
         .parse()
@@ -206,7 +206,7 @@ fn parse_number(field: &str) -> Option<u32> {
         .filter(|number: &u32| number.to_string() == field)
 }
 
-/// Bytes as a record prints them: no upper case digits.
+/// Parses bytes in the form that records print: no upper case digits.
 fn parse_bytes(field: &str) -> Option<Vec<u8>> {
     match field {
         "." => Some(Vec::new()),
@@ -244,7 +244,7 @@ impl fmt::Display for TraceRecord {
 }
 
 impl StorageCall {
-    /// Prints the record; `child` is the field for the child trie with a space before it, or empty.
+    /// Prints the record. `child` is a space and the field of the child trie, or empty.
     fn fmt_in(&self, f: &mut fmt::Formatter<'_>, child: &str) -> fmt::Result {
         if !child.is_empty() {
             f.write_str("c")?;
@@ -302,7 +302,7 @@ impl fmt::Display for Removal {
     }
 }
 
-/// Bytes as a field of a record.
+/// Bytes printed as a field of a record.
 struct Field<'a>(&'a [u8]);
 
 impl fmt::Display for Field<'_> {

@@ -1,4 +1,4 @@
-//! Roots and hashes of public chains' genesis blocks, by povmeter.
+//! povmeter computes the roots and hashes of public chains' genesis blocks.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! The recorded block of 544 transfers, replayed call by call: every result must be the recorded
-//! one, and so must root and proof.
+//! Replays the recorded block of 544 transfers call by call: all results, the root and the proof must
+//! be the recorded ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,13 +19,13 @@ use sp_externalities::{with_externalities, Externalities, ExternalitiesExt, Mult
 use sp_trie::proof_size_extension::ProofSizeExt;
 use std::collections::BTreeMap;
 
-/// The trace: the state that it starts from, and what happens.
+/// The trace: its parent state and its records.
 struct Trace {
     store: MemoryStore,
     records: Vec<TraceRecord>,
 }
 
-/// The recorded trace; `None` where there is no data.
+/// Reads the recorded trace.
 fn trace() -> Trace {
     let path = expect_data().join("traces/transfers-544.trace.gz");
     let mut top = Entries::new();
@@ -47,7 +47,7 @@ fn trace() -> Trace {
     Trace { store, records }
 }
 
-/// The state version that the root is computed in.
+/// The state version of the root computation.
 fn version(records: &[TraceRecord]) -> PeerVersion {
     let mut versions = records.iter().filter_map(|record| match record {
         TraceRecord::Storage {
@@ -157,10 +157,10 @@ fn in_lockstep_with_the_peer() {
     }
 }
 
-/// Results in the trace: of get, exists, clear and root.
+/// Number of results in the trace: of get, exists, clear and root.
 const RESULTS: u32 = 40_837 + 1_633 + 1 + 1;
 
-/// Makes a call of the runtime and compares its result. Returns how many results were compared.
+/// Makes a call of the runtime and compares its result. Returns the number of results compared.
 fn replay(mut ext: &mut dyn Externalities, record: &TraceRecord) -> u32 {
     match record {
         TraceRecord::Start => ext.storage_start_transaction(),
@@ -223,7 +223,7 @@ fn replay_storage(ext: &mut dyn Externalities, call: &StorageCall) -> u32 {
     1
 }
 
-/// The trace at hand has none of these; another one may.
+/// As [`replay`], in a child trie. The recorded trace has no such call; other traces may.
 fn replay_child(ext: &mut dyn Externalities, info: &ChildInfo, call: &StorageCall) -> u32 {
     match call {
         StorageCall::Get { key, value } => assert_eq!(&ext.child_storage(info, key), value),
@@ -254,7 +254,7 @@ fn through_the_block() {
     for record in &records {
         results += replay_block(&mut proven, record, version);
         results += replay_block(&mut advisory, record, version);
-        // Both read the same; only the root counts as read in one of them.
+        // Both read the same. Only with one of them the root's nodes count as read.
         if *record == TraceRecord::HostCommit {
             let [proven, advisory] = [proven.recorded_size(), advisory.recorded_size()];
             assert_eq!(proven.read_bytes, advisory.read_bytes);
@@ -270,7 +270,7 @@ fn through_the_block() {
     assert_eq!(proven.update(), advisory.update());
 }
 
-/// The same with a block of its own, whatever its accounting.
+/// As [`replay`], on a bare block with the accounting `A`.
 fn replay_block<S: NodeSource, A: povmeter::Accounting>(
     block: &mut Block<S, A>,
     record: &TraceRecord,

@@ -1,4 +1,4 @@
-//! Blocks of real chains under their own runtimes.
+//! Replays blocks of real chains on their own runtimes.
 
 #![cfg(feature = "wasm")]
 #![allow(clippy::unwrap_used)]
@@ -17,7 +17,7 @@ fn replay(path: &Path, options: ReplayOptions) -> Vec<ReplayedBlock> {
     replay.map(Result::unwrap).collect()
 }
 
-/// All blocks there are, by file.
+/// Replays all blocks of the data folder; the results by file.
 fn all(options: ReplayOptions) -> Vec<(String, Vec<ReplayedBlock>)> {
     let data = expect_data();
     let files = block_files(&data).unwrap();
@@ -48,12 +48,12 @@ fn every_block_has_the_root_of_its_header() {
     assert_checks(&files);
     for (name, blocks) in &files {
         for block in blocks {
-            // Nothing is deleted later that was counted, so the estimate is the truth.
+            // Nothing that was counted is deleted later, so the estimate is exact.
             let estimate = block.estimate.map(|estimate| estimate.total());
             assert_eq!(estimate, block.truth, "{name}, block {}", block.number);
         }
     }
-    // The first contract makes the first child trie: that there was none is in the proof.
+    // The first contract makes the first child trie. The proof shows that there was none before.
     let create = files
         .iter()
         .find(|(name, _)| name == "child-trie-create-one");
@@ -107,7 +107,7 @@ fn every_byte_of_a_proof_has_an_owner() {
             let mut names = Names::well_known();
             match attribution.names.as_ref() {
                 Ok(of_runtime) => of_runtime.iter().cloned().for_each(|name| names.add(name)),
-                // Of 2019, before there were prefixes of pallets.
+                // A runtime of 2019, whose keys do not begin with the pallet's hash.
                 Err(error) => assert_eq!(name, "kusama-1", "{error}"),
             }
             let tally = ByteTally::of(&attribution.block, &names);
@@ -142,7 +142,7 @@ fn each_extrinsic_adds_to_what_is_read() {
         for (name, blocks) in &files {
             for block in blocks {
                 assert_eq!(block.steps.len(), block.extrinsics);
-                // What the root adds may become less: a key that was deleted is written again.
+                // Only the recorded size is sorted. `root_adds` shrinks if a deleted key is written.
                 let sizes: Vec<_> = block.steps.iter().map(|step| step.size.recorded).collect();
                 assert!(
                     sizes.is_sorted(),
@@ -172,7 +172,7 @@ fn transfers_on_a_relay_chain() {
         };
         let replay = Replay::new(blocks.clone(), &state, options).unwrap();
         let replayed: Vec<_> = replay.map(Result::unwrap).collect();
-        // Two of the chain's own, and the transfers.
+        // Two inherents, and the transfers.
         assert_eq!(replayed[0].extrinsics, 22);
         let mut checks = replayed[0].checks.iter();
         assert!(checks.all(|check| check.holds), "{:?}", replayed[0].checks);

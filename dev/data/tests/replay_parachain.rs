@@ -1,4 +1,4 @@
-//! Blocks of a parachain whose runtime asks for the proof size, and what differs by design.
+//! Replays blocks of a parachain whose runtime asks for the proof size, with differences by design.
 
 #![cfg(feature = "wasm")]
 #![allow(clippy::unwrap_used)]
@@ -58,7 +58,7 @@ fn replay(
     replay.next().unwrap()
 }
 
-/// What differs by design; everything else must be the same.
+/// The difference by design, if there is one. Checks that everything else is the same.
 #[track_caller]
 fn by_design(block: &ReplayedBlock) -> Option<String> {
     let mut by_design = None;
@@ -72,7 +72,7 @@ fn by_design(block: &ReplayedBlock) -> Option<String> {
     by_design
 }
 
-/// The questions that the runtime asked before the block turned out to be another.
+/// The questions that the runtime asked before the replay failed.
 #[track_caller]
 fn refused(result: Result<ReplayedBlock, ReplayError>) -> QuestionsAsked {
     match result.unwrap_err() {
@@ -111,7 +111,7 @@ fn a_block_holds_with_its_authors_sizes_and_no_others() {
                 }
                 let block = replay(&chain, blocks, mode, sizes).unwrap();
                 assert_eq!(block.told, told, "{mode:?}");
-                // Nothing is deleted: what the estimates touched, the root needs.
+                // Nothing is deleted, so the root needs all nodes that the estimates touched.
                 assert_eq!(by_design(&block), None);
             }
         }
@@ -171,7 +171,7 @@ fn set(trie: &[u8], key: u8) -> Step {
     Step::Set(Some(trie.to_vec()), vec![key], vec![0xff; 40])
 }
 
-/// What differs by design in a block of these steps, replayed with the sizes of its author.
+/// The difference by design in a block of these steps, replayed with the sizes of its author.
 fn designed(steps: &[Step], sizes: &ReplaySizes) -> Option<String> {
     let chain = parachain(2);
     let author = match sizes {
@@ -215,6 +215,6 @@ fn what_a_question_touched_is_by_design() {
         found.ends_with(" touched by questions for the proof size"),
         "{found}"
     );
-    // Without an estimate nothing is touched.
+    // Without an estimate no node is touched.
     assert_eq!(designed(&steps, &ReplaySizes::Reads), None);
 }

@@ -1,5 +1,5 @@
-//! The core crates compiled without std to wasm, as a validator has them: the author's sizes and root
-//! from the compact proof alone. And the host functions, called from within wasm.
+//! Runs the core crates in wasm without std, as a validator does: they must get the author's sizes and
+//! root from the compact proof alone. Also calls the host functions from wasm.
 
 #![cfg(feature = "wasm")]
 #![allow(clippy::unwrap_used)]
@@ -60,7 +60,7 @@ fn step(op: &Op) -> Step {
     }
 }
 
-/// What is in the block: without what the host rolled back.
+/// The steps of the block, without those that the host rolled back.
 fn kept(case: &Case) -> Vec<Step> {
     let (mut steps, mut starts) = (Vec::new(), Vec::new());
     for op in &case.ops {
@@ -85,7 +85,7 @@ fn number(version: StateVersion) -> u8 {
     }
 }
 
-/// What the validator in wasm says.
+/// The result of the validator in wasm.
 fn in_wasm(
     runtime: &WasmRuntime,
     root: [u8; 32],
@@ -116,7 +116,7 @@ fn a_validator_without_std_gets_the_authors_sizes() {
         }
     }
     assert!(sizes > 500, "{sizes} sizes");
-    // A proof of nothing is an error there, too, and the same one.
+    // An empty proof gives the same error in wasm.
     let (none, steps) = (
         CompactProof::decode(&[0]).unwrap(),
         [Step::Get(None, vec![1])],

@@ -1,12 +1,12 @@
-//! A hash for tries that are thrown away.
+//! A fast hasher for tries that are dropped.
 
 use sp_core::H256;
 use std::hash::DefaultHasher;
 
-/// A hasher of 32 bytes that is fast and that nothing may depend on: one rapidhash, spread out.
+/// A fast hasher of 32 bytes: one rapidhash, spread out. Not cryptographic.
 ///
-/// Two nodes get one hash about as often as two 64-bit hashes meet, which nobody will see by
-/// accident; on purpose it is easy. Only for tries that no one else sees.
+/// Two hashes collide about as often as two 64-bit hashes: practically never by accident, but easily
+/// on purpose. Use it only for tries that are never published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FakeHasher;
 

@@ -1,4 +1,4 @@
-//! The peer with an estimate after every extrinsic.
+//! A block that the peer builds, with an estimate after every extrinsic.
 
 use crate::{
     snapshot::Changed, snapshot::Seen, strategy::Strategy, touched::TouchLog, touched::Tracked,
@@ -19,7 +19,7 @@ pub struct LadderBlock {
     estimator: Estimator,
 }
 
-/// What the strategy keeps between boundaries.
+/// The state of a strategy between boundaries.
 enum Estimator {
     None,
     Root {
@@ -33,9 +33,8 @@ enum Estimator {
 }
 
 impl LadderBlock {
-    /// A new block on the parent state of `peer`, with `strategy` for estimates.
-    ///
-    /// If the peer has a cache, estimates have one, too.
+    /// Makes a block on the parent state of `peer`, with `strategy` for estimates. Estimates have a
+    /// cache if the peer has one.
     pub fn new(peer: &Peer, strategy: Strategy) -> Self {
         let block = PeerBlock::<SplitRecorder>::new(peer);
         let estimator = Estimator::new(peer, strategy, &block.recorder);
@@ -46,7 +45,7 @@ impl LadderBlock {
         }
     }
 
-    /// As [`Self::new`], with the changed keys of each boundary handed to `trial`.
+    /// As [`Self::new`], but passes the changed keys of each boundary to `trial`.
     pub fn with_trial(peer: &Peer, trial: Box<dyn Trial>) -> Self {
         let seen = None;
         Self {
@@ -112,7 +111,7 @@ impl Host for LadderBlock {
                 call,
             )
         })?;
-        // The overlay rolls back what the runtime left open.
+        // The overlay rolls back the transactions that the runtime left open.
         while log.depth() > depth {
             log.roll_back();
         }
@@ -140,8 +139,8 @@ impl Host for LadderBlock {
             Estimator::None => return Ok(None),
             Estimator::Root { backend, version } => {
                 block.overlay.storage_root(&**backend, *version);
-                // The overlay keeps the root until it thinks it has changed, and an append does
-                // not make it think so. A transaction that is rolled back does.
+                // Roll back an empty transaction to clear the overlay's cached root, because an
+                // append does not clear it.
                 block.overlay.start_transaction();
                 let step = TransactionStep::Rollback;
                 let none = |_| HostError::NoOpenTransaction { step };
@@ -167,8 +166,8 @@ impl Host for LadderBlock {
     }
 }
 
-/// Hands the `changed` keys to `trial`: those of child tries first, then those of the top trie with
-/// the roots of the child tries among them.
+/// Passes the `changed` keys to `trial`: those of child tries first, then those of the top trie
+/// together with the new roots of the child tries.
 pub fn estimate(
     changed: &Changed,
     block: &mut PeerBlock<SplitRecorder>,
@@ -192,7 +191,7 @@ pub fn estimate(
     trial.top(&changes)
 }
 
-/// The root of a child trie in the parent state, read without leaving a trace in the recorder.
+/// Reads the root of a child trie from the parent state, without recording it.
 fn child_root(
     block: &PeerBlock<SplitRecorder>,
     child: &ChildInfo,
@@ -229,7 +228,7 @@ mod tests {
     };
     use StateVersion::V1;
 
-    /// A value long enough that its leaf is a node of its own.
+    /// A value so long that its leaf is not inlined.
     const VALUE: [u8; 32] = [7; 32];
 
     fn child() -> ChildInfo {
@@ -240,7 +239,7 @@ mod tests {
     /// begins with 0x3a.
     fn state(keys: &[&[u8]]) -> Storage {
         let mut storage = Storage::default();
-        // Not two alike: equal leaves would be counted once.
+        // All values differ, because equal leaves would be counted once.
         let value = |key: &[u8]| [key, &VALUE[key.len()..]].concat();
         let pairs = || keys.iter().map(|key| (key.to_vec(), value(key)));
         storage.top.extend(pairs());
@@ -253,7 +252,7 @@ mod tests {
         storage
     }
 
-    /// The estimates after each of `extrinsics`, and what was recorded when the root was there.
+    /// Returns the estimates after each of `extrinsics`, and the bytes recorded after the root.
     fn run(strategy: Strategy, keys: &[&[u8]], extrinsics: &[fn()]) -> (Vec<BoundarySize>, u64) {
         let peer = Peer::new(Parent::in_memory(&state(keys), V1), V1);
         let mut block = LadderBlock::new(&peer, strategy);
@@ -270,7 +269,7 @@ mod tests {
         (sizes, recorded)
     }
 
-    /// How many bytes the last estimate lacks under each strategy that makes one.
+    /// Bytes by which the last estimate of each strategy falls short.
     fn lacks(keys: &[&[u8]], extrinsics: &[fn()]) -> Vec<(Strategy, i64)> {
         let lack = |strategy| {
             let (sizes, recorded) = run(strategy, keys, extrinsics);
@@ -344,7 +343,7 @@ mod tests {
             },
         ];
         assert_short(&keys, &extrinsics, &[]);
-        // All of the child trie, and one that did not exist.
+        // The whole child trie, and a key that did not exist.
         let extrinsics: [fn(); 2] = [
             || {
                 let _ = sp_io::default_child_storage::storage_kill(b"child", None);
@@ -362,7 +361,7 @@ mod tests {
             sp_io::storage::start_transaction();
             sp_io::storage::clear(b"\x51");
             sp_io::storage::rollback_transaction();
-            // Left open: the host rolls it back.
+            // Left open, so the host rolls it back.
             sp_io::storage::start_transaction();
             sp_io::storage::clear(b"\x52");
         }];
@@ -388,7 +387,7 @@ mod tests {
         }
     }
 
-    /// Nodes that can be switched off.
+    /// A node store that fails while the flag is set.
     struct Failing(NodeStore, Arc<AtomicBool>);
 
     impl sp_state_machine::Storage<Hashing> for Failing {

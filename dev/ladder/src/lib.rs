@@ -1,7 +1,7 @@
-//! Every way that was tried to estimate a proof size on sp-state-machine.
+//! The strategies that were tried to estimate the proof size on sp-state-machine.
 //!
-//! [`LadderBlock`] is the peer with one of the [`Strategy`]s that tell the size of the proof after
-//! every extrinsic.
+//! [`LadderBlock`] is a block of the peer that uses one [`Strategy`] to estimate the size of the
+//! proof after every extrinsic.
 
 mod fake_hasher;
 mod ladder;

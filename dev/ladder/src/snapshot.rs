@@ -1,4 +1,4 @@
-//! The keys changed since the last boundary, and what the overlay holds for them now.
+//! The keys changed since the last boundary, and their values in the overlay.
 
 use crate::touched::Touch;
 use povmeter_dev_runtime::runtime::Hashing;
@@ -17,7 +17,7 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// The keys in `touches`; of a prefix all those that the overlay has an entry for.
+    /// Collects the keys in `touches`. For a prefix these are all keys with an entry in the overlay.
     pub fn new(touches: Vec<Touch>, overlay: &mut OverlayedChanges<Hashing>) -> Self {
         let mut changed = Self::default();
         for touch in touches {
@@ -60,8 +60,8 @@ impl Changed {
         self.children.values().map(|(child, _)| child)
     }
 
-    /// What the overlay holds for the keys of the top trie, without those that were `seen` with
-    /// the same fate; written keys have an empty value unless `values` are wanted.
+    /// The changes of the top trie by the overlay, without keys that were already `seen` with the
+    /// same fate. Written keys have an empty value unless `values` is set.
     pub fn of_top(
         &self,
         overlay: &mut OverlayedChanges<Hashing>,
@@ -72,7 +72,7 @@ impl Changed {
         select(&self.top, look, seen.map(|seen| seen.trie(&[])))
     }
 
-    /// The same for the keys of a child trie.
+    /// As [`Self::of_top`], for a child trie.
     pub fn of_child(
         &self,
         child: &ChildInfo,
@@ -96,7 +96,7 @@ impl Changed {
     }
 }
 
-/// The first of `keys` as long as they start with `prefix`.
+/// The leading `keys` that start with `prefix`.
 fn under<'a>(
     prefix: &'a [u8],
     keys: impl Iterator<Item = &'a [u8]> + 'a,
@@ -105,12 +105,12 @@ fn under<'a>(
         .map(<[u8]>::to_vec)
 }
 
-/// What became of a key.
+/// The fate of a key: written, with its value if `values` is set, or deleted.
 fn fate(value: Option<&[u8]>, values: bool) -> Option<Vec<u8>> {
     value.map(|value| if values { value.to_vec() } else { Vec::new() })
 }
 
-/// The fate of those `keys` that have one. Nothing is left of a change that was rolled back.
+/// The fates of those `keys` that the overlay still changes; the others were rolled back.
 fn select(
     keys: &BTreeSet<Vec<u8>>,
     mut look: impl FnMut(&[u8]) -> Option<Option<Vec<u8>>>,
@@ -129,10 +129,10 @@ fn select(
     changes
 }
 
-/// Whether each key of a trie was last handed over as written.
+/// Whether each key of a trie was last passed on as written.
 type Fates = HashMap<Vec<u8>, bool>;
 
-/// Notes the fate of `key`; whether it is not the one noted before.
+/// Notes the fate of `key`. Returns whether it differs from the one noted before.
 fn is_news(seen: &mut Fates, key: &[u8], written: bool) -> bool {
     match seen.get_mut(key) {
         Some(before) => std::mem::replace(before, written) != written,
@@ -143,7 +143,7 @@ fn is_news(seen: &mut Fates, key: &[u8], written: bool) -> bool {
     }
 }
 
-/// The keys that were handed over, and how; per trie.
+/// The keys that were passed on, with their fates, by trie.
 #[derive(Debug, Default)]
 pub struct Seen {
     tries: HashMap<Vec<u8>, Fates>,

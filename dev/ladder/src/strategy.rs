@@ -1,47 +1,46 @@
-//! The ways to know the size of the proof after every extrinsic.
+//! The strategies to estimate the size of the proof after every extrinsic.
 
 use std::{fmt, str::FromStr};
 
-/// A way to know the size of the proof after every extrinsic, on the peer's overlay and tries.
+/// A strategy to estimate the size of the proof after every extrinsic, on the peer's overlay and
+/// tries.
 ///
-/// Each but the last two does less than the one before it. All of them only look: the root, the
-/// proof and the sizes that the runtime is told are the same under every strategy.
+/// Each but the last two does less than the one before it. None changes the block: the root, the
+/// proof and the sizes that the runtime gets are the same under every strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// No estimate, with the plumbing of the others: what they cost is their distance to it.
+    /// No estimate, with the bookkeeping of the others. The baseline for their cost.
     None,
-    /// The peer's own root of all changes so far, after every extrinsic; what it reads counts and
-    /// the rest is dropped. Each boundary costs as much as a whole block's end. Never an
-    /// underestimate, since it is the very computation it predicts; it overestimates if a later
+    /// Computes the peer's root of all changes so far after every extrinsic, counts the nodes that it
+    /// reads, and drops the rest. Each boundary costs as much as the end of a block. Never
+    /// underestimates, because it is the predicted computation itself. Overestimates if a later
     /// extrinsic makes a read unnecessary, because counts never fall.
     RootEachTx,
-    /// Only the keys changed since the last boundary, put into a trie that starts from the last
-    /// boundary's root, over the parent's nodes and those committed so far to memory, with real
-    /// Blake2. It applies the changes in the order of the extrinsics, while the end of the block
-    /// applies the net changes in the order of the keys. Where these read different siblings it
-    /// underestimates.
+    /// Applies only the keys changed since the last boundary, to a trie that continues from the last
+    /// boundary's root, over the parent's nodes and those committed to memory so far, with real
+    /// Blake2. Underestimates where the order of the extrinsics and the order of the keys read
+    /// different siblings, because the end of the block applies the net changes in key order.
     Incremental,
-    /// The incremental one with a fast hash for the nodes that it makes: their hashes are never
-    /// seen by anyone. Reads the same nodes, so it underestimates where that one does.
+    /// As [`Self::Incremental`], with a fast hasher for new nodes, because their hashes are never
+    /// published. Reads the same nodes, so it underestimates in the same cases.
     FakeHasher,
-    /// The one with the fake hasher, but a key which was handed over once is not handed over again
-    /// until its fate changes from written to deleted or back: which nodes a key needs does not
-    /// depend on the value. Underestimates where that one does.
+    /// As [`Self::FakeHasher`], but applies a key again only if its fate changes from written to
+    /// deleted or back, because the nodes that a key needs do not depend on its value.
+    /// Underestimates in the same cases.
     EachKeyOnce,
-    /// The one with each key once, in a trie that is opened on the parent's root for each boundary
-    /// and dropped without being committed. Nothing is hashed, and no node has to be kept. But no
-    /// boundary knows what the others deleted: it underestimates where only the deletions of
-    /// several extrinsics together merge a branch.
+    /// As [`Self::EachKeyOnce`], in a trie that is opened on the parent's root for each boundary and
+    /// dropped without a commit. Hashes nothing and keeps no nodes. But a boundary does not see the
+    /// deletions of the others, so it underestimates where only the deletions of several extrinsics
+    /// together merge a branch.
     Forget,
-    /// The one that forgets, with a look-up in place of an insertion for every written key; only
-    /// deletions change the trie. Underestimates where that one does, and overestimates where a
-    /// look-up reads an old value of 33 bytes and more that nobody else reads: the root would not.
+    /// As [`Self::Forget`], with a look-up instead of an insertion for every written key; only
+    /// deletions change the trie. Underestimates in the same cases. Overestimates where a look-up
+    /// reads an old value of 33 bytes or more that nothing else reads, because the root does not.
     GetForWrites,
-    /// The proposal that is open upstream: an ephemeral trie per boundary, look-ups for writes,
-    /// removals for deletions, nothing committed. That is [`Self::GetForWrites`], except that keys
-    /// come as the overlay has them since the last boundary: one that was handed over before is
-    /// handed over again.
+    /// The open proposal for sp-state-machine: an ephemeral trie per boundary, look-ups for writes,
+    /// removals for deletions, no commit. As [`Self::GetForWrites`], but applies every key that the
+    /// overlay changed since the last boundary, even if it was applied before.
     Upstream,
 }
 
@@ -58,7 +57,7 @@ impl Strategy {
         Self::Upstream,
     ];
 
-    /// The name, as [`FromStr`] reads it.
+    /// Name of the strategy, as [`FromStr`] reads it.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -77,7 +76,7 @@ impl Strategy {
         self == Self::RootEachTx
     }
 
-    /// Whether a key is handed over again only if its fate has changed.
+    /// Whether a key is applied again only if its fate has changed.
     pub fn hands_over_once(self) -> bool {
         matches!(self, Self::EachKeyOnce | Self::Forget | Self::GetForWrites)
     }
@@ -89,7 +88,7 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// A name that no strategy has.
+/// The error for a name that no strategy has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of {}, found {found:?}", Strategy::ALL.map(Strategy::name).join(", "))]
 pub struct UnknownStrategy {

@@ -1,10 +1,10 @@
-//! Which keys the runtime changed since the last boundary.
+//! A log of the keys that the runtime changed since the last boundary.
 
 use sp_core::storage::{ChildInfo, StateVersion};
 use sp_externalities::{Error, Extension, ExtensionStore, Externalities, MultiRemovalResults};
 use std::any::{Any, TypeId};
 
-/// A change that was asked for.
+/// A change by the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// A key of the top trie.
@@ -17,7 +17,7 @@ pub enum Touch {
     ChildPrefix(ChildInfo, Vec<u8>),
 }
 
-/// The changes since the last boundary, with the transactions that are open.
+/// The changes since the last boundary, and the open transactions.
 #[derive(Debug, Default)]
 pub struct TouchLog {
     touches: Vec<Touch>,
@@ -35,35 +35,35 @@ impl TouchLog {
         self.marks.push(self.touches.len());
     }
 
-    /// Closes a transaction and keeps its changes.
+    /// Commits the innermost transaction.
     pub fn commit(&mut self) {
         self.marks.pop();
     }
 
-    /// Closes a transaction and forgets its changes.
+    /// Rolls back the innermost transaction.
     pub fn roll_back(&mut self) {
         if let Some(mark) = self.marks.pop() {
             self.touches.truncate(mark);
         }
     }
 
-    /// How many transactions are open.
+    /// Number of open transactions.
     pub fn depth(&self) -> usize {
         self.marks.len()
     }
 
-    /// The changes since the last call. Transactions that are open stay so.
+    /// Returns the changes since the last `take`. Open transactions stay open.
     pub fn take(&mut self) -> Vec<Touch> {
         self.marks.fill(0);
         std::mem::take(&mut self.touches)
     }
 }
 
-/// Externalities that note what is changed and leave everything else to others.
+/// Externalities that note changes and forward every call.
 pub struct Tracked<'a, E> {
-    /// Those who do the work.
+    /// The externalities that get the calls.
     pub inner: &'a mut E,
-    /// Where changes are noted.
+    /// The log for changes.
     pub log: &'a mut TouchLog,
 }
 
@@ -151,7 +151,7 @@ impl<E: Externalities> Externalities for Tracked<'_, E> {
     }
 
     fn child_storage_root(&mut self, child: &ChildInfo, version: StateVersion) -> Vec<u8> {
-        // It leaves the child's new root in the top trie.
+        // This call writes the child's new root into the top trie.
         self.log
             .note(Touch::Key(child.prefixed_storage_key().into_inner()));
         self.inner.child_storage_root(child, version)

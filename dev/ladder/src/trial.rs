@@ -1,4 +1,4 @@
-//! Tries that are changed only to see which nodes that takes.
+//! Trial tries: they are changed only to find out which nodes the changes need.
 
 use crate::snapshot::Changes;
 use hash_db::{AsHashDB, HashDB, Hasher, Prefix};
@@ -13,13 +13,13 @@ use sp_trie::{
 };
 use std::{collections::HashMap, sync::Mutex};
 
-/// Tries that are changed only to see which nodes that takes. Those nodes are noted.
+/// Trial tries: they apply changes to note the nodes that these need.
 pub trait Trial {
     /// Whether the values of written keys matter.
     fn wants_values(&self) -> bool;
 
-    /// The new root of a child trie which had the root `parent`, or anything but `None` if the
-    /// trial knows no roots; `None` if the child trie is empty now.
+    /// Changes a child trie whose root in the parent state is `parent`. Returns the new root, or any
+    /// `Some` if the trial computes no roots; `None` if the child trie is now empty.
     fn child(
         &mut self,
         child: &ChildInfo,
@@ -31,11 +31,11 @@ pub trait Trial {
     fn top(&mut self, changes: &Changes) -> Result<(), HostError>;
 }
 
-/// The nodes of the parent state, those made since, and who is told what was read.
+/// The nodes of the parent state and the new ones, with a recorder for the former.
 struct TrialNodes<'a, H: Hasher> {
     parent: &'a NodeStore,
     made: &'a mut PrefixedMemoryDB<H>,
-    /// Told of nodes of the parent state; `None` if the trie's own recorder is.
+    /// Notes nodes of the parent state; `None` if the trie has its own recorder.
     notes: Option<&'a SplitRecorder>,
     null: H256,
     failure: Mutex<Option<String>>,
@@ -69,7 +69,7 @@ const NULL_NODE: [u8; 1] = [0];
 impl<H: Hasher<Out = H256>> HashDB<H, DBValue> for TrialNodes<'_, H> {
     fn get(&self, key: &H256, prefix: Prefix<'_>) -> Option<DBValue> {
         if *key == self.null {
-            // In a proof it has its real hash, whatever the trial hashes with.
+            // In a proof the null node has its Blake2 hash, whatever the trial's hasher.
             self.note(Hashing::hash(&NULL_NODE), &NULL_NODE);
             return Some(NULL_NODE.to_vec());
         }
@@ -83,7 +83,7 @@ impl<H: Hasher<Out = H256>> HashDB<H, DBValue> for TrialNodes<'_, H> {
             }
             Ok(None) => None,
             Err(error) => {
-                // The trie only hears that the node is missing; the reason is kept for the caller.
+                // To the trie the node is missing. Keep the reason for the caller.
                 if let Ok(mut failure) = self.failure.lock() {
                     *failure = Some(error);
                 }
@@ -119,7 +119,7 @@ impl<H: Hasher<Out = H256>> AsHashDB<H, DBValue> for TrialNodes<'_, H> {
     }
 }
 
-/// Calls `f` with the nodes of the trie in `keyspace`, the top trie's if it is empty.
+/// Calls `f` with the nodes of the trie in `keyspace`; an empty one is that of the top trie.
 fn in_keyspace<H: Hasher<Out = H256>, T>(
     mut nodes: TrialNodes<'_, H>,
     keyspace: &[u8],
@@ -134,7 +134,7 @@ fn in_keyspace<H: Hasher<Out = H256>, T>(
     result.map_err(|error| HostError::state(failure.unwrap_or(error)))
 }
 
-/// Tries that go on from boundary to boundary, each committed to memory with `H` as hash.
+/// Trial tries that continue from boundary to boundary: each commits to memory, with the hasher `H`.
 pub(crate) struct Committing<H: Hasher> {
     parent: Parent,
     version: StateVersion,
@@ -158,7 +158,7 @@ impl<H: Hasher<Out = H256>> Committing<H> {
         }
     }
 
-    /// The root after `changes` to the trie with `root` in `keyspace`.
+    /// Returns the root after `changes` of the trie with `root` in `keyspace`.
     fn commit(
         &mut self,
         keyspace: &[u8],
@@ -173,7 +173,7 @@ impl<H: Hasher<Out = H256>> Committing<H> {
     }
 }
 
-/// The root after `changes`; the new nodes are in `db`.
+/// Returns the root after `changes`; puts the new nodes into `db`.
 fn commit<L: TrieLayout<Hash: Hasher<Out = H256>>>(
     db: &mut dyn HashDB<L::Hash, DBValue>,
     mut root: H256,
@@ -221,16 +221,16 @@ impl<H: Hasher<Out = H256>> Trial for Committing<H> {
     }
 }
 
-/// What is done in place of writing a key.
+/// How a trial applies a written key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// It is inserted, with an empty value: the nodes it takes do not depend on that.
+    /// Inserts it with an empty value, because the nodes it needs do not depend on the value.
     Insert,
-    /// It is looked up.
+    /// Looks it up.
     Get,
 }
 
-/// Tries that are opened on the parent state at each boundary, and dropped.
+/// Trial tries that are opened on the parent state at each boundary, and dropped.
 pub struct Ephemeral {
     parent: Parent,
     version: StateVersion,
@@ -240,7 +240,7 @@ pub struct Ephemeral {
 }
 
 impl Ephemeral {
-    /// Estimates on top of `parent`, into `notes`.
+    /// Makes trial tries on `parent` that note the nodes they read in `notes`.
     pub fn new(
         parent: Parent,
         version: StateVersion,
@@ -257,7 +257,7 @@ impl Ephemeral {
         }
     }
 
-    /// Whether `changes` leave nothing of the trie with `root` in `keyspace`.
+    /// Applies `changes` to the trie with `root` in `keyspace`. Returns whether they empty it.
     fn look(&self, keyspace: &[u8], root: H256, changes: &Changes) -> Result<bool, HostError> {
         let mut made = PrefixedMemoryDB::default();
         let nodes = TrialNodes::new(&self.parent.nodes, &mut made, None);
@@ -273,7 +273,7 @@ impl Ephemeral {
         root: H256,
         changes: &Changes,
     ) -> Result<bool, String> {
-        // Removing the last key publishes the null root even if nothing is committed.
+        // Use a copy, because removing the last key writes the null root even without a commit.
         let mut scratch = root;
         let mut recorder = self.notes.estimates();
         let mut cache = self

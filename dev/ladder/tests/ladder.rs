@@ -1,4 +1,4 @@
-//! Every strategy builds the peer's block; what they estimate is what the peer reads in the end.
+//! Every strategy builds the peer's block, and estimates the bytes that the peer records in the end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ fn small() -> PlanOptions {
     }
 }
 
-/// All combinations of call and state version of a small block.
+/// Plans of a small block, for every combination of call and state version.
 fn small_plans() -> Vec<Plan> {
     let calls = [CallKind::TransferKeepAlive, CallKind::TransferAll];
     calls
@@ -40,7 +40,7 @@ fn ladder_block(peer: &Peer, plan: &Plan, strategy: Strategy) -> BlockOutcome {
     build_block(LadderBlock::new(peer, strategy), plan, |_| {}).unwrap()
 }
 
-/// The two blocks are one, to the last node.
+/// Asserts that the two blocks are the same, to the last node.
 #[track_caller]
 fn assert_same(found: &BlockOutcome, expected: &BlockOutcome, what: &str) {
     assert_eq!(found.header, expected.header, "{what}");
@@ -53,13 +53,12 @@ fn assert_same(found: &BlockOutcome, expected: &BlockOutcome, what: &str) {
     assert_eq!(found.sizes, expected.sizes, "{what}");
 }
 
-/// Whether the estimates must be right: without deletions they are under every strategy.
+/// Whether the estimates must be exact. Without deletions they are under every strategy.
 fn exact(strategy: Strategy, plan: &Plan) -> bool {
     strategy.claims_complete() || plan.options().call == CallKind::TransferKeepAlive
 }
 
-/// Every strategy over `plan`, checked against the peer and against the root after every
-/// extrinsic.
+/// Checks every strategy on `plan` against the peer and against the root after every extrinsic.
 fn check(peer: &Peer, plan: &Plan) {
     let expected = peer_block(peer, plan);
     assert!(expected.boundaries.is_empty());
@@ -79,8 +78,8 @@ fn check(peer: &Peer, plan: &Plan) {
         );
         assert!(last.root_adds > 0, "{what}");
         assert!(last.total() <= expected.sizes.recorded, "{what}");
-        // The end of this runtime's block changes only keys that were changed before it, so what
-        // is known after the last extrinsic is all there will be.
+        // This runtime's `finalize_block` changes only keys that were changed before, so the estimate
+        // after the last extrinsic is final.
         if exact(strategy, plan) {
             assert_eq!(last.total(), expected.sizes.recorded, "{what}");
         }
@@ -161,7 +160,7 @@ fn a_proof_of_another_block_does_not_validate() {
         ..small()
     })
     .unwrap();
-    // The accounts are drawn after the senders: the parent state is another one.
+    // The accounts are drawn after the senders, so the parent state is another one.
     let proof = peer_block(&Peer::in_memory(&fewer).unwrap(), &fewer).compact;
     assert!(peer.validate_from_compact(&plan, &proof).is_err());
 }
@@ -210,7 +209,7 @@ fn state_versions_and_signatures() {
 
 #[test]
 fn a_refused_extrinsic_leaves_nothing() {
-    // So many accounts that looking for one more reads nodes that no one else reads.
+    // With so many accounts the look-up of an absent one reads nodes that nothing else reads.
     let options = PlanOptions {
         accounts: 5_000,
         ..small()

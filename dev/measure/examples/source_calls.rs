@@ -1,5 +1,5 @@
-//! How often a block calls its node source: where each wrapper between the two hands batches on, and
-//! where one of them splits them up.
+//! Counts how often a block calls its node source: if every wrapper between them forwards batches,
+//! and if one splits them into single nodes.
 //!
 //! `cargo run --release -p povmeter-dev-measure --example source_calls -- [ACCOUNTS [TRANSFERS]]`
 
@@ -13,14 +13,14 @@ use povmeter_dev_runtime::{
 use povmeter_store::{MemoryStore, NodeStore};
 use std::{cell::Cell, error::Error, rc::Rc, sync::Arc};
 
-/// Calls of a source, of either method, and the nodes that it was asked for.
+/// The calls of a source, of both methods, and the number of nodes asked for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Calls {
     calls: usize,
     nodes: usize,
 }
 
-/// A store that counts.
+/// A store that counts its calls.
 #[derive(Clone)]
 struct Counting {
     store: Arc<MemoryStore>,
@@ -49,7 +49,7 @@ impl NodeSource for Counting {
     }
 }
 
-/// A wrapper that has no `nodes` of its own.
+/// A wrapper that does not implement `nodes`, so it splits batches.
 struct Splitting(Counting);
 
 impl NodeSource for Splitting {
@@ -58,7 +58,7 @@ impl NodeSource for Splitting {
     }
 }
 
-/// The calls of a block up to its last extrinsic, and of its end, through the wrapper `wrap`.
+/// The calls of a block through the wrapper `wrap`: up to its last extrinsic, and at its end.
 fn calls_of_block<S: NodeSource + 'static>(
     source: &Counting,
     wrap: impl FnOnce(Counting) -> S,
@@ -81,7 +81,7 @@ fn calls_of_block<S: NodeSource + 'static>(
     Ok(([extrinsics, end], outcome.built))
 }
 
-/// The calls of one boundary over all keys that `built` changes, in a block that has read none.
+/// The calls of one boundary over all keys that `built` changes, in a block that has read none of them.
 fn calls_of_boundary<S: NodeSource>(
     source: &Counting,
     wrap: impl FnOnce(Counting) -> S,

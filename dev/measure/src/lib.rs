@@ -1,10 +1,10 @@
-//! What an estimate costs: povmeter's shadow trie beside trie-db, on the same keys in the same run.
+//! Measurements of estimates: povmeter's shadow trie beside trie-db, on the same keys in one run.
 //!
-//! Ours are [`Estimator`](povmeter_pov_estimate::Estimator) and
-//! [`Recorder`](povmeter_pov_estimate::Recorder) over a [`ShadowState`](povmeter_delta_root::ShadowState), without
-//! the overlay; the peer's is a trie opened on the parent state at each boundary, with `get` for a
-//! written key and `remove` for a deleted one, its recorder attached, as the open proposal for
-//! sp-state-machine has it. The peer is handed sorted keys, ours come in no order.
+//! Our side is an [`Estimator`](povmeter_pov_estimate::Estimator) and a
+//! [`Recorder`](povmeter_pov_estimate::Recorder) over a [`ShadowState`](povmeter::ShadowState),
+//! without the overlay. The peer's side is that of the open proposal for sp-state-machine: a trie
+//! opened on the parent state at each boundary, with a recorder, `get` for a written key and `remove`
+//! for a deleted one. The peer gets sorted keys, ours are in random order.
 //!
 //! ```text
 //! blocks of ours are in the memory of those before, as a pool hands it out
@@ -12,7 +12,7 @@
 //! a row:          medians over rounds of processor time of the thread, divided by the keys
 //! ```
 //!
-//! [`measure_roots`] does the same for root updates.
+//! [`measure_roots`] measures root updates.
 
 mod measure;
 mod overlay;
@@ -35,24 +35,24 @@ pub use roots::{
 
 use serde::Serialize;
 
-/// What was measured.
+/// The measured case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpeedCase {
-    /// Keys whose values were read before. trie-db can't keep what was read: its trie is a new one.
+    /// Keys whose values were read before. trie-db opens a new trie, so it cannot reuse the reads.
     Loaded,
-    /// Keys that nobody has read.
+    /// Keys that were not read before.
     Cold,
     /// Keys that an earlier boundary counted.
     Counted,
-    /// Keys of balance transfers, read before, a boundary after each transfer.
+    /// Keys of balance transfers, read before, with a boundary after each transfer.
     Transfer,
-    /// Counts that are taken back. trie-db has none.
+    /// Counts that are rolled back. trie-db has none.
     Rollback,
 }
 
 impl SpeedCase {
-    /// Its name.
+    /// Name of the case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Loaded => "loaded",
@@ -64,54 +64,54 @@ impl SpeedCase {
     }
 }
 
-/// What one case costs, per dirty key.
+/// The cost of one case per dirty key.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SpeedRow {
-    /// What was measured.
+    /// The measured case.
     pub case: SpeedCase,
-    /// Accounts in the parent state.
+    /// Number of accounts in the parent state.
     pub keys: usize,
-    /// Nanoseconds of the peer, if it does such a thing at all.
+    /// Nanoseconds of the peer; `None` if it lacks the operation.
     pub peer_ns: Option<f64>,
-    /// Nanoseconds of ours.
+    /// Nanoseconds of our side.
     pub ours_ns: f64,
-    /// Allocations of ours.
+    /// Allocations of our side.
     pub allocations_per_key: f64,
 }
 
 /// Whether estimates get slower as a block grows.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Flatness {
-    /// Accounts in the parent state.
+    /// Number of accounts in the parent state.
     pub keys: usize,
-    /// Nanoseconds of an estimate, on average over the 50 transfers after the 50th.
+    /// Nanoseconds per estimate, over the 50 transfers after the 50th.
     pub after_50_ns: f64,
-    /// The same after the 5,000th, of accounts that the block has met before.
+    /// Nanoseconds per estimate after the 5,000th, for accounts that the block touched before.
     pub after_5000_ns: f64,
-    /// How much more the latter is.
+    /// `after_5000_ns` divided by `after_50_ns`.
     pub ratio: f64,
 }
 
-/// What the shadow trie of a block of transfers holds in memory.
+/// Memory of the shadow trie of a block of transfers.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ShadowMemory {
-    /// Accounts in the parent state.
+    /// Number of accounts in the parent state.
     pub keys: usize,
-    /// Trie nodes loaded, those inside their parents included.
+    /// Number of loaded trie nodes, including inlined ones.
     pub loaded_nodes: usize,
-    /// Bytes of the arenas, without the encoded nodes themselves.
+    /// Bytes of the arenas, without the encoded nodes.
     pub arena_bytes: usize,
-    /// Bytes of the arenas for each node.
+    /// Bytes of the arenas per node.
     pub arena_bytes_per_node: f64,
 }
 
-/// What estimates cost.
+/// The cost of estimates.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SpeedReport {
-    /// One row for each case and size of the parent state.
+    /// A row for each case and size of the parent state.
     pub rows: Vec<SpeedRow>,
-    /// One for each size.
+    /// An entry for each size of the parent state.
     pub flatness: Vec<Flatness>,
-    /// One for each size.
+    /// An entry for each size of the parent state.
     pub memory: Vec<ShadowMemory>,
 }

@@ -1,4 +1,4 @@
-//! Rounds, turns and medians.
+//! The measurement of estimates: rounds, turns and medians.
 
 use super::{
     peer_trie::PeerTrie,
@@ -14,16 +14,16 @@ use povmeter_dev_runtime::{
 use rand::{rngs::SmallRng, seq::index, SeedableRng};
 use std::{cell::Cell, hint::black_box};
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct SpeedOptions {
-    /// Accounts in the parent states, 10,000 at least.
+    /// Numbers of accounts in the parent states, at least 10,000 each.
     pub keys: Vec<usize>,
-    /// Dirty keys of a boundary, but for transfers.
+    /// Number of dirty keys of a boundary, except for transfers.
     pub dirty_keys: usize,
-    /// Rounds; blocks of transfers are a quarter as many, at least three.
+    /// Number of rounds. Blocks of transfers are a quarter as many, at least three.
     pub rounds: usize,
-    /// What keys are drawn from.
+    /// Seed of the random keys.
     pub seed: u64,
 }
 
@@ -38,42 +38,42 @@ impl Default for SpeedOptions {
     }
 }
 
-/// Why nothing was measured.
+/// Why the measurement failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpeedError {
-    /// The block of transfers can't be made.
-    #[error("there is no such block of transfers: {0}")]
+    /// The block of transfers cannot be planned.
+    #[error("the block of transfers cannot be planned: {0}")]
     Plan(#[from] PlanError),
-    /// The block of transfers can't be built.
-    #[error("the block of transfers can't be built: {0}")]
+    /// The block of transfers cannot be built.
+    #[error("the block of transfers cannot be built: {0}")]
     Transfers(#[from] AuthorError),
-    /// The parent state can't be made.
-    #[error("the state can't be made: {0}")]
+    /// The parent state cannot be made.
+    #[error("the parent state cannot be made: {0}")]
     State(#[from] StateError),
-    /// Ours has no estimate.
-    #[error("povmeter has no estimate: {0}")]
+    /// povmeter failed to estimate.
+    #[error("povmeter failed to estimate: {0}")]
     Load(#[from] LoadError),
-    /// The peer has no estimate.
-    #[error("the peer has no estimate: {0}")]
+    /// The peer failed to estimate.
+    #[error("the peer failed to estimate: {0}")]
     Peer(#[from] HostError),
 }
 
-/// Accounts of the plan that transfers are taken from.
+/// Number of accounts of the plan for the transfers.
 const PLAN_ACCOUNTS: u32 = 10_000;
-/// Transfers timed together: reading the clock costs as much as an estimate.
+/// Number of transfers timed together, because a clock reading costs as much as an estimate.
 const BATCH: usize = 50;
-/// Transfers of the block: one batch follows the 5,000th.
+/// Number of transfers of the block, so that one batch follows the 5,000th.
 const TRANSFERS: u32 = 5_050;
-/// Transfers before the batches whose times are compared.
+/// Numbers of transfers before the two batches whose times are compared.
 const EARLY: usize = 50;
 const LATE: usize = 5_000;
 
-/// What estimates cost. `allocations` says how often this thread has allocated so far; `progress` is
-/// told what is being done.
+/// Measures the cost of estimates. `allocations` returns the number of allocations of this thread so
+/// far; `progress` gets a line for each step.
 ///
 /// # Errors
-/// A [`SpeedError`].
+/// [`SpeedError`] if a block cannot be built or a side fails.
 pub fn measure(
     options: &SpeedOptions,
     allocations: impl Fn() -> u64,
@@ -89,7 +89,7 @@ pub fn measure(
         ..PlanOptions::default()
     })?;
     let mut transfers = transfer_changes(&plan)?;
-    // The first boundary is the inherent's.
+    // Drop the first boundary, that of the inherent.
     transfers.drain(..transfers.len().saturating_sub(TRANSFERS as usize));
     let mut report = SpeedReport::default();
     for &keys in &options.keys {
@@ -110,17 +110,17 @@ pub fn measure(
     Ok(report)
 }
 
-/// The state that everything is measured on.
+/// The measurement on one parent state.
 struct Lane<'a, F> {
     state: &'a BigState,
     plan: &'a Plan,
     options: &'a SpeedOptions,
     allocations: &'a F,
-    /// Of the block before, for the next one.
+    /// Memory of the block before, for the next one.
     memory: Cell<Memory>,
 }
 
-/// What was measured once.
+/// The samples of one case.
 #[derive(Default)]
 struct Samples {
     peer: Vec<f64>,
@@ -142,7 +142,7 @@ impl Samples {
 }
 
 impl<F: Fn() -> u64> Lane<'_, F> {
-    /// All cases but transfers.
+    /// Measures all cases except transfers.
     fn boundaries(&self, report: &mut SpeedReport) -> Result<(), SpeedError> {
         let cases = [
             SpeedCase::Loaded,
@@ -173,7 +173,7 @@ impl<F: Fn() -> u64> Lane<'_, F> {
         Ok(())
     }
 
-    /// Dirty keys in no order; every eighth is deleted.
+    /// Dirty keys in random order; every eighth is deleted.
     fn changes(&self, dice: &mut SmallRng) -> Vec<Change> {
         let keys = &self.state.keys;
         let amount = self.options.dirty_keys.min(keys.len());
@@ -231,7 +231,7 @@ impl<F: Fn() -> u64> Lane<'_, F> {
         Ok(())
     }
 
-    /// Blocks of transfers, a boundary after each.
+    /// Measures blocks of transfers, with a boundary after each.
     fn transfers(
         &self,
         transfers: &[Vec<Change>],
@@ -267,7 +267,7 @@ impl<F: Fn() -> u64> Lane<'_, F> {
         Ok(())
     }
 
-    /// The same blocks without the peer in between, which would leave nothing in the near cache.
+    /// Measures the blocks without turns of the peer, because these evict the processor's cache.
     fn flatness(&self, transfers: &[Vec<Change>]) -> Result<Flatness, SpeedError> {
         let (mut early, mut late) = (Vec::new(), Vec::new());
         for _ in 0..self.options.rounds {
@@ -331,7 +331,7 @@ fn peers_batch(
     Ok(())
 }
 
-/// Nanoseconds of processor time for each of `count` things.
+/// Nanoseconds of processor time per item of `count`.
 fn per(spent: Spent, count: usize) -> f64 {
     ratio(spent.cpu.as_secs_f64() * 1e9, count as f64)
 }

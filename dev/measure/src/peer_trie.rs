@@ -4,7 +4,7 @@ use povmeter_dev_ladder::{Changes, Ephemeral, Trial, Writes};
 use povmeter_dev_runtime::{HostError, Parent, SplitRecorder};
 use sp_core::storage::StateVersion;
 
-/// Estimates of one block, by tries that are opened on the parent state and dropped.
+/// Estimates of one block, with tries that are opened on the parent state and dropped.
 pub(super) struct PeerTrie(Ephemeral);
 
 impl PeerTrie {
@@ -13,7 +13,7 @@ impl PeerTrie {
         Self(Ephemeral::new(parent, version, notes, Writes::Get, None))
     }
 
-    /// One boundary.
+    /// Estimates at one boundary.
     pub(super) fn estimate(&mut self, changes: &Changes) -> Result<(), HostError> {
         self.0.top(changes)
     }

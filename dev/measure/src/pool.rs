@@ -1,4 +1,4 @@
-//! A recorded block on fresh memory, and on that of the block before.
+//! Measurement of allocations of a recorded block, in fresh memory and in that of the block before.
 
 use super::overlay::Allocated;
 use povmeter::{Block, BlockError, BlockPool, ProofSize, SealedBlock, StateVersion, TrieId::Top};
@@ -9,42 +9,42 @@ use povmeter_substrate::state_version;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What memory of earlier blocks saves.
+/// The savings from memory of earlier blocks.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PoolReport {
     /// Whether both blocks have the same root, changes and proof.
     pub same_block: bool,
-    /// Whether all sizes on the way are the same.
+    /// Whether both blocks have the same sizes at every question.
     pub same_sizes: bool,
-    /// Extrinsics that are counted: all but the first, which sets the time.
+    /// Number of extrinsics counted: all but the first, which sets the time.
     pub extrinsics: u32,
-    /// On fresh memory.
+    /// In fresh memory.
     pub fresh: PoolRow,
-    /// On that of the block before, which was handed back: the mean of some blocks.
+    /// In memory that the block before gave back: the mean of several blocks.
     pub pooled: PoolRow,
-    /// The same where a store keeps the new nodes, and with them the memory that they are in.
+    /// As `pooled`, where a store keeps the new nodes and so the memory that they are in.
     pub kept: PoolRow,
-    /// All bytes that the pooled block allocates, in percent of the fresh one's.
+    /// All bytes that `pooled` allocates, in percent of `fresh`.
     pub bytes_percent: f64,
-    /// The same where a store keeps the new nodes.
+    /// All bytes that `kept` allocates, in percent of `fresh`.
     pub kept_percent: f64,
 }
 
-/// What one block allocates.
+/// The allocations of one block.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PoolRow {
-    /// Allocations for each extrinsic, with the estimate after it.
+    /// Allocations per extrinsic, including the estimate after it.
     pub allocations_per_extrinsic: f64,
     /// Allocations until the block is sealed.
     pub allocations: f64,
-    /// Bytes until the block is sealed.
+    /// Bytes allocated until the block is sealed.
     pub bytes: f64,
-    /// Bytes of sealing it: root, changes and proof.
+    /// Bytes allocated when it is sealed: root, changes and proof.
     pub bytes_of_sealing: f64,
 }
 
 impl PoolRow {
-    /// Of so many blocks the mean.
+    /// The mean of `rows`.
     fn mean(rows: &[Self]) -> Self {
         let mean = |of: fn(&Self) -> f64| rows.iter().map(of).sum::<f64>() / rows.len() as f64;
         Self {
@@ -55,27 +55,27 @@ impl PoolRow {
         }
     }
 
-    /// Bytes of the whole block, in percent of those of `fresh`.
+    /// Bytes of the whole block, in percent of `fresh`.
     fn percent_of(&self, fresh: &Self) -> f64 {
         let all = |row: &Self| row.bytes + row.bytes_of_sealing;
         all(self) / all(fresh) * 100.0
     }
 }
 
-/// Blocks that make the memory.
+/// Number of blocks before the measurement, which allocate the memory.
 const FIRST: usize = 3;
-/// Blocks that are measured: copies of loaded nodes are in pieces of memory that last for several.
+/// Number of measured blocks. Several, because copies of loaded nodes are allocated in large pieces.
 const MEASURED: usize = 8;
 
-/// Why the block could not be replayed.
+/// Why the recorded block could not be replayed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// The parent state can't be made.
-    #[error("the state of the recorded block can't be made: {0}")]
+    /// The parent state cannot be made.
+    #[error("the parent state of the recorded block cannot be made: {0}")]
     State(#[from] StateError),
     /// A call failed.
-    #[error("the recorded block can't be replayed: {0}")]
+    #[error("the recorded block cannot be replayed: {0}")]
     Block(#[from] BlockError),
     /// A call had another result than the recorded one.
     #[error("expected the recorded result of `{0}`, found another")]
@@ -83,15 +83,15 @@ pub enum PoolError {
     /// The trace does not ask for a root.
     #[error("expected a recorded block that asks for its root, found none")]
     NoRoot,
-    /// A call that blocks of transfers do not make.
+    /// The trace has a call that blocks of transfers do not make.
     #[error("expected a block of transfers, found `{0}`")]
     Unknown(String),
 }
 
-/// Replays the recorded block of `trace` call by call, in fresh memory and in that of earlier ones.
+/// Returns the allocations of the block of `trace`, replayed in fresh memory and in pooled memory.
 ///
 /// # Errors
-/// A [`PoolError`].
+/// [`PoolError`] if the replay fails or a result differs.
 pub fn measure_pool(
     trace: &[TraceRecord],
     allocated: &dyn Fn() -> Allocated,
@@ -157,7 +157,7 @@ pub fn measure_pool(
     Ok(report)
 }
 
-/// A recorded block, and the state below it.
+/// A recorded block and its parent state.
 struct Recorded<'a> {
     store: MemoryStore,
     records: Vec<&'a TraceRecord>,
@@ -165,7 +165,7 @@ struct Recorded<'a> {
     allocated: &'a dyn Fn() -> Allocated,
 }
 
-/// What came of a replay.
+/// The result of a replay.
 struct Replayed {
     sealed: SealedBlock,
     sizes: Vec<ProofSize>,
@@ -174,7 +174,7 @@ struct Replayed {
 }
 
 impl Recorded<'_> {
-    /// One block after the other, each handed back; `look` is shown those that are measured.
+    /// Replays blocks, each in the memory of the one before. `look` gets the measured ones.
     fn pooled(&self, mut look: impl FnMut(&Replayed)) -> Result<PoolRow, PoolError> {
         let pool = BlockPool::new();
         let mut rows = Vec::new();
@@ -194,7 +194,7 @@ impl Recorded<'_> {
     }
 
     fn replay(&self, pool: &BlockPool) -> Result<Replayed, PoolError> {
-        // As long as it gets, so that it is not counted.
+        // Allocate the full length now, so that it is not counted.
         let mut sizes = Vec::with_capacity(self.records.len());
         let start = (self.allocated)();
         let mut block = pool.block(&self.store, self.store.root());
@@ -232,7 +232,7 @@ impl Recorded<'_> {
     }
 }
 
-/// Makes one call, and compares what it returns with what is recorded.
+/// Makes one call and compares its result with the recorded one.
 fn make(block: &mut Block<&MemoryStore>, record: &TraceRecord) -> Result<(), PoolError> {
     let as_recorded = match record {
         TraceRecord::Enter => block.enter_runtime().map(|()| true)?,
@@ -245,7 +245,7 @@ fn make(block: &mut Block<&MemoryStore>, record: &TraceRecord) -> Result<(), Poo
             block.commit_transaction().map(|()| true)?
         }
         TraceRecord::Rollback => block.rollback_transaction().map(|()| true)?,
-        // What is recorded are the peer's.
+        // Not compared, because the trace does not hold our sizes.
         TraceRecord::ProofSize => block.proof_size().map(|_| true)?,
         TraceRecord::Phase(_) | TraceRecord::Extrinsic(_) | TraceRecord::Offchain { .. } => true,
         TraceRecord::Storage { child: None, call } => match call {
@@ -262,7 +262,7 @@ fn make(block: &mut Block<&MemoryStore>, record: &TraceRecord) -> Result<(), Poo
                 let found = block.clear_prefix(Top, prefix, removal.limit, cursor)?;
                 found.cursor == removal.next_cursor && found.unique == removal.unique
             }
-            // At the end of the block, where sealing computes it.
+            // Skipped, because sealing computes the root at the end of the block.
             StorageCall::Root { .. } => true,
             StorageCall::Hash { .. } | StorageCall::Genesis { .. } => {
                 return Err(PoolError::Unknown(record.to_string()))

@@ -1,4 +1,4 @@
-//! Our side: the shadow trie of one block, with what counts its nodes.
+//! Our side: the shadow trie of one block, with its recorder and estimator.
 
 use super::state::BigState;
 use povmeter::{LoadError, RootError, RootUpdate, StateVersion, TrieId};
@@ -9,10 +9,10 @@ use povmeter_dev_runtime::SharedNodes;
 use povmeter_pov_estimate::{ChangedKey, Estimator, EstimatorMark, Recorder, RecorderMark};
 use std::collections::HashMap;
 
-/// A changed key; `None` deletes it.
+/// A changed key and its value; `None` deletes it.
 pub(super) type Change = (Vec<u8>, Option<Vec<u8>>);
 
-/// A changed key, and its number in the block.
+/// A changed key with its number in the block.
 pub(super) type Numbered<'a> = (u32, &'a Change);
 
 /// Estimates of one block.
@@ -23,7 +23,7 @@ pub(super) struct Shadow {
     estimator: Estimator,
 }
 
-/// The memory of a block that is over, for the next one.
+/// Memory of a finished block, for the next one.
 #[derive(Default)]
 pub(super) struct Memory {
     state: ShadowScratch,
@@ -32,17 +32,17 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Takes that of `update` back too, as a pool does with a block that is committed.
+    /// Also takes back the memory of `update`, as a pool does after a commit.
     pub(super) fn take_back(&mut self, update: RootUpdate) {
         self.state.take_back(update);
     }
 }
 
-/// Keys and nodes that memory is kept for.
+/// Number of keys and nodes for which memory is kept.
 const KEPT: usize = 1 << 16;
 
 impl Shadow {
-    /// In the memory of an earlier block, as a `BlockPool` hands it out.
+    /// Makes a shadow trie in the memory of an earlier block, as a `BlockPool` does.
     pub(super) fn new(state: &BigState, memory: Memory) -> Self {
         Self {
             numbers: HashMap::new(),
@@ -52,14 +52,14 @@ impl Shadow {
         }
     }
 
-    /// The same, with the root computed in `mode`.
+    /// As [`Self::new`], with the root computed in `mode`.
     pub(super) fn in_mode(state: &BigState, mode: &RootMode, memory: Memory) -> Self {
         let shadow = Self::new(state, memory);
         let state = mode.prepare(shadow.state);
         Self { state, ..shadow }
     }
 
-    /// The memory of this block, emptied.
+    /// Empties the block and returns its memory.
     pub(super) fn into_memory(mut self) -> Memory {
         self.recorder.reset(KEPT);
         self.estimator.reset(KEPT);
@@ -79,7 +79,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// The changes with the numbers of their keys, as an overlay has them.
+    /// Numbers the keys of the changes, as an overlay does.
     pub(super) fn number<'a>(&mut self, changes: &'a [Change]) -> Vec<Numbered<'a>> {
         let mut number = |key: &Vec<u8>| {
             let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
@@ -89,10 +89,10 @@ impl Shadow {
         numbered.map(|change| (number(&change.0), change)).collect()
     }
 
-    /// One boundary; returns the bytes counted so far.
+    /// Estimates at one boundary; returns the bytes counted so far.
     ///
-    /// The overlay is told of a key once, and numbers it then: what its numbers are is worked out
-    /// before, by [`Self::number`].
+    /// The keys are numbered before, by [`Self::number`], because an overlay numbers a key when it is
+    /// first changed.
     pub(super) fn estimate(&mut self, changes: &[Numbered<'_>]) -> Result<u64, LoadError> {
         let observer = &mut self.recorder.estimating();
         let mut boundary = self.estimator.boundary(changes.len());
@@ -112,7 +112,7 @@ impl Shadow {
         Ok(self.recorder.size().total_bytes())
     }
 
-    /// The root update of `changes`, sorted and estimated before.
+    /// Computes the root update of `changes`, which must be sorted and estimated.
     pub(super) fn update(
         &mut self,
         changes: &[Change],
@@ -121,7 +121,7 @@ impl Shadow {
         state_update_of_loaded(&mut self.state, &Self::changes(changes), version)
     }
 
-    /// The `changes` as those of a state.
+    /// Converts the `changes` to those of a state.
     pub(super) fn changes(changes: &[Change]) -> Changes<'_> {
         let top = changes.iter();
         let top = top.map(|(key, value)| (key.as_slice(), value.as_deref()));
@@ -135,13 +135,13 @@ impl Shadow {
         (self.recorder.mark(), self.estimator.mark())
     }
 
-    /// Takes back all counts since `mark`.
+    /// Rolls back all counts since the marks.
     pub(super) fn roll_back(&mut self, (recorder, estimator): (RecorderMark, EstimatorMark)) {
         self.recorder.roll_back_roots(recorder, self.state.table());
         self.estimator.roll_back(estimator);
     }
 
-    /// Nodes loaded, and bytes of their arenas.
+    /// Number of loaded nodes, and bytes of their arenas.
     pub(super) fn loaded(&self) -> (usize, usize) {
         (self.state.loaded_nodes(), self.state.arena_bytes())
     }

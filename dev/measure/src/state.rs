@@ -1,4 +1,4 @@
-//! A parent state of as many accounts as wanted.
+//! A parent state with a chosen number of accounts.
 
 use povmeter::Root;
 use povmeter_dev_runtime::{commit_state, Entries, Parent, Plan, SharedNodes, StateError};
@@ -7,24 +7,24 @@ use rand::{rngs::SmallRng, RngCore, SeedableRng};
 use sp_core::H256;
 use std::collections::BTreeMap;
 
-/// Where `System.Account` maps: the hashes of the two names.
+/// Length of the prefix of `System.Account`: the hashes of the two names.
 const MAP_BYTES: usize = 32;
-/// The hash of an account, and the account.
+/// Length of the rest of a key: the hash of the account id, and the account id.
 const ACCOUNT_BYTES: usize = 16 + 32;
 
-/// The parent state of a plan, filled up with accounts that its block does not touch.
+/// The parent state of a plan, filled with accounts that its block does not touch.
 pub(super) struct BigState {
     pub(super) nodes: SharedNodes,
     pub(super) root: Root,
-    /// The accounts, sorted.
+    /// Keys of the accounts, sorted.
     pub(super) keys: Vec<Vec<u8>>,
-    /// Bytes of the value of each.
+    /// Length of each value in bytes.
     pub(super) value_bytes: usize,
 }
 
 impl BigState {
-    /// The state with `accounts` accounts, or the plan's if those are more. A million take some
-    /// seconds and 2 GiB of memory.
+    /// Makes the state with `accounts` accounts, or with the plan's if those are more. A million
+    /// take some seconds and 2 GiB of memory.
     pub(super) fn new(plan: &Plan, accounts: usize) -> Result<Self, StateError> {
         let mut top: Entries = plan.genesis().top.clone();
         let map = account_map(&top);
@@ -50,13 +50,13 @@ impl BigState {
         })
     }
 
-    /// The state in the peer's terms.
+    /// The state as a parent state of the peer.
     pub(super) fn parent(&self) -> Parent {
         self.nodes.parent(H256(*self.root.as_bytes()))
     }
 }
 
-/// What the keys of most accounts begin with: the largest map of the state.
+/// The prefix of the accounts: that of the largest map of the state.
 fn account_map(top: &Entries) -> Vec<u8> {
     let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
     for key in top

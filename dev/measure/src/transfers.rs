@@ -1,11 +1,11 @@
-//! The keys that balance transfers change, transfer by transfer.
+//! The keys that each balance transfer changes.
 
 use povmeter_dev_ladder::{Changes, LadderBlock, Trial};
 use povmeter_dev_runtime::{build_block, AuthorError, HostError, Peer, Plan};
 use sp_core::{storage::ChildInfo, H256};
 use std::{cell::RefCell, rc::Rc};
 
-/// Notes what it is handed at each boundary.
+/// A trial that only notes the changes of each boundary.
 #[derive(Clone, Default)]
 struct Notes(Rc<RefCell<Vec<Changes>>>);
 
@@ -20,7 +20,7 @@ impl Trial for Notes {
         parent: Option<H256>,
         _: &Changes,
     ) -> Result<Option<H256>, HostError> {
-        // Transfers touch no child trie.
+        // Transfers do not touch child tries.
         Ok(parent)
     }
 
@@ -30,7 +30,7 @@ impl Trial for Notes {
     }
 }
 
-/// What each extrinsic of the block of `plan` changes, in order.
+/// Returns the changes of each extrinsic of the block of `plan`, in order.
 pub(super) fn transfer_changes(plan: &Plan) -> Result<Vec<Changes>, AuthorError> {
     let notes = Notes::default();
     let peer = Peer::in_memory(plan)?;

@@ -137,7 +137,7 @@ fn a_record_that_does_not_fit_is_an_error() {
     let (all, most) = (sizes.len(), sizes.len() - 1);
     assert_eq!(
         with(&sizes[..most]),
-        format!("expected {most} questions for the proof size, found another")
+        format!("expected {most} questions for the proof size, found one more")
     );
     assert_eq!(
         with(&[sizes, &[1]].concat()),

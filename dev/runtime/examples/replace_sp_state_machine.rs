@@ -1,4 +1,4 @@
-//! One block of a FRAME runtime on sp-state-machine, as nodes call it, and on povmeter in its place.
+//! Builds one block of a FRAME runtime on sp-state-machine, as nodes do, then on povmeter instead.
 
 use povmeter_dev_runtime::{commit_parent, Plan, PlanOptions, SharedNodes};
 use povmeter_dev_runtime::{runtime::Executive, runtime::Hashing};
@@ -9,8 +9,8 @@ use sp_externalities::{set_and_run_with_externalities, Extensions};
 use sp_state_machine::{Ext, OverlayedChanges, TrieBackendBuilder};
 use sp_trie::{proof_size_extension::ProofSizeExt, recorder::Recorder};
 
-/// The block, as a node calls its runtime: each call by the number it has. The runtime knows nothing
-/// of what it runs on.
+/// Makes call `number` of the block into the runtime, as a node does. It is the same on both state
+/// machines.
 fn call(plan: &Plan, number: usize) {
     match number.checked_sub(1) {
         None => _ = Executive::initialize_block(plan.header()),
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut store = MemoryStore::new();
     commit_parent(&mut store, &plan)?;
 
-    // Before: backend, recorder, overlay and extensions, kept in step by the node.
+    // Before: backend, recorder, overlay and extensions, which the node keeps in step.
     let parent = SharedNodes::new(store.clone()).parent(plan.parent().state_root);
     let recorder = Recorder::<Hashing>::default();
     let backend = TrieBackendBuilder::new(parent.nodes, parent.root);
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let before = overlay.drain_storage_changes(&backend, V1)?;
 
-    // After: one machine. `Reads` tells the runtime what it was told before, so the chain is the same.
+    // After: one machine. With `Reads` the runtime gets the same sizes, so the chain is the same.
     let mut machine = StateMachine::new(&store, store.root(), SizeSource::Reads);
     for number in 0..=52 {
         machine.execute(|| call(&plan, number))?;

@@ -1,4 +1,4 @@
-//! povmeter under the block author, with notes of who needs what.
+//! A povmeter host for the block author that attributes each recorded node.
 
 use crate::{
     host::BoundarySize, host::Host, host::HostError, host::TransactionStep, plan::Plan,
@@ -12,8 +12,8 @@ use povmeter_substrate::SizeSource;
 use sp_io::hashing::blake2_256;
 use sp_trie::StorageProof;
 
-/// Whether `noted` is all of `expected`, each node once, for a block whose proof with notes is `found`;
-/// with numbers to it.
+/// Checks that `noted` contains each node of the proof `expected` once, and that the proof `found` of
+/// the attributed block is the same. Returns the result and a text with the numbers.
 pub fn adds_up(
     noted: &BlockAttribution,
     found: &StorageProof,
@@ -41,8 +41,8 @@ pub fn adds_up(
     )
 }
 
-/// A block that povmeter builds with notes of who needs what, which are put into a place of the
-/// caller's when the block is finished.
+/// A block that povmeter builds with attribution, which is written to `into` when the block is
+/// finished.
 pub struct AttributedBlock<'a, S> {
     block: PovmeterBlock<S, Attributed>,
     parts: Vec<BlockPart>,
@@ -50,8 +50,8 @@ pub struct AttributedBlock<'a, S> {
 }
 
 impl<'a, S: NodeSource> AttributedBlock<'a, S> {
-    /// A new block on the parent state of `plan`, whose nodes are in `source`, that estimates as an
-    /// author does; its notes are put `into` this place.
+    /// Makes a block on the parent state of `plan`, whose nodes are in `source`. It estimates as an
+    /// author does, and writes its attribution to `into`.
     pub fn new(source: S, plan: &Plan, into: &'a mut BlockAttribution) -> Self {
         let version = plan.options().state_version;
         let sizes = SizeSource::Estimate;
@@ -65,7 +65,7 @@ impl<'a, S: NodeSource> AttributedBlock<'a, S> {
         Self::of(block, into)
     }
 
-    /// `block`, whose notes are put `into` this place.
+    /// Wraps `block`, whose attribution is written to `into`.
     pub fn of(block: PovmeterBlock<S, Attributed>, into: &'a mut BlockAttribution) -> Self {
         Self {
             block,
@@ -91,7 +91,7 @@ impl<S: NodeSource + 'static> Host for AttributedBlock<'_, S> {
     }
 
     fn begin(&mut self, part: BlockPart) {
-        // A block that has failed says so at the next call.
+        // The next call on a failed block returns the error.
         if let Ok(machine) = self.block.machine() {
             machine.begin_part();
             self.parts.push(part);
@@ -109,7 +109,7 @@ impl<S: NodeSource + 'static> Host for AttributedBlock<'_, S> {
     fn finish(self) -> Result<PovmeterFinished, HostError> {
         let finished = self.block.finish()?;
         let attribution = finished.sealed.block.attribution().cloned();
-        let none = || HostError::state("expected notes of who needs what, found none");
+        let none = || HostError::state("expected an attribution of the block, found none");
         *self.into = BlockAttribution::new(self.parts, attribution.ok_or_else(none)?);
         Ok(finished)
     }

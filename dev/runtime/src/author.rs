@@ -1,4 +1,4 @@
-//! What a block author does with a plan.
+//! A block author that builds the block of a plan.
 
 use crate::{
     entry::EntryPoints, entry::Native, entry::RuntimeError, host::BoundarySize, host::Built,
@@ -13,19 +13,18 @@ use sp_runtime::{
 };
 use sp_trie::CompactProof;
 
-/// The outcome of building the block of `plan` under `host`.
+/// Returns the outcome of building the block of `plan` on `host`.
 ///
-/// Initializes the block, applies the inherent and every signed extrinsic, each in a transaction of
-/// the host which is rolled back if the extrinsic is refused, asks the host for the size after each,
-/// and finalizes the block. `progress` is called after every signed extrinsic, between the clocks.
+/// Initializes the block, applies the inherent and every signed extrinsic, asks the host for the size
+/// after each, and finalizes the block. Each extrinsic has a transaction of the host, which is rolled
+/// back if the extrinsic is refused. Calls `progress` after every signed extrinsic, untimed.
 ///
 /// # Errors
-/// An [`AuthorError`] if the host fails, the inherent is refused, or the host's root is not the one
+/// [`AuthorError`] if the host fails, the inherent is refused, or the host's root is not the one
 /// that the runtime put into the header.
 ///
 /// # Panics
-/// If the host panics inside the runtime, as the peer does when a node is missing: a runtime has no
-/// way to be told of errors.
+/// If the host panics inside the runtime, as the peer does when a node is missing.
 pub fn build_block<H: Host>(
     host: H,
     plan: &Plan,
@@ -34,10 +33,10 @@ pub fn build_block<H: Host>(
     build_block_with(&Native, host, plan, progress)
 }
 
-/// As [`build_block`], with another form of the runtime.
+/// As [`build_block`], with the entry points of `runtime`.
 ///
 /// # Errors
-/// As [`build_block`], and if a call into the runtime has no result.
+/// Those of [`build_block`], and [`AuthorError::Runtime`] if a call into the runtime has no result.
 pub fn build_block_with<H: Host>(
     runtime: &impl EntryPoints,
     host: H,
@@ -49,51 +48,51 @@ pub fn build_block_with<H: Host>(
     })
 }
 
-/// How far the author is.
+/// The progress of the author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Signed extrinsics applied or refused so far.
     pub done: usize,
-    /// All signed extrinsics.
+    /// Number of signed extrinsics.
     pub total: usize,
-    /// What the host said after the last of them.
+    /// Size at the boundary after the last of them.
     pub size: Option<BoundarySize>,
-    /// How long the last of them took.
+    /// Time of the last of them.
     pub times: ExtrinsicTimes,
 }
 
-/// How long one extrinsic took.
+/// Time of one extrinsic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtrinsicTimes {
-    /// The extrinsic, with the transaction around it.
+    /// The extrinsic, including the transaction around it.
     pub execute: Spent,
     /// The estimate after it.
     pub estimate: Spent,
 }
 
-/// All that is known about a block when it is built.
+/// The outcome of building a block.
 #[derive(Debug)]
 pub struct BlockOutcome {
     /// The header, with the state root that the runtime got from its host.
     pub header: Header,
-    /// How many signed extrinsics are in the block.
+    /// Number of signed extrinsics in the block.
     pub applied: usize,
-    /// Those of them whose call failed. They are in the block and paid their fee.
+    /// Index and error of those whose call failed. They are in the block and paid their fee.
     pub failed: Vec<(usize, DispatchError)>,
     /// Signed extrinsics that are not in the block.
     pub refused: Vec<Rejected>,
     /// The sizes after the inherent and after every signed extrinsic; empty if the host does not
     /// estimate.
     pub boundaries: Vec<BoundarySize>,
-    /// What was recorded before the block was finalized, in bytes.
+    /// Bytes recorded before the block was finalized.
     pub recorded_before_finalize: u64,
     /// The sizes of the whole proof.
     pub sizes: ProofSizes,
     /// The whole proof in compact form.
     pub compact: CompactProof,
-    /// Where the time went.
+    /// Time of each phase.
     pub phases: Phases,
-    /// How long the inherent took; [`Progress`] tells of all others.
+    /// Time of the inherent; [`Progress`] has those of the other extrinsics.
     pub inherent: ExtrinsicTimes,
     /// Root, nodes, proof and changes.
     pub built: Built,
@@ -102,29 +101,29 @@ pub struct BlockOutcome {
 /// A signed extrinsic that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// Its place in the plan.
+    /// Its index in the plan.
     pub index: usize,
     /// The runtime's reason.
     pub reason: TransactionValidityError,
 }
 
-/// Where the time of a block went.
+/// Time of each phase of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// `initialize_block`.
     pub initialize: Spent,
-    /// The extrinsics, the inherent among them, with the transactions around them.
+    /// The extrinsics, including the inherent and the transactions around them.
     pub extrinsics: Spent,
     /// The estimates after them.
     pub boundaries: Spent,
     /// `finalize_block`, in which the runtime asks for the root.
     pub finalize: Spent,
-    /// Taking root, nodes, proof and changes from the host; their sizes are not part of it.
+    /// Taking root, nodes, proof and changes from the host, without measuring their sizes.
     pub finish: Spent,
 }
 
 impl Phases {
-    /// All phases together.
+    /// Sum of all phases.
     #[must_use]
     pub fn total(&self) -> Spent {
         let Self {
@@ -142,7 +141,7 @@ impl Phases {
     }
 }
 
-/// Why there is no block.
+/// Why a block was not built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthorError {
@@ -155,7 +154,7 @@ pub enum AuthorError {
     /// The timestamp was refused.
     #[error("the runtime refused the inherent: {0:?}")]
     Inherent(ApplyExtrinsicResult),
-    /// Host and runtime do not agree about the root.
+    /// The roots of host and runtime differ.
     #[error("expected the root {expected:?} of the header, found the host at {found:?}")]
     Root {
         /// The root in the header.
@@ -165,7 +164,7 @@ pub enum AuthorError {
     },
 }
 
-/// A block in the making.
+/// A block that is being built.
 struct Author<'r, H, R> {
     host: H,
     runtime: &'r R,
@@ -228,7 +227,8 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
         self.finish(plan, inherent)
     }
 
-    /// One extrinsic in its transaction, `index` among those tried, and how long it took.
+    /// Applies one extrinsic in its own transaction and returns the time it took. `index` counts the
+    /// extrinsics tried.
     fn apply(
         &mut self,
         index: usize,
@@ -246,7 +246,7 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
         let result = spent.during(|| {
             host.transaction(TransactionStep::Start)?;
             let result = host.execute(|| runtime.apply_extrinsic(extrinsic))??;
-            // An extrinsic whose call failed is part of the block nevertheless.
+            // An extrinsic whose call failed is still part of the block.
             let step = match result {
                 Ok(_) => TransactionStep::Commit,
                 Err(_) => TransactionStep::Rollback,

@@ -1,8 +1,7 @@
-//! What trie-db reads if it applies the deletions of a block before its insertions.
+//! The nodes that trie-db reads if it applies the deletions of a block before its insertions.
 //!
-//! That is what the counting rule of docs/proof-size.md asks for: the nodes which the root needs
-//! whatever is inserted beside the deleted keys. The peer applies changes in the order of their keys,
-//! and may need fewer.
+//! The counting rule of docs/proof-size.md counts these nodes: the root needs them whatever is
+//! inserted beside the deleted keys. The peer applies changes in key order and may need fewer.
 
 use crate::{peer::NodeStore, peer::Parent, runtime::Hashing};
 use hash_db::{AsHashDB, HashDB, HashDBRef, Prefix};
@@ -21,19 +20,20 @@ use trie_db::{Trie, TrieLayout, TrieMut};
 /// The encoding of a trie without entries.
 pub const NULL_NODE: [u8; 1] = [0];
 
-/// What the root of a block needs if deletions come first.
+/// The nodes that the root of a block needs if deletions come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletionsFirst {
-    /// The nodes that are read, encoded.
+    /// The encoded nodes.
     pub nodes: BTreeSet<Vec<u8>>,
-    /// Whether the deletions leave nothing of a trie that had entries.
+    /// Whether the deletions empty a trie that had entries.
     pub emptied: bool,
 }
 
-/// What is read of the state `parent` to apply the changes of its top trie and of its child tries.
+/// Returns the nodes of `parent` that are read to apply the changes of the top trie and the child
+/// tries, deletions first.
 ///
 /// # Errors
-/// What trie-db says, if a node is missing or corrupt.
+/// The message of trie-db if a node is missing or corrupt.
 pub fn deletions_first(
     parent: &Parent,
     version: StateVersion,
@@ -50,7 +50,7 @@ pub fn deletions_first(
     Ok(DeletionsFirst { nodes, emptied })
 }
 
-/// Whether a trie was emptied.
+/// Applies the changes of all tries. Returns whether the deletions emptied one.
 fn apply_all<L>(
     parent: &Parent,
     recorder: &Recorder<Hashing>,
@@ -79,7 +79,7 @@ where
     Ok(any_emptied || emptied)
 }
 
-/// The root of one trie after `changes`, and whether the deletions emptied it.
+/// Returns the root of one trie after `changes`, and whether the deletions emptied it.
 fn apply<L>(
     mut nodes: Nodes<'_>,
     old: H256,
@@ -89,8 +89,8 @@ fn apply<L>(
 where
     L: TrieLayout<Hash = Hashing> + TrieConfiguration,
 {
-    // Removal of an absent key is no deletion for the rule, and an error of trie-db's for some shapes:
-    // only its path is read.
+    // For an absent key only read the path: the rule does not count its removal as a deletion, and
+    // trie-db fails at it for some shapes.
     let mut deletions = Vec::new();
     for (key, _) in changes.iter().filter(|(_, value)| value.is_none()) {
         match get::<L>(&nodes, old, &Recorder::default(), key)? {
@@ -117,7 +117,7 @@ where
     Ok((root, emptied))
 }
 
-/// The value of `key`, with its path noted in `recorder`.
+/// Returns the value of `key`; records the path in `recorder`.
 fn get<L>(
     nodes: &Nodes<'_>,
     root: H256,
@@ -133,7 +133,7 @@ where
     trie.get(key).map_err(|error| error.to_string())
 }
 
-/// The nodes of one trie: those of the parent state, and new ones.
+/// The nodes of one trie: those of the parent state and the new ones.
 struct Nodes<'a> {
     parent: &'a NodeStore,
     keyspace: Vec<u8>,
@@ -154,7 +154,7 @@ impl HashDBRef<Hashing, DBValue> for Nodes<'_> {
     fn get(&self, hash: &H256, (path, odd_nibble): Prefix<'_>) -> Option<DBValue> {
         HashDB::get(&self.new, hash, (path, odd_nibble)).or_else(|| {
             let path = [&self.keyspace[..], path].concat();
-            // A store that fails is a node that is missing: trie-db says which.
+            // A store error becomes a missing node, because trie-db then names the node.
             self.parent.get(hash, (&path, odd_nibble)).ok().flatten()
         })
     }

@@ -3,38 +3,38 @@
 use crate::{runtime::Executive, runtime::Extrinsic, runtime::Header};
 use sp_runtime::ApplyExtrinsicResult;
 
-/// What a block author calls in the runtime. Called inside of [`Host::execute`](crate::Host::execute).
+/// The runtime's entry points for a block author, called inside [`Host::execute`](crate::Host::execute).
 pub trait EntryPoints {
-    /// Begins the block of `header`.
+    /// Initializes the block of `header`.
     ///
     /// # Errors
     /// [`RuntimeError`] if the call has no result.
     fn initialize_block(&self, header: &Header) -> Result<(), RuntimeError>;
 
-    /// Applies `extrinsic`; what comes of it is the runtime's to say.
+    /// Applies `extrinsic` and returns the runtime's result.
     ///
     /// # Errors
     /// [`RuntimeError`] if the call has no result.
     fn apply_extrinsic(&self, extrinsic: Extrinsic) -> Result<ApplyExtrinsicResult, RuntimeError>;
 
-    /// Ends the block: its header, with the state root that the host computed.
+    /// Finalizes the block and returns its header, with the state root that the host computed.
     ///
     /// # Errors
     /// [`RuntimeError`] if the call has no result.
     fn finalize_block(&self) -> Result<Header, RuntimeError>;
 }
 
-/// A call into a runtime that has no result.
+/// Why a call into a runtime has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a result of `{call}`, found: {reason}")]
 pub struct RuntimeError {
     /// The call.
     pub call: String,
-    /// What the runtime or its executor said.
+    /// Message of the runtime or its executor.
     pub reason: String,
 }
 
-/// The runtime compiled into this program. It panics where one in wasm traps.
+/// The runtime compiled into this program. It panics where a runtime in wasm traps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 

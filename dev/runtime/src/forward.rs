@@ -1,6 +1,6 @@
-//! Externalities that leave calls to others.
+//! A macro for externalities that forward calls.
 
-/// The methods of `Externalities` that only benchmarks call, handed on to a field.
+/// Implements the methods of `Externalities` that only benchmarks call by calling those of a field.
 #[macro_export]
 macro_rules! forward_benchmarking {
     ($field:ident) => {

@@ -1,4 +1,4 @@
-//! What a block is built under: one state machine, as the author sees it.
+//! The interface between the block author and a state machine.
 
 use codec::Encode;
 use sp_core::H256;
@@ -9,15 +9,15 @@ use std::error::Error;
 use crate::runtime::Hashing;
 use povmeter_attribution::BlockPart;
 
-/// One state machine with a block in the making.
+/// A state machine that builds one block.
 ///
-/// The author calls [`execute`](Self::execute) for each entry into the runtime, with a transaction
+/// The author calls [`execute`](Self::execute) for each call into the runtime, with a transaction
 /// around each extrinsic, and [`finish`](Self::finish) after the runtime has computed the root.
 pub trait Host: Sized {
-    /// What [`finish`](Self::finish) returns. Turning it into [`Built`] is not timed.
+    /// What [`finish`](Self::finish) returns. The conversion to [`Built`] is not timed.
     type Finished: Into<Built>;
 
-    /// What `call` returns, run as the runtime on this state.
+    /// Returns the result of `call`, run as the runtime on this state.
     ///
     /// # Errors
     /// A [`HostError`] if the host cannot enter or leave the runtime, or failed inside it.
@@ -29,86 +29,85 @@ pub trait Host: Sized {
     /// [`HostError::NoOpenTransaction`] if there is none to close.
     fn transaction(&mut self, step: TransactionStep) -> Result<(), HostError>;
 
-    /// How large the proof would be if the block ended now; `None` if the host does not estimate.
+    /// Size of the proof if the block ended now; `None` if the host does not estimate.
     ///
     /// # Errors
     /// A [`HostError`] if the estimate fails.
     fn boundary(&mut self) -> Result<Option<BoundarySize>, HostError>;
 
-    /// Takes note that what follows is this part of the block. Does nothing under a host that does
-    /// not tell parts apart.
+    /// Begins a part of the block. Does nothing on a host without attribution.
     fn begin(&mut self, _: BlockPart) {}
 
-    /// What was recorded so far, in the unit of the peer's recorder, in bytes: of every distinct
-    /// node the SCALE length prefix and the node.
+    /// Size recorded so far in bytes, as the peer's recorder counts it: for every distinct node, the
+    /// SCALE length prefix and the node.
     fn recorded(&self) -> u64;
 
-    /// The proof sizes that the runtime was told so far, in order, in bytes; empty if the host keeps no
+    /// The proof sizes that the runtime got so far, in order, in bytes; empty if the host keeps no
     /// record of them.
     fn told(&self) -> Vec<u64> {
         Vec::new()
     }
 
-    /// The root with all that belongs to it.
+    /// Ends the block and returns its root, nodes, proof and changes.
     ///
     /// # Errors
     /// A [`HostError`] if a transaction is open or the root cannot be computed.
     fn finish(self) -> Result<Self::Finished, HostError>;
 }
 
-/// What happens to a transaction of the host.
+/// A step of a transaction of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStep {
-    /// It is opened, inside the one that is open already.
+    /// Opens it, inside the innermost open one.
     Start,
-    /// Its changes become those of the one around it.
+    /// Commits it: its changes become those of the one around it.
     Commit,
-    /// Its changes are forgotten, and what it recorded.
+    /// Rolls it back: its changes are dropped, and so are the nodes it recorded.
     Rollback,
 }
 
 /// The size of the proof at a boundary, in the unit of [`Host::recorded`], in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundarySize {
-    /// What was read so far.
+    /// Nodes read so far.
     pub recorded: u64,
-    /// What the computation of the root would read besides.
+    /// Further nodes that the root computation would read.
     pub root_adds: u64,
 }
 
 impl BoundarySize {
-    /// Both together: the estimate.
+    /// The estimate: the sum of both.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.recorded + self.root_adds
     }
 }
 
-/// A block's outcome as the host sees it.
+/// A built block as the host returns it.
 #[derive(Debug)]
 pub struct Built {
     /// The state root after the block.
     pub root: H256,
-    /// What the block does to the nodes of the parent state.
+    /// The changes of the parent state's nodes.
     pub update: RootUpdate,
     /// The nodes of the parent state that the block needs.
     pub proof: StorageProof,
     /// The changed keys, sorted, with their new values.
     pub main_changes: StorageCollection,
-    /// The same for each child trie, by its storage key without the well-known prefix.
+    /// The changed keys of each child trie, by its storage key without the well-known prefix.
     pub child_changes: ChildStorageCollection,
-    /// The proof sizes that the runtime was told, in order, in bytes; `None` if the host keeps no
-    /// record of them.
+    /// The proof sizes that the runtime got, in order, in bytes; `None` if the host keeps no record
+    /// of them.
     pub told: Option<Vec<u64>>,
 }
 
-/// What a block does to the nodes of the parent state; sorted, and nothing in it that cancels out.
+/// The net changes of the parent state's nodes, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RootUpdate {
     nodes: Vec<NodeChange>,
 }
 
-/// A node which is inserted or removed.
+/// The insertion or removal of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeChange {
     /// The prefixed key of the node: key space, path and hash.
@@ -120,8 +119,8 @@ pub struct NodeChange {
 }
 
 impl RootUpdate {
-    /// The update with these `changes`; those with a count of zero are dropped, and what a removed
-    /// node consisted of is, too.
+    /// Makes an update of `changes`. Drops changes with a count of zero, and the encoding of removed
+    /// nodes.
     pub fn new(changes: impl IntoIterator<Item = NodeChange>) -> Self {
         let mut nodes: Vec<_> = changes
             .into_iter()
@@ -134,13 +133,13 @@ impl RootUpdate {
         Self { nodes }
     }
 
-    /// The update that the peer hands to its database.
+    /// Converts the transaction that the peer passes to its database.
     pub fn of_transaction(mut nodes: PrefixedMemoryDB<Hashing>) -> Self {
         let nodes = nodes.drain().into_iter();
         Self::new(nodes.map(|(key, (node, count))| NodeChange { key, count, node }))
     }
 
-    /// The changes, by key.
+    /// The changes, sorted by key.
     pub fn nodes(&self) -> &[NodeChange] {
         &self.nodes
     }
@@ -149,18 +148,18 @@ impl RootUpdate {
 /// The sizes of one proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProofSizes {
-    /// By the recorder's own count, in bytes; see [`Host::recorded`].
+    /// Bytes as the recorder counts them; see [`Host::recorded`].
     pub recorded: u64,
-    /// SCALE encoded, in bytes: the recorder's count and the length of the list.
+    /// Bytes of the SCALE encoding: the recorder's count plus the length prefix of the list.
     pub encoded: u64,
-    /// SCALE encoded in the compact form that leaves out hashes, in bytes.
+    /// Bytes of the SCALE encoding of the compact proof.
     pub compact: u64,
     /// The number of nodes.
     pub nodes: u64,
 }
 
 impl ProofSizes {
-    /// The sizes of `proof`, and its compact form. Costs milliseconds for thousands of nodes.
+    /// Returns the sizes of `proof` and its compact form. Costs milliseconds for thousands of nodes.
     ///
     /// # Errors
     /// [`HostError::State`] if the nodes are not a proof of the state with root `parent`.
@@ -186,19 +185,19 @@ impl ProofSizes {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// Something was to be closed that was not open.
+    /// There is no open transaction to close.
     #[error("expected an open transaction to {step:?}, found none")]
     NoOpenTransaction {
-        /// What was to happen to the transaction.
+        /// The refused step.
         step: TransactionStep,
     },
     /// The block was finished with transactions of the host still open.
     #[error("expected no open transaction at the end of the block, found {depth}")]
     OpenTransactions {
-        /// How many are open.
+        /// Number of open transactions.
         depth: usize,
     },
-    /// The runtime was entered while it ran, or left while it did not.
+    /// The runtime was entered while it executed, or left while it did not.
     #[error("expected the runtime to be {expected}, found the opposite")]
     Runtime {
         /// Where it should have been: `"outside"` or `"inside"`.
@@ -210,7 +209,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// The failure of a state machine.
+    /// Makes the error of a state machine.
     pub fn state(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::State(error.into())
     }

@@ -1,10 +1,9 @@
-//! A FRAME runtime, blocks of it, and the state machines that build them.
+//! A FRAME runtime, plans of blocks for it, and the state machines that build them.
 //!
-//! A [`Plan`] is a parent state and one block on top of it: endowed accounts, a timestamp and
-//! signed balance transfers for the FRAME runtime in [`runtime`]. [`build_block`] does what a
-//! block author does with it, under any state machine that implements [`Host`]: [`Peer`] is
-//! sp-state-machine as nodes run it, [`PovmeterBlock`] is povmeter, [`LockstepBlock`] is both side by
-//! side.
+//! A [`Plan`] is a parent state and one block on it: endowed accounts, a timestamp and signed
+//! balance transfers for the FRAME runtime in [`runtime`]. [`build_block`] builds the block as an
+//! author does, on any state machine that implements [`Host`]: [`Peer`] is sp-state-machine as
+//! nodes run it, [`PovmeterBlock`] is povmeter, [`LockstepBlock`] runs both and compares them.
 //!
 //! ```
 //! use povmeter_dev_runtime::{build_block, Peer, Plan, PlanOptions};

@@ -1,10 +1,10 @@
-//! What the runtime calls its storage items.
+//! Names of the runtime's storage items.
 
 use crate::runtime::AllPalletsWithSystem;
 use frame_support::traits::StorageInfoTrait;
 use povmeter_attribution::StorageName;
 
-/// The names of the [`runtime`](crate::runtime)'s storage items, as its pallets say them.
+/// Returns the names of the [`runtime`](crate::runtime)'s storage items, taken from its pallets.
 pub fn runtime_names() -> Vec<StorageName> {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let infos = AllPalletsWithSystem::storage_info();

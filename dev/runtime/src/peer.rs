@@ -28,16 +28,16 @@ use std::{
     sync::Arc,
 };
 
-/// The nodes of a parent state, wherever they lie.
+/// The node store of a parent state.
 pub type NodeStore = Arc<dyn sp_state_machine::Storage<Hashing>>;
 
 /// The backend of one block over a parent state.
 pub type PeerBackend<R> = TrieBackend<NodeStore, Hashing, LocalTrieCache<Hashing>, R>;
 
-/// What a node keeps between blocks for its cache, in bytes.
+/// Size in bytes of the cache that a node keeps between blocks.
 const CACHE_SIZE: usize = 256 * 1024 * 1024;
 
-/// A state that a block starts from.
+/// A parent state.
 #[derive(Clone)]
 pub struct Parent {
     /// The state's root.
@@ -47,7 +47,7 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// The state with the keys and values of `storage`, with its nodes in memory.
+    /// Makes the state with the keys and values of `storage`, with its nodes in memory.
     pub fn in_memory(storage: &Storage, version: StateVersion) -> Self {
         let empty = sp_state_machine::InMemoryBackend::<Hashing>::default();
         let top = storage
@@ -87,7 +87,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The peer over the parent of `plan`, with all nodes in memory and no cache.
+    /// Makes the peer over the parent state of `plan`, with all nodes in memory and no cache.
     ///
     /// # Errors
     /// [`HostError::State`] if the nodes do not have the root that the plan expects.
@@ -103,7 +103,7 @@ impl Peer {
         Ok(Self::new(parent, version))
     }
 
-    /// The peer over `parent`, without a cache.
+    /// Makes the peer over `parent`, without a cache.
     pub fn new(parent: Parent, version: StateVersion) -> Self {
         Self {
             parent,
@@ -112,19 +112,18 @@ impl Peer {
         }
     }
 
-    /// The peer with a cache that knows all that the block of `plan` needs: the block is built once
-    /// over the same parent, as if this were the second attempt. Blocks have a local cache each
-    /// then, as a node's have.
+    /// Adds a warm cache, filled by building the block of `plan` once over the same parent. From then
+    /// on each block has a local cache, as in a node.
     ///
     /// # Errors
-    /// An [`AuthorError`] if that block cannot be built.
+    /// [`AuthorError`] if that block cannot be built.
     pub fn warmed(mut self, plan: &Plan) -> Result<Self, AuthorError> {
         self = self.with_cache();
         build_block(self.block(), plan, |_| {})?;
         Ok(self)
     }
 
-    /// The peer with a cache that knows nothing yet.
+    /// Adds an empty cache.
     pub fn with_cache(self) -> Self {
         let cache = Some(SharedTrieCache::new(CacheSize::new(CACHE_SIZE), None));
         Self { cache, ..self }
@@ -135,21 +134,21 @@ impl Peer {
         &self.parent
     }
 
-    /// A new block on the parent state, as a node without estimates builds it.
+    /// Makes a block on the parent state, as a node without estimates builds it.
     pub fn block(&self) -> PeerBlock {
         PeerBlock::new(self)
     }
 
-    /// A new block on the parent state that keeps a record of the sizes which its runtime is told, as
-    /// the author of a parachain's block does.
+    /// Makes a block on the parent state that records the proof sizes its runtime gets, as the author
+    /// of a parachain's block does.
     pub fn block_recording_sizes(&self) -> PeerBlock {
         let block = self.block();
         let recorder = block.recorder.clone();
         block.telling(recorder)
     }
 
-    /// A new block on the parent state, whose runtime is told `sizes` in order, as a node that
-    /// imports a block with the author's record of sizes does. Zero once they are used up.
+    /// Makes a block on the parent state whose runtime gets `sizes` in order, as an importer with the
+    /// author's record of sizes does. After the last one it gets zero.
     pub fn block_told(&self, sizes: &[u64]) -> PeerBlock {
         let recorded = sizes
             .iter()
@@ -159,19 +158,19 @@ impl Peer {
         self.block().telling(provider)
     }
 
-    /// The state version that estimates are made for.
+    /// State version of the estimates.
     pub fn version(&self) -> StateVersion {
         self.version
     }
 
-    /// A cache for one user of this parent state.
+    /// Makes a local cache for one user of this parent state; `None` if the peer has no cache.
     pub fn local_cache(&self) -> Option<LocalTrieCache<Hashing>> {
         self.cache
             .as_ref()
             .map(SharedTrieCache::local_cache_trusted)
     }
 
-    /// A backend for one user of this parent state.
+    /// Makes a backend for one user of this parent state.
     pub fn backend<R>(&self, recorder: R) -> PeerBackend<R>
     where
         R: sp_trie::TrieRecorderProvider<Hashing> + Send + Sync,
@@ -182,7 +181,7 @@ impl Peer {
             .build()
     }
 
-    /// A backend that neither records nor caches.
+    /// Makes a backend without recorder and cache.
     pub fn plain_backend(&self) -> PeerBackend<Recorder<Hashing>> {
         TrieBackendBuilder::new_with_cache(self.parent.nodes.clone(), self.parent.root, ())
             .with_optional_cache(None)
@@ -190,11 +189,11 @@ impl Peer {
             .build()
     }
 
-    /// The root after the block of `plan`, executed with nothing but `proof`, as a validator does.
+    /// Returns the root after the block of `plan`, executed on `proof` alone, as a validator does.
     ///
     /// # Errors
-    /// [`ValidateError`] if the proof is none of the parent state, lacks a node, or leads to
-    /// another root than the header of the executed block has.
+    /// [`ValidateError`] if the proof is not one of the parent state, lacks a node, or leads to a root
+    /// other than that in the header of the executed block.
     pub fn validate_from_compact(
         &self,
         plan: &Plan,
@@ -203,10 +202,10 @@ impl Peer {
         validate(plan, proof, None, self.parent.root)
     }
 
-    /// As [`Self::validate_from_compact`], with a runtime that is told `sizes` in order.
+    /// As [`Self::validate_from_compact`], with a runtime that gets `sizes` in order.
     ///
     /// # Errors
-    /// As [`Self::validate_from_compact`].
+    /// Those of [`Self::validate_from_compact`].
     pub fn validate_told(
         &self,
         plan: &Plan,
@@ -226,10 +225,10 @@ pub enum ValidateError {
     Proof {
         /// The root of the parent state.
         parent: H256,
-        /// What the decoder says.
+        /// Message of the decoder.
         reason: String,
     },
-    /// The runtime panicked: most probably a node is missing.
+    /// The runtime panicked, most likely because a node is missing.
     #[error("the runtime panicked: {0}")]
     Panicked(String),
     /// The block cannot be executed.
@@ -256,7 +255,7 @@ fn validate(
         nodes: Arc::new(MemoryNodes(nodes)),
     };
     let peer = Peer::new(parent, plan.options().state_version);
-    // The peer answers a missing node with a panic. Nothing survives it but this message.
+    // The peer panics at a missing node. Only the message outlives the panic.
     let block = told.map_or_else(|| peer.block(), |sizes| peer.block_told(sizes));
     catch_unwind(AssertUnwindSafe(|| build_block(block, plan, |_| {})))
         .map_err(|panic| ValidateError::Panicked(panic_message(&*panic)))?
@@ -264,7 +263,7 @@ fn validate(
         .map_err(ValidateError::from)
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
         (Some(text), _) => text.clone(),
@@ -275,23 +274,23 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> String {
 
 /// A block that the peer builds: its overlay, backend, recorder and extensions.
 ///
-/// The runtime is told the size of what was read so far, by the extension that a collator registers.
+/// The runtime gets the recorded size, from the extension that a collator registers.
 pub struct PeerBlock<R: BlockRecorder = Recorder<Hashing>> {
-    /// What the block changed.
+    /// Changes of the block.
     pub overlay: OverlayedChanges<Hashing>,
     /// The parent state.
     pub backend: PeerBackend<R>,
-    /// What was read.
+    /// Recorder of the nodes read.
     pub recorder: R,
-    /// What the runtime can reach besides the state.
+    /// Extensions for the runtime.
     pub extensions: Extensions,
-    /// What the runtime was told, if that is recorded.
+    /// Proof sizes that the runtime got, if they are recorded.
     told: Option<RecordingProofSizeProvider>,
     version: StateVersion,
 }
 
 impl<R: BlockRecorder> PeerBlock<R> {
-    /// A new block on the parent state of `peer`.
+    /// Makes a block on the parent state of `peer`.
     pub fn new(peer: &Peer) -> Self {
         let recorder = R::default();
         let mut extensions = Extensions::new();
@@ -306,7 +305,7 @@ impl<R: BlockRecorder> PeerBlock<R> {
         }
     }
 
-    /// The block with its sizes told by `provider`, and recorded.
+    /// Takes the runtime's proof sizes from `provider` and records them.
     fn telling(mut self, provider: impl ProofSizeProvider + Send + Sync + 'static) -> Self {
         let provider = RecordingProofSizeProvider::new(provider);
         self.told = Some(provider.clone());
@@ -314,7 +313,7 @@ impl<R: BlockRecorder> PeerBlock<R> {
         self
     }
 
-    /// What `enter` makes of this block's externalities, run as the runtime.
+    /// Returns the result of `enter`, which gets this block's externalities as the runtime does.
     pub fn inside<T>(
         &mut self,
         enter: impl FnOnce(&mut Ext<'_, Hashing, PeerBackend<R>>) -> T,
@@ -397,7 +396,7 @@ impl<R: BlockRecorder> Host for PeerBlock<R> {
     }
 }
 
-/// What the peer hands to the rest of a node when a block is built.
+/// A finished block, as the peer passes it to the rest of a node.
 pub struct Finished {
     changes: StorageChanges<Hashing>,
     proof: sp_trie::StorageProof,

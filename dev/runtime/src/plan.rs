@@ -1,4 +1,4 @@
-//! What is to be built: a parent state, and one block of transfers on top of it.
+//! A plan to build: a parent state and one block of transfers on it.
 
 use crate::{
     runtime, runtime::AccountId, runtime::Address, runtime::Balance, runtime::Extensions,
@@ -21,20 +21,20 @@ use sp_runtime::{
 use sp_trie::{LayoutV0, LayoutV1, TrieConfiguration};
 use std::fmt;
 
-/// What an account is endowed with: enough for millions of transfers and their fees.
+/// Endowment of an account: enough for millions of transfers and their fees.
 const ENDOWMENT: Balance = 1_000_000_000_000_000_000;
-/// The most that one transfer moves; the least is the existential deposit.
+/// Bound of the random part of a transfer; the existential deposit is added to it.
 const MOST_MOVED: u64 = 1_000_000_000;
 /// The time of the block, in milliseconds since 1970.
 const TIMESTAMP: u64 = 1_763_683_200_000;
 
-/// The call of each extrinsic.
+/// The call that each extrinsic makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallKind {
     /// `transfer_keep_alive`: sender and receiver stay.
     TransferKeepAlive,
-    /// `transfer_all` that lets the sender die: its account is deleted.
+    /// `transfer_all` without keeping the sender alive: its account is deleted.
     TransferAll,
 }
 
@@ -42,26 +42,26 @@ pub enum CallKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signatures {
-    /// By sr25519, and really verified: some 50 us per extrinsic which are no state machine's.
+    /// With sr25519, verified. Costs about 50 us per extrinsic outside the state machine.
     Sr25519,
-    /// By nothing, and verified by nothing.
+    /// Unsigned, and not verified.
     Free,
 }
 
-/// The names of [`Plan::new`]'s inputs, with the values of the usual block as default.
+/// The inputs of [`Plan::new`]. The default is the usual block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// How many accounts the parent state has.
+    /// Number of accounts in the parent state.
     pub accounts: u32,
-    /// How many signed extrinsics the block has.
+    /// Number of signed extrinsics in the block.
     pub transfers: u32,
-    /// What they call.
+    /// The call that they make.
     pub call: CallKind,
     /// How they are signed.
     pub signatures: Signatures,
     /// The state version of the parent and of the block.
     pub state_version: StateVersion,
-    /// What the accounts, the pairs and the amounts are drawn from.
+    /// Seed of the random accounts, pairs and amounts.
     pub seed: u64,
 }
 
@@ -78,17 +78,17 @@ impl Default for PlanOptions {
     }
 }
 
-/// Why there is no plan for the options.
+/// Why no plan can be made of the options.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A transfer needs two accounts.
+    /// There are fewer than the two accounts that a transfer needs.
     #[error("a transfer needs 2 accounts, but the plan has {found}")]
     TooFewAccounts {
         /// The accounts asked for.
         found: u32,
     },
-    /// An account that sent everything it had cannot send once more.
+    /// There are too few senders, because an emptied account cannot send again.
     #[error("{accounts} accounts allow {most} transfers that empty the sender, not {found}")]
     TooManyTransfers {
         /// The accounts asked for.
@@ -103,10 +103,10 @@ pub enum PlanError {
     Genesis(String),
 }
 
-/// A parent state, and one block of transfers on top of it.
+/// A parent state and one block of transfers on it.
 ///
-/// Two plans of equal options are equal, but for the bytes of sr25519 signatures, which have
-/// randomness in them. The state root is the same nevertheless: no signature gets into the state.
+/// Two plans of equal options are equal, except for the bytes of sr25519 signatures, which are
+/// random. The state root is still the same, because the state contains no signature.
 pub struct Plan {
     options: PlanOptions,
     genesis: Storage,
@@ -117,11 +117,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for `options`.
+    /// Returns the plan for `options`.
     ///
-    /// The first half of the accounts at most are senders, one extrinsic each if there are enough,
-    /// in random order; each receiver is drawn from the other accounts, none twice before all were
-    /// drawn once. Costs some 50 us per sender, and 100 us per extrinsic that is really signed.
+    /// At most the first half of the accounts are senders, in random order, with one extrinsic each
+    /// if there are enough. Each receiver is drawn from the other accounts, none twice before all
+    /// were drawn once. Costs about 50 us per sender, and 100 us per sr25519 signature.
     ///
     /// # Errors
     /// [`PlanError::TooFewAccounts`] below two accounts, [`PlanError::TooManyTransfers`] if senders
@@ -167,12 +167,12 @@ impl Plan {
         })
     }
 
-    /// What the plan was made from.
+    /// Options of the plan.
     pub fn options(&self) -> &PlanOptions {
         &self.options
     }
 
-    /// The keys and values of the parent state, block 0's.
+    /// The keys and values of the parent state, that of block 0.
     pub fn genesis(&self) -> &Storage {
         &self.genesis
     }
@@ -182,7 +182,7 @@ impl Plan {
         &self.parent
     }
 
-    /// The header to initialize the block, block 1, with. Its roots are not known yet.
+    /// The header that initializes the block, block 1. Its roots are not computed yet.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -204,8 +204,8 @@ impl Plan {
             .map(Encode::encode)
     }
 
-    /// The plan with other `calls` in its extrinsics, in order, whose signatures are free then. What
-    /// there is more of stays as it is.
+    /// Replaces the calls of the signed extrinsics by `calls`, in order, and their signatures by free
+    /// ones. Surplus extrinsics stay as they are, surplus calls are dropped.
     #[must_use]
     pub fn with_calls(mut self, calls: impl IntoIterator<Item = RuntimeCall>) -> Self {
         for (extrinsic, call) in self.extrinsics.iter_mut().zip(calls) {
@@ -217,10 +217,8 @@ impl Plan {
         self
     }
 
-    /// The plan with the signed extrinsic at `index` replaced by one that the runtime refuses,
-    /// after some reads: its sender does not exist.
-    ///
-    /// The plan is unchanged if there is no such extrinsic.
+    /// Replaces the signed extrinsic at `index` by one that the runtime refuses after some reads,
+    /// because its sender does not exist. Does nothing if there is no such extrinsic.
     #[must_use]
     pub fn with_refused(mut self, index: usize) -> Self {
         let genesis = self.parent.hash();
@@ -241,7 +239,7 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// How many accounts send.
+/// Number of accounts that send.
 fn count_senders(options: &PlanOptions) -> Result<u32, PlanError> {
     let PlanOptions {
         accounts,
@@ -278,14 +276,13 @@ fn genesis(accounts: &[AccountId]) -> Result<Storage, PlanError> {
     }
     .build_storage()
     .map_err(PlanError::Genesis)?;
-    // A pallet without storage: a key for its version would only make this another state than the
-    // one that recorded blocks start from.
+    // Recorded blocks start from a state without this key: the pallet has no storage.
     let version = StorageVersion::storage_key::<runtime::Utility>();
     storage.top.remove(version.as_slice());
     Ok(storage)
 }
 
-/// The root of the parent state; the genesis of this runtime has no child tries.
+/// Root of the parent state. The genesis of this runtime has no child tries.
 fn state_root(genesis: &Storage, version: StateVersion) -> H256 {
     match version {
         StateVersion::V0 => LayoutV0::<Hashing>::trie_root(&genesis.top),
@@ -305,7 +302,7 @@ fn header(number: u32, parent: H256, state_root: H256) -> Header {
     )
 }
 
-/// What one extrinsic calls.
+/// The call of one extrinsic.
 fn call(kind: CallKind, dest: Address, random: &mut SplitMix) -> RuntimeCall {
     match kind {
         CallKind::TransferKeepAlive => {
@@ -342,8 +339,8 @@ fn sign(
     let signature = match signatures {
         Signatures::Free => Signature::Free([0; 64]),
         Signatures::Sr25519 => {
-            // What the extensions read from the state, known here: an immortal extrinsic implies
-            // the genesis block twice.
+            // The values that the extensions read from the state. An immortal extrinsic implies the
+            // genesis block twice.
             let implied = (
                 (),
                 runtime::SPEC_VERSION,
@@ -366,7 +363,7 @@ fn sign(
     )
 }
 
-/// The numbers below a bound in random order, again and again in new order.
+/// Draws the numbers below a bound in random order, then all of them again in a new order.
 struct Deck {
     cards: Vec<u32>,
     left: usize,
@@ -380,7 +377,7 @@ impl Deck {
         }
     }
 
-    /// The next number. The bound must be above zero.
+    /// Returns the next number. The bound must be above zero.
     fn draw(&mut self, random: &mut SplitMix) -> u32 {
         if self.left == 0 {
             self.left = self.cards.len();
@@ -393,8 +390,8 @@ impl Deck {
     }
 }
 
-/// SplitMix64. Here because the generators of `rand` may change between versions and platforms,
-/// and a seed should mean the same block for ever.
+/// SplitMix64. Not from `rand`, because its generators may change between versions and platforms,
+/// and a seed must always give the same block.
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -406,7 +403,7 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which must not be zero; the bias is below `bound / 2^64`.
+    /// Returns a number below `bound`, which must not be zero. The bias is below `bound / 2^64`.
     fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -472,7 +469,7 @@ mod tests {
     fn no_sender_sends_twice_while_there_are_enough() {
         let plan = Plan::new(options(50, 25)).unwrap();
         assert_eq!(senders(&plan).into_iter().collect::<HashSet<_>>().len(), 25);
-        // More transfers than senders: nonces differ.
+        // With more transfers than senders the nonces differ.
         let plan = Plan::new(options(50, 60)).unwrap();
         assert_eq!(senders(&plan).into_iter().collect::<HashSet<_>>().len(), 60);
     }

@@ -1,4 +1,4 @@
-//! povmeter under the block author.
+//! A povmeter host for the block author.
 
 use crate::{
     entries::Entries, host::BoundarySize, host::Built, host::Host, host::HostError,
@@ -20,17 +20,17 @@ use std::{
     sync::Arc,
 };
 
-/// Nodes that several blocks read, povmeter's and the peer's. A clone is another handle.
+/// Nodes that blocks of povmeter and of the peer share. A clone is another handle.
 #[derive(Clone)]
 pub struct SharedNodes(Arc<dyn NodeSource + Send + Sync>);
 
 impl SharedNodes {
-    /// The nodes of `source`.
+    /// Shares the nodes of `source`.
     pub fn new(source: impl NodeSource + Send + Sync + 'static) -> Self {
         Self(Arc::new(source))
     }
 
-    /// The state with the given root as the peer's parent state, read from these nodes.
+    /// Returns a parent state for the peer: the state with this root, read from these nodes.
     pub fn parent(&self, root: H256) -> Parent {
         Parent {
             root,
@@ -57,31 +57,31 @@ impl sp_state_machine::Storage<Hashing> for SharedNodes {
     }
 }
 
-/// Why a state could not be put into a store. The store is as it was before.
+/// Why a state was not committed to a store. The store is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// The root of the state could not be computed.
     #[error("the root of the state could not be computed: {0}")]
     Compute(#[from] RootError),
-    /// The state is not the one that was meant.
+    /// The state has another root than expected.
     #[error("expected a state with root {expected}, found {found}")]
     Root {
-        /// The root that the state should have.
+        /// The expected root.
         expected: Root,
-        /// The root it has.
+        /// Root of the state.
         found: Root,
     },
-    /// The store did not take the state.
+    /// The store refused the state.
     #[error("the store did not take the state: {0}")]
     Store(#[from] StoreError),
 }
 
-/// The root of the state with the entries `top` and the child tries `children`, which is in `store`
-/// from now on. The store must be empty. The root has to be `expected`, if that is given.
+/// Commits the state with the entries `top` and the child tries `children` to the empty `store`, and
+/// returns its root.
 ///
 /// # Errors
-/// A [`StateError`] if the root is another, or the store holds a state already or fails.
+/// [`StateError`] if the root is not `expected` (if given), or the store is not empty or fails.
 pub fn commit_state(
     store: &mut impl NodeStore,
     top: &Entries,
@@ -106,7 +106,7 @@ pub fn commit_state(
     Ok(found)
 }
 
-/// The changes that make `entries` of an empty trie.
+/// The changes that insert `entries` into an empty trie.
 fn all_set(entries: &Entries) -> KeyChanges<'_> {
     let set = entries
         .iter()
@@ -114,10 +114,10 @@ fn all_set(entries: &Entries) -> KeyChanges<'_> {
     set.collect()
 }
 
-/// The root of the parent state of `plan`, which is in the empty `store` from now on.
+/// Commits the parent state of `plan` to the empty `store`, and returns its root.
 ///
 /// # Errors
-/// As [`commit_state`]; the root has to be the one that the plan expects.
+/// Those of [`commit_state`]; the expected root is that of the plan.
 pub fn commit_parent(store: &mut impl NodeStore, plan: &Plan) -> Result<Root, StateError> {
     let storage = plan.genesis();
     let children = storage
@@ -134,7 +134,7 @@ pub fn commit_parent(store: &mut impl NodeStore, plan: &Plan) -> Result<Root, St
     )
 }
 
-/// The root of the state that the block of `plan` starts from.
+/// Root of the parent state of `plan`.
 pub(crate) fn parent_root(plan: &Plan) -> Root {
     Root::from(plan.parent().state_root.0)
 }
@@ -142,11 +142,11 @@ pub(crate) fn parent_root(plan: &Plan) -> Root {
 /// When a block estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Estimates {
-    /// After every extrinsic, and whenever the runtime asks. What an author does.
+    /// After every extrinsic and when the runtime asks, as an author does.
     Everywhere,
-    /// Whenever the runtime asks. What a validator does.
+    /// When the runtime asks, as a validator does.
     InRuntime,
-    /// Never: the runtime is told the size of its reads, as the peer's is.
+    /// Never: the runtime gets the recorded size, as from the peer.
     Nowhere,
 }
 
@@ -154,7 +154,7 @@ pub enum Estimates {
 pub struct PovmeterBlock<S, A: Accounting = Consensus> {
     /// `None` once it has failed.
     machine: Option<StateMachine<S, A>>,
-    /// Where its memory comes from, and goes to.
+    /// Pool from which the memory comes and to which it returns.
     pool: Arc<BlockPool>,
     estimates: Estimates,
     version: StateVersion,
@@ -162,13 +162,13 @@ pub struct PovmeterBlock<S, A: Accounting = Consensus> {
 }
 
 impl<S: NodeSource> PovmeterBlock<S> {
-    /// A new block on the parent state of `plan`, whose nodes are in `source`.
+    /// Makes a block on the parent state of `plan`, whose nodes are in `source`.
     pub fn new(source: S, plan: &Plan, estimates: Estimates) -> Self {
         Self::pooled(Arc::default(), source, plan, estimates)
     }
 
-    /// The same in the memory of an earlier block of `pool`, to which it goes back in the end: for
-    /// whoever builds one block after the other.
+    /// As [`Self::new`], but reuses the memory of an earlier block of `pool` and returns it there at
+    /// the end. For programs that build many blocks.
     pub fn pooled(pool: Arc<BlockPool>, source: S, plan: &Plan, estimates: Estimates) -> Self {
         let sizes = match estimates {
             Estimates::Everywhere | Estimates::InRuntime => SizeSource::Estimate,
@@ -190,8 +190,8 @@ impl<S: NodeSource> PovmeterBlock<S> {
         }
     }
 
-    /// A new block on the state with root `parent`, whose nodes are in `source`; its runtime is told
-    /// `sizes`, whatever is estimated besides.
+    /// Makes a block on the state with root `parent`, whose nodes are in `source`. Its runtime gets
+    /// `sizes`, independent of `estimates`.
     pub fn on(
         source: S,
         parent: Root,
@@ -204,7 +204,7 @@ impl<S: NodeSource> PovmeterBlock<S> {
 }
 
 impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
-    /// As [`PovmeterBlock::on`], with the accounting of choice.
+    /// As [`PovmeterBlock::on`], with the accounting `A`.
     pub fn with_accounting(
         source: S,
         parent: Root,
@@ -231,21 +231,21 @@ impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
     /// The state machine of the block.
     ///
     /// # Errors
-    /// A [`HostError`] if the block has failed before.
+    /// [`HostError`] if the block has failed before.
     pub fn machine(&mut self) -> Result<&mut StateMachine<S, A>, HostError> {
         self.machine.as_mut().ok_or_else(gone)
     }
 
-    /// What the machine failed of, after its runtime unwound with `panic`.
+    /// Returns the failure of the machine after its runtime unwound with `panic`.
     ///
     /// # Panics
-    /// With `panic`, if it was not the machine that failed.
+    /// With `panic`, if the machine did not fail.
     fn fail(&mut self, panic: Box<dyn std::any::Any + Send>) -> HostError {
         let failed = self
             .machine
             .take()
             .filter(|machine| machine.failure().is_some());
-        // A machine that has failed seals nothing: it says why.
+        // Sealing a failed machine returns the failure.
         match failed.map(|machine| machine.seal(self.version)) {
             Some(Err(error)) => HostError::state(error),
             _ => resume_unwind(panic),
@@ -254,11 +254,10 @@ impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
 }
 
 impl PovmeterBlock<ProofNodes> {
-    /// A new block on the parent state of `plan` as far as it is in the SCALE encoded compact
-    /// `proof`, and on nothing else.
+    /// Makes a block on the SCALE encoded compact `proof` of the parent state of `plan` alone.
     ///
     /// # Errors
-    /// A [`ProofError`] if that is no proof of the parent state.
+    /// [`ProofError`] if it is not a proof of the parent state.
     pub fn from_compact(
         proof: &[u8],
         plan: &Plan,
@@ -269,9 +268,9 @@ impl PovmeterBlock<ProofNodes> {
     }
 }
 
-/// The error for a block that is asked for more after it has failed.
+/// The error of a call on a block that has failed.
 fn gone() -> HostError {
-    HostError::state("expected a block in the making, found one that has failed")
+    HostError::state("expected an unfinished block, found one that has failed")
 }
 
 impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S, A> {
@@ -279,10 +278,10 @@ impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S,
 
     fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, HostError> {
         let machine = self.machine()?;
-        // The machine unwinds from under the runtime if the parent state can't be read. It is not
-        // used any more then, so it does not matter what state it is left in.
+        // The machine unwinds through the runtime if the parent state cannot be read. It is not used
+        // again, so its inner state does not matter.
         match catch_unwind(AssertUnwindSafe(|| machine.execute(call))) {
-            // An executor of wasm keeps the panic to itself.
+            // The wasm executor swallows the panic.
             Ok(_) if machine.failure().is_some() => Err(self.fail(Box::new("a failed machine"))),
             Ok(result) => result.map_err(HostError::state),
             Err(panic) => Err(self.fail(panic)),
@@ -319,7 +318,7 @@ impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S,
         }))
     }
 
-    /// What was recorded so far. The nodes that estimates touched are part of the proof, and of this.
+    /// Includes the nodes that estimates touched, because they are in the proof.
     fn recorded(&self) -> u64 {
         let machine = self.machine.as_ref();
         machine.map_or(0, |machine| machine.recorded_size().total_bytes())
@@ -344,7 +343,7 @@ impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S,
     }
 }
 
-/// What povmeter hands to the rest of a node when a block is built.
+/// A finished block, as povmeter passes it to the rest of a node.
 pub struct PovmeterFinished {
     /// The sealed block, with its offchain changes.
     pub sealed: SealedMachine,
@@ -374,13 +373,13 @@ impl From<PovmeterFinished> for Built {
                 .collect(),
             told: Some(sealed.sizes),
         };
-        // The node has copies of all that it needs.
+        // `built` has copies of all that it needs.
         pool.recycle(sealed.block);
         built
     }
 }
 
-/// The key of a node in a database that keys by place and hash.
+/// Key of a node in a database that keys by position and hash.
 fn prefixed_key(prefix: NodePrefix<'_>, hash: &NodeHash) -> Vec<u8> {
     let (path, odd_nibble) = prefix;
     let odd_nibble = odd_nibble.as_ref().map(std::slice::from_ref);

@@ -1,4 +1,4 @@
-//! What a block has read: the peer's recorder, and one that also holds what estimates read.
+//! Recorders of a block: the peer's, and one that also notes the nodes that estimates read.
 
 use crate::runtime::Hashing;
 use sp_core::H256;
@@ -12,22 +12,22 @@ use std::{
 };
 use trie_db::{RecordedForKey, TrieAccess};
 
-/// A recorder of a whole block, with the transactions of the host.
+/// A recorder of a block that follows the transactions of the host.
 ///
 /// A clone is another handle to the same recorder.
 pub trait BlockRecorder:
     TrieRecorderProvider<Hashing> + Clone + Default + Send + Sync + 'static
 {
-    /// The peer's recorder in it, which holds what the proof consists of.
+    /// The peer's recorder, which holds the nodes of the proof.
     fn peer(&self) -> &Recorder<Hashing>;
 
     /// Opens a transaction.
     fn start(&self);
 
-    /// Closes the last transaction and keeps what it recorded; nothing if there is none.
+    /// Commits the innermost transaction: keeps its nodes. Does nothing if none is open.
     fn commit(&self);
 
-    /// Closes the last transaction and forgets what it recorded; nothing if there is none.
+    /// Rolls back the innermost transaction: forgets its nodes. Does nothing if none is open.
     fn roll_back(&self);
 }
 
@@ -52,26 +52,25 @@ impl BlockRecorder for Recorder<Hashing> {
 
 /// The peer's recorder, and beside it the nodes that only estimates have read.
 ///
-/// Reads go into the peer's recorder, so the proof, and the sizes that the runtime is told, are
-/// what they are without estimates. Estimates only leave hash and size here. A node in both is
-/// counted once, as read. What estimates leave does not roll back: they are made between
-/// transactions.
+/// Reads go into the peer's recorder, so the proof and the sizes that the runtime gets are those of a
+/// block without estimates. Estimates only note hash and size. A node in both counts once, as read.
+/// Notes of estimates do not roll back, because estimates are made between transactions.
 #[derive(Clone, Default)]
 pub struct SplitRecorder {
     reads: Recorder<Hashing>,
     split: Arc<Mutex<Split>>,
 }
 
-/// Which node was seen by whom.
+/// The nodes seen by reads and by estimates.
 #[derive(Default)]
 struct Split {
     read: HashSet<H256>,
-    /// The nodes in `read` in the order they got there, and where in it transactions began.
+    /// The nodes of `read` in order of insertion; `marks` are its lengths at each transaction start.
     log: Vec<H256>,
     marks: Vec<usize>,
     /// The nodes that estimates have seen, with their size in a proof.
     estimated: HashMap<H256, u64>,
-    /// The sizes of those that are in `estimated` but not in `read`.
+    /// Sum of the sizes of the nodes in `estimated` but not in `read`.
     estimated_only: u64,
 }
 
@@ -99,7 +98,7 @@ impl Split {
 }
 
 impl SplitRecorder {
-    /// What the root would read besides all that was read, by the estimates so far, in bytes.
+    /// Bytes of the nodes that estimates have read and the runtime has not.
     pub fn root_adds(&self) -> u64 {
         self.lock().estimated_only
     }
@@ -114,13 +113,13 @@ impl SplitRecorder {
         self.lock().note_estimated(hash, size_in_proof(node.len()));
     }
 
-    // A thread that panicked with the lock left no half-done change that matters: its block is lost.
+    // A poisoned lock is fine: the thread that panicked has lost its block.
     fn lock(&self) -> MutexGuard<'_, Split> {
         self.split.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The size of a node in a proof: its SCALE length prefix and itself.
+/// Size of a node in a proof, with its SCALE length prefix.
 fn size_in_proof(length: usize) -> u64 {
     let prefix = match length {
         0..=0x3f => 1,
@@ -184,7 +183,7 @@ impl TrieRecorder<H256> for ReadRecorder<'_> {
         let before = self.reads.estimate_encoded_size();
         self.inner.record(access);
         if let Some(hash) = hash {
-            // The peer's recorder grows by a node that it did not have, and by nothing else.
+            // The peer's recorder grows only by a node that it did not have.
             if self.reads.estimate_encoded_size() != before {
                 self.split.note_read(hash);
             }
@@ -206,7 +205,7 @@ fn node_of(access: &TrieAccess<'_, H256>) -> Option<H256> {
     }
 }
 
-/// The recorder of estimates: only hash and size of each node.
+/// The recorder of an estimate; it notes only hash and size of each node.
 pub struct EstimateRecorder(SplitRecorder);
 
 impl TrieRecorder<H256> for EstimateRecorder {
@@ -294,7 +293,7 @@ mod tests {
         assert_eq!(sizes(&recorder), (41 + 102, 0));
         recorder.roll_back();
         assert_eq!(sizes(&recorder), (0, 41));
-        // Without a transaction both are no more than nothing.
+        // Without a transaction neither does anything.
         recorder.roll_back();
         recorder.commit();
         assert_eq!(sizes(&recorder), (0, 41));

@@ -1,14 +1,14 @@
 //! A FRAME runtime run natively: balances, timestamp, fees and the reclaim of proof weight.
 //!
 //! Pallets, weights and transaction extensions are those of a parachain. Three things differ, so
-//! that a [`Plan`](crate::Plan) alone decides about a block:
+//! that a [`Plan`](crate::Plan) alone determines a block:
 //! - [`Signature`] has a variant that costs nothing to check;
 //! - the limits on weight and length are far above a parachain's (see [`MAX_BLOCK_WEIGHT`]);
-//! - the state version is picked per block, by [`with_state_version`].
+//! - the state version is chosen per block, by [`with_state_version`].
 //!
-//! Compiled once more without std, to wasm, where the state version is 1.
+//! The same file is also compiled to wasm, without std, where the state version is 1.
 
-// The code that macros make here has no documentation, public items, and casts of its own.
+// The macros generate public items without docs, and casts.
 #![allow(missing_docs, unreachable_pub, clippy::cast_possible_truncation)]
 
 use alloc::borrow::Cow;
@@ -33,11 +33,11 @@ use sp_runtime::{
 };
 use sp_version::RuntimeVersion;
 
-/// The account that signs, sends and receives.
+/// The account id of senders and receivers.
 pub type AccountId = AccountId32;
 /// The unit of balances.
 pub type Balance = u128;
-/// How accounts are named in extrinsics.
+/// The form of account ids in extrinsics.
 pub type Address = MultiAddress<AccountId, ()>;
 /// The hash of keys, nodes and headers.
 pub type Hashing = BlakeTwo256;
@@ -47,7 +47,7 @@ pub type Header = generic::Header<u32, Hashing>;
 pub type Block = generic::Block<Header, Extrinsic>;
 /// An inherent or a signed extrinsic.
 pub type Extrinsic = generic::UncheckedExtrinsic<Address, RuntimeCall, Signature, Extensions>;
-/// What a signature signs: the call, the extensions and what they imply.
+/// The signed data: the call, the extensions and the data that they imply.
 pub type SignedPayload = generic::SignedPayload<RuntimeCall, Extensions>;
 /// The extensions of a signed extrinsic; the outermost reclaims proof weight.
 pub type Extensions = cumulus_pallet_weight_reclaim::StorageWeightReclaim<Runtime, InnerExtensions>;
@@ -77,21 +77,21 @@ pub const SPEC_VERSION: u32 = 1;
 pub const TRANSACTION_VERSION: u32 = 1;
 /// The least balance that keeps an account alive.
 pub const EXISTENTIAL_DEPOSIT: Balance = 1_000_000;
-/// The weight a block may have: ten times the 2 s and 6.4 times the 10 MiB of a parachain, so that
-/// tens of thousands of transfers fit. What an extrinsic weighs is not changed by it.
+/// The most weight of a block: ten times the 2 s and 6.4 times the 10 MiB of a parachain, so that
+/// tens of thousands of transfers fit. It does not change the weight of an extrinsic.
 pub const MAX_BLOCK_WEIGHT: Weight =
     Weight::from_parts(20 * WEIGHT_REF_TIME_PER_SECOND, 64 * 1024 * 1024);
-/// The length in bytes that the extrinsics of a block may have together.
+/// The most bytes that the extrinsics of a block may have together.
 pub const MAX_BLOCK_LENGTH: u32 = 64 * 1024 * 1024;
 /// The part of a block that normal extrinsics may fill.
 const NORMAL_RATIO: Perbill = Perbill::from_percent(75);
 
-/// The proof that the sender signed.
+/// The signature of the sender.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode, DecodeWithMemTracking, TypeInfo)]
 pub enum Signature {
-    /// Always right, and free to check. As long as the other, so that extrinsics have one length.
+    /// Always valid, and free to check. As long as the other, so that extrinsics have one length.
     Free([u8; 64]),
-    /// Right if the sr25519 key, which is the account id, signed.
+    /// Valid if the sr25519 key, which is the account id, signed.
     Sr25519(sr25519::Signature),
 }
 
@@ -118,11 +118,11 @@ mod version_of_thread {
         static STATE_VERSION: Cell<StateVersion> = const { Cell::new(StateVersion::V1) };
     }
 
-    /// What `f` returns, run with `version` as the state version of this thread's runtime.
+    /// Returns the result of `f`, run with `version` as the state version of this thread's runtime.
     ///
-    /// The runtime tells its host which version to compute the storage root with. Here that is a
-    /// value of the thread, not of the type, so that one runtime serves both. Without a scope it is
-    /// V1. The old version is restored after `f`, also when `f` panics.
+    /// The runtime tells its host the version for the storage root. Here that is a value of the
+    /// thread, not of the type, so that one runtime serves both versions. Outside `f` it is V1. The
+    /// old version is restored after `f`, also if `f` panics.
     pub fn with_state_version<R>(version: StateVersion, f: impl FnOnce() -> R) -> R {
         struct Restore(StateVersion);
         impl Drop for Restore {
@@ -144,7 +144,7 @@ use version_of_thread::state_version;
 #[cfg(feature = "std")]
 pub use version_of_thread::with_state_version;
 
-/// What comes before the inherents: the steps that a test puts into the header, in wasm.
+/// The work before the inherents: in wasm, the steps that a test puts into the header.
 #[cfg(feature = "std")]
 type BeforeInherents = ();
 #[cfg(not(feature = "std"))]
@@ -155,7 +155,7 @@ fn state_version() -> StateVersion {
     StateVersion::V1
 }
 
-/// The runtime's version, with the state version of the thread in it.
+/// The runtime's version, which contains the state version of the thread.
 pub struct Version;
 
 impl Get<RuntimeVersion> for Version {

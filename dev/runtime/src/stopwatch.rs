@@ -1,4 +1,4 @@
-//! How long something took, on the wall and on the processor.
+//! A stopwatch for wall-clock time and processor time.
 
 use cpu_time::ThreadTime;
 use std::{
@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time spent: on the wall, and by the thread on a processor.
+/// Time spent: wall-clock time, and processor time of the thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Wall-clock time.
@@ -23,7 +23,7 @@ impl AddAssign for Spent {
 }
 
 impl Spent {
-    /// What `f` returns; the time it took is added. Costs about half a microsecond.
+    /// Returns the result of `f` and adds the time it took. Costs about half a microsecond.
     pub fn during<R>(&mut self, f: impl FnOnce() -> R) -> R {
         let (wall, cpu) = (Instant::now(), ThreadTime::now());
         let result = f();

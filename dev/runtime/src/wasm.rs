@@ -12,25 +12,25 @@ use sp_runtime::{ApplyExtrinsicResult, ExtrinsicInclusionMode};
 use sp_state_machine::BasicExternalities;
 use std::{borrow::Cow, sync::LazyLock};
 
-/// What runtimes can import: all that Substrate offers, and either version of the proof size.
+/// The host functions that runtimes can import: Substrate's, and both versions of the proof size.
 pub type HostFunctions = (
     sp_io::SubstrateHostFunctions,
     povmeter_proof_size::storage_proof_size::HostFunctions,
 );
 
-/// The [`runtime`](crate::runtime), made by the build script.
+/// The [`runtime`](crate::runtime) in wasm, compiled by the build script.
 const WORKLOAD: &[u8] = include_bytes!(env!("POVMETER_WORKLOAD_WASM"));
 
-/// Calls are those of a block, which get the heap that a block gets.
+/// The context of calls: those of a block, with the heap of a block.
 const CALL: CallContext = CallContext::Onchain { import: true };
 
-/// The executor of all runtimes, with those that it compiled last.
+/// The executor of all runtimes; it keeps the last few compiled ones.
 static EXECUTOR: LazyLock<WasmExecutor<HostFunctions>> = LazyLock::new(|| {
     let executor = WasmExecutor::builder().with_allow_missing_host_functions(true);
     executor.build()
 });
 
-/// A runtime in wasm, compiled at its first call; the last few stay compiled.
+/// A runtime in wasm, compiled at its first call. The last few runtimes stay compiled.
 #[derive(Clone)]
 pub struct WasmRuntime {
     code: Vec<u8>,
@@ -39,11 +39,11 @@ pub struct WasmRuntime {
 }
 
 impl WasmRuntime {
-    /// The runtime that `code` is, as it lies in a state, packed or not. `heap_pages` is what the
-    /// state says under `:heappages`.
+    /// Makes a runtime of `code`, the value of `:code` in a state, compressed or not. `heap_pages` is
+    /// the value of `:heappages`.
     ///
-    /// Host functions that no longer exist are there, and fail when they are called: runtimes of
-    /// years ago import some.
+    /// Old runtimes import host functions that no longer exist; such a function fails only when it is
+    /// called.
     pub fn new(code: Vec<u8>, heap_pages: Option<u64>) -> Self {
         Self {
             hash: Blake2Hasher::hash(&code).as_bytes().to_vec(),
@@ -52,12 +52,12 @@ impl WasmRuntime {
         }
     }
 
-    /// Whether `other` is the same runtime.
+    /// Whether `other` has the same code.
     pub fn is(&self, other: &Self) -> bool {
         self.hash == other.hash
     }
 
-    /// The runtime of [`crate::runtime`], in state version 1.
+    /// Returns the runtime of [`crate::runtime`], with state version 1.
     pub fn workload() -> Self {
         Self::new(Self::workload_code().to_vec(), None)
     }
@@ -67,19 +67,19 @@ impl WasmRuntime {
         WORKLOAD
     }
 
-    /// Compiles the runtime, which the first call would do otherwise: some tenths of a second.
+    /// Compiles the runtime before its first call, which takes some tenths of a second.
     ///
     /// # Errors
-    /// [`RuntimeError`] if the code is no runtime.
+    /// [`RuntimeError`] if the code is not a runtime.
     pub fn prepare(&self) -> Result<(), RuntimeError> {
         let version = || self.call("Core_version", &[]).map(drop);
         BasicExternalities::default().execute_with(version)
     }
 
-    /// What `call` answers to `data`, run on the externalities of the thread.
+    /// Returns the result of `call` with the argument `data`, run on the externalities of the thread.
     ///
     /// # Errors
-    /// [`RuntimeError`] if there are none, the code is no runtime, or the call traps.
+    /// [`RuntimeError`] if there are no externalities, the code is not a runtime, or the call traps.
     pub fn call(&self, call: &str, data: &[u8]) -> Result<Vec<u8>, RuntimeError> {
         let failed = |reason: String| RuntimeError {
             call: call.to_owned(),
@@ -96,10 +96,10 @@ impl WasmRuntime {
         result.map_err(|error| failed(error.to_string()))
     }
 
-    /// As [`Self::call`], with the answer decoded.
+    /// As [`Self::call`], with the result decoded.
     ///
     /// # Errors
-    /// As [`Self::call`], and if the answer is something else.
+    /// Those of [`Self::call`], and [`RuntimeError`] if the result does not decode.
     pub fn call_for<R: DecodeAll>(&self, call: &str, data: &[u8]) -> Result<R, RuntimeError> {
         let answer = self.call(call, data)?;
         R::decode_all(&mut answer.as_slice()).map_err(|error| RuntimeError {

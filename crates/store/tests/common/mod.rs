@@ -1,26 +1,26 @@
-//! Updates made of stand-ins for nodes: stores don't decode, so any bytes will do.
+//! Updates with placeholders for nodes: stores do not decode nodes, so any bytes will do.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use bytes::Bytes;
 use povmeter_delta_root::{Blake2b256, NodeChange, NodeChanges, NodeHash, Root, RootUpdate};
 use povmeter_store::NodeStore;
 
-/// The node that goes by `name`.
+/// The placeholder node `name`.
 pub(crate) fn encoded(name: &str) -> Bytes {
     format!("encoded node {name}").into_bytes().into()
 }
 
-/// Hash of the node that goes by `name`.
+/// Hash of the node `name`.
 pub(crate) fn hash(name: &str) -> NodeHash {
     Blake2b256::hash(&encoded(name))
 }
 
-/// The root whose node goes by `name`.
+/// The root whose node is `name`.
 pub(crate) fn root(name: &str) -> Root {
     Root::from(*hash(name).as_bytes())
 }
 
-/// A change of references, with what it is made of.
+/// A [`NodeChange`] that owns its bytes.
 #[derive(Clone)]
 pub(crate) struct Change {
     pub(crate) path: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) struct Change {
     pub(crate) encoded: Bytes,
 }
 
-/// The changes as those of an update.
+/// Converts the changes to those of an update.
 pub(crate) fn changes(nodes: &[Change]) -> NodeChanges {
     let nodes = nodes.iter().map(|change| NodeChange {
         path: &change.path,
@@ -42,7 +42,7 @@ pub(crate) fn changes(nodes: &[Change]) -> NodeChanges {
     nodes.collect()
 }
 
-/// The node `name` gains or loses references at the place `path`.
+/// A change of the references to the node `name` at the position `path`.
 pub(crate) fn change(name: &str, path: &[u8], references: i32) -> Change {
     let encoded = if references > 0 {
         encoded(name)
@@ -58,8 +58,8 @@ pub(crate) fn change(name: &str, path: &[u8], references: i32) -> Change {
     }
 }
 
-/// Moves `store` from whatever root it is at to the root `name`, whose node it gains; the changes
-/// are `nodes` beside it.
+/// An update of `store` from its current root to the root `name`: adds that root's node, and makes
+/// the changes `nodes`.
 pub(crate) fn step(store: &impl NodeStore, name: &str, nodes: Vec<Change>) -> RootUpdate {
     let nodes: Vec<_> = nodes.into_iter().chain([change(name, &[], 1)]).collect();
     RootUpdate {
@@ -70,7 +70,7 @@ pub(crate) fn step(store: &impl NodeStore, name: &str, nodes: Vec<Change>) -> Ro
     }
 }
 
-/// The bytes that `store` answers with for the node `name`.
+/// Reads the node `name` from `store`.
 pub(crate) fn read(store: &impl NodeStore, name: &str) -> Option<Bytes> {
     store.node(&hash(name), (&[], None)).unwrap()
 }

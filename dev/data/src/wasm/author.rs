@@ -1,24 +1,24 @@
-//! What the author of a block does with a runtime in wasm.
+//! A block author for a runtime in wasm.
 
 use super::ChainError;
 use crate::real_blocks::RealHeader;
 use codec::Encode;
 use povmeter_dev_runtime::{wasm::WasmRuntime, Built, Host, TransactionStep};
 
-/// An extrinsic that was to be in a block is not.
+/// An extrinsic for a block was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected extrinsic {index} to be applied, found it refused: 0x{}", hex::encode(.answer))]
 pub struct RefusedExtrinsic {
-    /// Its place in the block.
+    /// Its index in the block.
     pub index: usize,
-    /// What the runtime answered.
+    /// The runtime's encoded result.
     pub answer: Vec<u8>,
 }
 
-/// The header of the block of `body` that `host` builds from `header`, and what came out.
+/// Builds the block of `header` and `body` on `host`; returns its final header and the built block.
 ///
 /// # Errors
-/// [`ChainError`] if the host or the runtime fails, or an extrinsic is refused or its call fails.
+/// [`ChainError`] if the host or the runtime fails, an extrinsic is refused, or its call fails.
 pub(super) fn author<H: Host>(
     mut host: H,
     runtime: &WasmRuntime,
@@ -32,7 +32,7 @@ pub(super) fn author<H: Host>(
         let extrinsic = extrinsic.encode();
         let answer =
             host.execute(|| runtime.call("BlockBuilder_apply_extrinsic", &extrinsic))??;
-        // Accepted, and its call went well.
+        // `Ok(Ok(()))`: accepted, and the call succeeded.
         if answer != [0, 0] {
             return Err(RefusedExtrinsic { index, answer }.into());
         }

@@ -1,8 +1,8 @@
 //! A block of transfers on the runtime of a public relay chain.
 //!
-//! The chain's genesis with some accounts endowed, and one block on it: what a relay chain wants in
-//! every block, then signed transfers. The block is made as an author makes it, on povmeter, and
-//! comes out as if it had been recorded: [`Replay`](super::Replay) does the rest.
+//! The parent state is the chain's genesis with some accounts endowed. The block holds the inherents
+//! of a relay chain, then signed transfers. An author on povmeter makes it. The result has the form of
+//! a recorded block, for [`Replay`](super::Replay).
 
 use super::{author::author, author::RefusedExtrinsic, metadata::Metadata};
 use crate::{
@@ -28,36 +28,36 @@ use sp_state_machine::BasicExternalities;
 use sp_version::RuntimeVersion;
 use std::path::PathBuf;
 
-/// What an account is endowed with, in the smallest unit.
+/// Endowment of an account, in the smallest unit.
 const ENDOWMENT: u128 = 1_000_000_000_000_000;
-/// What a transfer moves.
+/// Amount of a transfer.
 const MOVED: u128 = 10_000_000_000;
-/// The flag of an account that pallet-balances need not upgrade.
+/// The flag of an account that pallet-balances does not have to upgrade.
 const NEW_LOGIC: u128 = 1 << 127;
-/// The slot of the block, and how long slots are in milliseconds.
+/// The slot of the block, and the length of a slot in milliseconds.
 const SLOT: u64 = 290_000_000;
 const SLOT_MS: u64 = 6_000;
 
-/// Why there is no block of transfers on a chain.
+/// Why a block could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainError {
     /// There is no runtime in the state.
     #[error("expected a runtime under `:code` in the chain specification, found none")]
     NoCode,
-    /// The runtime does not say what it has in a form that is understood.
+    /// The metadata of the runtime is not of version 14.
     #[error("expected metadata of version 14, found: {0}")]
     Metadata(String),
-    /// The runtime lacks something, or has something that is not known here.
-    #[error("expected {0}, found it missing")]
+    /// The runtime lacks a call, or this crate does not know one of its extensions.
+    #[error("expected {0}, found none")]
     Missing(String),
-    /// The runtime refuses an extrinsic.
+    /// The runtime refused an extrinsic.
     #[error(transparent)]
     Refused(#[from] RefusedExtrinsic),
     /// The runtime failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-    /// The genesis state can't be made.
+    /// The genesis state could not be made.
     #[error(transparent)]
     State(#[from] StateError),
     /// An extrinsic is not encoded as one.
@@ -68,11 +68,11 @@ pub enum ChainError {
     Host(#[from] HostError),
 }
 
-/// A block of `transfers` transfers between as many accounts on the chain of `spec`, and the genesis
-/// state that it starts from, which has the accounts.
+/// Returns a block of `transfers` transfers between as many accounts on the chain of `spec`, and its
+/// parent state: the genesis with these accounts.
 ///
 /// # Errors
-/// [`ChainError`] if the chain's runtime is not one of a relay chain as they are today, or refuses.
+/// [`ChainError`] if the chain's runtime is not that of a present relay chain, or refuses the block.
 pub fn relay_chain_block(
     mut spec: ChainSpec,
     transfers: u32,
@@ -100,7 +100,7 @@ pub fn relay_chain_block(
     Ok((blocks, spec))
 }
 
-/// Gives each key an account.
+/// Adds an endowed account for each key.
 fn endow(top: &mut Entries, keys: &[sr25519::Pair]) {
     for key in keys {
         let account = Blake2_128Concat::hash(&key.public().0);
@@ -146,14 +146,14 @@ impl<'a> Chain<'a> {
         })
     }
 
-    /// The extrinsics, without the length in front.
+    /// The extrinsics, without length prefix.
     fn body(&self, keys: &[sr25519::Pair], transfers: u32) -> Result<Vec<Vec<u8>>, ChainError> {
-        // A bare extrinsic begins with its version.
+        // A bare extrinsic starts with its version.
         let bare = |call: [u8; 2], arguments: Vec<u8>| [&[4][..], &call, &arguments].concat();
         let now = Compact(SLOT * SLOT_MS).encode();
         let mut body = vec![bare(self.metadata.call("Timestamp", "set")?, now)];
         if self.metadata.has("ParaInherent") {
-            // Nothing of parachains, on top of genesis.
+            // No data of parachains, on genesis as the parent.
             let none: [Vec<()>; 3] = Default::default();
             let data = (
                 none[0].clone(),
@@ -184,7 +184,7 @@ impl<'a> Chain<'a> {
         Ok(body)
     }
 
-    /// The header of genesis.
+    /// The genesis header.
     fn parent(&self) -> RealHeader {
         let extrinsics_root = Blake2Hasher::hash(&[0]);
         let state_root = H256(self.root.into());
@@ -192,7 +192,7 @@ impl<'a> Chain<'a> {
         RealHeader::new(0, extrinsics_root, state_root, H256::zero(), digest)
     }
 
-    /// The header of the block with this body, made on povmeter.
+    /// Builds the block with this body on povmeter, and returns its header.
     fn build(&self, body: &[Vec<u8>]) -> Result<RealHeader, ChainError> {
         let host = PovmeterBlock::on(
             self.store.clone(),

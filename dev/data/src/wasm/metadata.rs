@@ -1,4 +1,4 @@
-//! What a runtime says about itself, as far as transfers and names of storage items need it.
+//! The metadata of a runtime, as far as transfers and names of storage items need it.
 
 use super::{old_metadata, ChainError};
 use codec::{Compact, Decode, Encode};
@@ -11,14 +11,14 @@ use sp_core::H256;
 use sp_state_machine::BasicExternalities;
 use sp_version::RuntimeVersion;
 
-/// Numbers of pallets and calls, and the parts of a signed extrinsic.
+/// The indices of pallets and calls, and the extensions of a signed extrinsic.
 pub(super) struct Metadata(RuntimeMetadataV14);
 
 impl Metadata {
-    /// The metadata in what `Metadata_metadata` answers.
+    /// Decodes the result of `Metadata_metadata`.
     pub(super) fn decode(mut answer: &[u8]) -> Result<Self, ChainError> {
         let unreadable = |error: codec::Error| ChainError::Metadata(error.to_string());
-        // Bytes in bytes.
+        // The metadata is encoded as bytes, which are encoded again.
         let mut bytes = Vec::<u8>::decode(&mut answer).map_err(unreadable)?;
         let prefixed = RuntimeMetadataPrefixed::decode(&mut bytes.as_slice());
         bytes.clear();
@@ -28,7 +28,7 @@ impl Metadata {
         }
     }
 
-    /// The first bytes of a call: the pallet's number and the call's.
+    /// The first bytes of a call: index of the pallet, index of the call.
     pub(super) fn call(&self, pallet: &str, call: &str) -> Result<[u8; 2], ChainError> {
         let missing = || ChainError::Missing(format!("the call {pallet}.{call}"));
         let mut pallets = self.0.pallets.iter();
@@ -43,12 +43,12 @@ impl Metadata {
         Ok([found.index, call.ok_or_else(missing)?.index])
     }
 
-    /// Whether there is such a pallet.
+    /// Whether the runtime has this pallet.
     pub(super) fn has(&self, pallet: &str) -> bool {
         self.0.pallets.iter().any(|found| found.name == pallet)
     }
 
-    /// What the extensions of an extrinsic consist of, and what they imply besides.
+    /// The encoded extensions of an extrinsic, and the data that they imply.
     pub(super) fn extensions(
         &self,
         version: &RuntimeVersion,
@@ -70,7 +70,7 @@ impl Metadata {
                 // No tip.
                 "ChargeTransactionPayment" => Compact(0u128).encode_to(&mut explicit),
                 "CheckMetadataHash" => {
-                    // Unchecked.
+                    // The hash is not checked.
                     explicit.push(0);
                     implied.push(0);
                 }
@@ -82,11 +82,10 @@ impl Metadata {
     }
 }
 
-/// The names of the storage items of `runtime`, as its metadata says them.
+/// Returns the names of the storage items of `runtime`, from its metadata.
 ///
 /// # Errors
-/// [`RuntimeError`] if the runtime fails, or its metadata is of a version that is not understood:
-/// those from 8 to 14 are.
+/// [`RuntimeError`] if the runtime fails, or its metadata is not of a version from 8 to 14.
 pub fn storage_names(runtime: &WasmRuntime) -> Result<Vec<StorageName>, RuntimeError> {
     const CALL: &str = "Metadata_metadata";
     let mut externalities = BasicExternalities::default();

@@ -1,6 +1,6 @@
 //! Runtimes in wasm, run by wasmtime as nodes run them, and blocks of real chains.
 //!
-//! With the feature `wasm`, which compiles an optimizing compiler for wasm.
+//! Behind the feature `wasm`, because it compiles an optimizing compiler for wasm.
 
 mod author;
 mod chain;

@@ -1,15 +1,14 @@
-//! What runtimes from before version 14 of the metadata say about their storage.
+//! Storage names in metadata before version 14.
 //!
-//! Versions 8 to 13 are lists of modules. Only the names in them are of interest here; the rest has
-//! to be decoded to get past it.
+//! Versions 8 to 13 are lists of modules. Only their names are used; the rest is decoded to skip it.
 
 use codec::{Decode, Error, Input};
 use povmeter_attribution::StorageName;
 
-/// Versions that are understood here.
+/// Metadata versions that this module decodes.
 pub(super) const VERSIONS: std::ops::RangeInclusive<u8> = 8..=13;
 
-/// A module up to version 11; the ones after it end in a byte more.
+/// A module up to version 11; later versions append one byte.
 #[derive(Decode)]
 struct Module {
     _name: String,
@@ -35,7 +34,7 @@ struct Item {
     _docs: Vec<String>,
 }
 
-/// Hashers and types of an item, of which nothing is used.
+/// Hashers and types of an item, decoded but not used.
 #[derive(Decode)]
 enum Kind {
     Plain {
@@ -81,10 +80,10 @@ struct Named<T> {
     _docs: Vec<String>,
 }
 
-/// The names in metadata of this `version`, from its first module on.
+/// Returns the names in metadata of this `version`; `input` starts at the list of modules.
 ///
 /// # Errors
-/// If it is something else.
+/// If `input` does not decode.
 pub(super) fn names(version: u8, mut input: &[u8]) -> Result<Vec<StorageName>, Error> {
     let mut names = Vec::new();
     let modules = codec::Compact::<u32>::decode(&mut input)?.0;

@@ -1,8 +1,8 @@
 //! Blocks of a parachain whose runtime asks for the proof size.
 //!
-//! The chain is the [`Plan`] of transfers with its runtime in wasm, whose extension `StorageWeightReclaim`
-//! asks before and after each extrinsic and writes what follows into the state. So the state root depends
-//! on the answers, and a node with other answers comes to another root.
+//! The chain is the [`Plan`] of transfers with its runtime in wasm. The extension
+//! `StorageWeightReclaim` asks for the size before and after each extrinsic and writes the difference
+//! into the state. So the state root depends on the sizes: a node with others gets another root.
 
 use super::{author::author, ChainError};
 use crate::{
@@ -23,14 +23,14 @@ use sp_core::{
 use sp_runtime::{ConsensusEngineId, DigestItem};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// The id of items in the digest of a block that hold calls on the storage; `wasm-runtime` of
-/// `povmeter-dev-runtime` says in which form.
+/// Id of digest items that hold storage calls; `wasm-runtime` of `povmeter-dev-runtime` defines their
+/// form.
 pub const STEPS_ENGINE: ConsensusEngineId = *b"STEP";
 
-/// The state version of the runtime in wasm.
+/// State version of the runtime in wasm.
 const VERSION: StateVersion = StateVersion::V1;
 
-/// A parent state, and what the blocks on it are made of.
+/// A parent state, and the plan and runtime for blocks on it.
 pub struct Parachain {
     plan: Plan,
     state: ChainSpec,
@@ -38,21 +38,21 @@ pub struct Parachain {
     store: MemoryStore,
 }
 
-/// Which node authors a block.
+/// The node that authors a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParachainAuthor {
-    /// A node with sp-state-machine: the runtime is told what the recorder has read.
+    /// A node with sp-state-machine: the runtime gets the recorded size.
     Stock,
-    /// A node with povmeter: the runtime is told these sizes.
+    /// A node with povmeter: the runtime gets these sizes.
     Povmeter(SizeSource),
 }
 
 impl Parachain {
-    /// The chain of `plan`, which must be of state version 1, with these child tries in its state
-    /// besides.
+    /// Makes the chain of `plan`, which must be of state version 1, and adds these child tries to its
+    /// state.
     ///
     /// # Errors
-    /// [`ChainError::State`] if the state can't be made.
+    /// [`ChainError::State`] if the state could not be made.
     pub fn new(plan: Plan, children: BTreeMap<Vec<u8>, Entries>) -> Result<Self, ChainError> {
         let mut top = plan.genesis().top.clone();
         top.insert(CODE.to_vec(), WasmRuntime::workload_code().to_vec());
@@ -77,13 +77,13 @@ impl Parachain {
         &self.state
     }
 
-    /// The root of that state.
+    /// Root of the state before the block.
     pub fn root(&self) -> Root {
         self.store.root()
     }
 
-    /// The block of the plan's transfers with `digest` in its header, as `author` makes it, and what
-    /// came out with the sizes that the runtime was told.
+    /// Returns the block of the plan's transfers that `author` makes with `digest` in the header, and
+    /// the built block with the proof sizes that the runtime got.
     ///
     /// # Errors
     /// [`ChainError`] if the author fails.

@@ -1,21 +1,21 @@
-//! Time and allocations of one side.
+//! A meter of one side's time and allocations.
 
 use crate::measure::median;
 use povmeter_dev_runtime::Spent;
 use std::hint::black_box;
 
-/// What a thread has asked of its allocator so far.
+/// The allocations of a thread so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocated {
-    /// How often it allocated or reallocated.
+    /// Number of allocations and reallocations.
     pub calls: u64,
-    /// Bytes it allocated; of a reallocation those that were added.
+    /// Bytes allocated; for a reallocation, the bytes added.
     pub bytes: u64,
-    /// Bytes it allocated and did not free. Below zero where it freed what other threads allocated.
+    /// Bytes allocated and not freed. Negative if the thread freed memory of other threads.
     pub live_bytes: i64,
 }
 
-/// Notes what operations cost one side.
+/// Collects the cost of operations on one side.
 pub(super) struct Meter<'a> {
     allocated: &'a dyn Fn() -> Allocated,
     ns: Vec<f64>,
@@ -33,7 +33,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// What `work` returns, which does `operations` of what is measured.
+    /// Returns the result of `work`, and measures its cost. `work` does `operations` operations.
     pub(super) fn during<R>(&mut self, operations: usize, work: impl FnOnce() -> R) -> R {
         let mut spent = Spent::default();
         let before = (self.allocated)();
@@ -45,12 +45,12 @@ impl<'a> Meter<'a> {
         result
     }
 
-    /// Nanoseconds of an operation: the median over what was timed together.
+    /// Nanoseconds per operation, the median over all calls of [`Self::during`].
     pub(super) fn ns(&mut self) -> f64 {
         median(&mut self.ns)
     }
 
-    /// Allocations of an operation.
+    /// Allocations per operation.
     pub(super) fn allocations(&self) -> f64 {
         self.calls as f64 / self.operations.max(1) as f64
     }

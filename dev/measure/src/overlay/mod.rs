@@ -1,7 +1,7 @@
-//! What the overlay costs: povmeter's beside sp-state-machine's, the same calls in the same run.
+//! Measurements of overlays: povmeter's beside sp-state-machine's, with the same calls in one run.
 //!
-//! The peer takes vectors where a runtime's host functions have slices, so its calls include the
-//! copies, as the host functions do.
+//! The peer takes vectors where the host functions have slices, so its calls include the copies, as
+//! in the host functions.
 //!
 //! ```text
 //! for each round: the peer and ours in turns, the other one first
@@ -23,31 +23,31 @@ use serde::Serialize;
 use sides::Peer;
 use transfer::Calls;
 
-/// What one operation costs on either side.
+/// The cost of one operation on both sides.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct OverlayRow {
-    /// What is done.
+    /// Name of the operation.
     pub operation: &'static str,
     /// Nanoseconds of the peer.
     pub peer_ns: f64,
-    /// Nanoseconds of ours.
+    /// Nanoseconds of our side.
     pub ours_ns: f64,
-    /// How often ours is done in the time of the peer.
+    /// `peer_ns` divided by `ours_ns`.
     pub ratio: f64,
     /// Allocations of the peer.
     pub peer_allocations: f64,
-    /// Allocations of ours.
+    /// Allocations of our side.
     pub ours_allocations: f64,
 }
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct OverlayOptions {
-    /// Rounds; those with 100,000 keys are a quarter as many.
+    /// Number of rounds. Those with 100,000 keys are a quarter as many.
     pub rounds: usize,
-    /// What keys are drawn from.
+    /// Seed of the random keys.
     pub seed: u64,
-    /// Only operations whose names contain this.
+    /// Measures only operations whose names contain this.
     pub only: String,
 }
 
@@ -61,32 +61,32 @@ impl Default for OverlayOptions {
     }
 }
 
-/// What the overlay costs.
+/// The cost of the overlay.
 #[derive(Clone, Debug, Serialize)]
 pub struct OverlayReport {
-    /// One for each operation.
+    /// A row for each operation.
     pub rows: Vec<OverlayRow>,
     /// Memory of a block of new keys.
     pub memory: OverlayMemory,
 }
 
-/// Bytes in use for each key that a block changed, of 80 bytes and with a value of 80 bytes.
+/// Bytes in use per key that a block changed. Keys and values have 80 bytes each.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct OverlayMemory {
-    /// Keys changed.
+    /// Number of keys changed.
     pub keys: usize,
-    /// Of the peer.
+    /// Bytes of the peer.
     pub peer_bytes_per_key: f64,
-    /// Of ours.
+    /// Bytes of our side.
     pub ours_bytes_per_key: f64,
 }
 
 /// One round of an operation on one side.
 type Work<'a, T> = fn(&T, &mut Meter<'a>);
 
-/// Measures the overlay. `trace` is a recorded block of transfers; without one there is no row for
-/// transfers. `allocated` says what this thread has allocated so far; `progress` is told of each row
-/// to come.
+/// Measures the overlay. `trace` is a recorded block of transfers; without it there is no row for
+/// transfers. `allocated` returns the allocations of this thread so far; `progress` gets the name of
+/// each row before it is measured.
 pub fn measure_overlay(
     options: &OverlayOptions,
     trace: Option<&[TraceRecord]>,

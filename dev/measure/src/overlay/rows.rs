@@ -7,28 +7,28 @@ use super::{
 use rand::{rngs::SmallRng, seq::SliceRandom, RngCore, SeedableRng};
 use std::hint::black_box;
 
-/// Keys that a block of 544 transfers changes.
+/// Number of keys that a block of 544 transfers changes.
 pub(super) const KEYS: usize = 1_653;
-/// Keys under which few are cleared.
+/// Number of keys of which a few are cleared.
 const MANY_KEYS: usize = 100_000;
-/// Keys with a prefix of their own.
+/// Number of keys with the same prefix, which are cleared together.
 const CLEARED: usize = 10;
-/// Times that each key is asked for before the clock is read again.
+/// Number of passes over the keys per clock reading.
 const PASSES: usize = 4;
-/// An account's record.
+/// A value as long as an account's.
 const VALUE: [u8; 80] = [7; 80];
-/// About an event.
+/// An element about as long as an event.
 const ELEMENT: [u8; 40] = [9; 40];
 
-/// Keys to work with, like those of a runtime's map: 32 bytes that all have, 48 that tell them apart.
+/// Keys like those of a runtime's map: 32 common bytes, then 48 random ones.
 pub(super) struct Keys {
-    /// In no order.
+    /// In random order.
     keys: Vec<Vec<u8>>,
-    /// The same, sorted.
+    /// The same keys, sorted.
     sorted: Vec<Vec<u8>>,
-    /// None of the above.
+    /// Other keys.
     others: Vec<Vec<u8>>,
-    /// As many as there are to be, ten with each prefix of 48 bytes.
+    /// `MANY_KEYS` keys, ten with each prefix of 48 bytes.
     many: Vec<Vec<u8>>,
 }
 
@@ -66,7 +66,7 @@ fn filled<S: Side>(keys: &[Vec<u8>]) -> S {
     side
 }
 
-/// Keys that the overlay does not have, but for which an earlier block made room.
+/// Sets keys that the overlay does not have, in memory that an earlier block allocated.
 pub(super) fn set_new<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     side.start();
@@ -74,7 +74,7 @@ pub(super) fn set_new<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     set_all_new(&mut side, keys, meter);
 }
 
-/// The same in a new overlay, its growth included.
+/// As [`set_new`], in a new overlay, which has to grow.
 pub(super) fn set_new_at_first<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     set_all_new(&mut S::default(), keys, meter);
 }
@@ -86,7 +86,7 @@ fn set_all_new<S: Side>(side: &mut S, keys: &Keys, meter: &mut Meter<'_>) {
     });
 }
 
-/// Bytes that are in use for each key after a block changed all of them in a transaction.
+/// Bytes in use per key after a block changed all keys in a transaction.
 pub(super) fn bytes_per_key<S: Side>(keys: &Keys, allocated: &dyn Fn() -> Allocated) -> f64 {
     let before = allocated().live_bytes;
     let mut side = S::default();
@@ -98,7 +98,7 @@ pub(super) fn bytes_per_key<S: Side>(keys: &Keys, allocated: &dyn Fn() -> Alloca
     used as f64 / KEYS as f64
 }
 
-/// Keys that the open transaction has set before.
+/// Sets keys that the open transaction has already set.
 pub(super) fn set_again<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     side.start();
@@ -118,7 +118,7 @@ pub(super) fn get_miss<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     get_all(&mut filled::<S>(&keys.keys), &keys.others, meter);
 }
 
-/// Hits in `DEPTH` nested transactions, each of which has written.
+/// Gets keys inside `DEPTH` nested transactions, each of which has set one.
 pub(super) fn get_at_depth<S: Side, const DEPTH: usize>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     for key in keys.keys.iter().cycle().take(DEPTH) {
@@ -140,7 +140,7 @@ fn get_all<S: Side>(side: &mut S, keys: &[Vec<u8>], meter: &mut Meter<'_>) {
     });
 }
 
-/// To one list, in a transaction: what an event costs.
+/// Appends to one list in a transaction, as an event does.
 pub(super) fn append<S: Side>(_: &Keys, meter: &mut Meter<'_>) {
     let mut side = S::default();
     side.append(b"events", &ELEMENT);
@@ -172,7 +172,7 @@ pub(super) fn start_roll_back<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     });
 }
 
-/// A transaction around the write of one key.
+/// Sets one key in a transaction and commits it.
 pub(super) fn set_commit<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     side.start();
@@ -185,7 +185,7 @@ pub(super) fn set_commit<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     });
 }
 
-/// The same, taken back.
+/// Sets one key in a transaction and rolls it back.
 pub(super) fn set_roll_back<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     side.start();
@@ -200,14 +200,14 @@ pub(super) fn set_roll_back<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     });
 }
 
-/// Asks for the order as often as it takes until it is kept.
+/// Asks for next keys until the overlay keeps its keys in order.
 fn put_in_order<S: Side>(side: &mut S) {
     for _ in 0..10 {
         black_box(side.next_after(&[]).is_some());
     }
 }
 
-/// A walk over all keys.
+/// Asks for the next key of all keys in order.
 pub(super) fn next_key<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     put_in_order(&mut side);
@@ -218,7 +218,7 @@ pub(super) fn next_key<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     });
 }
 
-/// From keys here and there.
+/// Asks for the next key of keys in random order.
 pub(super) fn next_key_anywhere<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     put_in_order(&mut side);
@@ -229,7 +229,7 @@ pub(super) fn next_key_anywhere<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     });
 }
 
-/// Each after a key was added.
+/// Asks for the next key each time after a new key is set.
 pub(super) fn set_new_next_key<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     put_in_order(&mut side);
@@ -241,13 +241,13 @@ pub(super) fn set_new_next_key<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     });
 }
 
-/// The first of all, when no order is known yet, in a new overlay.
+/// Asks a new overlay for its first next key, when its keys are not yet in order.
 pub(super) fn first_next_key<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     meter.during(1, || black_box(side.next_after(&keys.keys[0]).is_some()));
 }
 
-/// Ten keys among 100,000.
+/// Clears ten keys of 100,000.
 pub(super) fn clear_prefix<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.many);
     side.start();
@@ -257,7 +257,7 @@ pub(super) fn clear_prefix<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     }
 }
 
-/// The same, the first of a block.
+/// As [`clear_prefix`], for the first call of a block.
 pub(super) fn first_clear_prefix<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.many);
     side.start();

@@ -1,36 +1,35 @@
-//! The two overlays behind the calls that both have.
+//! A common interface of the two overlays.
 
 use povmeter_dev_runtime::runtime::Hashing;
 use povmeter_overlay::{Lookup, Overlay, TrieId::Top};
 use sp_state_machine::OverlayedChanges;
 
-/// An overlay, as the host functions of a runtime call it: with keys and values that lie in the
-/// runtime's memory.
+/// An overlay as the host functions call it, with keys and values in the runtime's memory.
 pub(super) trait Side: Default {
-    /// Looks for the value or deletion that the overlay has, and returns something that depends on
-    /// it, so that it is asked for at all.
+    /// Looks up a key. Returns a number that depends on the result, so that the compiler keeps the
+    /// look-up.
     fn get(&mut self, key: &[u8]) -> usize;
     fn set(&mut self, key: &[u8], value: &[u8]);
     fn remove(&mut self, key: &[u8]);
-    /// Appends to a list of which the parent state has nothing.
+    /// Appends to a list that is not in the parent state.
     fn append(&mut self, key: &[u8], element: &[u8]);
     fn start(&mut self);
     fn commit(&mut self);
     fn roll_back(&mut self);
     fn enter_runtime(&mut self);
     fn exit_runtime(&mut self);
-    /// The first key after `key` that the overlay has, and whether it has a value.
+    /// The next key after `key` in the overlay, and whether it has a value.
     fn next_after(&mut self, key: &[u8]) -> Option<(&[u8], bool)>;
-    /// Makes it as good as new, for the next block.
+    /// Empties the overlay for the next block.
     fn renew(&mut self);
-    /// How many keys were deleted.
+    /// Deletes the keys with this prefix; returns their number.
     fn clear_prefix(&mut self, prefix: &[u8]) -> u32;
 }
 
-/// sp-state-machine's.
+/// The overlay of sp-state-machine.
 pub(super) type Peer = OverlayedChanges<Hashing>;
 
-/// Of calls that nobody makes out of turn here.
+/// Why no transaction call fails here.
 const IN_TURN: &str = "transactions are opened and closed in turn";
 
 impl Side for Peer {
@@ -79,7 +78,7 @@ impl Side for Peer {
         Some((key, value.value().is_some()))
     }
 
-    /// It keeps nothing.
+    /// Makes a new overlay, because this one keeps no memory.
     fn renew(&mut self) {
         *self = Self::default();
     }

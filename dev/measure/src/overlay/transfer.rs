@@ -1,4 +1,4 @@
-//! What a recorded block of transfers asks of the overlay.
+//! The calls of a recorded block of transfers on the overlay.
 
 use super::{meter::Meter, sides::Side};
 use povmeter_dev_data::{StorageCall, TraceRecord};
@@ -6,20 +6,20 @@ use std::collections::HashMap;
 
 /// The calls of a block on its overlay.
 ///
-/// A runtime makes the keys and values that it passes, so they are in the processor's nearest cache.
-/// Values are therefore all taken from one place, only as long as they were, and keys lie together.
+/// A runtime has just made the keys and values that it passes, so they are in the processor's L1
+/// cache. To imitate that, all values are prefixes of one buffer, and the keys are adjacent.
 #[derive(Default)]
 pub(super) struct Calls {
-    /// Every key once, one behind the other.
+    /// All distinct keys, concatenated.
     keys: Vec<u8>,
-    /// Of the longest value.
+    /// A buffer as long as the longest value.
     value: Vec<u8>,
-    /// Before the first transfer, and from there to the last.
+    /// The calls before the first transfer, and those of the transfers.
     parts: [Vec<Call<Key, usize>>; 2],
     transfers: usize,
 }
 
-/// A key in [`Calls::keys`].
+/// The range of a key in [`Calls::keys`].
 type Key = std::ops::Range<usize>;
 
 /// A call, with its key and its value.
@@ -39,7 +39,7 @@ enum Call<K, V> {
 }
 
 impl Calls {
-    /// Out of the whole of a trace.
+    /// Collects the calls of a trace.
     pub(super) fn new(trace: &[TraceRecord]) -> Self {
         let mut calls = Self::default();
         let mut known = HashMap::new();
@@ -69,7 +69,7 @@ impl Calls {
         calls
     }
 
-    /// The same calls with their keys and values.
+    /// The calls with their keys and values.
     fn ready(&self, part: usize) -> Vec<Call<&[u8], &[u8]>> {
         let calls = self.parts[part].iter().cloned();
         calls
@@ -100,7 +100,7 @@ impl<K, V> Call<K, V> {
     }
 }
 
-/// Makes `calls`, in order. Returns something that depends on all answers.
+/// Makes `calls` in order. Returns a number that depends on all results.
 fn make<S: Side>(side: &mut S, calls: &[Call<&[u8], &[u8]>]) -> usize {
     let mut answers = 0;
     for call in calls {
@@ -121,7 +121,7 @@ fn make<S: Side>(side: &mut S, calls: &[Call<&[u8], &[u8]>]) -> usize {
     answers
 }
 
-/// The call that `record` makes on the overlay, if any.
+/// The call of `record` on the overlay; `None` if it makes none.
 fn call(record: &TraceRecord) -> Option<Call<&[u8], &[u8]>> {
     Some(match record {
         TraceRecord::Enter => Call::Enter,
@@ -140,12 +140,12 @@ fn call(record: &TraceRecord) -> Option<Call<&[u8], &[u8]>> {
             StorageCall::Clear { prefix, .. } => Call::ClearPrefix(prefix),
             StorageCall::Genesis { .. } | StorageCall::Root { .. } => return None,
         },
-        // Transfers touch no child trie; the rest is nothing for the overlay.
+        // Transfers do not touch child tries, and other records make no call on the overlay.
         _ => return None,
     })
 }
 
-/// The transfers of a block, on an overlay that an earlier one made room in.
+/// Makes the calls of the transfers, in memory that an earlier block allocated.
 pub(super) fn transfers<S: Side>(calls: &Calls, meter: &mut Meter<'_>) {
     let mut side = S::default();
     let (before, transfers) = (calls.ready(0), calls.ready(1));
@@ -156,7 +156,7 @@ pub(super) fn transfers<S: Side>(calls: &Calls, meter: &mut Meter<'_>) {
     meter.during(calls.transfers, || make(&mut side, &transfers));
 }
 
-/// The same on a new overlay.
+/// As [`transfers`], on a new overlay.
 pub(super) fn transfers_at_first<S: Side>(calls: &Calls, meter: &mut Meter<'_>) {
     let mut side = S::default();
     let transfers = calls.ready(1);

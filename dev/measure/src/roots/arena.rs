@@ -1,4 +1,4 @@
-//! Where contenders meet.
+//! The contenders on one parent state.
 
 use super::{
     super::{
@@ -19,7 +19,7 @@ use sp_state_machine::Backend;
 use sp_trie::{recorder::Recorder, PrefixedMemoryDB};
 use std::{cell::RefCell, hint::black_box, time::Duration};
 
-/// Who computes the root.
+/// A way to compute the root.
 #[derive(Clone)]
 enum Contender {
     PeerPlain,
@@ -43,7 +43,7 @@ impl Contender {
     }
 }
 
-/// What was measured of one contender.
+/// The samples of one contender.
 #[derive(Default)]
 struct Samples {
     cpu_us: Vec<f64>,
@@ -51,13 +51,13 @@ struct Samples {
     allocations: u64,
 }
 
-/// A parent state, what changes in it, and the peer on it.
+/// A parent state, the draws of changes, and the peer on that state.
 pub(super) struct Arena<'a, F> {
     state: &'a BigState,
     plain: Peer,
     node: Peer,
     draws: Vec<Draw>,
-    /// Of blocks that are over, for those to come.
+    /// Memory of finished blocks, for the next ones.
     memories: RefCell<Vec<Memory>>,
     allocations: &'a F,
 }
@@ -79,7 +79,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         }
     }
 
-    /// Compares the update of one draw with the peer's, to the last node.
+    /// Checks that the update of one draw is the peer's, to the last node.
     pub(super) fn check(&self, modes: &[RootMode]) -> Result<(), RootSpeedError> {
         let draw = self.draws.first().map_or(&[][..], Vec::as_slice);
         let (root, transaction) = storage_root(&self.plain.plain_backend(), draw, &self.plain);
@@ -104,7 +104,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         let mut contenders = vec![Contender::PeerPlain, Contender::PeerNode];
         contenders.extend(modes.iter().cloned().map(Contender::Loaded));
         contenders.push(Contender::Cold);
-        // Also fills the cache.
+        // The first pass checks the roots, and also fills the cache.
         let mut expected = Vec::new();
         for contender in &contenders {
             let found = self.update(contender, &mut Samples::default())?;
@@ -138,7 +138,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         let changes = self.draws.first().map_or(0, Vec::len);
         let all = rounds * self.draws.len() * changes;
         for ((contender, samples), us_of) in contenders.iter().zip(&samples).zip(&us) {
-            // Threads save time on the wall, and that alone.
+            // With threads compare wall-clock time, because they save no processor time.
             let threaded = contender.is_threaded();
             let took = |(cpu, wall): (f64, f64)| if threaded { wall } else { cpu };
             let allocations = ratio(samples.allocations as f64, all as f64);
@@ -155,7 +155,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         Ok(())
     }
 
-    /// Has `contender` update all draws; returns the roots.
+    /// Makes `contender` update all draws; returns the roots.
     fn update(
         &self,
         contender: &Contender,
@@ -179,7 +179,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
                 let version = self.version();
                 let update = |(shadow, draw): &mut (Shadow, &Draw)| shadow.update(draw, version);
                 let count = shadows.len();
-                // To go to the threads and to come back takes as long as a small update.
+                // One switch to the threads for all draws: it costs as much as a small update.
                 let updates = self.time_all(samples, count, |updates| {
                     mode.run(|| updates.extend(shadows.iter_mut().map(update)));
                 });
@@ -235,7 +235,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         state_version(self.plain.version())
     }
 
-    /// What `update` makes of each of `inputs`. Nothing is dropped while the clock runs.
+    /// Returns the results of `update` for `inputs`, timed. Nothing is dropped while the clock runs.
     fn time<T, R>(
         &self,
         samples: &mut Samples,
@@ -248,7 +248,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         })
     }
 
-    /// The `count` results of `update_all`.
+    /// Returns the `count` results of `update_all`, timed.
     fn time_all<R>(
         &self,
         samples: &mut Samples,
@@ -283,7 +283,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
         let compressions: usize = blocks.sum();
         let repeated = (TIMED_CHANGES / draw.len()).max(1);
         let mut hashes = vec![NodeHash::default(); nodes.len()];
-        // Threads hash as the best mode does.
+        // Threads use the hashing of the best mode, so leave them out.
         let modes = modes.iter().filter(|mode| !mode.is_threaded());
         let modes: Vec<_> = modes.collect();
         let mut us = vec![Vec::new(); modes.len()];
@@ -314,7 +314,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
     }
 }
 
-/// The root update of `draw` by `peer`, over `backend`.
+/// Computes the root update of `draw` with the peer, on `backend`.
 fn storage_root<R>(
     backend: &PeerBackend<R>,
     draw: &[Change],
@@ -328,7 +328,7 @@ where
     backend.storage_root(delta, peer.version())
 }
 
-/// Microseconds for each of `count` things.
+/// Microseconds per item of `count`.
 fn per(spent: Duration, count: usize) -> f64 {
     ratio(spent.as_secs_f64() * 1e6, count as f64)
 }

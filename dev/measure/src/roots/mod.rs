@@ -1,13 +1,13 @@
-//! What a root update costs: ours in every mode beside the peer's, for the same changes in one run.
+//! Measurements of root updates: ours in every mode beside the peer's, for the same changes in one run.
 //!
 //! ```text
 //! for each number of changes: some draws of keys; every contender updates all of them in a row
 //! for each round:             the contenders take turns, another one first each time
 //! a row:                      the median over rounds of processor time of the thread, for one update
 //! ```
-//! What is there before the clock starts: ours with the nodes loaded, as after a boundary, in memory of
-//! earlier blocks as a `BlockPool` hands it out, or for [`RootRow::COLD`] nothing of either; the peer's backend, which in [`RootRow::PEER_NODE`] has a recorder and a
-//! warm shared cache and has read the keys, as in a block of a node.
+//! Before the clock starts, our side has loaded the nodes, as after a boundary, and has memory of
+//! earlier blocks, as from a `BlockPool`; for [`RootRow::COLD`] it has neither. The peer has read the
+//! keys, for [`RootRow::PEER_NODE`] with a recorder and a warm shared cache, as in a node.
 
 mod arena;
 
@@ -20,16 +20,16 @@ use rand::{rngs::SmallRng, seq::index, RngCore, SeedableRng};
 use serde::Serialize;
 use sp_core::H256;
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct RootSpeedOptions {
-    /// Accounts in the parent states.
+    /// Numbers of accounts in the parent states.
     pub keys: Vec<usize>,
-    /// Changes of an update.
+    /// Numbers of changes of an update.
     pub changes: Vec<usize>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// What keys are drawn from.
+    /// Seed of the random keys.
     pub seed: u64,
 }
 
@@ -44,23 +44,23 @@ impl Default for RootSpeedOptions {
     }
 }
 
-/// What one contender takes.
+/// The cost of one contender.
 #[derive(Clone, Debug, Serialize)]
 pub struct RootRow {
-    /// Accounts in the parent state.
+    /// Number of accounts in the parent state.
     pub keys: usize,
-    /// Changes of the update.
+    /// Number of changes of the update.
     pub changes: usize,
     /// The contender: a mode of ours, or one of the constants.
     pub mode: &'static str,
-    /// Microseconds of an update: of processor time, on the wall if there are several threads. So are
-    /// those of the peer that they are compared with.
+    /// Microseconds of an update: processor time, or wall-clock time with several threads. The
+    /// ratios use the same kind of time for the peer.
     pub us: f64,
-    /// How many times as long the peer takes without recorder and cache.
+    /// Time of the peer without recorder and cache, divided by this time.
     pub ratio_to_peer_plain: f64,
-    /// How many times as long the peer takes as nodes run it.
+    /// Time of the peer as nodes run it, divided by this time.
     pub ratio_to_peer_node: f64,
-    /// Allocations; not counted on other threads.
+    /// Allocations per change; `None` with several threads, where they are not counted.
     pub allocations_per_change: Option<f64>,
 }
 
@@ -73,24 +73,24 @@ impl RootRow {
     pub const COLD: &'static str = "cold";
 }
 
-/// What hashing the nodes of an update takes, and nothing else: all of them together, in one mode.
+/// The cost of hashing the nodes of an update, all together, in one mode.
 #[derive(Clone, Debug, Serialize)]
 pub struct HashRow {
-    /// Accounts in the parent state.
+    /// Number of accounts in the parent state.
     pub keys: usize,
-    /// Changes of the update.
+    /// Number of changes of the update.
     pub changes: usize,
     /// The mode.
     pub mode: &'static str,
-    /// New nodes.
+    /// Number of new nodes.
     pub nodes: usize,
-    /// Blocks of 128 bytes that they have.
+    /// Number of their blocks of 128 bytes.
     pub compressions: usize,
     /// Microseconds.
     pub us: f64,
 }
 
-/// What root updates cost.
+/// The cost of root updates.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RootSpeedReport {
     /// By parent state, number of changes and contender.
@@ -99,50 +99,50 @@ pub struct RootSpeedReport {
     pub hashing: Vec<HashRow>,
 }
 
-/// Why nothing was measured.
+/// Why the measurement failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootSpeedError {
-    /// There is no account to make the states of.
-    #[error("there is no state to begin with: {0}")]
+    /// The parent states cannot be planned.
+    #[error("the parent states cannot be planned: {0}")]
     Plan(#[from] PlanError),
-    /// The parent state can't be made.
-    #[error("the state can't be made: {0}")]
+    /// The parent state cannot be made.
+    #[error("the parent state cannot be made: {0}")]
     State(#[from] StateError),
-    /// The parent state can't be read.
-    #[error("the state can't be read: {0}")]
+    /// povmeter cannot read the parent state.
+    #[error("povmeter cannot read the parent state: {0}")]
     Load(#[from] LoadError),
-    /// Ours has no root.
-    #[error("povmeter has no root: {0}")]
+    /// povmeter failed to compute the root.
+    #[error("povmeter failed to compute the root: {0}")]
     Root(#[from] RootError),
-    /// The peer can't read the state.
-    #[error("the peer can't read the state: {0}")]
+    /// The peer cannot read the parent state.
+    #[error("the peer cannot read the parent state: {0}")]
     Peer(String),
     /// The update differs from the peer's.
     #[error("the update differs from the peer's: {0}")]
     Update(#[from] RootMismatch),
-    /// The contenders differ.
-    #[error("expected root {expected:?}, as of the peer, found {found:?} of {mode}")]
+    /// The root of a contender differs from the peer's.
+    #[error("expected the peer's root {expected:?}, found {found:?} of {mode}")]
     Differs {
         /// The contender.
         mode: &'static str,
         /// The peer's root.
         expected: H256,
-        /// The contender's.
+        /// The contender's root.
         found: H256,
     },
 }
 
-/// Changes that are timed together: reading the clock costs as much as some changes.
+/// Number of changes timed together, because a clock reading costs as much as some changes.
 const TIMED_CHANGES: usize = 1_000;
-/// Of as many changes one is a deletion and one an insertion, the others write over.
+/// Of this many changes one is a deletion and one an insertion; the others overwrite.
 const RARE: usize = 16;
 
-/// What root updates cost in all of `modes`. `allocations` says how often this thread has allocated so
-/// far; `progress` is told what is being done.
+/// Measures the cost of root updates in all of `modes`. `allocations` returns the number of allocations
+/// of this thread so far; `progress` gets a line for each step.
 ///
 /// # Errors
-/// A [`RootSpeedError`].
+/// [`RootSpeedError`] if a state cannot be made, a side fails, or the updates differ.
 pub fn measure_roots(
     options: &RootSpeedOptions,
     modes: &[RootMode],
@@ -173,10 +173,10 @@ pub fn measure_roots(
     Ok(report)
 }
 
-/// Changes of one update, sorted.
+/// The changes of one update, sorted.
 type Draw = Vec<Change>;
 
-/// As many draws of `changes` changes as are timed together.
+/// Draws of `changes` changes each, as many as are timed together.
 fn draws(state: &BigState, changes: usize, seed: u64) -> Vec<Draw> {
     let mut dice = SmallRng::seed_from_u64(seed);
     let keys = &state.keys;
@@ -222,7 +222,7 @@ mod tests {
         };
         let modes = RootMode::for_speed(SPLIT_FROM, |_| {}).unwrap();
         let report = measure_roots(&options, &modes, || 0, |_| {}).unwrap();
-        // No thousand changes of five hundred keys.
+        // 500 keys are too few for a thousand changes.
         assert_eq!(report.rows.len(), 2 * (3 + modes.len()));
         let hashing = modes.iter().filter(|mode| !mode.is_threaded());
         assert_eq!(report.hashing.len(), 2 * hashing.count());

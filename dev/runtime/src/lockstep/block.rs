@@ -9,7 +9,7 @@ use povmeter_attribution::BlockPart;
 use sp_externalities::{set_and_run_with_externalities, with_externalities, Externalities};
 use std::fmt;
 
-/// A block with every call of the runtime counted, and compared with the peer's where there is one.
+/// A block that counts every call of the runtime, and compares it with the peer if there is one.
 pub struct LockstepBlock<'c, H> {
     ours: H,
     peer: Option<PeerBlock>,
@@ -19,7 +19,7 @@ pub struct LockstepBlock<'c, H> {
 }
 
 impl<'c, H: Host> LockstepBlock<'c, H> {
-    /// Both blocks on the same parent state. What passes is added to `calls`.
+    /// Pairs two blocks on the same parent state. Their calls are added to `calls`.
     pub fn new(ours: H, peer: Option<PeerBlock>, rule: SizeRule, calls: &'c mut Calls) -> Self {
         Self {
             ours,
@@ -30,7 +30,7 @@ impl<'c, H: Host> LockstepBlock<'c, H> {
         }
     }
 
-    /// Adds up the time that calls take.
+    /// Also adds up the time of the calls.
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;
@@ -100,7 +100,7 @@ impl<H: Host> Host for LockstepBlock<'_, H> {
     }
 }
 
-/// What is left of the block on either side, compared as one more call.
+/// Compares the two finished blocks as one more call.
 fn compare_built(calls: &mut Calls, expected: &Built, found: &Built) {
     calls.all += 1;
     let mut compare =

@@ -1,4 +1,4 @@
-//! What passed between a runtime and its host.
+//! The calls of a runtime to its host.
 
 use sp_core::storage::StateVersion;
 use std::{
@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Differences that are kept word for word; of others only their number is.
+/// Number of differences that are kept in full; further ones are only counted.
 const KEPT: usize = 8;
 
-/// What passed between a runtime and its host.
+/// Counts of the calls of a runtime to its host, and the differences between both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// Values, hashes, existence and next keys asked for.
@@ -18,30 +18,30 @@ pub struct Calls {
     pub writes: u64,
     /// Questions for the proof size.
     pub sizes: u64,
-    /// All calls: these, transactions, roots and others.
+    /// All calls: the above, transactions, roots and others.
     pub all: u64,
-    /// Time spent in calls, if that was asked for, the clock's own included; see [`clock_cost`].
+    /// Time spent in calls, if they are timed; includes the clock's own time, see [`clock_cost`].
     pub time: Duration,
-    /// Processor time of the thread in which roots were computed, by all sides, if it was asked for.
+    /// Processor time of the thread in root computations, on both sides, if calls are timed.
     pub root_time: Duration,
-    /// State version of the root last asked for.
+    /// State version of the last root computation.
     pub root_version: Option<StateVersion>,
-    /// Results that were not the same on both sides.
+    /// Number of results that differ between both sides.
     pub differences: u64,
-    /// The first of them.
+    /// The first differences.
     pub first: Vec<Difference>,
 }
 
-/// A call that two state machines answered differently.
+/// A call with different results on two state machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which of all calls it was, the first being 1.
+    /// Number of the call; the first one is 1.
     pub at: u64,
     /// The call.
     pub call: String,
-    /// The peer's answer.
+    /// The peer's result.
     pub expected: String,
-    /// Ours.
+    /// Our result.
     pub found: String,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Difference {
 }
 
 impl Calls {
-    /// Notes an answer that is not the peer's.
+    /// Notes a result that differs from the peer's.
     pub(super) fn note(&mut self, call: String, expected: &dyn fmt::Debug, found: &dyn fmt::Debug) {
         self.differences += 1;
         if self.first.len() < KEPT {
@@ -72,7 +72,7 @@ impl Calls {
     }
 }
 
-/// What timing one call costs.
+/// Measures the cost of timing one call.
 pub fn clock_cost() -> Duration {
     const TIMES: u32 = 10_000;
     let started = Instant::now();

@@ -1,4 +1,4 @@
-//! Every call of a runtime, handed to two state machines.
+//! Externalities that pass every call of a runtime to two state machines.
 
 use super::Calls;
 use crate::Spent;
@@ -17,21 +17,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How the sizes that the two sides tell the runtime relate.
+/// The relation between the proof sizes of the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeRule {
-    /// Both tell the size of the reads.
+    /// Equal: both are the recorded size.
     Equal,
-    /// Ours includes what the root adds.
+    /// Ours is not smaller, because it includes the root computation.
     AtLeast,
 }
 
-/// Externalities that count the calls, hand each to ours, and to the peer's where there is one, and
-/// note every result that differs. The runtime gets ours.
+/// Externalities that count the calls, pass each one to ours and to the peer's if there is one, and
+/// note every result that differs. The runtime gets our result.
 ///
-/// What is known to differ (see `docs/differences.md`) is taken out of the way: the peer is made to
-/// forget a root that it computed before, and a child's root does not become a change of the peer's
-/// top trie. What only benchmarks call goes to ours alone, as the peer does not implement it.
+/// Known differences (see `docs/differences.md`) are avoided: the peer forgets its cached root, and a
+/// child's root does not become a change of the peer's top trie. Calls for benchmarks go to ours
+/// alone, because the peer does not implement them.
 pub struct Lockstep<'a> {
     ours: &'a mut dyn Externalities,
     peer: Option<&'a mut dyn Externalities>,
@@ -41,7 +41,7 @@ pub struct Lockstep<'a> {
 }
 
 impl<'a> Lockstep<'a> {
-    /// Both sides, with what passes noted in `calls`.
+    /// Pairs both sides. Their calls are added to `calls`.
     pub fn new(
         ours: &'a mut dyn Externalities,
         peer: Option<&'a mut dyn Externalities>,
@@ -57,14 +57,14 @@ impl<'a> Lockstep<'a> {
         }
     }
 
-    /// Adds up the time that ours takes.
+    /// Also adds up the time of our side.
     #[must_use]
     pub fn timed(mut self, timed: bool) -> Self {
         self.timed = timed;
         self
     }
 
-    /// What ours says.
+    /// Returns the result of our side.
     fn on_ours<R>(&mut self, call: impl Fn(&mut dyn Externalities) -> R) -> R {
         if !self.timed {
             return call(self.ours);
@@ -122,7 +122,7 @@ impl<'a> Lockstep<'a> {
     }
 }
 
-/// The peer looks at itself anew after a rollback, and not after an append.
+/// Makes the peer forget its cached root. It does so at a rollback, but not at an append.
 fn forget_root(peer: &mut dyn Externalities) {
     peer.storage_start_transaction();
     let _ = peer.storage_rollback_transaction();
@@ -139,13 +139,13 @@ fn named(name: &str, info: Option<&ChildInfo>, key: &[u8]) -> String {
     }
 }
 
-/// The size that an extension is about to tell; `None` of one that tells none.
+/// Returns the size in a proof-size extension; `None` for other extensions.
 fn told(extension: &mut dyn Any) -> Option<u64> {
     let extension = extension.downcast_mut::<ProofSizeExt>();
     extension.map(|extension| extension.storage_proof_size())
 }
 
-/// The answer to a removal, in a form that can be compared.
+/// Converts the result of a removal to a form that can be compared.
 fn parts(results: &MultiRemovalResults) -> (Option<Vec<u8>>, u32, u32, u32) {
     let MultiRemovalResults {
         maybe_cursor,
@@ -274,7 +274,7 @@ impl Externalities for Lockstep<'_> {
         let found = self.ours.child_storage_root(info, version);
         if let Some(peer) = &mut self.peer {
             forget_root(*peer);
-            // On the peer's side the root becomes a change of the top trie.
+            // Roll back, because the peer makes the root a change of its top trie.
             peer.storage_start_transaction();
             let expected = peer.child_storage_root(info, version);
             let _ = peer.storage_rollback_transaction();
@@ -319,7 +319,7 @@ impl Externalities for Lockstep<'_> {
     forward_benchmarking!(ours);
 }
 
-/// Stands in the peer's store for an extension of which there is only one.
+/// A placeholder in the peer for an extension that only our side can own.
 struct Placeholder(TypeId);
 
 impl Extension for Placeholder {
@@ -338,10 +338,10 @@ impl ExtensionStore for Lockstep<'_> {
     fn extension_by_type_id(&mut self, type_id: TypeId) -> Option<&mut dyn Any> {
         self.calls.all += 1;
         let asks = type_id == TypeId::of::<ProofSizeExt>();
-        // The peer knows nothing of the second version.
+        // The peer does not have the second version.
         let asks_second = type_id == TypeId::of::<RootedProofSizeExt>();
         self.calls.sizes += u64::from(asks || asks_second);
-        // Looking ours up is the question, so that is done once.
+        // A look-up on our side asks for the size, so do it only once.
         let started = self.timed.then(Instant::now);
         let mut found = self.ours.extension_by_type_id(type_id);
         self.calls.time += started.map_or(Duration::ZERO, |started| started.elapsed());

@@ -1,4 +1,4 @@
-//! Every call of a runtime on two state machines, every result compared.
+//! Runs every call of a runtime on two state machines and compares the results.
 
 mod block;
 mod calls;

@@ -1,6 +1,6 @@
 //! The FRAME runtime of `povmeter-dev-runtime` behind the entry points that a node calls.
 //!
-//! The runtime itself is the source file that the native one is compiled from. State version 1.
+//! The runtime is the source file of the native one, with state version 1.
 #![no_std]
 
 extern crate alloc;
@@ -22,12 +22,12 @@ use sp_version::RuntimeVersion;
 use validator::{Outcome, Step};
 
 sp_api::decl_runtime_apis! {
-    /// What tests ask for.
+    /// Calls for tests.
     pub trait Checks {
-        /// What either version of the host function says, after a write.
+        /// The sizes that both versions of the host function return after a write.
         fn proof_sizes(key: Vec<u8>) -> (u64, u64);
 
-        /// What a validator without an operating system makes of a block.
+        /// The result of a block on a validator without an operating system.
         fn validate(
             root: [u8; 32],
             proof: Vec<u8>,

@@ -1,7 +1,7 @@
-//! Calls on the storage that a test asks for in the header of a block.
+//! Storage calls that a test puts into the header of a block.
 //!
-//! A pre-runtime item of the digest with the id [`ENGINE`] holds steps. They are taken before the
-//! inherents, by the author of the block and by all who execute it.
+//! A pre-runtime item of the digest with the id [`ENGINE`] holds steps. Everyone who executes the
+//! block, its author included, runs them before the inherents.
 
 use crate::{
     runtime::Runtime,
@@ -17,7 +17,7 @@ use sp_runtime::ConsensusEngineId;
 /// The id of digest items that hold steps, encoded as a list.
 const ENGINE: ConsensusEngineId = *b"STEP";
 
-/// Takes the steps of the block's digest.
+/// Runs the steps of the block's digest.
 pub struct StepsOfDigest;
 
 impl PreInherents for StepsOfDigest {
@@ -32,7 +32,7 @@ impl PreInherents for StepsOfDigest {
     }
 }
 
-/// One call of the runtime on its host.
+/// Runs one step as a call of the runtime to its host.
 fn take(step: Step) {
     use sp_io::{default_child_storage as child, storage as top};
     match step {

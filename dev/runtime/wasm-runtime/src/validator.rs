@@ -1,5 +1,5 @@
-//! A validator without an operating system: the core crates, a compact proof, and what a runtime
-//! called. Compiled natively as well, so that both can be compared.
+//! A validator without an operating system: it runs the calls of a runtime on a compact proof with the
+//! core crates. Also compiled natively, so that both can be compared.
 
 use alloc::{
     string::{String, ToString},
@@ -35,7 +35,7 @@ pub enum Step {
     Size,
 }
 
-/// What came of a block: the sizes asked for, and the root.
+/// The result of a block: the proof sizes asked for, and the root.
 pub type Outcome = (Vec<u64>, [u8; 32]);
 
 fn id(trie: &Trie) -> TrieId<'_> {
@@ -49,7 +49,7 @@ fn version(number: u8) -> StateVersion {
     }
 }
 
-/// What `steps` come to on the state that `source` holds, and the proof of it.
+/// Runs `steps` on the state that `source` holds; returns the result and the proof.
 pub fn execute<S: NodeSource>(
     source: S,
     root: Root,
@@ -85,7 +85,7 @@ pub fn execute<S: NodeSource>(
     Ok((outcome, sealed.proof().clone()))
 }
 
-/// The same on nothing but a compact proof.
+/// Runs `steps` on a compact proof alone.
 pub fn validate(
     root: [u8; 32],
     proof: &[u8],

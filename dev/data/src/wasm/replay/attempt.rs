@@ -1,4 +1,4 @@
-//! One block, executed on the state before it.
+//! Executions of one block on its parent state.
 
 use super::{
     checks::{estimated, same_nodes, same_results},
@@ -19,7 +19,7 @@ use sp_externalities::with_externalities;
 use sp_runtime::{ApplyExtrinsicResult, DigestItem};
 use sp_trie::CompactProof;
 
-/// One block on the state before it.
+/// One block on its parent state.
 pub(super) struct Attempt<'a> {
     pub(super) block: &'a RealBlock,
     pub(super) number: u32,
@@ -27,9 +27,9 @@ pub(super) struct Attempt<'a> {
     pub(super) nodes: SharedNodes,
     pub(super) parent: Root,
     pub(super) runtime: &'a WasmRuntime,
-    /// What our blocks tell the runtime.
+    /// The proof sizes that the runtime gets from our blocks.
     pub(super) sizes: SizeSource,
-    /// What a message calls that.
+    /// Their name in messages.
     pub(super) sizes_name: &'static str,
 }
 
@@ -43,7 +43,7 @@ impl Attempt<'_> {
         PovmeterBlock::on(source, self.parent, self.version, estimates, sizes)
     }
 
-    /// A block of the peer, which does not estimate: where we do, it is told what we `told`.
+    /// Makes a block of the peer. It does not estimate; where we do, its runtime gets our sizes, `told`.
     pub(super) fn peer_block(&self, told: Option<&Vec<u64>>) -> PeerBlock {
         let parent = self.nodes.parent(H256(self.parent.into()));
         self.peer_block_of(&Peer::new(parent, self.version), told)
@@ -58,7 +58,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// On povmeter, with all that follows from it.
+    /// Executes the block on povmeter and makes all checks.
     pub(super) fn ours(&self, every_node: bool) -> Result<(ReplayedBlock, Built), ReplayError> {
         let mut times = BlockTimes::default();
         let host = self.our_block(self.nodes.clone(), Estimates::Nowhere);
@@ -91,7 +91,7 @@ impl Attempt<'_> {
         Ok((replayed, built))
     }
 
-    /// On the peer.
+    /// Executes the block on the peer.
     pub(super) fn peer(&self) -> Result<(ReplayedBlock, Built), ReplayError> {
         let mut times = BlockTimes::default();
         let (built, recorded) = self.whole(self.peer_block(None), &mut times.whole)?;
@@ -108,7 +108,7 @@ impl Attempt<'_> {
         Ok((replayed, built))
     }
 
-    /// On both, call by call.
+    /// Executes the block on both and compares them call by call.
     pub(super) fn lockstep(&self) -> Result<(ReplayedBlock, Built), ReplayError> {
         let (mut times, mut calls, mut in_steps) = <(BlockTimes, Calls, Calls)>::default();
         let rule = match self.sizes {
@@ -161,7 +161,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The block in steps, with notes of who needs what.
+    /// Executes the block in steps with attribution.
     pub(super) fn attributed(
         &self,
         built: &Built,
@@ -180,7 +180,7 @@ impl Attempt<'_> {
         Ok((block, Check::new("attribution adds up", holds, detail)))
     }
 
-    /// The header as it was before its author signed it.
+    /// The header without the author's seal.
     fn unsealed(&self) -> RealHeader {
         let mut header = self.block.header.clone();
         let logs = &mut header.digest.logs;
@@ -188,7 +188,7 @@ impl Attempt<'_> {
         header
     }
 
-    /// The block executed as a whole, and what was recorded.
+    /// Executes the block as a whole; returns the built block and the bytes recorded.
     pub(super) fn whole<H: Host>(
         &self,
         mut host: H,
@@ -205,7 +205,7 @@ impl Attempt<'_> {
         Ok((built, recorded))
     }
 
-    /// The block as its author made it: the estimate after the last extrinsic, and what came out.
+    /// Executes the block in steps; returns the estimate after the last extrinsic, and the built block.
     fn steps<H: Host>(
         &self,
         mut host: H,
@@ -231,7 +231,7 @@ impl Attempt<'_> {
         Ok((estimate, self.finish(host)?))
     }
 
-    /// What each extrinsic does to the proof, and how long it takes.
+    /// Returns the proof size after each extrinsic and its time.
     pub(super) fn each_extrinsic<H: Host>(
         &self,
         mut host: H,
@@ -276,18 +276,18 @@ impl Attempt<'_> {
             extrinsics_root: H256::zero(),
             digest: digest.clone(),
         };
-        // The rest of the digest is for the runtime to write.
+        // The runtime writes the rest of the digest.
         let logs = &mut header.digest.logs;
         logs.retain(|item| matches!(item, DigestItem::PreRuntime(..)));
         host.begin(BlockPart::Initialize);
-        // Answers with nothing or a mode, depending on the age of the runtime.
+        // Ignore the result: new runtimes return a mode, old ones nothing.
         self.enter(host, || {
             self.runtime.call("Core_initialize_block", &header.encode())
         })?;
         Ok(())
     }
 
-    /// One extrinsic in a transaction of the host.
+    /// Applies one extrinsic in a transaction of the host.
     fn apply<H: Host>(
         &self,
         host: &mut H,
@@ -313,7 +313,7 @@ impl Attempt<'_> {
         step(host, TransactionStep::Commit)
     }
 
-    /// What the peer would have recorded, had the block ended after its last extrinsic.
+    /// Bytes that the peer would have recorded if the block had ended after its last extrinsic.
     fn truth(&self, built: &Built) -> Result<u64, ReplayError> {
         let mut host = self.peer_block(built.told.as_ref());
         self.up_to_finalize(&mut host)?;
@@ -349,7 +349,7 @@ impl Attempt<'_> {
         Ok(built)
     }
 
-    /// What `call` returns under `host`.
+    /// Returns the result of `call`, run on `host`.
     fn enter<H: Host, R>(
         &self,
         host: &mut H,
@@ -364,7 +364,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// How often the runtime asked for the proof size, if it did.
+    /// The runtime's questions for the proof size; `None` if it asked none.
     fn asked<H: Host>(&self, host: &H) -> Option<QuestionsAsked> {
         let (questions, told) = (host.told().len(), self.sizes_name);
         (questions > 0).then_some(QuestionsAsked { questions, told })
@@ -400,7 +400,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What a runtime says to an extrinsic, as far as runtimes of all ages say it alike.
+/// The runtime's result for an extrinsic, as far as runtimes of all versions agree on its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AppliedExtrinsic {
     Accepted,
@@ -408,7 +408,7 @@ enum AppliedExtrinsic {
 }
 
 impl AppliedExtrinsic {
-    /// Errors inside of the answer have changed over the years; the outermost tag has not.
+    /// Falls back to the first byte, because only the outermost tag never changed between versions.
     fn of(answer: &[u8]) -> Self {
         let decoded = ApplyExtrinsicResult::decode(&mut &answer[..]);
         match (decoded, answer.first()) {

@@ -1,4 +1,4 @@
-//! What povmeter records of a block and sp-state-machine does not, by reason.
+//! The nodes that povmeter records and sp-state-machine does not, by reason.
 //!
 //! ```text
 //! extra   = what we recorded, less what the peer recorded; the other way round nothing may be left
@@ -27,25 +27,25 @@ type Nodes = BTreeSet<Vec<u8>>;
 /// The differences between two records of one block.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
-    /// What only the peer recorded.
+    /// Nodes that only the peer recorded.
     missing: Nodes,
-    /// The null node of a trie that was emptied.
+    /// The null node of an emptied trie.
     null: Nodes,
     /// Siblings that the rule counts whatever is inserted beside them.
     rule: Nodes,
-    /// What estimates within the block touched.
+    /// Nodes that estimates within the block touched.
     questions: Nodes,
-    /// What has no reason.
+    /// Nodes without a reason.
     unexplained: Nodes,
 }
 
-/// What explains why we record more.
+/// The reasons why povmeter records more.
 pub(super) struct Reasons {
-    /// What the root needs if deletions come first.
+    /// Nodes that the root needs if deletions come first.
     pub(super) deletions_first: Nodes,
-    /// Whether a trie is empty that was not.
+    /// Whether the block empties a trie that had entries.
     pub(super) emptied: bool,
-    /// What the block records if nobody asks for the size; `None` if nobody did.
+    /// Nodes that the block records if nobody asks for the size; `None` if nobody did.
     pub(super) unasked: Option<Nodes>,
 }
 
@@ -72,15 +72,15 @@ impl Differences {
         differences
     }
 
-    /// Whether everything that differs does so by design, and adds up: we recorded `ours` bytes, the
-    /// peer `theirs`.
+    /// Whether all differences are by design and add up to the difference between `ours` and `theirs`,
+    /// the bytes that povmeter and the peer recorded.
     pub(super) fn are_by_design(&self, ours: u64, theirs: u64) -> bool {
         self.missing.is_empty()
             && self.unexplained.is_empty()
             && theirs.checked_add(self.bytes()) == Some(ours)
     }
 
-    /// What is recorded by design, if anything.
+    /// Describes the nodes recorded by design; `None` if there are none.
     pub(super) fn text(&self) -> Option<String> {
         (self.bytes() > 0).then(|| self.to_string())
     }
@@ -116,13 +116,13 @@ fn nodes(proof: &StorageProof) -> Nodes {
     proof.iter_nodes().cloned().collect()
 }
 
-/// Bytes of the nodes, each with the prefix of its length.
+/// Bytes of the nodes, each with its length prefix.
 fn bytes(nodes: &Nodes) -> u64 {
     nodes.iter().map(|node| node.encoded_size() as u64).sum()
 }
 
 impl Attempt<'_> {
-    /// Whether the peer records the same, but for what differs by design.
+    /// Checks that the peer records the same, except for differences by design.
     pub(super) fn same_record(
         &self,
         (built, recorded): (&Built, u64),
@@ -163,7 +163,7 @@ impl Attempt<'_> {
         let (top, children) = (&built.main_changes, &built.child_changes);
         let needed = deletions_first(&parent, self.version, top, children);
         let needed = needed.map_err(|reason| self.host(HostError::state(reason)))?;
-        // Only estimates touch nodes: answers of another source cost none.
+        // Only estimates touch nodes; sizes from another source do not.
         let asked = built.told.as_ref().is_some_and(|told| !told.is_empty());
         let unasked = (asked && self.sizes == SizeSource::Estimate).then(|| self.unasked(built));
         Ok(Reasons {
@@ -173,7 +173,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// What the same block records if the answers to its questions are known beforehand.
+    /// Nodes that the block records if the sizes for its questions are known in advance.
     fn unasked(&self, built: &Built) -> Result<Nodes, ReplayError> {
         let told = built.told.clone().unwrap_or_default();
         let host = PovmeterBlock::<_, Advisory>::with_accounting(
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(by_design(&[SIBLING], &reasons(true, &[], None)), None);
         assert!(by_design(&[SIBLING], &reasons(false, &[SIBLING], None)).is_some());
         assert!(by_design(&[TOUCHED], &reasons(false, &[], Some(&[READ]))).is_some());
-        // It is recorded without questions, too.
+        // The node is recorded without questions, too.
         assert_eq!(
             by_design(&[TOUCHED], &reasons(false, &[], Some(&[TOUCHED]))),
             None

@@ -1,4 +1,4 @@
-//! What must hold for a block besides its root.
+//! Checks of a block beyond its root.
 
 use super::{attempt::Attempt, Check, ReplayError};
 use codec::Encode;
@@ -12,7 +12,7 @@ use sp_trie::CompactProof;
 use std::sync::Arc;
 
 impl Attempt<'_> {
-    /// Whether the peer records the same.
+    /// Checks that the peer records the same, changes the same, and gives the same sizes.
     pub(super) fn against_peer(
         &self,
         built: &Built,
@@ -38,7 +38,7 @@ impl Attempt<'_> {
         ])
     }
 
-    /// The block from its compact proof and nothing else.
+    /// Checks that the block executes again from its compact proof alone.
     pub(super) fn again(
         &self,
         built: &Built,
@@ -64,7 +64,7 @@ impl Attempt<'_> {
         ))
     }
 
-    /// The same with a validator of today.
+    /// Checks that a validator with the peer accepts the compact proof.
     pub(super) fn stock_validator(&self, built: &Built, compact: &CompactProof) -> Check {
         let root = H256(self.parent.into());
         let found = compact
@@ -87,8 +87,7 @@ impl Attempt<'_> {
         Check::new("sp-state-machine validates the proof", holds, detail)
     }
 
-    /// Whether every node is needed. The null node, which stands for a trie without entries, is
-    /// recorded, but known to everybody by its hash.
+    /// Checks that the proof needs every node, except the null node, which every validator knows.
     pub(super) fn without_each(&self, built: &Built) -> Check {
         let nodes: Vec<_> = built.proof.iter_nodes().collect();
         let mut spare = 0;
@@ -108,14 +107,15 @@ impl Attempt<'_> {
     }
 }
 
-/// Whether the last estimate is at least what the peer would have recorded.
+/// Checks that the last estimate is not below the size that the peer would have recorded.
 pub(super) fn estimated(estimate: Option<BoundarySize>, truth: u64) -> Check {
     let estimate = estimate.map_or(0, |estimate| estimate.total());
     let detail = format!("{estimate} bytes after the last extrinsic, truth {truth}");
     Check::new("estimate complete", estimate >= truth, detail)
 }
 
-/// Values that come and go within a block are changes of one way and not of the other.
+/// Checks that root and node changes are the same. Not the key changes: a value that is set and removed
+/// again within the block is one in one way of execution, but not in the other.
 pub(super) fn same_nodes(expected: &Built, found: &Built) -> Check {
     Check::new(
         "as a whole and in steps the same nodes change",
@@ -124,7 +124,7 @@ pub(super) fn same_nodes(expected: &Built, found: &Built) -> Check {
     )
 }
 
-/// Whether both state machines answered every call alike.
+/// Checks that every call had the same result on both state machines.
 pub(super) fn same_results(name: &'static str, calls: &Calls) -> Check {
     let detail = match calls.first.first() {
         None => format!("{} calls", calls.all),
@@ -133,7 +133,7 @@ pub(super) fn same_results(name: &'static str, calls: &Calls) -> Check {
     Check::new(name, calls.differences == 0, detail)
 }
 
-/// How many sizes were told, or the first that differs.
+/// The number of proof sizes, or the first that differs.
 fn sizes_told(theirs: Option<&[u64]>, ours: Option<&[u64]>) -> String {
     let (theirs, ours) = (theirs.unwrap_or_default(), ours.unwrap_or_default());
     let mut pairs = theirs.iter().zip(ours).zip(1..);

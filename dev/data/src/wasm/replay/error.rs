@@ -1,4 +1,4 @@
-//! Why blocks can't be replayed.
+//! Errors of a replay.
 
 use povmeter::{BlockError, ProofError};
 use povmeter_dev_runtime::{HostError, RuntimeError, StateError};
@@ -6,11 +6,11 @@ use povmeter_store::StoreError;
 use sp_core::H256;
 use std::fmt;
 
-/// Why a block can't be replayed, or not the one after it.
+/// Why a block, or the one after it, cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// The state before the first block can't be had.
+    /// The state before the first block could not be committed.
     #[error(transparent)]
     State(#[from] StateError),
     /// There is no runtime in the state.
@@ -19,18 +19,18 @@ pub enum ReplayError {
         /// Number of the block.
         number: u32,
     },
-    /// The header is not what came out.
+    /// The published header differs from the computed one.
     #[error("block {number}: expected {part} {expected}, found {found}{}", after(*.asked))]
     Header {
         /// Number of the block.
         number: u32,
-        /// Which part of it.
+        /// The part that differs.
         part: &'static str,
         /// The questions that the runtime asked before.
         asked: Option<QuestionsAsked>,
-        /// As published.
+        /// The published value.
         expected: String,
-        /// As computed.
+        /// The computed value.
         found: String,
     },
     /// The runtime failed.
@@ -40,7 +40,7 @@ pub enum ReplayError {
         number: u32,
         /// The questions that the runtime asked before.
         asked: Option<QuestionsAsked>,
-        /// How.
+        /// Error of the runtime.
         source: RuntimeError,
     },
     /// A host failed.
@@ -48,10 +48,10 @@ pub enum ReplayError {
     Host {
         /// Number of the block.
         number: u32,
-        /// How.
+        /// Error of the host.
         source: HostError,
     },
-    /// A record of proof sizes lacks a block.
+    /// The record of proof sizes lacks a block.
     #[error("block {number} ({hash:?}): expected its proof sizes in the record, found none")]
     NoSizes {
         /// Number of the block.
@@ -59,41 +59,41 @@ pub enum ReplayError {
         /// Hash of the block.
         hash: H256,
     },
-    /// sp-state-machine alone has to tell estimates, which it does not make.
+    /// The options ask for estimates from sp-state-machine, which makes none.
     #[error("expected the bytes read or a record as the proof sizes of sp-state-machine, found estimates")]
     NoEstimates,
-    /// The state below a block can't be read.
-    #[error("block {number}: the state can't be read")]
+    /// The parent state of a block cannot be read.
+    #[error("block {number}: the parent state cannot be read")]
     Block {
         /// Number of the block.
         number: u32,
-        /// Why not.
+        /// Why it cannot be read.
         source: BlockError,
     },
-    /// A proof is none.
-    #[error("block {number}: the proof that was made is none")]
+    /// The proof of a block is not valid.
+    #[error("block {number}: the proof of the block is not valid")]
     Proof {
         /// Number of the block.
         number: u32,
-        /// Why not.
+        /// Why it is not valid.
         source: ProofError,
     },
-    /// The state after a block can't be kept.
-    #[error("block {number}: the state can't be kept")]
+    /// The state after a block cannot be committed.
+    #[error("block {number}: the state after the block cannot be committed")]
     Store {
         /// Number of the block.
         number: u32,
-        /// Why not.
+        /// Error of the store.
         source: StoreError,
     },
 }
 
-/// What a runtime asked for before it failed.
+/// The questions for the proof size that a runtime asked before a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuestionsAsked {
-    /// How often it asked for the proof size.
+    /// Number of questions.
     pub questions: usize,
-    /// What it was told.
+    /// Name of the sizes that it got.
     pub told: &'static str,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Display for QuestionsAsked {
     }
 }
 
-/// The end of a message: the questions, which may be the reason.
+/// The end of a message: the questions, because the sizes may be the cause of the failure.
 fn after(asked: Option<QuestionsAsked>) -> String {
     asked.map_or_else(String::new, |asked| format!(", {asked}"))
 }

@@ -1,4 +1,4 @@
-//! Blocks of real chains, executed again by the chain's own runtime.
+//! The replay of real blocks on the chain's own runtime.
 //!
 //! ```text
 //! for each block, on the state after the one before it:
@@ -35,7 +35,7 @@ use sp_core::storage::{
 };
 use std::{sync::Arc, vec};
 
-/// Which state machine executes the blocks.
+/// The state machine that executes the blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayMode {
     /// povmeter.
@@ -47,36 +47,36 @@ pub enum ReplayMode {
     Lockstep,
 }
 
-/// How blocks are replayed.
+/// Options of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayOptions {
-    /// Which state machine executes the blocks.
+    /// The state machine that executes the blocks.
     pub mode: ReplayMode,
-    /// Whether each proof is tried without each of its nodes. Executes a block once for each.
+    /// Whether to try each proof without each of its nodes. Executes a block once per node.
     pub every_node: bool,
-    /// Whether it is said whose the bytes of each proof are. Executes a block once more.
+    /// Whether to attribute the bytes of each proof. Executes a block once more.
     pub attribute: bool,
-    /// Whether each extrinsic is looked at. Executes a block once more.
+    /// Whether to report each extrinsic. Executes a block once more.
     pub each_extrinsic: bool,
 }
 
-/// The blocks of a file, one after the other, and the state between them.
+/// An iterator that replays the blocks of a file, and the state between them.
 pub struct Replay {
     blocks: vec::IntoIter<RealBlock>,
     version: StateVersion,
     store: MemoryStore,
     runtime: WasmRuntime,
-    /// What it calls its storage items, if that was asked for.
+    /// Names of the runtime's storage items, once asked for.
     names: Option<RuntimeNames>,
     options: ReplayOptions,
     sizes: ReplaySizes,
 }
 
 impl Replay {
-    /// The blocks of `file` on top of `state`.
+    /// Makes a replay of the blocks of `file`, the first on `state`.
     ///
     /// # Errors
-    /// [`ReplayError::State`].
+    /// [`ReplayError::State`] if the state cannot be committed.
     pub fn new(
         file: RealBlocks,
         state: &ChainSpec,
@@ -107,7 +107,7 @@ impl Replay {
         Self { sizes, ..self }
     }
 
-    /// Makes the runtime that of the state.
+    /// Takes the runtime from the state.
     fn find_runtime(&mut self, number: u32) -> Result<(), ReplayError> {
         let mut state = Block::new(&self.store, self.store.root());
         let mut value = |key| {
@@ -182,7 +182,7 @@ impl Replay {
 impl Iterator for Replay {
     type Item = Result<ReplayedBlock, ReplayError>;
 
-    /// The next block. After an error there is none.
+    /// Replays the next block. Ends after an error.
     fn next(&mut self) -> Option<Self::Item> {
         let block = self.blocks.next()?;
         let replayed = self.replay(&block);
@@ -199,7 +199,7 @@ impl Iterator for Replay {
 
 impl ExactSizeIterator for Replay {}
 
-/// What a block does to a store that keys by hash alone.
+/// The root update of a built block.
 fn update(parent: Root, built: &Built) -> RootUpdate {
     let nodes = built.update.nodes().iter().map(|change| {
         let (path, hash) = change.key.split_at(change.key.len().saturating_sub(32));

@@ -1,4 +1,4 @@
-//! What comes of a block that is replayed.
+//! The result of replaying a block.
 
 use povmeter_attribution::{BlockAttribution, StorageName};
 use povmeter_dev_runtime::{BoundarySize, Calls, ExtrinsicTimes, ProofSizes, RuntimeError, Spent};
@@ -7,86 +7,86 @@ use sp_state_machine::StorageCollection;
 use sp_trie::StorageProof;
 use std::sync::Arc;
 
-/// A block that was executed again, and whose header has the root that came out.
+/// A block that was executed again and has the root in its header.
 #[derive(Clone, Debug)]
 pub struct ReplayedBlock {
-    /// Its number.
+    /// Number of the block.
     pub number: u32,
-    /// Its hash.
+    /// Hash of the block.
     pub hash: H256,
-    /// The state root after it.
+    /// State root after the block.
     pub state_root: H256,
-    /// Extrinsics in it, inherents included.
+    /// Number of extrinsics, inherents included.
     pub extrinsics: usize,
-    /// How long it took.
+    /// Times of the executions.
     pub times: BlockTimes,
-    /// What its runtime asked for, executing it as a whole.
+    /// Calls of the runtime to its host when the block is executed as a whole.
     pub calls: Calls,
-    /// The sizes of its proof.
+    /// Sizes of the proof.
     pub sizes: ProofSizes,
-    /// Its proof.
+    /// The proof.
     pub proof: StorageProof,
     /// The changed keys of the top trie with their new values, ordered by key.
     pub changes: StorageCollection,
     /// The proof sizes that its runtime was told, in order, in bytes.
     pub told: Vec<u64>,
-    /// The estimate after the last extrinsic; `None` of the peer's.
+    /// The estimate after the last extrinsic; `None` on the peer.
     pub estimate: Option<BoundarySize>,
-    /// What the peer would have recorded, had the block ended there.
+    /// The bytes that the peer would have recorded if the block had ended there.
     pub truth: Option<u64>,
-    /// Whose the bytes of its proof are, if that was asked for.
+    /// The attribution of the proof's bytes, if asked for.
     pub attribution: Option<ReplayAttribution>,
-    /// Each extrinsic, if that was asked for.
+    /// Each extrinsic, if asked for.
     pub steps: Vec<ReplayedExtrinsic>,
-    /// What must hold besides the root.
+    /// Checks beyond the root.
     pub checks: Vec<Check>,
 }
 
-/// Whose the bytes of a proof are, and what the block's runtime calls its storage items.
+/// The attribution of a proof's bytes, and the names of the runtime's storage items.
 #[derive(Clone, Debug)]
 pub struct ReplayAttribution {
-    /// Each recorded node, with who needs it.
+    /// The recorded nodes with the parts that need them.
     pub block: BlockAttribution,
     /// The names, or why there are none.
     pub names: RuntimeNames,
 }
 
-/// What a runtime calls its storage items, or why it does not say so.
+/// The names of a runtime's storage items, or why there are none.
 pub(super) type RuntimeNames = Arc<Result<Vec<StorageName>, RuntimeError>>;
 
-/// What one extrinsic did to the proof, and how long it took.
+/// The proof size and time of one extrinsic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayedExtrinsic {
-    /// The size after it; of the peer's without what the root adds, which is not known there.
+    /// Size after the extrinsic; on the peer without the root computation.
     pub size: BoundarySize,
-    /// How long it took.
+    /// Time of the extrinsic.
     pub times: ExtrinsicTimes,
 }
 
-/// How long the ways to execute a block took.
+/// Times of the two ways to execute a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockTimes {
-    /// As a whole.
+    /// As a whole, as an importer does.
     pub whole: Spent,
-    /// Initialized, applied, finalized.
+    /// In steps, as an author does.
     pub steps: Spent,
 }
 
-/// Something that must hold for a block.
+/// A condition that a block must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What.
+    /// Name of the condition.
     pub name: &'static str,
-    /// Whether it does.
+    /// Whether the block meets it.
     pub holds: bool,
-    /// Numbers to it.
+    /// The numbers behind the result.
     pub detail: String,
-    /// What differs from sp-state-machine nevertheless, for a reason that docs/differences.md gives.
+    /// A difference from sp-state-machine that docs/differences.md explains.
     pub by_design: Option<String>,
 }
 
 impl Check {
-    /// A check to which nothing differs by design.
+    /// Makes a check without a difference by design.
     pub(super) fn new(name: &'static str, holds: bool, detail: String) -> Self {
         Self {
             name,

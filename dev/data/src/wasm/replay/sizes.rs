@@ -1,4 +1,4 @@
-//! The proof sizes that the runtimes of replayed blocks are told.
+//! The proof sizes that the runtimes of replayed blocks get.
 
 use super::ReplayError;
 use crate::data_files::{read_file, FileError};
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use sp_core::H256;
 use std::{collections::BTreeMap, path::Path};
 
-/// Where the answers to a runtime's questions for the proof size come from.
+/// The source of the proof sizes that a runtime gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReplaySizes {
-    /// What was read so far, as the recorder of sp-state-machine tells it.
+    /// The recorded size, as from sp-state-machine.
     #[default]
     Reads,
-    /// The estimate: with the nodes that the root computation adds.
+    /// The estimate, which includes the nodes that the root computation adds.
     Estimate,
-    /// What the author told, from its record.
+    /// The sizes of the author's record.
     Record(SizeRecord),
 }
 
 impl ReplaySizes {
-    /// The answers for the block of this number and hash.
+    /// Returns the source of sizes for the block with this number and hash.
     ///
     /// # Errors
     /// [`ReplayError::NoSizes`] if a record lacks the block.
@@ -36,7 +36,7 @@ impl ReplaySizes {
         })
     }
 
-    /// What a message calls these answers.
+    /// Name of these sizes in messages.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Reads => "the bytes read so far",
@@ -46,13 +46,13 @@ impl ReplaySizes {
     }
 }
 
-/// The proof sizes that each block's runtime was told, by the hash of the block.
+/// The proof sizes that the runtime of each block got, by the hash of the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SizeRecord {
     blocks: BTreeMap<H256, RecordedBlock>,
 }
 
-/// The form of the file.
+/// The JSON form of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SizeRecordFile {
@@ -69,27 +69,27 @@ struct RecordedBlock {
     sizes: Vec<u64>,
 }
 
-/// What a file of this form is about.
+/// The `what` field of such a file.
 const WHAT: &str = "proof-sizes";
-/// The version of the form.
+/// The `schema` field of such a file.
 const SCHEMA: u32 = 1;
 
-/// A record of proof sizes can't be read.
+/// Why a record of proof sizes could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizeRecordError {
-    /// The file can't be read.
+    /// The file could not be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The file is not of this form.
+    /// The file does not have the form of a record.
     #[error("expected a record of proof sizes in JSON, found: {0}")]
     Json(#[source] serde_json::Error),
-    /// The file is about something else, or of another version.
+    /// The file is of another kind or schema version.
     #[error("expected `what` \"{WHAT}\" with `schema` {SCHEMA}, found \"{what}\" with {schema}")]
     Form {
-        /// What the file is about.
+        /// Kind of the file.
         what: String,
-        /// The version of its form.
+        /// Version of its schema.
         schema: u32,
     },
     /// Two entries are for one block.
@@ -103,18 +103,18 @@ pub enum SizeRecordError {
 }
 
 impl SizeRecord {
-    /// The record in the file at `path`.
+    /// Reads the record in the file at `path`.
     ///
     /// # Errors
-    /// [`SizeRecordError`] if the file can't be read or is no such record.
+    /// [`SizeRecordError`] if the file cannot be read or is not a record.
     pub fn read(path: &Path) -> Result<Self, SizeRecordError> {
         Self::from_json(&read_file(path)?)
     }
 
-    /// The record that `json` is.
+    /// Reads the record in `json`.
     ///
     /// # Errors
-    /// [`SizeRecordError`] if it is no such record.
+    /// [`SizeRecordError`] if it is not a record.
     pub fn from_json(json: &[u8]) -> Result<Self, SizeRecordError> {
         let file = serde_json::from_slice(json).map_err(SizeRecordError::Json)?;
         let SizeRecordFile {
@@ -135,10 +135,10 @@ impl SizeRecord {
         Ok(record)
     }
 
-    /// The record in JSON, ordered by the numbers of the blocks.
+    /// Returns the record as JSON, sorted by block number.
     ///
     /// # Errors
-    /// An error of serde's, which no record is known to cause.
+    /// The error of serde, if there is one. No known record causes one.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let mut blocks: Vec<_> = self.blocks.values().cloned().collect();
         blocks.sort_by_key(|block| (block.number, block.hash));
@@ -149,7 +149,7 @@ impl SizeRecord {
         })
     }
 
-    /// Adds a block; replaces what the record had for it.
+    /// Adds the sizes of a block, in place of earlier ones.
     pub fn add(&mut self, number: u32, hash: H256, sizes: Vec<u64>) {
         let block = RecordedBlock {
             number,
