@@ -6,7 +6,11 @@ use povmeter_dev_measure::Allocated;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+/// Whether the command counts.
+static COUNTING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
@@ -14,7 +18,12 @@ thread_local! {
     static FREED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often this thread has allocated or reallocated so far.
+/// Counts from now on.
+pub(crate) fn begin_counting() {
+    COUNTING.store(true, Ordering::Relaxed);
+}
+
+/// How often this thread has allocated or reallocated since [`begin_counting`].
 pub(crate) fn count() -> u64 {
     COUNT.get()
 }
@@ -29,7 +38,7 @@ pub(crate) fn allocated() -> Allocated {
     }
 }
 
-/// The system's allocator with a count per thread, which costs a nanosecond or less.
+/// The system's allocator with a count per thread, which costs a nanosecond or less where it counts.
 struct Counting;
 
 #[global_allocator]
@@ -37,12 +46,17 @@ static ALLOCATOR: Counting = Counting;
 
 impl Counting {
     fn note(&self, bytes: usize) {
+        if !COUNTING.load(Ordering::Relaxed) {
+            return;
+        }
         COUNT.set(COUNT.get().wrapping_add(1));
         BYTES.set(BYTES.get().wrapping_add(bytes as u64));
     }
 
     fn note_freed(&self, bytes: usize) {
-        FREED.set(FREED.get().wrapping_add(bytes as u64));
+        if COUNTING.load(Ordering::Relaxed) {
+            FREED.set(FREED.get().wrapping_add(bytes as u64));
+        }
     }
 }
 
@@ -82,6 +96,7 @@ mod tests {
 
     #[test]
     fn counts_what_this_thread_allocates() {
+        begin_counting();
         let before = count();
         let mut bytes = std::hint::black_box(Vec::with_capacity(10));
         bytes.extend_from_slice(&[0u8; 10]);
@@ -94,6 +109,7 @@ mod tests {
 
     #[test]
     fn counts_bytes_that_come_and_go() {
+        begin_counting();
         let before = allocated();
         let mut bytes = std::hint::black_box(Vec::<u8>::with_capacity(100));
         bytes.reserve_exact(150);

@@ -5,6 +5,7 @@ use crate::{
     block_report::BlockReport,
     checks::{check_block, failed},
     error::CliError,
+    measuring,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     output::printed,
     parent_state::{ParentState, Trust},
@@ -60,6 +61,7 @@ pub(crate) struct BlockArgs {
 /// # Errors
 /// A [`CliError`], among them the report if a check does not hold.
 pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
+    measuring::begin()?;
     let attributing = args.attribution.prepare()?;
     if let Some(spec) = &args.chain_spec {
         let PlanArgs {

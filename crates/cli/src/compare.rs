@@ -6,7 +6,7 @@ use crate::{
     compare_root,
     contender::{Arena, Attempt, Contender},
     error::CliError,
-    estimator,
+    estimator, measuring,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     oracle::Oracle,
     output::printed,
@@ -89,6 +89,7 @@ const SLOW_EVERY: u32 = 10;
 /// # Errors
 /// A [`CliError`], among them the report if a check does not hold.
 pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
+    measuring::begin()?;
     match command {
         CompareCommand::Block(args) => run_block(args),
         CompareCommand::Estimator(args) => estimator::run(args),

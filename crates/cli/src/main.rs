@@ -19,6 +19,7 @@ mod error;
 mod estimator;
 mod estimator_report;
 mod genesis;
+mod measuring;
 mod options;
 mod oracle;
 mod output;
@@ -35,7 +36,6 @@ mod table;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use error::CliError;
-use povmeter_dev_oracle::on_one_thread;
 use std::{
     io::{self, Write},
     panic,
@@ -82,15 +82,14 @@ Example: how fast blocks are built, beside sp-state-machine
 fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     leave_unreadable_state_to_errors();
-    let done = on_one_thread().map_err(CliError::from);
-    let done = done.and_then(|()| match command {
+    let done = match command {
         Command::Block(args) => block::run(&args),
         Command::Compare(command) => compare::run(&command),
         Command::Replay(args) => replay::run(&args),
         Command::Genesis(args) => genesis::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
-    });
+    };
     match done.and_then(|text| write_out(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -113,6 +113,7 @@ mod with_wasm {
     use crate::{
         attribution::Attributing,
         error::CliError,
+        measuring,
         output::printed,
         progress,
         replay_report::ReplayReport,
@@ -125,6 +126,7 @@ mod with_wasm {
     use std::{fs, path::Path};
 
     pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
+        measuring::begin()?;
         let attributing = args.attribution.prepare()?;
         let page = args.report.open(&REPLAY_CHARTS)?;
         let (file, state) = progress::during("reading blocks and state", || read(args))?;

@@ -15,7 +15,7 @@ use povmeter_dev_data::{
     wasm::ReplayMode, wasm::ReplayOptions, wasm::ReplaySizes, wasm::ReplayedBlock,
     wasm::SizeRecord, wasm::STEPS_ENGINE, RealBlocks,
 };
-use povmeter_dev_runtime::{Entries, Plan, PlanOptions};
+use povmeter_dev_runtime::{CallKind, Entries, Plan, PlanOptions};
 use povmeter_substrate::SizeSource;
 use sp_runtime::DigestItem;
 use std::collections::BTreeMap;
@@ -27,6 +27,8 @@ fn parachain(transfers: u32) -> Parachain {
     let options = PlanOptions {
         accounts: 40,
         transfers,
+        // Deletes the sender, so that the root needs siblings.
+        call: CallKind::TransferAll,
         ..PlanOptions::default()
     };
     let entries = |keys: &[u8]| -> Entries {
