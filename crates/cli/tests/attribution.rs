@@ -199,5 +199,5 @@ fn stacks_and_a_picture_of_the_same_bytes() {
     // Said before anything is built.
     let nowhere = path("none/a.svg");
     let message = error(&small(&["--flamegraph", &nowhere]));
-    assert!(message.contains("a folder that is there"), "{message}");
+    assert!(message.contains("a folder that exists"), "{message}");
 }

@@ -255,7 +255,7 @@ fn files_that_are_no_results_are_errors() {
         ),
         (
             &whole[..whole.len() / 2],
-            ["expected a whole result", "help: the file was cut off"],
+            ["expected a whole result", "help: make the file again"],
         ),
         (
             r#"{"top": {}}"#,

@@ -462,15 +462,12 @@ fn errors_come_with_help() {
         ("block --state memory --db x", "`--state parity-db`"),
         (
             &format!("block --db {path}"),
-            "a folder that is not there yet",
+            "a folder that does not exist yet",
         ),
         (&format!("genesis {path}"), "raw chain specification"),
-        ("genesis no-such-file", "is there"),
+        ("genesis no-such-file", "the file exists"),
         (&format!("replay {path}"), "docs/integration.md"),
-        (
-            "compare overlay --rounds 1 --only no-such",
-            "leave `--only` away",
-        ),
+        ("compare overlay --rounds 1 --only no-such", "omit `--only`"),
         (&format!("diff {path} {path}"), "make one with"),
     ] {
         let message = error(&command.split(' ').collect::<Vec<_>>());

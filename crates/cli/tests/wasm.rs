@@ -241,7 +241,7 @@ mod with_wasm {
         for part in [
             "block 1: the runtime failed, after it asked for the proof size",
             "was told the estimate, which includes the root",
-            "help: the proof size is part of the block's result on such a chain: `--sizes`",
+            "help: pass to `--sizes` what the block's author told the runtime",
         ] {
             assert!(message.contains(part), "{part}: {message}");
         }
@@ -310,7 +310,7 @@ mod with_wasm {
         // A runtime of years ago, which is not understood.
         let westend = spec("westend");
         let message = error(&[&args[..], &[westend.to_str().unwrap()]].concat());
-        assert!(message.contains("there is no such block"), "{message}");
+        assert!(message.contains("can't build the transfers"), "{message}");
         let both = error(&["block", "--chain-spec", "x", "--accounts", "3"]);
         assert!(both.contains("cannot be used with"), "{both}");
     }
