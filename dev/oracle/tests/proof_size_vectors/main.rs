@@ -1,7 +1,7 @@
-//! The test vectors of docs/proof-size.md: as generated, true on both sides, and what the page says.
+//! The test vectors of docs/proof-size.md: as generated, right on both sides, and as the page says.
 //!
-//! What the page says is [`naive`]: an implementation made of its text, without a line of povmeter.
-//! `POVMETER_WRITE_VECTORS=1` writes the file anew.
+//! [`naive`] implements the page's text without any code of povmeter. `POVMETER_WRITE_VECTORS=1`
+//! writes the file again.
 
 #![allow(clippy::unwrap_used)]
 
