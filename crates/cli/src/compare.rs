@@ -81,7 +81,7 @@ pub(crate) enum CacheArg {
 /// Blocks of each contender whose calls are timed one by one; a slow contender builds one.
 const SHARES: usize = 5;
 
-/// A slow contender takes part in one of so many rounds.
+/// A slow contender takes part in one of this many rounds.
 const SLOW_EVERY: u32 = 10;
 
 /// The report on the comparison.

@@ -134,8 +134,8 @@ impl RootReport {
     fn fmt_rows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\nus per update, cpu time, on threads wall time, medians of {} rounds; peer_plain, peer_node: how \
-             many times as long sp-state-machine takes",
+            "\nus per update (cpu time; wall time on threads), medians of {} rounds; peer_plain, peer_node: \
+             how many times as long sp-state-machine takes",
             self.rounds
         )?;
         let mut table = Table::new([

@@ -56,8 +56,8 @@ impl RootMode {
         }
     }
 
-    /// A mode called `name` with so many `threads`, which share updates of `split_from` changes or more.
-    /// It hashes in the best mode.
+    /// A mode called `name`, with this number of `threads`, which share updates of `split_from` changes
+    /// or more. It hashes in the best mode.
     ///
     /// # Errors
     /// [`ThreadPoolBuildError`] if the threads can't be started.

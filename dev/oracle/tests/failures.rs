@@ -15,7 +15,7 @@ use povmeter_dev_oracle::{ask, Answer, Case, Flavour, Op, ParentNodes};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::cell::Cell;
 
-/// A source that answers so many times and then fails, once or, if `lasting`, every time.
+/// A source that answers the given number of times and then fails, once or, if `lasting`, every time.
 struct Failing {
     nodes: ParentNodes,
     answers: Cell<Option<u32>>,

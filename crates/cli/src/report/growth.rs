@@ -199,7 +199,7 @@ impl Growth {
             _ => String::new(),
         };
         let outside = if self.shown_limit().is_none() {
-            " The limit lies far above the picture."
+            " The limit is far above the chart."
         } else {
             ""
         };
@@ -439,9 +439,7 @@ mod tests {
     #[test]
     fn a_limit_far_away_does_not_press_the_growth_to_the_ground() {
         let far = growth(10, 1_100, 5_242_880);
-        assert!(
-            words(&far).contains("5,241,780 B are left, 100.0 % of it. The limit lies far above")
-        );
+        assert!(words(&far).contains("5,241,780 B are left, 100.0 % of it. The limit is far above"));
         assert!(!far.growth_chart().file().contains("class=\"limit\""));
         let near = growth(10, 1_100, 4_000);
         assert!(near.growth_chart().file().contains("class=\"limit\""));
