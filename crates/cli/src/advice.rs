@@ -1,4 +1,4 @@
-//! What to do about an error: the line below it.
+//! Advice on errors: the `help:` line below the message.
 
 use crate::{diff::DiffError, error::CliError, report::ReportError};
 #[cfg(feature = "wasm")]
@@ -7,21 +7,22 @@ use povmeter_dev_data::{ChainSpecError, FileError, RealBlocksError};
 use povmeter_dev_runtime::{PlanError, StateError};
 use povmeter_store::OpenError;
 
-const BUG: &str = "this should not be; please report it, with the command and its whole output";
-const MAKE_STORE: &str = "name a folder that is not there yet, and the state is made in it";
+const BUG: &str = "report this bug with the command and its whole output";
+const MAKE_STORE: &str =
+    "name a folder that does not exist yet, so that the state is created in it";
 const SPEC: &str =
-    "a raw chain specification is what a node prints with `build-spec --raw`; a plain \
-    state is `{\"top\": {\"0xKEY\": \"0xVALUE\"}, \"childrenDefault\": {}}`";
-const BLOCKS: &str = "what such a file holds is in docs/integration.md, under Checking";
+    "pass a raw chain specification, as a node prints it with `build-spec --raw`, or a plain \
+    state, such as `{\"top\": {\"0xKEY\": \"0xVALUE\"}, \"childrenDefault\": {}}`";
+const BLOCKS: &str = "see docs/integration.md, under Checking, for the fields of such a file";
 const RESULT: &str =
     "make one with `povmeter block --json > FILE`, or another command with `--json`";
 
 #[cfg(feature = "wasm")]
 const SIZES: &str =
-    "the proof size is part of the block's result on such a chain: `--sizes` takes what its author told \
-     the runtime, which is `reads` for a stock node, `estimate` for one with povmeter, or a record";
+    "pass to `--sizes` what the block's author told the runtime (`reads` for a stock node, `estimate` \
+     for one with povmeter, or a record), because the block's result depends on it";
 
-/// Whether another answer to the runtime's questions may lead to another result.
+/// Whether the runtime asked for the proof size, so that another answer may give another result.
 #[cfg(feature = "wasm")]
 fn asked_for_sizes(error: &ReplayError) -> bool {
     matches!(
@@ -31,69 +32,69 @@ fn asked_for_sizes(error: &ReplayError) -> bool {
 }
 
 impl CliError {
-    /// What the user can do. None where the error says it, or nobody knows.
+    /// What the user can do; `None` if the message says it, or nothing is known to help.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Plan(PlanError::TooFewAccounts { .. }) => "ask for more with `--accounts`",
+            Self::Plan(PlanError::TooFewAccounts { .. }) => "raise `--accounts`",
             Self::Plan(PlanError::TooManyTransfers { .. }) => {
-                "ask for more `--accounts`, or for fewer `--transfers`"
+                "raise `--accounts` or lower `--transfers`"
             }
             Self::Open(error) => of_store(error)?,
-            Self::FolderForMemory => "leave `--db` away, or use `--state parity-db`",
+            Self::FolderForMemory => "omit `--db` or use `--state parity-db`",
             Self::TemporaryFolder(_) => {
-                "make room there, name another place in TMPDIR, or use `--db` or `--state memory`"
+                "free space there, name another folder in TMPDIR, or use `--db` or `--state memory`"
             }
             Self::OtherState { .. } => {
-                "name another folder with `--db`, or use the options that this state was made with"
+                "name another folder with `--db` or use the options that this state was created with"
             }
             Self::State(StateError::Root { .. }) => {
-                "try the other `--state-version`, and see whether the file is the right one"
+                "try the other `--state-version` or check that the file is the right one"
             }
             Self::Build { .. } => {
-                "if the state lies in a folder, it may be damaged: name another one with `--db`, and it \
-                 is made anew; else please report it"
+                "name another folder with `--db`, because the state in this one may be damaged, or \
+                 report the error if the state is in no folder"
             }
             Self::ChecksFailed { .. } => {
-                "povmeter and sp-state-machine do not agree, see the lines with FAILED above; please \
-                 report it, with the command"
+                "report the command and the lines with FAILED above, because povmeter and \
+                 sp-state-machine disagree"
             }
             Self::Proof(_) | Self::Validate(_) | Self::Completions(_) | Self::Json(_) => BUG,
-            Self::WriteFile { .. } => "name a file in a folder that is there",
-            Self::Names { .. } => "what a line can be is told in docs/attribution.md",
-            Self::File(FileError::Read { .. }) => "see whether the file is there, and can be read",
-            Self::File(FileError::Gzip { .. }) => "the file is damaged or cut off; fetch it anew",
+            Self::WriteFile { .. } => "name a file in a folder that exists",
+            Self::Names { .. } => "see docs/attribution.md for the form of a line",
+            Self::File(FileError::Read { .. }) => "check that the file exists and can be read",
+            Self::File(FileError::Gzip { .. }) => "fetch the file again: it is damaged or cut off",
             Self::ChainSpec { source, .. } => of_spec(source)?,
             Self::Blocks { source, .. } => of_blocks(source)?,
             Self::NoRecordedBlock | Self::Trace(_) => {
-                "POVMETER_DATA names the folder that has traces/transfers-544.trace.gz in it"
+                "set POVMETER_DATA to the folder that contains traces/transfers-544.trace.gz"
             }
             Self::KnownStates(_) => {
-                "POVMETER_DATA names the folder that has genesis-roots.json, chain-specs and blocks in it; \
-                 without a folder real states are left out"
+                "set POVMETER_DATA to the folder that contains genesis-roots.json, chain-specs and \
+                 blocks; without a folder real states are skipped"
             }
-            Self::NoOperation(_) => "leave `--only` away to see the names of all",
+            Self::NoOperation(_) => "omit `--only` to see all names",
             Self::Diff(error) => of_diff(error)?,
             Self::Report(error) => of_report(error),
             #[cfg(not(feature = "wasm"))]
             Self::NoWasm => {
-                "build it anew: cargo build --release -p povmeter-cli --features wasm"
+                "build the program with `cargo build --release -p povmeter-cli --features wasm`"
             }
             #[cfg(feature = "wasm")]
-            Self::WasmVersion => "leave `--state-version` away, or use `--runtime native`",
+            Self::WasmVersion => "omit `--state-version` or use `--runtime native`",
             #[cfg(feature = "wasm")]
-            Self::Sizes { .. } => "make one with `povmeter replay BLOCKS.json --write-sizes FILE`",
+            Self::Sizes { .. } => "make a record with `povmeter replay BLOCKS.json --write-sizes FILE`",
             #[cfg(feature = "wasm")]
             Self::Replay(error) if asked_for_sizes(error) => SIZES,
             #[cfg(feature = "wasm")]
             Self::Replay(ReplayError::NoSizes { .. } | ReplayError::NoEstimates) => SIZES,
             #[cfg(feature = "wasm")]
             Self::Replay(_) => {
-                "see whether the state of the file is the one before its first block, and `state_version` \
-                 is that of the chain; with `--peer` sp-state-machine executes it alone"
+                "check that the file's state is the one before its first block and that \
+                 `state_version` is the chain's, or try sp-state-machine alone with `--peer`"
             }
             #[cfg(feature = "wasm")]
             Self::Chain(_) => {
-                "the runtime must be a relay chain's of today, with metadata of version 14, as Paseo's is"
+                "use the specification of a relay chain of today with metadata of version 14, as Paseo's"
             }
             _ => return None,
         })
@@ -103,10 +104,10 @@ impl CliError {
 fn of_report(error: &ReportError) -> &'static str {
     match error {
         ReportError::NotAFolder(_) | ReportError::Folder { .. } => {
-            "name another folder with `--report`; it is made if nothing is there"
+            "name another folder with `--report`; it is created if it does not exist"
         }
-        ReportError::NotOurs(_) => "move the file away, or name another folder with `--report`",
-        ReportError::File { .. } => "see whether the file can be written, and there is room",
+        ReportError::NotOurs(_) => "move the file away or name another folder with `--report`",
+        ReportError::File { .. } => "check that the file can be written and the disk has space",
     }
 }
 
@@ -114,10 +115,10 @@ fn of_store(error: &OpenError) -> Option<&'static str> {
     match error {
         OpenError::NotAStore { .. } | OpenError::Occupied { .. } => Some(MAKE_STORE),
         OpenError::Damaged { .. } => {
-            Some("name another folder with `--db`, or remove this one: the state is made anew")
+            Some("name another folder with `--db` or remove this one: the state is created again")
         }
         OpenError::Database { .. } | OpenError::Io { .. } => {
-            Some("see whether the folder can be read and written, and no other program has it open")
+            Some("check that the folder can be read and written and no other program has it open")
         }
         _ => None,
     }
@@ -125,7 +126,7 @@ fn of_store(error: &OpenError) -> Option<&'static str> {
 
 fn of_spec(error: &ChainSpecError) -> Option<&'static str> {
     match error {
-        ChainSpecError::File(_) => Some("see whether the file is there, and can be read"),
+        ChainSpecError::File(_) => Some("check that the file exists and can be read"),
         ChainSpecError::NotJson(_)
         | ChainSpecError::Shape(_)
         | ChainSpecError::NoGenesis
@@ -137,27 +138,27 @@ fn of_spec(error: &ChainSpecError) -> Option<&'static str> {
 
 fn of_blocks(error: &RealBlocksError) -> Option<&'static str> {
     match error {
-        RealBlocksError::File(_) => Some("see whether the file is there, and can be read"),
+        RealBlocksError::File(_) => Some("check that the file exists and can be read"),
         _ => Some(BLOCKS),
     }
 }
 
 fn of_diff(error: &DiffError) -> Option<&'static str> {
     Some(match error {
-        DiffError::File(_) => "see whether the file is there, and can be read",
+        DiffError::File(_) => "check that the file exists and can be read",
         DiffError::NotJson { .. } | DiffError::NotOurs { .. } => RESULT,
-        DiffError::CutOff { .. } => {
-            "the file was cut off, or nothing was written to it; make it anew"
-        }
+        DiffError::CutOff { .. } => "make the file again, because it is empty or was cut off",
         DiffError::Schema { .. } => {
-            "make it anew with this program, or compare with the one that made it"
+            "make the result again with this program, or compare with the program that made it"
         }
-        DiffError::Field { .. } => "the file was changed since povmeter made it; make it anew",
+        DiffError::Field { .. } => {
+            "make the file again, because it was changed since povmeter made it"
+        }
         DiffError::DifferentCommands { .. } => {
-            "`--allow-different` compares what they have in common"
+            "use `--allow-different` to compare what they have in common"
         }
         DiffError::DifferentOptions { .. } => {
-            "make one of them anew, or compare them all the same with `--allow-different`"
+            "make one of them again with the other's options, or use `--allow-different`"
         }
     })
 }

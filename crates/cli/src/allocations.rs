@@ -28,7 +28,7 @@ pub(crate) fn count() -> u64 {
     COUNT.get()
 }
 
-/// The same, and how many bytes that were.
+/// The same, with the bytes allocated and the bytes in use.
 pub(crate) fn allocated() -> Allocated {
     let bytes = BYTES.get();
     Allocated {
@@ -38,7 +38,8 @@ pub(crate) fn allocated() -> Allocated {
     }
 }
 
-/// The system's allocator with a count per thread, which costs a nanosecond or less where it counts.
+/// The system's allocator with counts per thread, which cost a nanosecond or less per call once
+/// [`begin_counting`] was called.
 struct Counting;
 
 #[global_allocator]
@@ -60,9 +61,9 @@ impl Counting {
     }
 }
 
-// SAFETY: every method hands its arguments on to `System` as they are, and its result back, so the
+// SAFETY: every method passes its arguments to `System` unchanged and returns its result, so the
 // contract that the caller keeps is the one that `System` needs. Counting does not allocate and can't
-// unwind: the thread-local is initialized at compile time and has no destructor.
+// unwind, because the thread-locals are initialized at compile time and have no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.note(layout.size());

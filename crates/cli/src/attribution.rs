@@ -1,4 +1,4 @@
-//! Whose the bytes of a proof are: options, and what is done for them.
+//! The attribution of a proof's bytes: its options, and the block that is built for it.
 
 use crate::{
     attribution_files, attribution_report::AttributionReport, checks::Check, error::CliError,
@@ -12,34 +12,34 @@ use povmeter_dev_runtime::{
 };
 use std::path::PathBuf;
 
-/// What to say of whose the bytes are, and where. Any of these options asks for it.
+/// How to report the attribution. Any of these options asks for it.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct AttributionArgs {
-    /// Say whose each byte of the proof is
+    /// Attribute each byte to an extrinsic, item and cause
     #[arg(long)]
     attribute: bool,
-    /// Rows of each table of that [default: 15]
+    /// Rows of each attribution table [default: 15]
     #[arg(long, value_name = "ROWS")]
     top: Option<usize>,
-    /// What storage items are called, one a line
+    /// File with names of storage items, one per line
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
-    /// Write whose the bytes are as folded stacks
+    /// Write the attribution as folded stacks
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
-    /// Draw whose the bytes are, in SVG
+    /// Draw the attribution as a flame graph in SVG
     #[arg(long, value_name = "FILE")]
     flamegraph: Option<PathBuf>,
 }
 
-/// Rows of a table, if nobody says how many.
+/// Rows of a table by default.
 const TOP: usize = 15;
 
 impl AttributionArgs {
-    /// What was asked for, with the user's names read; `None` if nothing was.
+    /// The attribution that the options ask for, with the user's names read; `None` if none asks.
     ///
     /// # Errors
-    /// A [`CliError`] if the names can't be read, or a file is to be written where no folder is.
+    /// A [`CliError`] if the names can't be read, or the folder of a file to write does not exist.
     pub(crate) fn prepare(&self) -> Result<Option<Attributing>, CliError> {
         let Self {
             attribute,
@@ -52,7 +52,7 @@ impl AttributionArgs {
         if !attribute && top.is_none() && files.iter().all(|file| file.is_none()) {
             return Ok(None);
         }
-        // Rather now than after a long run.
+        // Checked now, because the run may take long.
         for path in [folded, flamegraph].into_iter().flatten() {
             attribution_files::check_folder(path)?;
         }
@@ -74,10 +74,10 @@ impl AttributionArgs {
     }
 }
 
-/// What was asked for.
+/// The attribution that the options ask for.
 pub(crate) struct Attributing {
     top: usize,
-    /// The user's table of names, which is one.
+    /// The user's table of names, which is valid.
     table: String,
     folded: Option<PathBuf>,
     flamegraph: Option<PathBuf>,
@@ -88,14 +88,14 @@ impl Attributing {
     pub(crate) fn names(&self, of_runtime: impl IntoIterator<Item = StorageName>) -> Names {
         let mut names = Names::well_known();
         of_runtime.into_iter().for_each(|name| names.add(name));
-        // It was read before.
+        // No error: `prepare` read the same table.
         let _ = names.read(&self.table);
         names
     }
 
-    /// Builds the block of `plan` once more, with notes of who needs what, writes the files that were
-    /// asked for, and says what came of it, for a page with a picture; `outcome` is of the block
-    /// without notes.
+    /// Builds the block of `plan` again with attribution, writes the files that the options name, and
+    /// returns the report with its check. The report has a flame graph if it is `for_page`. `outcome`
+    /// is of the block without attribution.
     ///
     /// # Errors
     /// A [`CliError`] if the block can't be built or a file can't be written.
@@ -109,7 +109,7 @@ impl Attributing {
     ) -> Result<(AttributionReport, Check), CliError> {
         let mut noted = BlockAttribution::default();
         let host = AttributedBlock::new(state.nodes.clone(), plan, &mut noted);
-        let bar = progress::bar(plan.extrinsics().len(), "noting who needs what");
+        let bar = progress::bar(plan.extrinsics().len(), "attributing bytes");
         let again = build_block_with(runtime, host, plan, |_| bar.step());
         let again = again.map_err(CliError::build("povmeter"))?;
         drop(bar);
@@ -136,7 +136,7 @@ impl Attributing {
         AttributionReport::new(tally, self.top)
     }
 
-    /// Writes the files that were asked for.
+    /// Writes the files that the options name.
     ///
     /// # Errors
     /// A [`CliError`] if one can't be written.

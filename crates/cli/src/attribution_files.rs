@@ -1,4 +1,4 @@
-//! Bytes of a proof as folded stacks, and drawn as a flame graph.
+//! Writes the bytes of a proof as folded stacks and as a flame graph.
 
 use crate::error::CliError;
 use inferno::flamegraph::{
@@ -12,10 +12,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Whether there is a folder for the file at `path`.
+/// Checks that the folder of the file at `path` exists.
 ///
 /// # Errors
-/// [`CliError::WriteFile`] if there is none.
+/// [`CliError::WriteFile`] if it does not.
 pub(crate) fn check_folder(path: &Path) -> Result<(), CliError> {
     let folder = path
         .parent()
@@ -38,7 +38,7 @@ pub(crate) fn write_folded(path: &Path, tally: &ByteTally) -> Result<(), CliErro
     fs::write(path, text).map_err(failed(path.to_owned()))
 }
 
-/// Draws the folded stacks of `tally`.
+/// Draws the folded stacks of `tally` as a flame graph.
 ///
 /// # Errors
 /// [`CliError::WriteFile`].
@@ -48,13 +48,13 @@ pub(crate) fn write_flamegraph(path: &Path, tally: &ByteTally) -> Result<(), Cli
         .map_err(failed(path.to_owned()))
 }
 
-/// The same picture as a part of a page, on which no script runs.
+/// The flame graph of `tally` as a part of a page, without a script.
 pub(crate) fn picture(tally: &ByteTally) -> Option<String> {
     let svg = draw(tally, Script::None).ok()?;
     let svg = String::from_utf8(svg).ok()?;
-    // A page has a declaration of its own.
+    // Drop the declaration, because the page has its own.
     let svg = &svg[svg.find("<svg")?..];
-    // What is left of the script without its code.
+    // Drop the script element, which remains without its code.
     let Some((before, rest)) = svg.split_once("<script") else {
         return Some(svg.to_owned());
     };
@@ -62,7 +62,7 @@ pub(crate) fn picture(tally: &ByteTally) -> Option<String> {
     Some(format!("{before}{after}"))
 }
 
-/// Whether a picture can be zoomed and searched.
+/// Whether a flame graph holds the script that zooms and searches it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Script {
     Inside,
@@ -82,13 +82,13 @@ fn draw(tally: &ByteTally, script: Script) -> io::Result<Vec<u8>> {
     options.palette_map = Some(&mut of_causes);
     options.colors = Palette::Basic(BasicPalette::Aqua);
     options.bgcolors = Some(BackgroundColor::Grey);
-    // The same picture of the same bytes.
+    // Equal bytes make an equal flame graph.
     options.deterministic = true;
     options.no_javascript = script == Script::None;
     let folded = tally.folded();
     let mut svg = Vec::new();
     if folded.is_empty() {
-        // A block without a proof: there is nothing to draw, and that is no error.
+        // An empty proof is no error, so draw a placeholder.
         flamegraph::from_lines(&mut options, ["(nothing) 1"], &mut svg)?;
     } else {
         let lines = folded.iter().map(String::as_str);
@@ -97,7 +97,7 @@ fn draw(tally: &ByteTally, script: Script) -> io::Result<Vec<u8>> {
     Ok(svg)
 }
 
-/// The causes can be told apart at a glance; pallets and items are of one kind.
+/// Each cause has a colour of its own; pallets and items share a palette.
 fn cause_colors() -> PaletteMap {
     let mut colors = PaletteMap::default();
     for (cause, [r, g, b]) in [

@@ -1,4 +1,4 @@
-//! The report on whose the bytes of a proof are, as tables and as JSON.
+//! The report on the attribution of a proof's bytes, as tables and as JSON.
 
 use crate::attribution_files;
 use povmeter_attribution::{BlockPart, ByteTally, Bytes};
@@ -20,15 +20,15 @@ pub(crate) struct AttributionReport {
     top: usize,
     #[serde(skip)]
     nodes: u64,
-    /// A flame graph of them.
+    /// A flame graph of the bytes.
     #[serde(skip)]
     picture: Option<String>,
 }
 
-/// What a part of a block was the first to need.
+/// The bytes that a part of a block was the first to need.
 #[derive(Clone, Debug, Serialize)]
 struct PartRow {
-    /// Of the extrinsic in the block; none of other parts.
+    /// The extrinsic's index in the block; `None` for other parts.
     index: Option<usize>,
     phase: &'static str,
     bytes: u64,
@@ -37,7 +37,7 @@ struct PartRow {
     causes: Causes,
 }
 
-/// What is needed for an item.
+/// The bytes that are needed for a storage item.
 #[derive(Clone, Debug, Serialize)]
 struct ItemRow {
     name: String,
@@ -56,21 +56,21 @@ struct Causes {
     shared: u64,
 }
 
-/// Bytes of the shared ones; those that are shared by both are in both.
+/// Shared bytes. Bytes that are shared in both ways are in both numbers.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct SharedBy {
     extrinsics: u64,
     items: u64,
 }
 
-/// What the forms of a proof add to its nodes, or leave out.
+/// What the forms of a proof add to its nodes or leave out.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Overhead {
-    /// Bytes of the recorded ones that are the nodes' lengths.
+    /// Recorded bytes that are length prefixes of nodes.
     length_prefixes: u64,
-    /// Bytes that the encoded proof has more than were recorded.
+    /// Bytes that the encoded proof adds to the recorded ones.
     list_prefix: u64,
-    /// Bytes that the compact proof has less than the encoded one.
+    /// Bytes that the compact proof saves, compared with the encoded one.
     compact_saves: u64,
 }
 
@@ -94,7 +94,7 @@ impl From<&Bytes> for Causes {
     }
 }
 
-/// What a part is called.
+/// The name of a part, and the index of its extrinsic.
 fn phase(part: Option<BlockPart>) -> (&'static str, Option<usize>) {
     match part {
         None => ("before", None),
@@ -123,7 +123,7 @@ impl AttributionReport {
             causes: bytes.into(),
         });
         let mut by_item: Vec<_> = items.collect();
-        // Equal ones stay ordered by name.
+        // The sort is stable, so items of equal size stay ordered by name.
         by_item.sort_by_key(|row| std::cmp::Reverse(row.bytes));
         Self {
             recorded: tally.total.bytes,
@@ -141,8 +141,8 @@ impl AttributionReport {
         }
     }
 
-    /// With what the forms of a proof add to its nodes, which have so many bytes, or leave out; of
-    /// several proofs, all of them.
+    /// Adds the overhead of a proof with these `sizes`, whose nodes have `nodes` bytes together. It is
+    /// summed over proofs.
     pub(crate) fn with_overhead(mut self, sizes: &ProofSizes, nodes: u64) -> Self {
         let overhead = self.overhead.get_or_insert_default();
         overhead.length_prefixes += sizes.recorded.saturating_sub(nodes);
@@ -151,14 +151,14 @@ impl AttributionReport {
         self
     }
 
-    /// With the overhead of the proofs that `before` is about.
+    /// Takes over the overhead of `before`.
     #[cfg(feature = "wasm")]
     pub(crate) fn after(mut self, before: &Self) -> Self {
         self.overhead = before.overhead;
         self
     }
 
-    /// With the extrinsics of several blocks together, which have no numbers.
+    /// Sums the extrinsics of several blocks, without their indices.
     #[cfg(feature = "wasm")]
     pub(crate) fn by_phase(mut self) -> Self {
         let mut phases: Vec<PartRow> = Vec::new();
@@ -193,7 +193,7 @@ impl PartRow {
     }
 }
 
-/// Letters of a name that a table has room for.
+/// Characters of a name that fit into a table.
 const NAME: usize = 36;
 
 /// The name, shortened to fit a table.
@@ -206,15 +206,15 @@ fn short(name: &str) -> String {
 }
 
 fn percent(bytes: u64, of: u64) -> f64 {
-    // Far below 2^52, so exact.
+    // Exact, because sizes are far below 2^52.
     100.0 * bytes as f64 / of.max(1) as f64
 }
 
-/// A row of a table: name, bytes, nodes, classes.
+/// A row of a table: name, bytes, nodes, causes.
 type Row = (String, u64, u64, Causes);
 
 impl AttributionReport {
-    /// The rows with most bytes, and one for the others.
+    /// The rows with the most bytes, and one for the others.
     fn table(&self, f: &mut fmt::Formatter<'_>, title: &str, mut rows: Vec<Row>) -> fmt::Result {
         rows.sort_by_key(|(_, bytes, ..)| std::cmp::Reverse(*bytes));
         let shown = rows.len().min(self.top);
@@ -263,7 +263,7 @@ impl AttributionReport {
         self.picture = attribution_files::picture(tally);
     }
 
-    /// A flame graph of the bytes that needs no script, if there is to be one.
+    /// The flame graph that [`Self::draw`] added. It holds no script.
     pub(crate) fn picture(&self) -> Option<&str> {
         self.picture.as_deref()
     }
@@ -289,22 +289,22 @@ impl AttributionReport {
             shared,
         } = self.by_cause;
         [
-            ("read", read, "one extrinsic reads through it, for one item"),
-            ("root", root, "one extrinsic, one item; only for the root"),
+            ("read", read, "one extrinsic, one item; read"),
+            (
+                "root",
+                root,
+                "one extrinsic, one item; only the root needs it",
+            ),
             (
                 "sibling",
                 sibling,
                 "one extrinsic, one item; the root merges it after a deletion",
             ),
-            (
-                "value",
-                value,
-                "one extrinsic, one item; a value stored on its own",
-            ),
+            ("value", value, "one extrinsic, one item; a value node"),
             (
                 "shared",
                 shared,
-                "several extrinsics need it, or several items",
+                "needed by several extrinsics or for several items",
             ),
         ]
     }
@@ -318,7 +318,7 @@ impl AttributionReport {
         let SharedBy { extrinsics, items } = self.shared_by;
         writeln!(
             f,
-            "of the shared, {extrinsics} by several extrinsics, {items} by several items"
+            "of the shared bytes, {extrinsics} by several extrinsics, {items} for several items"
         )
     }
 }
@@ -350,9 +350,9 @@ impl fmt::Display for AttributionReport {
         {
             write!(
                 f,
-                "\nrecorded: {length_prefixes} bytes of it are the lengths of nodes; encoded: \
-                 {list_prefix} more for the list; compact: {compact_saves} less than encoded, hashes \
-                 that follow from other nodes"
+                "\nrecorded: {length_prefixes} bytes of it are length prefixes of nodes; encoded: \
+                 {list_prefix} more for the list's length; compact: {compact_saves} less than encoded, \
+                 because it omits hashes that follow from other nodes"
             )?;
         }
         Ok(())

@@ -25,27 +25,27 @@ use std::path::PathBuf;
 Examples:
   povmeter block --transfers 100 --state memory   a small one, nothing on disk
   povmeter block --call transfer_all              transfers that delete accounts
-  povmeter block --db state                       a state that is made and kept")]
+  povmeter block --db state                       a state that is kept")]
 pub(crate) struct BlockArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// How extrinsics are signed: sr25519, some 50 us each, or free
+    /// How extrinsics are signed: sr25519, about 50 us each, or free, not at all
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = SignaturesArg::Sr25519)]
     signatures: SignaturesArg,
-    /// How the runtime is compiled: native, or wasm in a program built with that feature
+    /// How the runtime is compiled: native, or wasm if the program has the feature `wasm`
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
-    /// Where the parent state lies: parity-db or memory
+    /// Where the parent state is stored: parity-db or memory
     #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = StateArg::ParityDb)]
     state: StateArg,
-    /// Folder of the parent state, made if nothing is there, in place of a temporary one
+    /// Folder for the parent state, created if missing, instead of a temporary one
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
-    /// Transfers on the runtime of a relay chain, in wasm: a raw chain specification
+    /// Build transfers on a relay chain's wasm runtime, from this raw chain specification
     #[arg(long, value_name = "FILE", conflicts_with_all = ["accounts", "call", "state_version",
         "signatures", "runtime", "state", "db"])]
     chain_spec: Option<PathBuf>,
-    /// Print everything as JSON, each estimate included
+    /// Print JSON, with every estimate
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct BlockArgs {
 /// The report on the block.
 ///
 /// # Errors
-/// A [`CliError`], among them the report if a check does not hold.
+/// A [`CliError`]. If a check fails, the error holds the report.
 pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
     measuring::begin()?;
     let attributing = args.attribution.prepare()?;
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
     printed(&report, args.json, failed)
 }
 
-/// The block extrinsic by extrinsic, of which all but the inherent took `times`.
+/// The growth of the block by extrinsic. `times` holds all extrinsics but the inherent.
 fn growth(outcome: &BlockOutcome, times: &[ExtrinsicTimes], limit: Option<u64>) -> Growth {
     let times = [outcome.inherent].into_iter().chain(times.iter().copied());
     let steps = outcome.boundaries.iter().zip(times);

@@ -7,7 +7,7 @@ use povmeter_dev_runtime::{BlockOutcome, BoundarySize, Phases, Plan, Spent};
 use serde::Serialize;
 use std::fmt;
 
-/// All there is to say about a block.
+/// The report on a block.
 #[derive(Serialize)]
 pub(crate) struct BlockReport {
     #[serde(flatten)]
@@ -22,7 +22,7 @@ pub(crate) struct BlockReport {
     pub(crate) phases: PhaseTimes,
     /// After the inherent and after each extrinsic.
     estimates: Vec<Estimate>,
-    /// What the runtime was told, in order.
+    /// The proof sizes that the runtime was told, in order.
     told: Vec<u64>,
     pub(crate) checks: Vec<Check>,
 }
@@ -128,7 +128,7 @@ impl BlockReport {
     ) -> Self {
         let last = outcome.boundaries.last();
         let count = plan.extrinsics().len() + 1;
-        // Far below 2^52, so exact.
+        // Exact, because the count is far below 2^52.
         let mean = |spent: Spent| spent.cpu.as_secs_f64() * 1e6 / count as f64;
         Self {
             heading: Heading::BLOCK,
@@ -161,14 +161,14 @@ impl BlockReport {
         }
     }
 
-    /// With whose the bytes of the proof are, if that is known.
+    /// Adds the attribution of the proof's bytes, if there is one.
     pub(crate) fn with_attribution(mut self, attribution: Option<AttributionReport>) -> Self {
         self.proof_bytes.attribution = attribution;
         self
     }
 }
 
-/// What each extrinsic after the inherent adds; `None` if there is none.
+/// What each extrinsic after the inherent adds; `None` without extrinsics.
 fn growth(boundaries: &[BoundarySize]) -> Option<Growth> {
     let steps = boundaries.windows(2);
     let steps: Vec<u64> = steps
@@ -234,7 +234,7 @@ impl BlockReport {
         };
         let proof = &self.proof_bytes;
         size(f, "estimate after last", proof.estimate_after_last, "bytes")?;
-        let adds = "bytes of it only for the root";
+        let adds = "bytes that only the root needs";
         size(f, "  of which root", proof.root_adds_after_last, adds)?;
         if let Some(growth) = &self.growth_bytes {
             size(f, "  first extrinsic adds", growth.first, "bytes")?;
@@ -250,7 +250,7 @@ impl BlockReport {
 }
 
 impl PhaseTimes {
-    /// The phases with their names, and all together.
+    /// The phases by name, and their total.
     pub(crate) fn named(&self) -> [(&'static str, Time); 6] {
         [
             ("initialize", self.initialize),

@@ -1,4 +1,4 @@
-//! What a block must satisfy.
+//! The checks of a block.
 
 use crate::{
     error::CliError, oracle::Oracle, parent_state::ParentState, runtime_form::RuntimeForm,
@@ -10,7 +10,7 @@ use povmeter_dev_runtime::{
 };
 use serde::Serialize;
 
-/// One thing that must hold, and whether it does.
+/// A check, and whether it holds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
@@ -18,7 +18,7 @@ pub(crate) struct Check {
     pub(crate) detail: String,
 }
 
-/// Whether two state machines made the same of a block: root, changes, nodes inserted and removed.
+/// Whether two state machines built the same block: root, changes, nodes inserted and removed.
 pub(crate) fn same_block(a: &Built, b: &Built) -> bool {
     a.root == b.root
         && a.update == b.update
@@ -26,11 +26,11 @@ pub(crate) fn same_block(a: &Built, b: &Built) -> bool {
         && a.child_changes == b.child_changes
 }
 
-/// The checks of a block that povmeter built of `plan` with `runtime`. What it is compared with is
-/// built with the native one.
+/// Checks the block that povmeter built from `plan` with `runtime`. The peer's blocks to compare it
+/// with run the native runtime.
 ///
 /// # Errors
-/// A [`CliError`] if a block to compare it with can't be built at all.
+/// A [`CliError`] if a block to compare it with can't be built.
 pub(crate) fn check_block(
     block: &BlockOutcome,
     plan: &Plan,
@@ -40,7 +40,7 @@ pub(crate) fn check_block(
     let peer = state.peer(plan);
     let told = block.built.told.as_deref().unwrap_or_default();
     let theirs = build_block(peer.block_told(told), plan, |_| {});
-    let theirs = theirs.map_err(CliError::build("peer"))?;
+    let theirs = theirs.map_err(CliError::build("sp-state-machine"))?;
     Ok(vec![
         estimate_complete(block, &Oracle::ask(&peer, plan)?),
         Check {
@@ -105,7 +105,7 @@ fn executes_again(
     })
 }
 
-/// The names of the checks that do not hold.
+/// The names of the checks that failed.
 pub(crate) fn failed(checks: &[Check]) -> Vec<&'static str> {
     let failed = checks.iter().filter(|check| !check.holds);
     failed.map(|check| check.name).collect()

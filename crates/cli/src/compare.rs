@@ -1,4 +1,4 @@
-//! `povmeter compare block`: ways to build a block, measured side by side.
+//! `povmeter compare block`: strategies to know the proof size, measured side by side.
 
 use crate::{
     checks::same_block,
@@ -24,15 +24,15 @@ use std::sync::Arc;
 /// What to compare.
 #[derive(Subcommand, Debug)]
 pub(crate) enum CompareCommand {
-    /// Ways to know the proof size after each extrinsic of a block, sp-state-machine first
+    /// Strategies to know the proof size after each extrinsic, beside sp-state-machine
     Block(CompareArgs),
-    /// Estimates beside what sp-state-machine reads for the same blocks, and what they cost
+    /// Estimates and their cost, beside what sp-state-machine reads for the same blocks
     Estimator(estimator::EstimatorArgs),
-    /// Root updates beside sp-state-machine's for the same changes, and what they cost
+    /// Root updates and their cost, beside sp-state-machine's for the same changes
     Root(compare_root::RootArgs),
     /// The overlay beside sp-state-machine's, call by call
     Overlay(overlay::OverlayArgs),
-    /// A block in fresh memory and in that of earlier blocks
+    /// A block in fresh memory beside a block that reuses earlier blocks' memory
     Pool(pool::PoolArgs),
 }
 
@@ -46,19 +46,19 @@ Examples:
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// How extrinsics are signed: sr25519, or free, which leaves the state machines alone
+    /// How extrinsics are signed: sr25519, or free, so that no signature is verified
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = SignaturesArg::Free)]
     signatures: SignaturesArg,
-    /// Where the parent state lies: parity-db or memory
+    /// Where the parent state is stored: parity-db or memory
     #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = StateArg::Memory)]
     state: StateArg,
-    /// How the runtime is compiled: native, or wasm in a program built with that feature
+    /// How the runtime is compiled: native, or wasm if the program has the feature `wasm`
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
     /// sp-state-machine's trie cache: none, or warm; povmeter has none yet
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = CacheArg::None)]
     cache: CacheArg,
-    /// Measured rounds, after one to warm up; root-each-tx is in every tenth
+    /// Measured rounds after one warm-up; root-each-tx takes part in every tenth
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Print JSON
@@ -74,20 +74,20 @@ pub(crate) struct CompareArgs {
 pub(crate) enum CacheArg {
     // Nothing is kept between blocks.
     None,
-    // All that the block needs is in it.
+    // It holds all that the block needs.
     Warm,
 }
 
-/// Blocks whose calls are timed one by one, of each contender; one of a slow one.
+/// Blocks of each contender whose calls are timed one by one; a slow contender builds one.
 const SHARES: usize = 5;
 
-/// How many rounds pass for each one in which a slow contender takes part.
+/// A slow contender takes part in one of this many rounds.
 const SLOW_EVERY: u32 = 10;
 
 /// The report on the comparison.
 ///
 /// # Errors
-/// A [`CliError`], among them the report if a check does not hold.
+/// A [`CliError`]. If a check fails, the error holds the report.
 pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
     measuring::begin()?;
     match command {
@@ -118,7 +118,9 @@ fn compare(
     runtime: &RuntimeForm,
 ) -> Result<CompareReport, CliError> {
     let mut peer = state.peer(plan);
-    let oracle = progress::during("asking the peer for the truth", || Oracle::ask(&peer, plan))?;
+    let oracle = progress::during("computing true sizes with sp-state-machine", || {
+        Oracle::ask(&peer, plan)
+    })?;
     if args.cache == CacheArg::Warm {
         peer = peer.warmed(plan).map_err(CliError::build("peer-none"))?;
     }
@@ -150,7 +152,7 @@ fn compare(
     for round in 0..args.rounds {
         bar.say(format!("round {} of {}", round + 1, args.rounds));
         for place in 0..contenders.len() {
-            // No contender comes after the same one, or at the same time of a round, each time.
+            // Rotate, so that no contender has the same place in every round.
             let which = (place + round as usize) % contenders.len();
             if contenders[which].is_slow() && round % SLOW_EVERY != 0 {
                 continue;
@@ -182,7 +184,7 @@ fn compare(
     ))
 }
 
-/// How many blocks are built, warming up included.
+/// The number of blocks that are built, the warm-up included.
 fn builds(contenders: &[Contender], rounds: u32) -> usize {
     let slow = contenders
         .iter()
@@ -190,12 +192,12 @@ fn builds(contenders: &[Contender], rounds: u32) -> usize {
         .count();
     let slow_rounds = rounds.div_ceil(SLOW_EVERY) as usize;
     let quick = contenders.len() - slow;
-    // Warming up, shares, and rounds.
+    // Warm-up, shares, and rounds.
     quick * (1 + SHARES + rounds as usize) + slow * (2 + slow_rounds)
 }
 
-/// Whether every contender built the peer's block. povmeter's runtime is told larger sizes than the
-/// peer's, and may act upon them; its block is held against one by the peer that is told the same.
+/// Whether every contender built the peer's block. povmeter's runtime is told larger sizes and may act
+/// on them, so its block is compared with a block of the peer whose runtime is told the same sizes.
 fn roots_equal(
     arena: &Arena<'_>,
     contenders: &[Contender],
@@ -230,7 +232,7 @@ fn row(
     Row {
         name: contender.name(),
         median_ms,
-        // The quotient first: of equal times it is one exactly.
+        // Divide first, because the quotient of equal times is exactly one.
         percent_of_peer_none: (peer_ms / median_ms) * 100.0,
         estimate_after_last: last,
         recorded: outcome.sizes.recorded,

@@ -9,8 +9,8 @@ use crate::{
 use serde::Serialize;
 use std::fmt;
 
-/// One contender's result. Times are processor time of the thread unless they are named otherwise,
-/// sizes are bytes.
+/// One contender's result. Times are processor time of the thread unless named otherwise; sizes are
+/// bytes.
 #[derive(Serialize)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -27,13 +27,13 @@ pub(crate) struct Row {
     pub(crate) per_extrinsic_us: f64,
     /// `finalize_block`, in which the root is computed.
     pub(crate) finalize_ms: f64,
-    /// The runtime's call for the root in it, in blocks whose calls are timed.
+    /// The runtime's call for the root in `finalize_block`, in blocks whose calls are timed.
     pub(crate) root_ms: f64,
     /// Share of the state machine in the block's time; the rest is the runtime.
     pub(crate) state_machine_percent: f64,
     pub(crate) rounds: usize,
     pub(crate) claims_complete: bool,
-    /// What the last estimate lacks of the truth; `None` without estimates.
+    /// By how many bytes the last estimate is too low; `None` without estimates.
     pub(crate) estimate_under_bytes: Option<u64>,
 }
 
@@ -88,17 +88,17 @@ impl CompareReport {
             (
                 "roots_equal",
                 roots_equal,
-                "same root, changes and nodes as the peer",
+                "same root, changes and nodes as sp-state-machine",
             ),
             (
                 "estimates_complete",
                 estimates_complete,
-                "nothing under where that is claimed",
+                "no estimate is too low where completeness is claimed",
             ),
         ]
     }
 
-    /// The names of the checks that do not hold.
+    /// The names of the checks that failed.
     pub(crate) fn failed(&self) -> Vec<&'static str> {
         output::failed(self.named_checks().map(|(name, holds, _)| (name, holds)))
     }
@@ -107,7 +107,7 @@ impl CompareReport {
     pub(crate) fn block_line(&self) -> String {
         let cache = match self.cache {
             CacheArg::None => "no cache",
-            CacheArg::Warm => "the peer's cache warm",
+            CacheArg::Warm => "sp-state-machine's cache warm",
         };
         format!("{}, {cache}", self.options.line())
     }
@@ -118,7 +118,7 @@ impl fmt::Display for CompareReport {
         writeln!(f, "{}", self.block_line())?;
         writeln!(
             f,
-            "medians of {} rounds; cpu time of the thread, % of the throughput of peer-none\n",
+            "medians of {} rounds; cpu time of the thread; %: throughput in percent of peer-none's\n",
             self.rounds
         )?;
         writeln!(f, "{}", self.table())?;

@@ -24,18 +24,18 @@ pub(crate) struct RootArgs {
     /// Random blocks of each state version, compared in every mode
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     cases: u64,
-    /// Measured rounds, after one to warm up
+    /// Measured rounds after one warm-up
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    // As many as the smallest update has changes.
+    // At least 10, because the smallest update has as many changes.
     /// Accounts in the parent states that are measured
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = accounts_from(10),
         default_values_t = [10_000, 1_000_000])]
     keys: Vec<usize>,
-    /// Changes from which on measured updates go to several threads
+    /// Fewest changes for which a measured update uses several threads
     #[arg(long, value_name = "N", default_value_t = SPLIT_FROM)]
     split_from: usize,
-    /// What blocks and keys are drawn from
+    /// Seed for blocks and keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print JSON
@@ -45,13 +45,13 @@ pub(crate) struct RootArgs {
     report: ReportArgs,
 }
 
-/// Failed updates that are reported one by one.
+/// Most failed updates that are listed.
 const FAILURES_SHOWN: usize = 10;
 
 /// The report on root updates.
 ///
 /// # Errors
-/// A [`CliError`], among them the report if a check does not hold.
+/// A [`CliError`]. If a check fails, the error holds the report.
 pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
     let page = args.report.open(&report::ROOT_CHARTS)?;
     let mut missing = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
     printed(&report, args.json, report.checks.failed())
 }
 
-/// How many real states were compared, none if there is no data, and those that differ.
+/// The number of real states that were compared, zero without data, and those that differ.
 fn known_states(modes: &[RootMode]) -> Result<(usize, Vec<KnownFailed>), CliError> {
     let Some(data) = data_dir() else {
         return Ok((0, Vec::new()));

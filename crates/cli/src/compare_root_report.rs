@@ -8,17 +8,18 @@ use povmeter_dev_measure::RootSpeedReport;
 use serde::Serialize;
 use std::fmt;
 
-/// What the comparison with the peer gave.
+/// The result of the comparison with the peer.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Checks {
     /// Random blocks whose update is not the peer's in some mode.
     pub(crate) updates_differ: usize,
-    /// Real states whose update from nothing is not the peer's in some mode, or not the known root.
+    /// Real states whose update from the empty state is not the peer's in some mode, or whose root is
+    /// not the known one.
     pub(crate) known_states_differ: usize,
 }
 
 impl Checks {
-    /// The names of the checks that do not hold.
+    /// The names of the checks that failed.
     pub(crate) fn failed(&self) -> Vec<&'static str> {
         output::failed([
             ("updates_differ", self.updates_differ == 0),
@@ -27,7 +28,7 @@ impl Checks {
     }
 }
 
-/// What blocks of one state version gave that agree.
+/// Sums over the blocks of one state version that agree.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct OfVersion {
     pub(crate) state_version: u8,
@@ -62,7 +63,7 @@ pub(crate) struct RootReport {
     pub(crate) seed: u64,
     /// The modes compared.
     pub(crate) modes: Vec<&'static str>,
-    /// The modes that are not to be had here.
+    /// The modes that this machine does not support.
     pub(crate) missing: Vec<&'static str>,
     pub(crate) checks: Checks,
     pub(crate) versions: [OfVersion; 2],
@@ -83,7 +84,7 @@ impl fmt::Display for RootReport {
             self.modes.join(", ")
         )?;
         if !self.missing.is_empty() {
-            writeln!(f, "not to be had here: {}", self.missing.join(", "))?;
+            writeln!(f, "not supported here: {}", self.missing.join(", "))?;
         }
         self.fmt_checks(f)?;
         self.fmt_rows(f)?;
@@ -107,13 +108,13 @@ impl RootReport {
         let differ = checks.updates_differ;
         writeln!(
             f,
-            "\n{table}\n\n{}updates_differ: roots and nodes are the peer's in all modes ({differ} blocks)",
+            "\n{table}\n\n{}updates_differ: roots and nodes are sp-state-machine's in all modes ({differ} blocks)",
             verdict(differ == 0)
         )?;
         let (states, differ) = (self.known_states, checks.known_states_differ);
         writeln!(
             f,
-            "{}known_states_differ: so are those of {states} real states ({differ} states)",
+            "{}known_states_differ: the same for {states} real states ({differ} states)",
             match states {
                 0 => "no data ",
                 _ => verdict(differ == 0),
@@ -133,8 +134,8 @@ impl RootReport {
     fn fmt_rows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\nus of cpu time per update, of wall time on threads, medians of {} rounds; how many times as \
-             long the peer takes",
+            "\nus per update (cpu time; wall time on threads), medians of {} rounds; peer_plain, peer_node: \
+             how many times as long sp-state-machine takes",
             self.rounds
         )?;
         let mut table = Table::new([
@@ -162,10 +163,7 @@ impl RootReport {
     }
 
     fn fmt_hashing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "\nus of hashing alone, all new nodes of an update together"
-        )?;
+        writeln!(f, "\nus of hashing alone, for all new nodes of an update")?;
         let mut table = Table::new([
             "keys",
             "changes",

@@ -1,4 +1,4 @@
-//! `povmeter completions`: what a shell needs to complete commands and options.
+//! `povmeter completions`: a script with which a shell completes commands and options.
 
 use crate::error::CliError;
 use clap::{Args, Command};
@@ -9,19 +9,19 @@ use clap_complete::Shell;
 #[command(after_help = "\
 Examples:
   source <(povmeter completions bash)               # in ~/.bashrc
-  povmeter completions zsh > ~/.zfunc/_povmeter     # ~/.zfunc being in fpath
+  povmeter completions zsh > ~/.zfunc/_povmeter     # with ~/.zfunc in fpath
   povmeter completions fish > ~/.config/fish/completions/povmeter.fish
   povmeter completions elvish >> ~/.config/elvish/rc.elv
   povmeter completions powershell >> $PROFILE")]
 pub(crate) struct CompletionsArgs {
-    /// The shell to print it for
+    /// Shell to print the script for
     shell: Shell,
 }
 
 /// The script for the commands below `program`.
 ///
 /// # Errors
-/// [`CliError::Completions`] if the script is no text, which it is.
+/// [`CliError::Completions`] if the script is not UTF-8, which does not happen.
 pub(crate) fn run(args: &CompletionsArgs, program: &mut Command) -> Result<String, CliError> {
     let name = program.get_name().to_owned();
     let mut script = Vec::new();

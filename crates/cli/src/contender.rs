@@ -1,4 +1,4 @@
-//! What is compared: the peer, the ladder of strategies, povmeter.
+//! The contenders of a comparison: the peer, the ladder of strategies, povmeter.
 
 use crate::{allocations, error::CliError, parent_state::ParentState, runtime_form::RuntimeForm};
 use povmeter::BlockPool;
@@ -16,7 +16,7 @@ pub(crate) enum Contender {
     Peer,
     /// sp-state-machine with a strategy for estimates.
     Ladder(Strategy),
-    /// povmeter without estimates; its runtime is told what the peer's is.
+    /// povmeter without estimates; its runtime is told the same sizes as the peer's.
     PovmeterNone,
     /// povmeter with an estimate after every extrinsic and whenever the runtime asks.
     Povmeter,
@@ -55,30 +55,30 @@ impl Contender {
     }
 }
 
-/// Where contenders meet.
+/// What all contenders build on.
 pub(crate) struct Arena<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) state: &'a ParentState,
     pub(crate) peer: &'a Peer,
     pub(crate) runtime: &'a RuntimeForm,
-    /// The memory of povmeter's blocks, one after the other.
+    /// The memory that povmeter's blocks reuse.
     pub(crate) pool: Arc<BlockPool>,
 }
 
-/// A block and what it cost.
+/// A block and its allocations.
 pub(crate) struct Attempt {
     pub(crate) outcome: BlockOutcome,
-    /// Allocations in extrinsics and in the estimates after them, per extrinsic; the first one,
-    /// which grows what is kept, is not among them. Zero for fewer than two extrinsics.
+    /// Allocations per extrinsic, the estimate after it included. The first extrinsic does not count,
+    /// because it grows buffers that the others reuse. Zero for fewer than two extrinsics.
     pub(crate) allocations_per_extrinsic: f64,
 }
 
-/// What of the time of a block is the state machine's.
+/// The state machine's share of a block's time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
-    /// All of it, in percent of the block's.
+    /// The share in percent.
     pub(crate) percent: f64,
-    /// The root, when the runtime asks for it: processor time of the thread.
+    /// Processor time of the thread for the runtime's call for the root.
     pub(crate) root: Duration,
 }
 
@@ -103,8 +103,8 @@ impl Arena<'_> {
         PovmeterBlock::pooled(pool, nodes, self.plan, estimates)
     }
 
-    /// How much of the time of a block built by `contender` goes to the state machine: calls from the
-    /// runtime, estimates, and what follows the block. The rest is the runtime.
+    /// The state machine's share of the time of a block built by `contender`: calls from the runtime,
+    /// estimates, and finishing the block. The rest is the runtime's.
     ///
     /// # Errors
     /// [`CliError::Build`].
@@ -125,7 +125,7 @@ impl Arena<'_> {
         let outcome = build_block_with(self.runtime, host, self.plan, |_| {})
             .map_err(CliError::build(contender.name()))?;
         let phases = outcome.phases;
-        // The clock stands half inside of what it measures.
+        // Half of the time that reading the clock takes falls into the measured calls.
         let clock = clock_cost().as_secs_f64() * calls.all as f64;
         let inside = (calls.time.as_secs_f64() - clock / 2.0).max(0.0);
         let inside = inside + (phases.boundaries.wall + phases.finish.wall).as_secs_f64();
@@ -146,7 +146,7 @@ impl Arena<'_> {
         })
         .map_err(CliError::build(contender.name()))?;
         let counted = self.plan.extrinsics().len().saturating_sub(1);
-        // Both far below 2^52, so exact.
+        // Exact, because both are far below 2^52.
         let allocations_per_extrinsic = (last - first) as f64 / counted.max(1) as f64;
         Ok(Attempt {
             outcome,

@@ -19,15 +19,15 @@ use povmeter_dev_oracle::{run_cases, Flavour, MismatchKind, Tally};
 Example: 600 random blocks instead of 3,000, and one small state to measure on
   povmeter compare estimator --cases 200 --keys 10000")]
 pub(crate) struct EstimatorArgs {
-    /// Random blocks of each of three flavours, each in both accountings
+    /// Random blocks of each of three flavours, in both accountings
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     cases: u64,
-    // The block of transfers that is measured needs as many.
+    // At least 10,000, because the measured block of transfers needs as many.
     /// Accounts in the parent states that are measured, 10,000 or more
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = accounts_from(10_000),
         default_values_t = [10_000, 1_000_000])]
     keys: Vec<usize>,
-    /// What blocks and keys are drawn from
+    /// Seed for blocks and keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print JSON
@@ -37,13 +37,13 @@ pub(crate) struct EstimatorArgs {
     report: ReportArgs,
 }
 
-/// Failed blocks that are reported one by one.
+/// Most failed blocks that are listed.
 const FAILURES_SHOWN: usize = 10;
 
 /// The report on estimates.
 ///
 /// # Errors
-/// A [`CliError`], among them the report if a check does not hold.
+/// A [`CliError`]. If a check fails, the error holds the report.
 pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
     let page = args.report.open(&report::ESTIMATOR_CHARTS)?;
     let bar = progress::bar(args.cases, "random blocks");

@@ -8,29 +8,29 @@ use povmeter_dev_measure::SpeedReport;
 use serde::Serialize;
 use std::fmt;
 
-/// What the comparison with the peer gave. Blocks are counted under what they differ in first.
+/// The result of the comparison with the peer. A block is counted under its first difference.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Checks {
     /// Boundaries of blocks that agreed.
     pub(crate) boundaries: u64,
     /// Blocks with an estimate below the truth.
     pub(crate) under: usize,
-    /// Of mixed blocks.
+    /// How far estimates are above the truth in mixed blocks.
     pub(crate) over_bytes_percent: f64,
-    /// Of adversarial blocks.
+    /// The same in nodes, in adversarial blocks.
     pub(crate) over_nodes_percent: f64,
-    /// Boundaries at which a fresh trie per boundary tells less than the truth.
+    /// Boundaries at which the upstream strategy, a fresh trie per boundary, is below the truth.
     pub(crate) upstream_under: u64,
-    /// Blocks whose importers or validator get something else than the author.
+    /// Blocks whose importers or validator get other results than the author.
     pub(crate) roles_differ: usize,
-    /// Blocks with another compact proof, or another length of it.
+    /// Blocks whose compact proof, or its length, is not the peer's.
     pub(crate) compact_differs: usize,
-    /// Blocks with another answer, root, or set of nodes.
+    /// Blocks in which an answer, root, or set of nodes is not the peer's.
     pub(crate) others_differ: usize,
 }
 
 impl Checks {
-    /// The names of the checks that do not hold.
+    /// The names of the checks that failed.
     pub(crate) fn failed(&self) -> Vec<&'static str> {
         output::failed([
             ("under", self.under == 0),
@@ -41,7 +41,7 @@ impl Checks {
     }
 }
 
-/// What blocks of one flavour gave, both accountings together.
+/// The result for blocks of one flavour, both accountings together.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct OfFlavour {
     pub(crate) flavour: &'static str,
@@ -50,7 +50,7 @@ pub(crate) struct OfFlavour {
     pub(crate) over_bytes_percent: f64,
     pub(crate) consensus_over_bytes_percent: f64,
     pub(crate) advisory_over_bytes_percent: f64,
-    /// Whatever was asked before.
+    /// The part that the rule asks for, whatever was asked before.
     pub(crate) rule_over_bytes_percent: f64,
     pub(crate) over_nodes_percent: f64,
     pub(crate) left_out: u64,
@@ -114,9 +114,9 @@ impl EstimatorReport {
             "bytes over, %",
             "consensus",
             "advisory",
-            "by the rule",
+            "due to the rule",
             "nodes over, %",
-            "upstream under in",
+            "upstream too low at",
         ]);
         for of in &self.flavours {
             table.row([
@@ -134,22 +134,22 @@ impl EstimatorReport {
         writeln!(f, "{table}\n")
     }
 
-    /// What must hold, and the number of blocks for which it does not.
+    /// The checks, each with the number of blocks that fail it.
     pub(crate) fn named_checks(&self) -> [(usize, &'static str); 4] {
         let checks = &self.checks;
         [
-            (checks.under, "under: no estimate below the truth"),
+            (checks.under, "under: no estimate is below the truth"),
             (
                 checks.roles_differ,
                 "roles_differ: importers and validator get the author's sizes",
             ),
             (
                 checks.compact_differs,
-                "compact_differs: compact proofs and their lengths are the peer's",
+                "compact_differs: compact proofs and their lengths are sp-state-machine's",
             ),
             (
                 checks.others_differ,
-                "others_differ: answers, roots and nodes are the peer's",
+                "others_differ: answers, roots and nodes are sp-state-machine's",
             ),
         ]
     }
@@ -164,7 +164,7 @@ impl EstimatorReport {
     fn fmt_rows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\nns of cpu time per dirty key, medians; {} keys a boundary, {} rounds",
+            "\nns of cpu time per dirty key, medians; {} keys per boundary, {} rounds",
             self.dirty_keys, self.rounds
         )?;
         let mut table = Table::new(["<", "keys", "trie-db", "povmeter", "times", "allocs/key"]);
@@ -194,7 +194,7 @@ impl EstimatorReport {
         for memory in &self.speed.memory {
             write!(
                 f,
-                "\n{} keys: {} nodes loaded in the end, {:.0} bytes of arena each",
+                "\n{} keys: {} nodes loaded at the end, {:.0} arena bytes per node",
                 memory.keys, memory.loaded_nodes, memory.arena_bytes_per_node
             )?;
         }

@@ -1,4 +1,4 @@
-//! `povmeter genesis`: what a chain specification comes to.
+//! `povmeter genesis`: the state root and genesis hash of a chain specification.
 
 use crate::{
     error::CliError,
@@ -15,19 +15,19 @@ use serde::Serialize;
 use sp_core::H256;
 use std::{fmt, path::PathBuf};
 
-/// Which chain specification, and how its state is laid out.
+/// Which chain specification, and its state version.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example: an old chain, and whether it comes to the root that is known
+Example: an old chain, checked against its known root
   povmeter genesis polkadot.json.gz --state-version 0 --expect-root 0x29d0..")]
 pub(crate) struct GenesisArgs {
-    /// A raw chain specification, as it is or packed with gzip
+    /// A raw chain specification, plain or gzipped
     #[arg(value_name = "SPEC.json")]
     file: PathBuf,
-    /// The version of the state's layout: 0 or 1
+    /// State version: 0 or 1
     #[arg(long, value_enum, value_name = "V", hide_possible_values = true, default_value_t = VersionArg::V1)]
     state_version: VersionArg,
-    /// Fail if the state has another root than this one
+    /// Fail if the state root is not this one
     #[arg(long, value_name = "0xHEX", value_parser = parse_root)]
     expect_root: Option<Root>,
     /// Print JSON
@@ -44,7 +44,7 @@ fn parse_root(text: &str) -> Result<Root, String> {
             hex::FromHexError::InvalidHexCharacter { .. } => {
                 format!("expected 32 bytes in hexadecimal, found: {error}")
             }
-            _ => format!("expected 32 bytes in hexadecimal, which are 64 digits, found {found}"),
+            _ => format!("expected 32 bytes in hexadecimal (64 digits), found {found}"),
         }
     })?;
     Ok(Root::from(bytes))
@@ -68,13 +68,13 @@ struct Genesis {
 /// The report on the genesis state.
 ///
 /// # Errors
-/// A [`CliError`] if the file holds no such state, or the state has not the root expected.
+/// A [`CliError`] if the file holds no genesis state, or its root is not the expected one.
 pub(crate) fn run(args: &GenesisArgs) -> Result<String, CliError> {
     let spec = progress::during("reading the chain specification", || {
         ChainSpec::read(&args.file)
     });
     let spec = spec.map_err(|source| match source {
-        // Names the file itself.
+        // This message names the file already.
         ChainSpecError::File(error) => error.into(),
         source => CliError::ChainSpec {
             path: args.file.clone(),

@@ -52,8 +52,8 @@ Examples:
   povmeter block --json > a.json     for programs; docs/json.md lists the fields
   povmeter diff a.json b.json        what changed from one result to another
 
-Exit codes: 0 all is well, 1 an error or a failed check, 2 wrong usage;
-diff has 3, too")]
+Exit codes: 0 success, 1 an error or a failed check, 2 wrong usage;
+diff also exits with 3")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -63,7 +63,7 @@ struct Cli {
 enum Command {
     /// Build one block of balance transfers and check it
     Block(block::BlockArgs),
-    /// Measure povmeter, the peer and other strategies side by side
+    /// Measure povmeter, sp-state-machine and other strategies side by side
     #[command(subcommand)]
     #[command(after_help = "\
 Example: how fast blocks are built, beside sp-state-machine
@@ -71,9 +71,9 @@ Example: how fast blocks are built, beside sp-state-machine
     Compare(compare::CompareCommand),
     /// Execute recorded blocks of real chains again, with the chain's own runtime
     Replay(replay::ReplayArgs),
-    /// Compute state root and genesis hash of a raw chain specification
+    /// Compute the state root and genesis hash of a raw chain specification
     Genesis(genesis::GenesisArgs),
-    /// Compare two results: proof, allocations, time, what changed most first
+    /// Compare two results: proof, allocations and time, the largest change first
     Diff(diff::DiffArgs),
     /// Print a script that completes commands and options in a shell
     Completions(completions::CompletionsArgs),
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if let Some(report) = error.report() {
-                // Should this fail, too, the error below says enough.
+                // If this fails too, the error below says enough.
                 let _ = write_out(report);
             }
             eprintln!("error: {}", error::chain(&error));
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a result. Whoever reads it may stop reading, as `head` does.
+/// Prints a result. A closed pipe is no error, because readers such as `head` stop early.
 fn write_out(text: &str) -> Result<(), CliError> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Output(error)),
@@ -114,8 +114,8 @@ fn write_out(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Keeps the message of one kind of panic to itself: the one by which a state machine leaves its
-/// runtime when the parent state can't be read. The same reason comes as an error then.
+/// Hides the message of one kind of panic: the one by which a state machine leaves its runtime when
+/// the parent state can't be read. The same reason is returned as an error.
 fn leave_unreadable_state_to_errors() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

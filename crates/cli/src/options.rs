@@ -19,15 +19,15 @@ pub(crate) struct PlanArgs {
     /// What each extrinsic calls: transfer_keep_alive, or transfer_all, which reaps its sender
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = CallArg::TransferKeepAlive)]
     pub(crate) call: CallArg,
-    /// The version of the state's layout: 0 or 1
+    /// State version: 0 or 1
     #[arg(long, value_enum, value_name = "V", hide_possible_values = true, default_value_t = VersionArg::V1)]
     pub(crate) state_version: VersionArg,
-    /// What accounts, pairs and amounts are drawn from
+    /// Seed for accounts, pairs and amounts
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
-/// What an extrinsic calls.
+/// The call of each extrinsic.
 #[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallArg {
@@ -41,14 +41,14 @@ pub(crate) enum CallArg {
 #[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SignaturesArg {
-    // No `///` on values: they would make of the short help a long one.
-    // Really, and verified: some 50 us per extrinsic.
+    // No `///` on values, because clap would then print a longer text for `--help` than for `-h`.
+    // Signed and verified: about 50 us per extrinsic.
     Sr25519,
-    // Not at all.
+    // Not signed.
     Free,
 }
 
-/// The version of a state's layout.
+/// The state version.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum VersionArg {
     #[value(name = "0")]
@@ -57,7 +57,7 @@ pub(crate) enum VersionArg {
     V1,
 }
 
-/// Reads a number of accounts, `least` or more.
+/// Parses a number of accounts, `least` or more.
 pub(crate) fn accounts_from(
     least: usize,
 ) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
@@ -83,7 +83,7 @@ impl VersionArg {
     }
 }
 
-/// Where the parent state lies.
+/// Where the parent state is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StateArg {
@@ -96,7 +96,7 @@ impl PlanArgs {
     /// The plan for these options.
     ///
     /// # Errors
-    /// [`CliError::Plan`] if there is no such block.
+    /// [`CliError::Plan`] if no block fits these options.
     pub(crate) fn plan(&self, signatures: SignaturesArg) -> Result<Plan, CliError> {
         let options = PlanOptions {
             accounts: self.accounts,
@@ -120,7 +120,7 @@ impl PlanArgs {
     }
 }
 
-/// The options as a report repeats them.
+/// The options as a report lists them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct UsedOptions {
     accounts: u32,

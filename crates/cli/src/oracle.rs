@@ -1,4 +1,4 @@
-//! What the peer would have recorded if the block had ended after its last extrinsic.
+//! The bytes that the peer would have recorded if the block had ended after its last extrinsic.
 
 use crate::error::CliError;
 use povmeter_dev_ladder::{LadderBlock, Strategy};
@@ -6,17 +6,17 @@ use povmeter_dev_runtime::{
     build_block, BoundarySize, Host, HostError, Peer, Plan, TransactionStep,
 };
 
-/// Truth about the last boundary of a block, in bytes as the peer's recorder counts them.
+/// The true size at the last boundary of a block, in the unit of the peer's recorder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Oracle {
-    /// What was recorded with the root computed after the last extrinsic.
+    /// Bytes recorded with the root computed after the last extrinsic.
     pub(crate) last: u64,
-    /// What was recorded when the block was finalized.
+    /// Bytes recorded after the block was finalized.
     pub(crate) recorded: u64,
 }
 
 impl Oracle {
-    /// The truth about the block of `plan` whose runtime is told what it reads.
+    /// The true sizes of the block of `plan` whose runtime is told the bytes read so far.
     ///
     /// # Errors
     /// [`CliError::Build`] if the peer can't build the block.
@@ -26,7 +26,8 @@ impl Oracle {
             host: LadderBlock::new(peer, Strategy::RootEachTx),
             left: plan.extrinsics().len(),
         };
-        let outcome = build_block(host, plan, |_| {}).map_err(CliError::build("peer"))?;
+        let outcome =
+            build_block(host, plan, |_| {}).map_err(CliError::build("sp-state-machine"))?;
         let last = outcome.boundaries.last().map_or(0, BoundarySize::total);
         Ok(Self {
             last,
@@ -34,12 +35,12 @@ impl Oracle {
         })
     }
 
-    /// What finalize itself touches, the root computation aside.
+    /// Bytes that finalizing the block adds, the root computation aside.
     pub(crate) fn finalize_adds(&self) -> u64 {
         self.recorded - self.last.min(self.recorded)
     }
 
-    /// How much `estimate`, made after the last extrinsic, lacks.
+    /// By how many bytes `estimate`, made after the last extrinsic, is too low.
     pub(crate) fn lacks(&self, estimate: u64) -> u64 {
         self.last.saturating_sub(estimate)
     }

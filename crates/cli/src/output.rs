@@ -1,16 +1,16 @@
-//! Results as they are printed: as text, or as JSON for other programs.
+//! Prints results, as text or as JSON for other programs.
 
 use crate::error::CliError;
 use serde::Serialize;
 use std::fmt;
 
-/// What a result in JSON begins with. The fields of each are on the page `docs/json.md`.
+/// The first fields of a result in JSON. `docs/json.md` lists all fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Heading {
     /// What the result is about.
     pub(crate) what: &'static str,
-    /// Version of its form. A field that goes, or that means something else, makes it another one; a
-    /// field that comes does not.
+    /// Version of the fields. It changes if a field is removed or changes its meaning, not if one is
+    /// added.
     pub(crate) schema: u64,
 }
 
@@ -21,7 +21,7 @@ impl Heading {
 
     pub(crate) const BLOCK: Self = Self::first("block");
     pub(crate) const REPLAY: Self = Self::first("replay");
-    /// `compare block`, which has the name of `block` for its subject, and rows.
+    /// `compare block`: the same `what` as `block`, told apart by its `rows`.
     pub(crate) const COMPARE: Self = Self::first("block");
     pub(crate) const ESTIMATOR: Self = Self::first("estimator");
     pub(crate) const ROOT: Self = Self::first("root");
@@ -52,13 +52,13 @@ pub(crate) fn printed<R: Serialize + fmt::Display>(
     }
 }
 
-/// The names of those checks that do not hold.
+/// The names of the checks that failed.
 pub(crate) fn failed<const N: usize>(checks: [(&'static str, bool); N]) -> Vec<&'static str> {
     let failed = checks.into_iter().filter(|(_, holds)| !holds);
     failed.map(|(name, _)| name).collect()
 }
 
-/// The word that a line on a check begins with.
+/// The first word of a check's line.
 pub(crate) fn verdict(holds: bool) -> &'static str {
     if holds {
         "ok     "

@@ -20,10 +20,10 @@ use std::fmt;
 Example: one group of operations
   povmeter compare overlay --only 'next key'")]
 pub(crate) struct OverlayArgs {
-    /// Measured rounds; those with 100,000 keys are a quarter as many
+    /// Measured rounds; a quarter as many for operations on 100,000 keys
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// What keys are drawn from
+    /// Seed for keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Only operations whose names contain this
@@ -41,7 +41,7 @@ pub(crate) struct OverlayArgs {
     report: ReportArgs,
 }
 
-/// Operations there are, for the bar.
+/// Number of operations, for the progress bar.
 const ROWS: usize = 21;
 
 #[derive(Debug, Serialize)]
@@ -114,7 +114,7 @@ impl fmt::Display for Report {
         let OverlayReport { memory, .. } = &self.measured;
         write!(
             f,
-            "\nbytes in use per changed key ({} keys): peer {:.0}, povmeter {:.0}",
+            "\nbytes in use per changed key ({} keys): sp-state-machine {:.0}, povmeter {:.0}",
             memory.keys, memory.peer_bytes_per_key, memory.ours_bytes_per_key
         )
     }

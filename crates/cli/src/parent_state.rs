@@ -1,4 +1,4 @@
-//! The parent state of a plan, made or found.
+//! The parent state of a plan, created or opened.
 
 use crate::{error::CliError, options::StateArg, progress};
 use povmeter::Root;
@@ -10,26 +10,26 @@ use tempfile::TempDir;
 /// The nodes of the parent state of a plan.
 pub(crate) struct ParentState {
     pub(crate) nodes: SharedNodes,
-    // After the nodes: the database is closed before its folder goes.
+    // Declared after the nodes, so that the database is closed before its folder is removed.
     _folder: Option<TempDir>,
 }
 
-/// Whether nodes from disk are hashed as they are read.
+/// Whether the hash of a node is checked when the node is read from disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Every node is, so that damage is found where it is.
+    /// Every hash is checked, so that the error names the damaged node.
     Verify,
-    /// None is, as the peer does it.
+    /// No hash is checked, as in the peer.
     AsStored,
 }
 
 impl ParentState {
-    /// The parent state of `plan`: in the folder `db`, where it is made if nothing is there; in a
-    /// temporary folder, or in memory.
+    /// The parent state of `plan`: in memory, in the folder `db`, or in a temporary folder. In a folder
+    /// it is created if it is missing.
     ///
     /// # Errors
-    /// A [`CliError`] if the folder holds something else, which is not touched then, or the state
-    /// can't be made.
+    /// A [`CliError`] if the folder holds something else, which is left as it is, or the state can't be
+    /// created.
     pub(crate) fn open(
         plan: &Plan,
         state: StateArg,
@@ -37,7 +37,7 @@ impl ParentState {
         trust: Trust,
     ) -> Result<Self, CliError> {
         let accounts = plan.options().accounts;
-        let what = format!("making or opening a state of {accounts} accounts");
+        let what = format!("creating or opening a state of {accounts} accounts");
         progress::during(what, || match (state, db) {
             (StateArg::Memory, _) => {
                 let mut store = MemoryStore::new();
@@ -69,7 +69,7 @@ impl ParentState {
     }
 }
 
-/// The nodes in the store at `path`, which is made if nothing is there.
+/// The nodes in the store at `path`, which is created if it is missing.
 fn on_disk(plan: &Plan, path: &Path, trust: Trust) -> Result<SharedNodes, CliError> {
     let expected = Root::from(plan.parent().state_root.0);
     let mut store = ParityDbStore::open_or_create(path)?;

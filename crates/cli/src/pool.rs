@@ -1,4 +1,4 @@
-//! `povmeter compare pool`: a block in fresh memory and in that of earlier blocks.
+//! `povmeter compare pool`: a block in fresh memory beside a block that reuses earlier blocks' memory.
 
 use crate::{
     allocations,
@@ -40,7 +40,7 @@ pub(crate) struct Report {
 /// The report on pooled blocks.
 ///
 /// # Errors
-/// A [`CliError`], among them the report if a check does not hold.
+/// A [`CliError`]. If a check fails, the error holds the report.
 pub(crate) fn run(args: &PoolArgs) -> Result<String, CliError> {
     let page = args.report.open(&report::POOL_CHARTS)?;
     let folder = data_dir().ok_or(CliError::NoRecordedBlock)?;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &PoolArgs) -> Result<String, CliError> {
 }
 
 impl Report {
-    /// The checks, whether they hold, and what they are about.
+    /// The checks, whether they hold, and what they compare.
     pub(crate) fn named_checks(&self) -> [(&'static str, bool, &'static str); 2] {
         let PoolReport {
             same_block,
@@ -72,7 +72,7 @@ impl Report {
         ]
     }
 
-    /// The names of the checks that do not hold.
+    /// The names of the checks that failed.
     fn failed(&self) -> Vec<&'static str> {
         output::failed(self.named_checks().map(|(name, holds, _)| (name, holds)))
     }
@@ -91,7 +91,7 @@ impl fmt::Display for Report {
         } = &self.measured;
         writeln!(
             f,
-            "{extrinsics} transfers, replayed call by call, a size after each\n"
+            "{extrinsics} transfers, replayed call by call, with the proof size after each\n"
         )?;
         let mut table = Table::new([
             "<",
@@ -116,8 +116,8 @@ impl fmt::Display for Report {
         }
         write!(
             f,
-            "{table}\n\nbytes of a block: {bytes_percent:.1} % of fresh, {kept_percent:.1} % where a \
-             store keeps the nodes"
+            "{table}\n\nbytes per block: {bytes_percent:.1} % of fresh, {kept_percent:.1} % if a store \
+             keeps the nodes"
         )?;
         for (name, holds, about) in self.named_checks() {
             write!(f, "\n{}{name}: {about}", verdict(holds))?;

@@ -1,9 +1,9 @@
-//! Progress of long work, on the terminal if there is one.
+//! Shows the progress of long work on the terminal, if there is one.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{borrow::Cow, time::Duration};
 
-/// What `work` returns, with a spinner that says `what` is being done.
+/// Returns what `work` returns, and shows a spinner with the text `what` until then.
 pub(crate) fn during<R>(what: impl Into<Cow<'static, str>>, work: impl FnOnce() -> R) -> R {
     let spinner = ProgressBar::new_spinner().with_message(what);
     spinner.enable_steady_tick(Duration::from_millis(100));
@@ -12,10 +12,10 @@ pub(crate) fn during<R>(what: impl Into<Cow<'static, str>>, work: impl FnOnce() 
     result
 }
 
-/// A bar that fills by `length` steps. It vanishes when it is dropped.
+/// A progress bar of `length` steps. Dropping it removes it from the screen.
 pub(crate) fn bar(length: impl TryInto<u64>, what: impl Into<Cow<'static, str>>) -> Bar {
     let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} {eta}");
-    // The template is right, and if it were not, the usual one does.
+    // The template is valid; the fallback spares an `expect`.
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     let length = length.try_into().unwrap_or(u64::MAX);
     Bar(ProgressBar::new(length)
@@ -23,22 +23,22 @@ pub(crate) fn bar(length: impl TryInto<u64>, what: impl Into<Cow<'static, str>>)
         .with_message(what))
 }
 
-/// A bar on the terminal; nothing where there is none.
+/// A progress bar. Without a terminal it shows nothing.
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// One step more is done.
+    /// Advances by one step.
     pub(crate) fn step(&self) {
         self.0.inc(1);
     }
 
-    /// One step more is done, and the one after it is `what`.
+    /// Advances by one step and shows `what` as the next one.
     pub(crate) fn next(&self, what: impl Into<Cow<'static, str>>) {
         self.say(what);
         self.step();
     }
 
-    /// What is being done now.
+    /// Shows `what` as the current step.
     pub(crate) fn say(&self, what: impl Into<Cow<'static, str>>) {
         self.0.set_message(what);
     }

@@ -12,8 +12,7 @@ use std::{convert::Infallible, path::PathBuf, str::FromStr};
 /// Which blocks to replay, and how.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Needs a program built with `--features wasm`. The form of the file is described
-in docs/integration.md.
+Needs the feature `wasm`. docs/integration.md describes the form of the file.
 
 Examples:
   every result of every call beside sp-state-machine's
@@ -22,23 +21,23 @@ Examples:
   answer with povmeter's estimate
     povmeter replay parachain.json --sizes estimate")]
 pub(crate) struct ReplayArgs {
-    /// File of blocks that follow each other, with the file of the state before the first
+    /// File of consecutive blocks, which names the file of the state before the first
     #[arg(value_name = "BLOCKS.json")]
     blocks: PathBuf,
-    /// On sp-state-machine alone
+    /// Execute on sp-state-machine alone
     #[arg(long, conflicts_with = "lockstep")]
     peer: bool,
-    /// On both, every result of every call compared
+    /// Execute on both and compare every call's result
     #[arg(long)]
     lockstep: bool,
-    /// What runtimes are told of the proof size: `reads` (what sp-state-machine's recorder tells),
-    /// `estimate` (with the nodes of the root), or a file that `--write-sizes` wrote
-    #[arg(long, value_name = "reads|estimate|FILE", default_value = "reads")]
+    /// Proof sizes that runtimes are told: `reads` (as sp-state-machine records them), `estimate` (with
+    /// the root's nodes), or a file that `--write-sizes` wrote
+    #[arg(long, value_name = "SOURCE", default_value = "reads")]
     sizes: SizesArg,
     /// Write the proof sizes that the runtimes were told
     #[arg(long, value_name = "FILE")]
     write_sizes: Option<PathBuf>,
-    /// Try each proof without each of its nodes, too: one more execution for each node
+    /// Also execute each proof without each of its nodes: one more execution per node
     #[arg(long, conflicts_with_all = ["peer", "lockstep"])]
     every_node: bool,
     /// Print JSON
@@ -52,7 +51,7 @@ pub(crate) struct ReplayArgs {
     limit: LimitArg,
 }
 
-/// Where the answers to a runtime's questions for the proof size come from.
+/// The source of the proof sizes that a runtime is told.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 enum SizesArg {
@@ -76,11 +75,11 @@ impl FromStr for SizesArg {
 /// The report on the blocks.
 ///
 /// # Errors
-/// A [`CliError`] if a file is not what it should be, a block does not come to the root of its
-/// header, or a check does not hold.
+/// A [`CliError`] if a file is not valid, a block's root is not the one in its header, or a check
+/// fails.
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
-    // As much as is said about a file that can't be read.
+    // Report a bad file first, as a program with wasm does.
     povmeter_dev_data::RealBlocks::read(&args.blocks).map_err(|source| CliError::Blocks {
         path: args.blocks.clone(),
         source: Box::new(source),
@@ -91,7 +90,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
 /// The report on a block of transfers on the chain of `spec`.
 ///
 /// # Errors
-/// A [`CliError`] if there is no such block, or a check does not hold.
+/// A [`CliError`] if the block can't be built, or a check fails.
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run_transfers(
     _: &Path,
@@ -215,7 +214,7 @@ mod with_wasm {
         } = output;
         let (mut growths, mut record) = (Vec::new(), SizeRecord::default());
         let mut report = ReplayReport::new(&file, options.mode, &sizes);
-        let replay = progress::during("making the state", || Replay::new(file, state, options))?;
+        let replay = progress::during("creating the state", || Replay::new(file, state, options))?;
         let replay = replay.with_sizes(sizes);
         let bar = progress::bar(replay.len(), "replaying");
         for block in replay {
@@ -245,7 +244,7 @@ mod with_wasm {
         printed(&report, json, failed)
     }
 
-    /// A block extrinsic by extrinsic.
+    /// The growth of a block by extrinsic.
     fn growth(block: &ReplayedBlock, limit: LimitArg, mode: ReplayMode) -> Growth {
         let steps = block.steps.iter();
         let steps = steps.map(|step| Step::new(step.size, step.times));

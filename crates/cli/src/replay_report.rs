@@ -8,18 +8,18 @@ use povmeter_dev_data::{
 use serde::Serialize;
 use std::fmt;
 
-/// What came of each block.
+/// The results of all blocks.
 #[derive(Serialize)]
 pub(crate) struct ReplayReport {
     #[serde(flatten)]
     heading: Heading,
     pub(crate) name: String,
     pub(crate) on: &'static str,
-    /// What runtimes were told of the proof size.
+    /// The source of the proof sizes that runtimes were told.
     pub(crate) sizes: &'static str,
     pub(crate) blocks: Vec<Row>,
     pub(crate) checks: Vec<Checks>,
-    /// Whose the bytes of all proofs are.
+    /// The attribution of the bytes of all proofs.
     #[serde(skip)]
     tally: ByteTally,
     #[serde(skip)]
@@ -35,7 +35,7 @@ pub(crate) struct Row {
     pub(crate) extrinsics: usize,
     pub(crate) whole_ms: f64,
     pub(crate) steps_ms: f64,
-    /// `None` where they are not counted.
+    /// `None` if calls are not counted.
     pub(crate) reads: Option<u64>,
     pub(crate) writes: Option<u64>,
     pub(crate) recorded: u64,
@@ -88,7 +88,7 @@ impl ReplayReport {
         &self.tally
     }
 
-    /// Whose the bytes of the next block's proof are.
+    /// Attributes the bytes of the next block's proof.
     fn attribute(
         &mut self,
         block: &ReplayedBlock,
@@ -98,7 +98,7 @@ impl ReplayReport {
             block: noted,
             names,
         } = block.attribution.as_ref()?;
-        // A runtime that does not say what its items are called leaves them to the table.
+        // If the runtime does not name its items, the well-known names and the user's table do.
         let of_runtime = names.as_ref().as_ref().map_or(&[][..], Vec::as_slice);
         let names = attributing.names(of_runtime.iter().cloned());
         let tally = ByteTally::of(noted, &names);
@@ -115,14 +115,14 @@ impl ReplayReport {
         Some(report)
     }
 
-    /// Adds a picture of whose the bytes are, for a page.
+    /// Adds a flame graph of the bytes, for a page.
     pub(crate) fn draw(&mut self) {
         if let Some(attribution) = &mut self.attribution {
             attribution.draw(&self.tally);
         }
     }
 
-    /// Adds what came of the next block.
+    /// Adds the results of the next block.
     pub(crate) fn add(&mut self, block: &ReplayedBlock, attributing: Option<&Attributing>) {
         let attribution = attributing.and_then(|attributing| self.attribute(block, attributing));
         let calls = &block.calls;
@@ -178,7 +178,7 @@ impl ReplayReport {
         check
     }
 
-    /// The names of the checks that do not hold for every block.
+    /// The names of the checks that failed for a block.
     pub(crate) fn failed(&self) -> Vec<&'static str> {
         let failed = self.checks.iter().filter(|check| check.holds < check.of);
         failed.map(|check| check.name).collect()
@@ -258,7 +258,7 @@ impl fmt::Display for ReplayReport {
             if let Some(first) = first_by_design {
                 write!(
                     f,
-                    "\n       {by_design} of them by design (docs/differences.md), the first: {first}"
+                    "\n       {by_design} of them differ by design (docs/differences.md), the first: {first}"
                 )?;
             }
         }

@@ -1,4 +1,4 @@
-//! The form in which the runtime of blocks built here runs.
+//! The runtime of a block, native or in wasm.
 
 use crate::{error::CliError, options::VersionArg};
 use clap::ValueEnum;
@@ -12,10 +12,10 @@ use sp_runtime::ApplyExtrinsicResult;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RuntimeArg {
-    // Into this program.
+    // Compiled into this program.
     #[default]
     Native,
-    // To wasm, run by wasmtime as nodes do.
+    // Compiled to wasm and run by wasmtime, as in a node.
     Wasm,
 }
 
@@ -31,7 +31,7 @@ impl RuntimeArg {
     ///
     /// # Errors
     /// [`CliError::NoWasm`] if this program can't run wasm, [`CliError::WasmVersion`] if there is no
-    /// such runtime.
+    /// wasm runtime for `version`.
     pub(crate) fn form(self, version: VersionArg) -> Result<RuntimeForm, CliError> {
         match self {
             Self::Native => Ok(RuntimeForm::Native),

@@ -1,12 +1,12 @@
-//! Tables of text, as wide as what is in them.
+//! Text tables whose columns fit their content.
 
 use std::fmt;
 
-/// What stands between two columns.
+/// The space between two columns.
 const GAP: &str = "  ";
 
-/// A table with `N` columns: numbers stand to the right, columns whose heading begins with `<` to the
-/// left.
+/// A table with `N` columns. They are aligned to the right, or to the left if their heading begins
+/// with `<`.
 pub(crate) struct Table<const N: usize> {
     heading: [&'static str; N],
     rows: Vec<[String; N]>,
@@ -25,7 +25,7 @@ impl<const N: usize> Table<N> {
 }
 
 impl<const N: usize> fmt::Display for Table<N> {
-    /// The lines of the table, the last without an end.
+    /// The lines of the table, the last without a line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.heading.map(|name| name.trim_start_matches('<'));
         let widths: [usize; N] = std::array::from_fn(|column| {

@@ -1,11 +1,11 @@
-//! Whose the bytes of a proof are, as the program says it: each breakdown adds up to the byte.
+//! The attribution that the program reports: each breakdown adds up to the byte.
 
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
 use std::{fs, process::Command};
 
-/// What the program printed, its errors, and whether it did what it was asked for.
+/// What the program printed to stdout and to stderr, and whether it succeeded.
 fn povmeter(args: &[&str]) -> (String, String, bool) {
     let program = env!("CARGO_BIN_EXE_povmeter");
     let output = Command::new(program).args(args).output().unwrap();
@@ -53,12 +53,12 @@ fn number(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// The bytes of `causes`, all together.
+/// The sum of all `causes`.
 fn of_causes(causes: &Value) -> u64 {
     CAUSES.iter().map(|cause| number(&causes[cause])).sum()
 }
 
-/// Each breakdown beside `recorded` adds up to it, row by row, too.
+/// Each breakdown adds up to `recorded`, and the causes of each row to the row.
 #[track_caller]
 fn assert_adds_up(proof: &Value) {
     let recorded = number(&proof["recorded"]);
@@ -100,9 +100,9 @@ fn every_byte_of_transfers_has_an_owner() {
         assert_adds_up(proof);
         let attribution = &proof["attribution"];
         let parts = attribution["by_extrinsic"].as_array().unwrap();
-        // Where nothing is deleted, an extrinsic is given what the estimate grows by. The first
-        // transfer deletes what the next ones find deleted: a node merged for that is its own and
-        // that of deletions before it.
+        // If nothing is deleted, an extrinsic's bytes are what the estimate grows by. The first
+        // transfer is left out, because it deletes: a node that is merged belongs to it and to the
+        // deletions before it.
         if call == "transfer_keep_alive" {
             let totals = report["estimates"].as_array().unwrap().iter();
             let totals: Vec<_> = totals.map(|size| number(&size["total"])).collect();
@@ -115,7 +115,7 @@ fn every_byte_of_transfers_has_an_owner() {
         }
         assert_eq!(parts[0]["phase"], "initialize");
         assert!(number(&item(attribution, "System.Account").unwrap()["read"]) > 50_000);
-        // An account that is gone leaves siblings behind.
+        // A deleted account leaves siblings that are merged.
         let siblings = number(&attribution["by_cause"]["sibling"]);
         assert_eq!(siblings > 0, call == "transfer_all", "{siblings}");
         let checks = report["checks"].as_array().unwrap();
@@ -147,7 +147,7 @@ fn tables_of_so_many_rows() {
     ] {
         assert!(text.contains(part), "no {part:?} in: {text}");
     }
-    // `--top` asks for it, too.
+    // `--top` alone asks for the attribution, too.
     let text = printed(&small(&["--top", "2"]));
     assert!(text.contains("item (2 of "), "{text}");
     assert!(text.contains(" more  "), "{text}");
@@ -196,8 +196,8 @@ fn stacks_and_a_picture_of_the_same_bytes() {
     printed(&args);
     assert_eq!(fs::read_to_string(&svg).unwrap(), picture);
 
-    // Said before anything is built.
+    // The error comes before anything is built.
     let nowhere = path("none/a.svg");
     let message = error(&small(&["--flamegraph", &nowhere]));
-    assert!(message.contains("a folder that is there"), "{message}");
+    assert!(message.contains("a folder that exists"), "{message}");
 }

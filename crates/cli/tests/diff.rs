@@ -1,4 +1,4 @@
-//! `povmeter diff`, as a user and as CI meet it.
+//! `povmeter diff`, as users and CI run it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -97,7 +97,7 @@ fn exit_codes_are_for_ci() {
         result["phases"]["total"]["cpu_ms"] = 1e6.into();
         result["phases"]["total"]["wall_ms"] = 1e6.into();
     });
-    // Without a limit nothing fails; nor does what became better.
+    // Without a limit nothing fails, and a better number never fails.
     let told = results.diff("a.json", "b.json", &[]);
     assert_eq!((told.code, &*told.errors), (Some(0), ""));
     assert_has(&told.printed, &["proof_bytes/recorded", "worse"]);
@@ -132,7 +132,7 @@ fn exit_codes_are_for_ci() {
     let failed = results.diff("a.json", "b.json", &["--fail-above", "5"]);
     let named = ["phases/total/cpu_ms", "proof_bytes/recorded"];
     assert_has(&failed.errors, &named);
-    // Time of the clock is shown alone.
+    // Wall time is shown but not judged.
     assert!(!failed.errors.contains("wall_ms"), "{}", failed.errors);
 
     for wrong in ["-1", "much", "NaN", "inf"] {
@@ -255,7 +255,7 @@ fn files_that_are_no_results_are_errors() {
         ),
         (
             &whole[..whole.len() / 2],
-            ["expected a whole result", "help: the file was cut off"],
+            ["expected a whole result", "help: make the file again"],
         ),
         (
             r#"{"top": {}}"#,

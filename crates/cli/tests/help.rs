@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output};
 
-/// Lines that a screen has, and columns of a wide one and of a narrow one.
+/// Lines of a screen, and columns of a wide and of a narrow one.
 const LINES: usize = 40;
 const COLUMNS: [usize; 2] = [100, 80];
 
@@ -29,13 +29,13 @@ fn below(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names = lines
         .take_while(|line| !line.is_empty())
-        // What stands further in goes on from the line above.
+        // A line that is indented further continues the line above.
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .map(|line| line.split_whitespace().next().unwrap().to_owned());
     names.filter(|name| name != "help").collect()
 }
 
-/// Every command with its help on a screen of so many columns.
+/// Every command with its help on a screen of `columns`.
 fn all_help(columns: usize) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
     let mut open = vec![Vec::<String>::new()];
@@ -67,7 +67,7 @@ fn every_help_fits_a_screen_and_has_an_example() {
                 assert!(width <= columns, "{command:?}: {width} columns: {line}");
             }
             let longest = examples.lines().map(|line| line.chars().count()).max();
-            // What is typed is never broken into lines.
+            // Commands to type must not be wrapped.
             assert!(longest <= Some(COLUMNS[1]), "{command:?}: {longest:?}");
             let called = format!("povmeter {}", command.join(" "));
             assert!(
@@ -104,7 +104,7 @@ fn colours_come_if_asked_for_and_never_with_no_color() {
         let text = [output.stdout, output.stderr].concat();
         String::from_utf8(text).unwrap().contains('\x1b')
     };
-    // A pipe is no terminal.
+    // The output is a pipe, not a terminal.
     for args in [&["--help"][..], &["block", "--no-such-option"]] {
         assert!(!coloured(program(args).output().unwrap()), "{args:?}");
         let mut forced = program(args);

@@ -1,5 +1,5 @@
-//! What the program prints with `--json`, against the schemas in `docs/schemas`: a field that comes,
-//! goes or changes its type fails here.
+//! Checks the output of `--json` against the schemas in `docs/schemas`. A field that is added, removed
+//! or changes its type fails here.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ fn validator(schema: &Value) -> Validator {
     jsonschema::draft202012::new(schema).unwrap()
 }
 
-/// What the program printed, which must be of the form `name`.
+/// What the program printed, which must match the schema `name`.
 #[track_caller]
 fn printed(name: &str, args: &[&str]) -> Value {
     let program = Command::new(env!("CARGO_BIN_EXE_povmeter"))
@@ -145,7 +145,7 @@ fn blocks_of_a_chain() {
     }
 }
 
-/// The objects in a schema, wherever they are.
+/// All objects in a schema.
 fn objects<'a>(schema: &'a Value, found: &mut Vec<&'a serde_json::Map<String, Value>>) {
     match schema {
         Value::Object(fields) => {
@@ -186,7 +186,7 @@ fn schemas_are_strict_and_say_what_each_field_is() {
     }
 }
 
-/// Each field stands in the part of `docs/json.md` that is about its output.
+/// Each field is named in the part of `docs/json.md` on its output.
 #[test]
 fn the_page_names_every_field() {
     let page = fs::read_to_string(docs().join("json.md")).unwrap();
@@ -194,7 +194,7 @@ fn the_page_names_every_field() {
         let link = format!("(schemas/{name}.json)");
         let part = page.split("\n## ").find(|part| part.contains(&link));
         let part = part.unwrap_or_else(|| panic!("no part with {link}"));
-        // What several outputs have stands in a part of its own.
+        // Fields that several outputs have are in a part of their own.
         let shared = page
             .split("\n## ")
             .find(|part| part.starts_with("Attribution"));
@@ -205,7 +205,7 @@ fn the_page_names_every_field() {
         objects(&schema, &mut found);
         let properties = found.iter().filter_map(|object| object.get("properties"));
         for field in properties.flat_map(|properties| properties.as_object().unwrap().keys()) {
-            // What all outputs begin with stands before the first part.
+            // Fields that begin all outputs are before the first part.
             let common = ["what", "schema"].contains(&field.as_str());
             let [alone, inside] = [format!("`{field}`"), format!(".{field}`")];
             let named = part.contains(&alone) || part.contains(&inside);
@@ -214,7 +214,7 @@ fn the_page_names_every_field() {
     }
 }
 
-/// The test tests: what is no such output is refused.
+/// Tests the test: a wrong output is refused.
 #[test]
 fn another_form_is_refused() {
     let mut report = printed("block", &with(&["block"], &SMALL));

@@ -1,4 +1,4 @@
-//! The program as a user meets it: what it prints, how it ends, what it leaves on disk.
+//! The program as users run it: its output, its exit codes, its files on disk.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ fn povmeter(args: &[&str]) -> Output {
     Command::new(program).args(args).output().unwrap()
 }
 
-/// What the program printed, after it did what it was asked for.
+/// What the program printed; it must succeed.
 #[track_caller]
 fn printed(args: &[&str]) -> String {
     let output = povmeter(args);
@@ -52,7 +52,7 @@ fn with<'a>(args: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     [args, more].concat()
 }
 
-/// The files below a folder, with what is in them.
+/// The files in a folder, with their content.
 fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     entries
@@ -73,7 +73,7 @@ fn a_block_as_json() {
         let report: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(report["what"], "block");
         assert_eq!(report["extrinsics"]["applied"], 10);
-        // One after the inherent, too.
+        // One after the inherent, one after each extrinsic.
         let estimates = report["estimates"].as_array().unwrap();
         assert_eq!(estimates.len(), 11);
         assert_eq!(estimates[10]["total"], report["proof_bytes"]["recorded"]);
@@ -118,7 +118,7 @@ fn a_state_on_disk_is_made_once_and_kept() {
     });
     assert_eq!(roots[0], roots[1]);
 
-    // Other options make another state: this folder is not theirs.
+    // Other options make another state, so the folder is refused.
     let before = ParityDbStore::open(&path).unwrap().root();
     let message = error(&block(&["--seed", "2"]));
     let parts = [
@@ -193,7 +193,7 @@ fn a_damaged_database_is_an_error() {
     let path = folder.path().join("state");
     let args = with(&["block", "--db", path.to_str().unwrap()], &SMALL);
     printed(&args);
-    // Turn one bit in the middle of each larger entry: nodes, whichever file they are in.
+    // Flip bits all over the value tables, so that nodes are hit whichever file they are in.
     let tables = content(&path);
     let tables = tables
         .iter()
@@ -348,11 +348,11 @@ fn a_comparison_of_roots() {
     }
     let rows = report["rows"].as_array().unwrap();
     let modes = report["modes"].as_array().unwrap();
-    // Measured are as many threads as there are cores.
+    // The threads that are measured depend on the number of cores.
     let name = |row: &&Value| row["mode"].as_str().unwrap().starts_with("threads_");
     let threads = rows.iter().filter(name).count();
     assert!(threads >= 3 && threads % 3 == 0, "{threads}");
-    // Of 10, 100 and 1,000 changes; three contenders, and the modes but for threads.
+    // For 10, 100 and 1,000 changes: peer_plain, peer_node, cold, and every mode but threads.
     assert_eq!(rows.len(), 3 * (2 + modes.len()) + threads);
     for row in rows {
         let names: Vec<_> = row.as_object().unwrap().keys().collect();
@@ -445,7 +445,7 @@ fn the_geneses_of_public_chains() {
     }
 }
 
-/// Each error says what to do in a line below.
+/// Each error has a `help:` line below it.
 #[test]
 fn errors_come_with_help() {
     let folder = tempfile::tempdir().unwrap();
@@ -458,15 +458,12 @@ fn errors_come_with_help() {
         ("block --state memory --db x", "`--state parity-db`"),
         (
             &format!("block --db {path}"),
-            "a folder that is not there yet",
+            "a folder that does not exist yet",
         ),
         (&format!("genesis {path}"), "raw chain specification"),
-        ("genesis no-such-file", "is there"),
+        ("genesis no-such-file", "the file exists"),
         (&format!("replay {path}"), "docs/integration.md"),
-        (
-            "compare overlay --rounds 1 --only no-such",
-            "leave `--only` away",
-        ),
+        ("compare overlay --rounds 1 --only no-such", "omit `--only`"),
         (&format!("diff {path} {path}"), "make one with"),
     ] {
         let message = error(&command.split(' ').collect::<Vec<_>>());

@@ -1,10 +1,10 @@
-//! Runtimes in wasm, as a user meets them.
+//! Runtimes in wasm, as users run them.
 
 #![allow(clippy::unwrap_used)]
 
 use std::{fs, process::Command};
 
-/// What the program printed, its errors, and whether it did what it was asked for.
+/// What the program printed to stdout and to stderr, and whether it succeeded.
 fn povmeter(args: &[&str]) -> (String, String, bool) {
     let program = env!("CARGO_BIN_EXE_povmeter");
     let output = Command::new(program).args(args).output().unwrap();
@@ -174,7 +174,7 @@ mod with_wasm {
         ] {
             assert!(html.contains(part), "{part}");
         }
-        // The root's share is not known there.
+        // sp-state-machine does not know the root's share.
         let html = page("child-trie-read-basic.json", &["--peer"]);
         assert!(html.contains("have been read") && !html.contains("the root’s share"));
         let html = page("westend-1-64.json", &[]);
@@ -241,7 +241,7 @@ mod with_wasm {
         for part in [
             "block 1: the runtime failed, after it asked for the proof size",
             "was told the estimate, which includes the root",
-            "help: the proof size is part of the block's result on such a chain: `--sizes`",
+            "help: pass to `--sizes` what the block's author told the runtime",
         ] {
             assert!(message.contains(part), "{part}: {message}");
         }
@@ -303,10 +303,10 @@ mod with_wasm {
         let args = ["block", "--json", "--transfers", "5", "--chain-spec"];
         let paseo = report(&[&args[..], &[paseo.to_str().unwrap()]].concat());
         assert_eq!(paseo["blocks"][0]["extrinsics"], 7);
-        // A runtime of years ago, which is not understood.
+        // An old runtime, whose metadata is not supported.
         let westend = spec("westend");
         let message = error(&[&args[..], &[westend.to_str().unwrap()]].concat());
-        assert!(message.contains("there is no such block"), "{message}");
+        assert!(message.contains("can't build the transfers"), "{message}");
         let both = error(&["block", "--chain-spec", "x", "--accounts", "3"]);
         assert!(both.contains("cannot be used with"), "{both}");
     }

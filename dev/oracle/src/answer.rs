@@ -1,4 +1,4 @@
-//! What a call on a block answers, on either side.
+//! The answer to a call on a block, on either side.
 
 use crate::Op;
 use povmeter::{Accounting, Block, BlockError, NodeSource, StateVersion};
@@ -6,7 +6,7 @@ use povmeter::{Accounting, Block, BlockError, NodeSource, StateVersion};
 /// The answer to an [`Op`], the same type for both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing.
+    /// The call returns nothing.
     Done,
     /// The value that was read.
     Value(Option<Vec<u8>>),
@@ -16,7 +16,7 @@ pub enum Answer {
     Exists(bool),
     /// The next key.
     Key(Option<Vec<u8>>),
-    /// How far the removal of a prefix came.
+    /// How far the removal of a prefix got.
     Removed {
         /// First key of the parent state that is left.
         cursor: Option<Vec<u8>>,
@@ -31,7 +31,7 @@ pub enum Answer {
     Root(Vec<u8>),
 }
 
-/// What `block` answers to `op`. A boundary is none of its calls here and answers nothing.
+/// The answer of `block` to `op`. A boundary makes no call here and answers [`Answer::Done`].
 ///
 /// # Errors
 /// Those of the block.
@@ -55,7 +55,7 @@ pub fn ask<S: NodeSource, A: Accounting>(
     Ok(Answer::Done)
 }
 
-/// As [`ask`], for the calls that tell something.
+/// [`ask`], for the calls that return something.
 fn read<S: NodeSource, A: Accounting>(
     block: &mut Block<S, A>,
     op: &Op,

@@ -19,9 +19,9 @@ pub type TrieEntries = BTreeMap<Vec<u8>, Vec<u8>>;
 /// What kind of block a case is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flavour {
-    /// Short keys of few nibbles: everything is a prefix of everything.
+    /// Short keys of few nibbles, so that many are prefixes of others.
     Adversarial,
-    /// Hashed keys as runtimes have them, mostly written over.
+    /// Hashed keys as in runtimes, mostly overwritten.
     Mixed,
     /// Keys of few nibbles, most operations delete.
     DeleteHeavy,
@@ -50,7 +50,7 @@ pub struct ParentState {
     pub children: BTreeMap<Vec<u8>, TrieEntries>,
     /// Entries of the top trie that were written later, in state version 1.
     pub rewritten: TrieEntries,
-    /// The version that the state was written in at first.
+    /// The version that the state was first written in.
     pub version: StateVersion,
 }
 
@@ -77,20 +77,20 @@ pub struct Case {
 }
 
 impl Case {
-    /// The case that `seed` stands for.
+    /// The random case of `seed`.
     pub fn random(seed: u64, flavour: Flavour) -> Self {
         Generator::new(SmallRng::seed_from_u64(seed), flavour).case()
     }
 
-    /// The case that `bytes` stand for: every choice takes some of them, and they may run out.
+    /// The case that `bytes` describe. Every choice takes some of them, or zeros when they run out.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
         let flavour = Flavour::ALL[usize::from(*first) % Flavour::ALL.len()];
         Generator::new(ByteDice::new(rest), flavour).case()
     }
 
-    /// The same case with a block that writes in `version`. For version 0 the parent state is one of
-    /// version 0, too: none goes back.
+    /// The same case with a block that writes in `version`. For version 0 the parent state is of version
+    /// 0, too, because no chain goes back from version 1.
     #[must_use]
     pub fn in_version(mut self, version: StateVersion) -> Self {
         if version == StateVersion::V0 {
@@ -191,7 +191,7 @@ impl ParentNodes {
     }
 }
 
-/// Nodes are found by place and hash, so that a wrong place is found out too.
+/// Nodes are found by place and hash, so that a wrong place is an error.
 impl NodeSource for ParentNodes {
     fn node(
         &self,

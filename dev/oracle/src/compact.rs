@@ -1,4 +1,4 @@
-//! The length told of the compact proof against the packed proof, without the peer.
+//! The length told for the compact proof against the packed proof, without the peer.
 //!
 //! The packed proof is povmeter's own here; [`run_case`](super::run_case) compares that with the peer's.
 
@@ -6,12 +6,12 @@ use super::{answer::ask, case::ParentNodes, equal_nodes::TrieNodes, mismatch::Mi
 use povmeter::{Accounting, Block, BlockError};
 use std::ops::AddAssign;
 
-/// What comparing compact lengths gave.
+/// Sums over the boundaries at which compact lengths were compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactCounts {
     /// Boundaries at which the lengths were compared.
     pub boundaries: u64,
-    /// Bytes that were told at them.
+    /// The sum of the lengths told at them.
     pub bytes: u64,
 }
 
@@ -64,7 +64,7 @@ pub fn compare_compact<A: Accounting>(
     Ok(counts)
 }
 
-/// Which equal nodes the parent state of a case has.
+/// The kinds of equal nodes that the parent state of a case has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EqualNodeKinds {
     /// Two tries have a node in common.

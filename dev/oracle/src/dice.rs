@@ -1,13 +1,14 @@
-//! Chance made of bytes.
+//! Random choices made from bytes.
 
 use rand::RngCore;
 
-/// Numbers read off given bytes, zero when they run out: a fuzzer's input in the place of chance.
+/// Numbers read from given bytes, and zeros when they run out, so that a fuzzer's input makes the
+/// choices.
 #[derive(Clone, Debug)]
 pub struct ByteDice<'a>(&'a [u8]);
 
 impl<'a> ByteDice<'a> {
-    /// The dice that show `bytes`.
+    /// Dice that read `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -24,7 +25,7 @@ impl<'a> ByteDice<'a> {
 
 impl RngCore for ByteDice<'_> {
     fn next_u32(&mut self) -> u32 {
-        // One byte a choice, at the end that decides: the generator chooses among few.
+        // One byte per choice, as the highest, which decides because the generator chooses among few.
         let [byte] = self.take();
         u32::from_be_bytes([byte, 0x55, 0x55, 0x55])
     }

@@ -1,8 +1,8 @@
-//! Makes states in which one node, or its hash, is met at several places.
+//! Makes states in which one node, or its hash, occurs at several places.
 //!
-//! A proof holds a node once, wherever it lies, so places of equal nodes are where counts and packed
-//! proofs go wrong: twin tries, a root node that is an inner node elsewhere, a value that is an encoded
-//! node, a value that is the hash of one.
+//! A proof holds a node once, wherever it occurs, so counts and packed proofs go wrong at equal nodes:
+//! twin tries, a root node that is an inner node elsewhere, a value that is an encoded node, a value
+//! that is the hash of one.
 
 use super::{case::ParentNodes, ParentState, TrieEntries};
 use povmeter_delta_root::NodeReferences;
@@ -10,20 +10,20 @@ use rand::{Rng, RngCore};
 use sp_core::storage::StateVersion;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes that differ in the last nibble: what lies under them hangs on one branch.
+/// Bytes in pairs that differ only in the last nibble, so that keys under a pair share a branch.
 const SIBLINGS: [u8; 4] = [0x00, 0x01, 0x10, 0x11];
-/// The least value that state version 1 makes a node.
+/// The length from which state version 1 stores a value as a value node.
 const LEAST_VALUE_NODE: usize = 33;
-/// Keys that one change gives the block to use, of those that it makes.
+/// Most keys that one change hands to the block, of those that it writes.
 const MOST_KEYS: usize = 24;
 
-/// Bytes of the values that make every node one with a hash.
+/// Length of values that give every node a hash.
 const LONG_VALUE: usize = 40;
 
-/// A trie: the top trie, or a child by its storage key.
+/// A trie: `None` for the top trie, or the storage key of a child trie.
 type Place = Option<Vec<u8>>;
 
-/// Makes equal nodes in `parent`, whose child tries may be of these names.
+/// Makes equal nodes in `parent`, whose child tries may have these `names`.
 pub(super) struct EqualNodes<'a, R> {
     pub(super) parent: &'a mut ParentState,
     pub(super) names: &'a [Vec<u8>],
@@ -35,7 +35,7 @@ pub(super) struct EqualNodes<'a, R> {
 }
 
 impl<R: RngCore> EqualNodes<'_, R> {
-    /// Makes all values long, so that nodes do not lie inside their parents.
+    /// Makes all values long, so that no node is inlined in its parent.
     pub(super) fn lengthen(&mut self) {
         let children = self.parent.children.values_mut();
         let tries = children.chain([&mut self.parent.top]);
@@ -64,7 +64,7 @@ impl<R: RngCore> EqualNodes<'_, R> {
         index.checked_sub(1).map(|index| self.names[index].clone())
     }
 
-    /// A trie that has entries, if one has.
+    /// A trie that has entries, if there is one.
     fn some(&mut self) -> Place {
         let children = self.parent.children.keys().cloned().map(Some);
         let top = (!self.parent.top.is_empty()).then_some(None);
@@ -98,7 +98,7 @@ impl<R: RngCore> EqualNodes<'_, R> {
         self.keys.extend(keys.into_iter().step_by(step));
     }
 
-    /// A child with the entries of another trie.
+    /// Makes a child with the entries of another trie.
     fn twin(&mut self) {
         let (from, Some(to)) = (self.some(), self.child()) else {
             return;
@@ -107,7 +107,7 @@ impl<R: RngCore> EqualNodes<'_, R> {
         self.parent.children.insert(to, entries);
     }
 
-    /// A child with the entries that another trie has below a prefix: a subtree as a trie of its own.
+    /// Makes a child with the entries that another trie has below a prefix, a subtree as a trie.
     fn part(&mut self) {
         let (from, Some(to)) = (self.some(), self.child()) else {
             return;
@@ -125,7 +125,7 @@ impl<R: RngCore> EqualNodes<'_, R> {
         self.parent.children.insert(to, below);
     }
 
-    /// A trie with the entries of another one below a prefix: its root node as an inner node.
+    /// Puts the entries of a trie below a prefix of another one, where its root node is an inner node.
     fn graft(&mut self) {
         let (from, into) = (self.some(), self.any());
         let grafted = self.entries(&from);
@@ -148,7 +148,7 @@ impl<R: RngCore> EqualNodes<'_, R> {
             .or_insert_with(|| vec![2; LONG_VALUE]);
     }
 
-    /// A child of one entry, whose rest of the path may be a leaf's elsewhere.
+    /// Makes a child of one entry, whose leaf may equal a leaf of another trie.
     fn single(&mut self) {
         let (from, Some(to)) = (self.some(), self.child()) else {
             return;
@@ -164,7 +164,7 @@ impl<R: RngCore> EqualNodes<'_, R> {
         self.parent.children.insert(to, single);
     }
 
-    /// Bytes that a key of `entries` begins with.
+    /// A prefix of some key of `entries`.
     fn prefix(&mut self, entries: &TrieEntries) -> Option<Vec<u8>> {
         let at = self.dice.random_range(0..entries.len().max(1));
         let key = entries.keys().nth(at)?;
@@ -192,7 +192,7 @@ impl<R: RngCore> EqualNodes<'_, R> {
         }
     }
 
-    /// Writes `value` under a key of some trie, as a node of its own where the version allows.
+    /// Writes `value` under a key of some trie, as a value node if the version allows.
     fn add_value(&mut self, value: Vec<u8>) {
         self.values.push(value.clone());
         let place = self.any();
@@ -213,8 +213,8 @@ impl<R: RngCore> EqualNodes<'_, R> {
 /// The trie nodes of a state that have a hash, and the hashes in each trie.
 pub(super) struct TrieNodes {
     by_hash: BTreeMap<[u8; 32], Vec<u8>>,
-    /// Where each hash is met in a trie, by trie: the top trie, then the children. Places of equal
-    /// subtrees are met once.
+    /// The hashes of each trie: the top trie, then the children. Equal subtrees of a trie are walked
+    /// once.
     tries: Vec<TrieOf>,
 }
 

@@ -1,4 +1,4 @@
-//! What the fuzzers run on their bytes. Each returns, or panics where something is wrong.
+//! The entry points of the fuzzers. Each panics if something is wrong.
 
 use crate::{run_case, Case};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use povmeter::{
 use povmeter_delta_root::Blake2b256;
 use std::error::Error;
 
-/// Runs the case that `bytes` stand for on povmeter and on the peer, in both accountings.
+/// Runs the case that `bytes` describe on povmeter and on the peer, in both accountings.
 ///
 /// # Panics
 /// If the two differ.
@@ -31,11 +31,11 @@ fn agree<A: Accounting>(case: &Case) {
     }
 }
 
-/// Takes `bytes` for a proof, of either form, and executes a block from it.
+/// Decodes `bytes` as a proof of either form and executes a block from it.
 ///
 /// # Panics
-/// If what was decoded does not encode to as many bytes as it says, or the size told of a
-/// compact proof's block contradicts its proof.
+/// If a decoded proof does not encode to the length that it tells, or the compact size that a block
+/// tells is not that of its proof.
 pub fn fuzz_proof(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else {
         return;
@@ -49,9 +49,10 @@ pub fn fuzz_proof(bytes: &[u8]) {
         );
         if let Some(node) = proof.nodes().get(which % proof.nodes().len().max(1)) {
             let root = Root::from(*Blake2b256::hash(node).as_bytes());
-            // Whether these nodes can be packed is up to the input.
+            // An error is right, too, because the input decides whether these nodes can be packed.
             let _ = proof.to_compact(root);
-            // Any node may be the root here, so the tries may be none of a state: sizes go unchecked.
+            // Any node may be the root here, so these may not be tries of a state, and sizes are not
+            // checked.
             let nodes = proof.to_source();
             let _ = block_on::<_, Consensus>(&nodes, root);
             let _ = block_on::<_, Advisory>(&nodes, root);
@@ -65,7 +66,7 @@ pub fn fuzz_proof(bytes: &[u8]) {
         );
         let mut root = Root::EMPTY;
         let mut nodes = proof.to_source(root);
-        // No input hits a root by chance; the error says which one it is a proof of.
+        // No input has a given root by chance; the error names the root that it has.
         if let Err(ProofError::WrongRoot { found, .. }) = nodes {
             root = found;
             nodes = proof.to_source(root);
@@ -76,7 +77,7 @@ pub fn fuzz_proof(bytes: &[u8]) {
     }
 }
 
-/// Serves pieces of `bytes` as nodes, some piece for whatever hash, and executes a block from them.
+/// Serves pieces of `bytes` as nodes, one for every hash, and executes a block from them.
 ///
 /// # Panics
 /// If povmeter does.
@@ -111,7 +112,7 @@ impl NodeSource for AnyNodes {
     }
 }
 
-/// Executes a block from nodes that hash to what they are called.
+/// Executes a block from nodes with the right hashes, and checks the compact sizes.
 fn execute(nodes: &impl NodeSource, root: Root) {
     let sizes = [
         block_on::<_, Consensus>(nodes, root),
@@ -130,23 +131,23 @@ struct CompactBytes {
 
 /// Keys to read and write besides those that a walk finds.
 const KEYS: [&[u8]; 5] = [b"", &[0x00], &[0x11, 0x12], &[0xf0; 33], b":code"];
-/// Steps of a walk: a trie that contains itself has no end of keys.
+/// Steps of a walk. There is a limit, because a trie that contains itself has endless keys.
 const STEPS: usize = 40;
 
-/// Whether a call met a node that is none. Then the tries are those of no state, and a compact proof may
-/// leave out what no walk can reach.
+/// Whether a call met a corrupt node. Then the tries are not those of a state, and a compact proof may
+/// leave out nodes that no walk can reach.
 #[derive(Default)]
 struct Damage(bool);
 
 impl Damage {
-    /// The result, with damage noted.
+    /// Notes damage and returns the result.
     fn of<T>(&mut self, result: Result<T, BlockError>) -> Result<T, BlockError> {
         self.0 |= matches!(&result, Err(BlockError::Load(LoadError::Corrupt { .. })));
         result
     }
 }
 
-/// Does a bit of everything. Errors are right answers here; what follows one is done all the same.
+/// Makes calls of every kind. Errors are right answers here, and the calls after one are made, too.
 fn block_on<S: NodeSource, A: Accounting>(source: S, root: Root) -> Option<CompactBytes> {
     let mut block = Block::with_accounting(source, root, A::default());
     let mut damage = Damage::default();
@@ -189,7 +190,7 @@ fn change<S: NodeSource, A: Accounting>(
 ) -> Result<(), BlockError> {
     for (at, key) in keys.iter().enumerate() {
         block.start_transaction();
-        // A root under a child's key is refused; so are nodes that are none.
+        // A write to a child root's key is refused, and so is a corrupt node.
         let _ = damage.of(match at % 3 {
             0 => block.set(trie, key, &[7; 40]),
             1 => block.append(TrieId::Top, key, &[1]),

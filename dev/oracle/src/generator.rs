@@ -6,18 +6,19 @@ use sp_core::storage::{well_known_keys::starts_with_child_storage_key, StateVers
 
 /// Bytes that adversarial keys are made of: few nibbles, in all positions.
 const KEY_BYTES: [u8; 6] = [0x00, 0x01, 0x10, 0x11, 0x12, 0xf0];
-/// Bytes that all keys of a case may begin with: the counts of nibbles in a node's header change
-/// their form at 15, 31 and 63.
+/// Lengths of a prefix that most keys of a case share, because the count of nibbles in a node's header
+/// changes its form at 15, 31 and 63.
 const STEM_LENGTHS: [usize; 8] = [0, 0, 0, 0, 7, 8, 31, 32];
-/// Value lengths about a hash and the least value node.
+/// Value lengths around those of a hash and of the shortest value node.
 const VALUE_LENGTHS: [usize; 9] = [0, 1, 2, 8, 31, 32, 33, 34, 80];
 /// Value lengths that make every leaf a node with a hash.
 const LONG_VALUE_LENGTHS: [usize; 4] = [31, 32, 33, 40];
 
-/// Names of child tries: some a prefix of others, some whose ways in the top trie end alike.
+/// Names of child tries: some are prefixes of others, and some have paths in the top trie that end
+/// alike.
 const CHILD_NAMES: [&[u8]; 6] = [b"c", b"cc", b"ccc", b"d", b"dc", b"dcc"];
 
-/// Makes one case of what `dice` show.
+/// Makes one case from `dice`.
 pub(super) struct Generator<R> {
     dice: R,
     flavour: Flavour,
@@ -26,7 +27,7 @@ pub(super) struct Generator<R> {
     children: Vec<Vec<u8>>,
     /// Values of the state that are nodes, or hashes of nodes.
     node_values: Vec<Vec<u8>>,
-    /// How much of the operations that change a key delete it.
+    /// The share of deletions among the operations that change a key.
     deletes: f64,
 }
 
@@ -120,7 +121,7 @@ impl<R: RngCore> Generator<R> {
             Flavour::DeleteHeavy => self.pick(&LONG_VALUE_LENGTHS),
             _ => self.pick(&VALUE_LENGTHS),
         };
-        // Few distinct values: equal leaves and equal value nodes.
+        // Few distinct values, so that there are equal leaves and equal value nodes.
         vec![self.dice.random_range(0..3u8); length]
     }
 
@@ -163,7 +164,7 @@ impl<R: RngCore> Generator<R> {
                 Some(twin) if self.dice.random_bool(0.2) => twin,
                 _ => self.entries(0.5),
             };
-            // The others come into being in the block, if they do.
+            // The block may create the others.
             if !entries.is_empty() && self.dice.random_bool(0.7) {
                 parent.children.insert(child, entries);
             }
@@ -219,7 +220,7 @@ impl<R: RngCore> Generator<R> {
                 ops.push(Op::Boundary);
             }
             if self.dice.random_bool(0.1) {
-                // The host itself.
+                // A call of the host itself.
                 let op = self.call();
                 ops.push(op);
             }
@@ -228,7 +229,7 @@ impl<R: RngCore> Generator<R> {
         ops
     }
 
-    /// What the runtime does between two moments of the host's.
+    /// The calls of the runtime between entering and leaving it.
     fn runtime(&mut self, ops: &mut Vec<Op>) {
         let mut depth = 0;
         for _ in 0..self.dice.random_range(0..24) {
@@ -251,7 +252,7 @@ impl<R: RngCore> Generator<R> {
             };
             ops.push(op);
         }
-        // What stays open is rolled back as the runtime exits. Real runtimes leave nothing open.
+        // Open transactions are rolled back when the runtime exits. Real runtimes leave none open.
         let closed = if self.flavour == Flavour::Mixed {
             0.98
         } else {
@@ -292,7 +293,7 @@ impl<R: RngCore> Generator<R> {
         }
         let limit = self.dice.random_bool(0.5);
         let limit = limit.then(|| self.dice.random_range(0..4));
-        // A cursor is a key that an earlier call stopped at; one beyond the prefix is nobody's.
+        // A cursor is a key at which an earlier call stopped, so none is beyond the prefix.
         let cursor = self.dice.random_bool(0.2);
         let cursor = cursor.then(|| self.key());
         let cursor = cursor.filter(|key| key.starts_with(&prefix) || *key < prefix);
@@ -305,7 +306,7 @@ impl<R: RngCore> Generator<R> {
     }
 }
 
-/// Writes what lies under one byte under another, too: two equal subtrees.
+/// Copies the entries under each first byte to another byte, so that subtrees are equal.
 fn mirror(entries: &mut TrieEntries) {
     let copies: Vec<_> = entries
         .iter()

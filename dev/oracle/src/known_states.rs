@@ -1,4 +1,4 @@
-//! Real states, built of nothing: our root update against the peer's, and the roots that are known.
+//! Real states, built from the empty state: our root update against the peer's and the known root.
 
 use super::roots::{PeersUpdate, RootCounts, RootMismatch, RootMode};
 use povmeter::Root;
@@ -19,7 +19,7 @@ use std::{io, path::Path};
 /// A state of a public chain.
 #[derive(Debug)]
 pub struct KnownState {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     version: StateVersion,
     root: Option<H256>,
@@ -33,11 +33,11 @@ pub enum KnownStatesError {
     /// The list of roots can't be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The list of roots is none.
+    /// The list of roots can't be parsed.
     #[error("expected a list of genesis roots, found: {0}")]
     Json(#[from] serde_json::Error),
-    /// The list has a state version that there is not.
-    #[error("expected state version V0 or V1 of {name}, found `{found}`")]
+    /// The list has an unknown state version.
+    #[error("{name}: expected state version V0 or V1, found `{found}`")]
     StateVersion {
         /// The state.
         name: String,
@@ -45,7 +45,7 @@ pub enum KnownStatesError {
         found: String,
     },
     /// A state can't be read.
-    #[error("the state {name} can't be read")]
+    #[error("can't read the state {name}")]
     Spec {
         /// The state.
         name: String,
@@ -53,10 +53,10 @@ pub enum KnownStatesError {
         source: ChainSpecError,
     },
     /// The folder of blocks can't be read.
-    #[error("the folder of blocks can't be read")]
+    #[error("can't read the folder of blocks")]
     Folder(#[from] io::Error),
     /// A file of blocks can't be read.
-    #[error("a file of blocks can't be read")]
+    #[error("can't read a file of blocks")]
     Blocks(#[from] RealBlocksError),
 }
 
@@ -122,8 +122,8 @@ impl KnownState {
         }
     }
 
-    /// Compares the update from the empty state with the peer's, in all of `modes`, and with the root
-    /// if that is known.
+    /// Compares the update from the empty state with the peer's, in all of `modes`, and the peer's root
+    /// with the known one, if there is one.
     ///
     /// # Errors
     /// The first [`RootMismatch`].
@@ -141,7 +141,7 @@ impl KnownState {
         let of_children = of_children.map(|(child, entries)| (child, entries.iter().copied()));
         let (root, transaction) = empty.full_storage_root(top, of_children, self.version);
         if let Some(expected) = self.root.filter(|expected| *expected != root) {
-            let (mode, found) = ("the peer", root);
+            let (mode, found) = ("sp-state-machine", root);
             return Err(RootMismatch::Root {
                 mode,
                 expected,
@@ -167,7 +167,7 @@ impl KnownState {
     }
 }
 
-/// The changes that make `entries` of an empty trie.
+/// The changes that turn an empty trie into `entries`.
 fn all_set(entries: &Entries) -> KeyChanges<'_> {
     let set = entries.iter();
     set.map(|(key, value)| (key.as_slice(), Some(value.as_slice())))

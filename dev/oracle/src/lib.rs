@@ -1,6 +1,6 @@
 //! The oracle: the same block on povmeter and on the peer, every result compared.
 //!
-//! A [`Case`] is a parent state and a list of [`Op`]s, made by chance or of a fuzzer's bytes.
+//! A [`Case`] is a parent state and a list of [`Op`]s, made at random or from a fuzzer's bytes.
 //! [`run_case`] runs it on both sides:
 //! ```text
 //! for each op:      the same answer, and the same number of bytes read
@@ -14,11 +14,11 @@
 //! ```
 //! A case ends at its first [`Mismatch`]; [`run_cases`] counts them over many.
 //!
-//! [`compare_compact`] compares the length told of the compact proof with the packed one's alone, which
-//! is so much faster that every op can be a boundary.
+//! [`compare_compact`] compares only the length told for the compact proof with that of the packed
+//! proof. It is so much faster that every op can be a boundary.
 //!
-//! [`compare_roots`] compares the root update of a case alone, in every [`RootMode`];
-//! [`run_roots`] those of many cases, [`KnownState`] those of real states.
+//! [`compare_roots`] compares only the root update of a case, in every [`RootMode`]; [`run_roots`]
+//! compares those of many cases, and [`KnownState`] those of real states.
 
 mod answer;
 mod case;

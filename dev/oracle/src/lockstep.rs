@@ -18,7 +18,7 @@ use sp_core::H256;
 use sp_trie::StorageProof;
 use std::collections::BTreeSet;
 
-/// What comparing `case` with the peer gave, in the accounting `A`.
+/// Runs `case` on povmeter and on the peer, in the accounting `A`, and compares every result.
 ///
 /// # Errors
 /// The first [`Mismatch`].
@@ -37,8 +37,8 @@ struct Lockstep<'a, A: Accounting> {
     report: CaseReport,
     /// By op.
     sizes: Vec<Size>,
-    /// Whether the runtime asked for the root, now and at the start of each transaction of the host.
-    /// The peer counts what that takes as read; ours may have estimated it before.
+    /// Whether the runtime asked for the root: now, and at the start of each transaction of the host.
+    /// The peer counts the nodes of such a root as read; ours may have counted them in an estimate.
     root_asked: Vec<bool>,
 }
 
@@ -119,7 +119,7 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
         if *op == Op::Root {
             let (net, left_out) = self.net_changes();
             if left_out {
-                // Its own computation would go wrong, and is not recorded here.
+                // The peer's own root would be wrong. This one is not recorded as read.
                 let root = self.peer.truth(&net)?.root;
                 return Ok(Answer::Root(root.as_bytes().to_vec()));
             }
@@ -209,21 +209,21 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
         if left_out {
             report.left_out += 1;
         } else {
-            // Its trie would lose values, too.
+            // Deletions that are left out would make the upstream strategy's trie lose values, too.
             report.upstream_boundaries += 1;
             report.upstream_under += u64::from(self.peer.upstream_size()? < truth.bytes);
         }
         Ok(found)
     }
 
-    /// `needed` and all that was read, with the size in the recorder's unit.
+    /// `needed` and all nodes read, with their size in the recorder's unit.
     fn with_reads(&self, mut needed: BTreeSet<Vec<u8>>) -> (u64, BTreeSet<Vec<u8>>) {
         needed.extend(self.peer.read_proof().into_nodes());
         let bytes = needed.iter().map(|node| node.encoded_size() as u64);
         (bytes.sum(), needed)
     }
 
-    /// The net changes as the peer's trie can be trusted with them, and whether some are left out.
+    /// The net changes without those that the peer's trie may get wrong, and whether there are such.
     fn net_changes(&mut self) -> (NetChanges, bool) {
         let mut net = self.peer.net_changes();
         let left_out = net.leave_out_absent(&self.case.parent);
@@ -269,7 +269,7 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
     }
 }
 
-/// Compares root, and nodes inserted and removed under their places.
+/// Compares the root, and the nodes inserted and removed by place.
 fn compare_update(
     sealed: &SealedBlock,
     root: H256,
@@ -298,7 +298,7 @@ fn borrowed((key, value): &(Vec<u8>, Option<Vec<u8>>)) -> povmeter::Change<'_> {
     (key, value.as_deref())
 }
 
-/// Compares the sealed proof: all that was read is in it, and packed it is what the peer packs.
+/// Checks that the sealed proof holds all nodes read, and that the peer packs it to the same bytes.
 fn compare_proof(
     sealed: &SealedBlock,
     read: StorageProof,

@@ -25,17 +25,17 @@ impl fmt::Display for Role {
             Self::Importer => "the importer",
             Self::ReplayingImporter => "the replaying importer",
             Self::Validator => "the validator",
-            Self::StockValidator => "the validator on the peer",
+            Self::StockValidator => "the validator on sp-state-machine",
         })
     }
 }
 
-/// What somebody else's execution of a block gave.
+/// How another role's execution of a block differs from the author's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoleDifference {
     /// A call has no result.
-    #[error("{op} has no result")]
+    #[error("{op}: expected a result, found an error")]
     Block {
         /// The call.
         op: String,
@@ -43,13 +43,13 @@ pub enum RoleDifference {
         source: BlockError,
     },
     /// The peer has no result.
-    #[error("the peer has no result")]
+    #[error("expected a result of sp-state-machine, found an error")]
     Peer(#[from] HostError),
     /// The peer panicked: most probably a node is missing.
-    #[error("the peer panicked: {0}")]
+    #[error("sp-state-machine panicked: {0}")]
     PeerPanicked(String),
     /// The compact proof can't be expanded.
-    #[error("the compact proof can't be expanded")]
+    #[error("can't expand the compact proof")]
     Proof(#[from] ProofError),
     /// Another size at a boundary.
     #[error("expected a size of {expected} at boundary {at}, found {found}")]
@@ -87,7 +87,7 @@ pub enum RoleDifference {
 pub enum MismatchKind {
     /// An estimate was lower than the truth, or a needed node was not counted.
     Under,
-    /// Not everybody gets the same sizes.
+    /// A role gets other sizes than the author.
     Roles,
     /// A compact proof, or its size, is not the peer's.
     Compact,
@@ -99,7 +99,7 @@ pub enum MismatchKind {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// Ours has no result where the peer has one.
+    /// Ours has no result, but the peer has one.
     #[error("op {at}, {op}: expected a result, found an error")]
     Block {
         /// Where.
@@ -110,7 +110,7 @@ pub enum Mismatch {
         source: BlockError,
     },
     /// The peer has no result.
-    #[error("the peer has no result")]
+    #[error("expected a result of sp-state-machine, found an error")]
     Peer(#[from] HostError),
     /// Another answer.
     #[error("op {at}, {op}: expected {expected:?}, found {found:?}")]
@@ -165,10 +165,12 @@ pub enum Mismatch {
         found: u64,
     },
     /// Our nodes can't be packed.
-    #[error("the nodes counted can't be packed")]
+    #[error("can't pack the counted nodes")]
     Proof(#[from] ProofError),
     /// The compact proof of the same nodes is not the peer's.
-    #[error("expected the peer's compact proof of {expected} bytes, found another of {found}")]
+    #[error(
+        "expected sp-state-machine's compact proof of {expected} bytes, found another of {found}"
+    )]
     Compact {
         /// Bytes of the peer's.
         expected: usize,
@@ -184,12 +186,12 @@ pub enum Mismatch {
         found: H256,
     },
     /// Other nodes inserted or removed.
-    #[error("expected the peer's inserted and removed nodes, found others")]
+    #[error("expected sp-state-machine's inserted and removed nodes, found others")]
     Nodes,
     /// Other changes.
-    #[error("expected the peer's changes, found others")]
+    #[error("expected sp-state-machine's changes, found others")]
     Changes,
-    /// Somebody who executes the block does not get what its author got.
+    /// A role that executes the block does not get what its author got.
     #[error("{role} differs")]
     Role {
         /// Who.

@@ -1,4 +1,4 @@
-//! The net changes of the peer's overlay, and which of them its trie can't be trusted with.
+//! The net changes of the peer's overlay, and those of them that the peer's trie may get wrong.
 
 use super::case::ParentState;
 use povmeter_dev_runtime::runtime::Hashing;
@@ -47,8 +47,8 @@ impl NetChanges {
             .collect()
     }
 
-    /// Leaves out the deletions of absent keys with longer keys below them: the peer's trie loses a
-    /// value or panics on some of those. Whether there were any.
+    /// Leaves out the deletions of absent keys that are prefixes of longer keys, because the peer's trie
+    /// loses a value or panics at some of them. Returns whether there were any.
     pub(super) fn leave_out_absent(&mut self, parent: &ParentState) -> bool {
         let root_keys = parent.children.keys().map(|storage_key| {
             ChildInfo::new_default(storage_key)
@@ -113,8 +113,8 @@ fn borrowed(changes: &TrieChanges) -> impl Iterator<Item = (&[u8], Option<&[u8]>
     changes.map(|(key, value)| (key.as_slice(), value.as_deref()))
 }
 
-/// Takes the deletions of keys that are not among `keys` and begin a key of `longer`, or one that is
-/// written, out of `changes`.
+/// Takes out of `changes` the deletions of keys that are not among `keys` and are prefixes of a key of
+/// `longer` or of a written key.
 fn split_off_absent(
     changes: &mut TrieChanges,
     keys: &BTreeSet<Vec<u8>>,

@@ -96,7 +96,7 @@ pub enum Op {
         /// Key that is read.
         key: Vec<u8>,
     },
-    /// It is asked whether a key has a value.
+    /// The runtime asks whether a key has a value.
     Exists {
         /// Where.
         trie: TrieName,
@@ -114,7 +114,7 @@ pub enum Op {
     Clear {
         /// Where.
         trie: TrieName,
-        /// What the keys begin with.
+        /// The prefix of the keys.
         prefix: Vec<u8>,
         /// Most keys of the parent state to look at.
         limit: Option<u32>,

@@ -21,7 +21,7 @@ pub(super) struct PeerSide {
     upstream: Ephemeral,
 }
 
-/// What a block that ended now would leave.
+/// The result of the block if it ended now.
 pub(super) struct Truth {
     /// The root.
     pub(super) root: H256,
@@ -48,7 +48,7 @@ impl PeerSide {
         }
     }
 
-    /// Bytes of what was read.
+    /// Bytes recorded by reads.
     pub(super) fn read_bytes(&self) -> u64 {
         self.block.recorder.peer().estimate_encoded_size() as u64
     }
@@ -58,15 +58,15 @@ impl PeerSide {
         self.block.recorder.peer().to_storage_proof()
     }
 
-    /// What the peer answers to `op`.
+    /// The peer's answer to `op`.
     pub(super) fn ask(&mut self, op: &Op) -> Result<Answer, HostError> {
         match op {
             Op::HostStart => self.step(TransactionStep::Start)?,
             Op::HostCommit => self.step(TransactionStep::Commit)?,
             Op::HostRollback => {
                 self.step(TransactionStep::Rollback)?;
-                // The peer keeps the roots of child tries that it looked up, so that the way to
-                // them is not recorded again. A fresh backend has none.
+                // The peer's backend caches the roots of child tries, so that the paths to them
+                // are not recorded again. A fresh backend caches none.
                 self.block.backend = self.peer.backend(self.block.recorder.clone());
             }
             Op::Enter => {
@@ -78,7 +78,7 @@ impl PeerSide {
             Op::Exit => self.exit()?,
             Op::Boundary => {}
             Op::Root => {
-                // An append leaves a cached root as it is.
+                // An append does not reset the cached root.
                 self.forget_cached_root()?;
                 return Ok(self.call(op));
             }
@@ -103,11 +103,12 @@ impl PeerSide {
         while self.log.depth() > self.block.overlay.transaction_depth() {
             self.log.roll_back();
         }
-        // Child tries touched in what was rolled back now stay listed; a rollback strikes them.
+        // Child tries touched only in rolled back transactions stay listed until the next rollback.
         self.forget_cached_root()
     }
 
-    /// A transaction rolled back is what makes the overlay look at itself anew.
+    /// Rolls back an empty transaction, because that resets the overlay's cached root and its list of
+    /// child tries.
     fn forget_cached_root(&mut self) -> Result<(), HostError> {
         let step = TransactionStep::Rollback;
         let none = |_| HostError::NoOpenTransaction { step };
@@ -135,11 +136,11 @@ impl PeerSide {
         NetChanges::new(&mut self.block.overlay)
     }
 
-    /// What the block would leave if it ended now. Nothing of this is recorded.
+    /// The result of the block if it ended now. The block's recorder records none of this computation.
     pub(super) fn truth(&mut self, net: &NetChanges) -> Result<Truth, HostError> {
         let extra = Recorder::<Hashing>::default();
         let backend = self.peer.backend(extra.clone());
-        // Where the peer's trie can't be trusted with a deletion, it only looks the key up.
+        // Only look up the keys whose deletion the peer's trie may get wrong.
         for (child, key) in net.left_out() {
             match child {
                 None => backend.storage(key).map(drop),
@@ -160,7 +161,7 @@ impl PeerSide {
         })
     }
 
-    /// What the peer makes of the block.
+    /// The block that the peer built.
     pub(super) fn finish(mut self) -> Result<Finished, HostError> {
         self.forget_cached_root()?;
         self.block.finish()
@@ -174,7 +175,7 @@ impl PeerSide {
     }
 }
 
-/// What `ext` answers to a call of the runtime's.
+/// The answer of `ext` to a call of the runtime.
 pub(super) fn ask_externalities(
     ext: &mut impl Externalities,
     op: &Op,
@@ -202,7 +203,7 @@ pub(super) fn ask_externalities(
     Answer::Done
 }
 
-/// As [`ask_externalities`], for the calls that tell something.
+/// [`ask_externalities`], for the calls that return something.
 fn read(ext: &mut impl Externalities, op: &Op, version: StateVersion) -> Answer {
     match op {
         Op::Get { trie, key } => Answer::Value(match trie.child_info() {

@@ -1,4 +1,4 @@
-//! What comparing one block with the peer, or many, gave.
+//! The result of comparing one block or many with the peer.
 
 use std::ops::AddAssign;
 
@@ -9,24 +9,24 @@ pub struct CaseReport {
     pub boundaries: u64,
     /// Bytes of the proof if the block had ended there.
     pub truth_bytes: u64,
-    /// Bytes that the estimate was above that.
+    /// Bytes by which the estimate was above that.
     pub over_bytes: u64,
     /// Nodes of the proof if the block had ended there.
     pub truth_nodes: u64,
-    /// Nodes counted besides.
+    /// Nodes counted beyond those.
     pub over_nodes: u64,
-    /// The part of `over_bytes` that the rule asks for whatever was asked before; the rest is what
-    /// earlier boundaries counted and later changes made unnecessary.
+    /// The part of `over_bytes` that the rule asks for, whatever was asked before. The rest was counted
+    /// at earlier boundaries and made unnecessary by later changes.
     pub rule_over_bytes: u64,
-    /// Boundaries at which deletions of absent keys were kept from the peer's trie.
+    /// Boundaries at which deletions of absent keys were left out for the peer's trie.
     pub left_out: u64,
     /// Boundaries at which the upstream strategy was asked.
     pub upstream_boundaries: u64,
-    /// Those of them at which it told less than the truth.
+    /// Those of them at which it was below the truth.
     pub upstream_under: u64,
-    /// Blocks in which it did so at least once: 0 or 1 of one block.
+    /// Blocks in which it was below the truth at least once; 0 or 1 for a single block.
     pub upstream_under_blocks: u64,
-    /// Blocks: 1 of one block.
+    /// Blocks; 1 for a single block.
     pub blocks: u64,
 }
 
@@ -64,7 +64,7 @@ impl AddAssign for CaseReport {
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
-    // Sums of bytes: far below where an f64 gets coarse, and nobody needs the last digit.
+    // Precise enough, because sums of bytes are far below 2^53.
     #[allow(clippy::cast_precision_loss)]
     let percent = part as f64 * 100.0 / whole.max(1) as f64;
     percent

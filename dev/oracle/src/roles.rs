@@ -1,4 +1,4 @@
-//! Whoever executes a block gets what its author got.
+//! Checks that every role gets what the author of a block got.
 
 use super::{
     answer::ask,
@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
 };
 
-/// What is in the block: without what the host rolled back.
+/// The calls that are in the block: all but those that the host rolled back.
 struct Kept<'a> {
     ops: Vec<(&'a Op, Size)>,
     version: StateVersion,
@@ -135,7 +135,7 @@ fn validate_on_peer(
         root: H256(*parent.as_bytes()),
         nodes: Arc::new(MemoryNodes(nodes)),
     };
-    // The peer answers a missing node with a panic, or with a root that is none of the block.
+    // The peer answers a missing node with a panic or with a wrong root.
     let found = catch_unwind(AssertUnwindSafe(|| root_on_peer(case, kept, parent)))
         .unwrap_or_else(|panic| Err(RoleDifference::PeerPanicked(panic_message(&*panic))))?;
     let expected = H256(*root.as_bytes());
@@ -148,7 +148,7 @@ fn validate_on_peer(
 fn root_on_peer(case: &Case, kept: &Kept<'_>, parent: Parent) -> Result<H256, RoleDifference> {
     let mut peer = PeerSide::new(parent, case.version);
     for (op, _) in &kept.ops {
-        // Asked for the root, its trie can go wrong where nothing is missing.
+        // Skip a root that the peer's trie may get wrong although no node is missing.
         if **op == Op::Root && peer.net_changes().leave_out_absent(&case.parent) {
             continue;
         }

@@ -9,9 +9,9 @@ use sp_core::storage::StateVersion;
 /// A case whose root updates differ.
 #[derive(Debug)]
 pub struct RootFailure {
-    /// What kind of case.
+    /// Its flavour.
     pub flavour: Flavour,
-    /// Which of them.
+    /// Its seed.
     pub seed: u64,
     /// The version its block writes in.
     pub version: StateVersion,
@@ -19,7 +19,7 @@ pub struct RootFailure {
     pub mismatch: RootMismatch,
 }
 
-/// What comparing the root updates of many cases gave.
+/// The results of comparing the root updates of many cases.
 #[derive(Debug, Default)]
 pub struct RootTally {
     /// Sums over cases of state version 0 that agreed.
@@ -30,8 +30,8 @@ pub struct RootTally {
     pub failures: Vec<RootFailure>,
 }
 
-/// What `count` cases of each state version, from seed `first` on, give in all of `modes`: one
-/// flavour after the other. `progress` is told after each seed.
+/// Compares `count` cases of each state version, from seed `first` on, in all of `modes`. The flavours
+/// alternate. `progress` is called after each seed.
 pub fn run_roots(
     first: u64,
     count: u64,

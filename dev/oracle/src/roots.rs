@@ -17,14 +17,14 @@ pub struct RootMode {
     /// Its name.
     pub name: &'static str,
     hashing: povmeter_delta_root::Hashing,
-    /// The threads, unless it is the one that asks.
+    /// The threads; `None` for the calling thread.
     pool: Option<Arc<ThreadPool>>,
     split_from: usize,
 }
 
-/// Changes from which on random cases go to several threads: they have few.
+/// Fewest changes for which a random case uses several threads, because random cases have few.
 const FEW_CHANGES: usize = 2;
-/// Threads that are measured, and what they are called.
+/// Numbers of threads that are measured, and their names.
 const CURVE: [(usize, &str); 5] = [
     (1, "threads_1"),
     (2, "threads_2"),
@@ -32,11 +32,11 @@ const CURVE: [(usize, &str); 5] = [
     (8, "threads_8"),
     (16, "threads_16"),
 ];
-/// Threads that random cases go to, whatever the machine has.
+/// Threads for random cases, whatever the machine has.
 const THREADS: usize = 3;
 
-/// Has root updates of this process computed by the thread that asks for them, except in pools that
-/// [`RootMode`]s have: what is measured as a rule is the time of one thread.
+/// Makes the calling thread compute the root updates of this process, except in the pools of
+/// [`RootMode`]s, because most measurements are of one thread.
 ///
 /// # Errors
 /// [`ThreadPoolBuildError`] if updates were computed before.
@@ -57,10 +57,11 @@ impl RootMode {
         }
     }
 
-    /// As many `threads`, to which `split_from` changes go, by a `name`, hashing in the best mode.
+    /// A mode called `name`, with this number of `threads`, which share updates of `split_from` changes
+    /// or more. It hashes in the best mode.
     ///
     /// # Errors
-    /// [`ThreadPoolBuildError`] if there can't be so many.
+    /// [`ThreadPoolBuildError`] if the threads can't be started.
     pub fn threads(
         threads: usize,
         split_from: usize,
@@ -75,18 +76,19 @@ impl RootMode {
         })
     }
 
-    /// The modes of this machine, the slowest first, and threads. `missing` is told what others need.
+    /// The modes of this machine, the slowest first, and threads. `missing` is called for each mode that
+    /// the machine does not support.
     ///
     /// # Errors
-    /// [`ThreadPoolBuildError`] if there can't be threads.
+    /// [`ThreadPoolBuildError`] if threads can't be started.
     pub fn all(missing: impl FnMut(UnsupportedMode)) -> Result<Vec<Self>, ThreadPoolBuildError> {
         let mut modes = Self::of_one_thread(missing);
         modes.push(Self::threads(THREADS, FEW_CHANGES, "threads")?);
         Ok(modes)
     }
 
-    /// The modes to be measured: as [`Self::all`], but threads are as many as pay, from 1 to 16 or
-    /// what the machine has, and share updates from `split_from` changes on.
+    /// The modes to measure: as [`Self::all`], but with 1, 2, 4, 8 and 16 threads, as far as the machine
+    /// has them, which share updates of `split_from` changes or more.
     ///
     /// # Errors
     /// As [`Self::all`].
@@ -113,17 +115,17 @@ impl RootMode {
         modes.collect()
     }
 
-    /// What hashes the nodes.
+    /// The hashing of the nodes.
     pub fn hashing(&self) -> povmeter_delta_root::Hashing {
         self.hashing
     }
 
-    /// Whether there are other threads than the one that asks.
+    /// Whether other threads than the calling one compute the root.
     pub fn is_threaded(&self) -> bool {
         self.pool.is_some()
     }
 
-    /// `state` whose root is computed in this mode.
+    /// `state`, set up to compute its root in this mode.
     pub fn prepare<S>(&self, state: ShadowState<S>) -> ShadowState<S> {
         let state = state.with_hashing(self.hashing);
         state.with_split_from(self.split_from)
@@ -141,7 +143,7 @@ impl RootMode {
 /// Sums over cases that agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RootCounts {
-    /// Cases: 1 of one case.
+    /// Cases; 1 for a single case.
     pub cases: u64,
     /// Keys changed, in all tries.
     pub changes: u64,
@@ -165,7 +167,7 @@ impl AddAssign for RootCounts {
 #[non_exhaustive]
 pub enum RootMismatch {
     /// The peer has no root.
-    #[error("the peer has no root")]
+    #[error("expected a root by sp-state-machine, found an error")]
     Peer(#[from] HostError),
     /// Ours has none.
     #[error("expected a root by {mode}, found an error")]
@@ -186,16 +188,16 @@ pub enum RootMismatch {
         found: H256,
     },
     /// Other nodes inserted or removed, by place and hash, or with other counts.
-    #[error("expected the peer's inserted and removed nodes, found others by {mode}")]
+    #[error("expected sp-state-machine's inserted and removed nodes, found others by {mode}")]
     Nodes {
         /// The mode.
         mode: &'static str,
     },
-    /// Nodes can't be turned into the peer's form or back.
-    #[error("the nodes can't be turned into the peer's form and back")]
+    /// Nodes can't be converted to the peer's form or back.
+    #[error("can't convert the nodes to sp-state-machine's form and back")]
     Form(#[from] NodesError),
-    /// Nodes turned into the peer's form and back are others.
-    #[error("expected the same nodes in the peer's form and back, found others")]
+    /// Nodes converted to the peer's form and back are others.
+    #[error("expected the same nodes after conversion to sp-state-machine's form and back, found others")]
     Back,
 }
 
@@ -222,7 +224,7 @@ pub fn compare_roots(case: &Case, modes: &[RootMode]) -> Result<RootCounts, Root
     peers.compare(&nodes, &all.ours(), case.our_version(), modes)
 }
 
-/// What the peer makes of changes to a parent state.
+/// The peer's root update for changes to a parent state.
 pub struct PeersUpdate {
     /// The root before.
     pub parent: Root,

@@ -1,4 +1,4 @@
-//! What the counting rule asks for, given the changes of one moment and nothing of what came before.
+//! The nodes that the counting rule asks for, given the changes at one boundary and no history.
 
 use super::{case::ParentNodes, net::NetChanges};
 use povmeter::{Advisory, Block, BlockError, TrieId};
@@ -21,7 +21,7 @@ pub(super) fn needed(
             change(&mut block, TrieId::Child(child.storage_key()), key, value)?;
         }
     }
-    // The peer's trie is not trusted with these deletions; the rule is.
+    // Only the peer's trie may get these deletions wrong, so the rule takes them.
     for (child, key) in net.left_out() {
         let trie = child.map_or(TrieId::Top, |child| TrieId::Child(child.storage_key()));
         change(&mut block, trie, key, None)?;

@@ -2,8 +2,7 @@
 
 use super::{Case, ParentState, TrieEntries};
 
-/// A case as small as can be found, by leaving parts of `case` out, for which `holds` holds as it
-/// does for `case`.
+/// The smallest case found by leaving out parts of `case`, for which `holds` still returns true.
 ///
 /// Costs a call of `holds` for each part tried: some thousands for a case of usual size.
 pub fn shrink(case: &Case, mut holds: impl FnMut(&Case) -> bool) -> Case {
@@ -39,7 +38,7 @@ fn parts(case: &Case) -> usize {
     case.ops.len() + parent.top.len() + parent.rewritten.len() + in_children.sum::<usize>()
 }
 
-/// Leaves out two calls at a time: what opens a transaction, and what closes it.
+/// Leaves out two calls at a time, such as those that open and close a transaction.
 fn drop_pairs(smallest: &mut Case, holds: &mut impl FnMut(&Case) -> bool) {
     let mut first = 0;
     while first < smallest.ops.len() {
@@ -73,7 +72,7 @@ fn drop_entries(smallest: &mut Case, holds: &mut impl FnMut(&Case) -> bool) {
     }
 }
 
-/// Leaves out entries of the trie that `trie` finds, but the last of a child.
+/// Leaves out entries of the trie that `trie` finds, but never the last entry of a child.
 fn drop_keys(
     smallest: &mut Case,
     holds: &mut impl FnMut(&Case) -> bool,

@@ -6,9 +6,9 @@ use povmeter::{Accounting, Advisory, Consensus};
 /// Names a case that was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaseName {
-    /// What kind of case.
+    /// Its flavour.
     pub flavour: Flavour,
-    /// Which of them.
+    /// Its seed.
     pub seed: u64,
     /// Whether the sizes were proven.
     pub proven: bool,
@@ -23,7 +23,7 @@ pub struct Failure {
     pub mismatch: Mismatch,
 }
 
-/// What running many cases gave.
+/// The results of many cases.
 #[derive(Debug, Default)]
 pub struct Tally {
     adversarial: ByAccounting,
@@ -75,7 +75,7 @@ impl Tally {
         &self.failures
     }
 
-    /// How many cases differ in the way of `kind`.
+    /// How many cases have a mismatch of `kind`.
     pub fn count(&self, kind: MismatchKind) -> usize {
         let of_kind = |failure: &&Failure| failure.mismatch.kind() == kind;
         self.failures.iter().filter(of_kind).count()
@@ -106,8 +106,8 @@ impl Tally {
     }
 }
 
-/// What `count` cases of each flavour, from seed `first` on, give in both accountings.
-/// `progress` is told after each seed how many are done.
+/// Runs `count` cases of each flavour, from seed `first` on, in both accountings. After each seed
+/// `progress` gets the number of seeds done.
 pub fn run_cases(first: u64, count: u64, mut progress: impl FnMut(u64)) -> Tally {
     let mut tally = Tally::default();
     for done in 0..count {

@@ -1,10 +1,10 @@
-//! The traps of the counting rule, by hand.
+//! The traps of the counting rule, written by hand.
 
 use super::{case::ParentNodes, Case, Op, ParentState, TrieEntries, TrieName};
 use sp_core::storage::StateVersion;
 use std::collections::BTreeMap;
 
-/// Each trap by a block of its own, with its name.
+/// A block for each trap, with its name.
 pub(super) fn blocks() -> Vec<(String, Case)> {
     let mut all = counts();
     all.extend(equal_nodes());

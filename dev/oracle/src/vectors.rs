@@ -117,7 +117,7 @@ struct KeyValue {
     value: Hex,
 }
 
-/// What is wrong with a file of vectors, or with povmeter.
+/// Why a file of vectors can't be read, or a vector does not hold.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VectorError {
@@ -139,7 +139,7 @@ pub enum VectorError {
         source: BlockError,
     },
     /// Sizes, or a root, that differ.
-    #[error("vector {name}: the sizes are not those that are told")]
+    #[error("vector {name}: expected its sizes and root, found others")]
     Differs {
         /// Name of the vector.
         name: String,
@@ -147,7 +147,7 @@ pub enum VectorError {
 }
 
 impl VectorFile {
-    /// The vectors of the project: the traps of the rule by hand, and small blocks by chance.
+    /// The vectors of the project: the traps of the rule, written by hand, and small random blocks.
     ///
     /// # Errors
     /// [`VectorError::Block`], which does not happen.
@@ -350,7 +350,7 @@ fn parts(parent: &ParentState) -> Vec<Part> {
     parts
 }
 
-/// The operations of `case` with the sizes at its boundaries, and the sizes at its end.
+/// The operations of `case` with the sizes at its boundaries and at its end.
 fn told<A: Accounting>(case: &Case) -> Result<(Vec<Operation>, Sealed), BlockError> {
     let parent = ParentNodes::new(&case.parent);
     let root = parent.root();
@@ -387,7 +387,7 @@ fn told<A: Accounting>(case: &Case) -> Result<(Vec<Operation>, Sealed), BlockErr
 }
 
 impl Operation {
-    /// The operation that `op` is; a boundary is made elsewhere, with its sizes.
+    /// The operation for `op`. A boundary is made in `told`, with its sizes.
     fn of(op: &Op) -> Self {
         let child = |trie: &TrieName| match trie {
             TrieName::Top => None,

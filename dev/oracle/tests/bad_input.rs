@@ -1,4 +1,4 @@
-//! Damaged states and proofs: errors that say what was expected and found, and never a root.
+//! Damaged states and proofs give errors that say what was expected and found, and never a root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -40,15 +40,15 @@ fn build(
     build_block(PovmeterBlock::new(source, plan, estimates), plan, |_| {})
 }
 
-/// What is wrong with one node.
+/// How a node is damaged.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     Missing,
-    /// One bit is another.
+    /// One bit is flipped.
     Flipped,
     /// The end is missing.
     Cut,
-    /// The store fails when it is asked for it.
+    /// The store fails to read it.
     Unreadable,
 }
 
@@ -78,7 +78,7 @@ impl NodeSource for Damaged {
         Ok(Some(bytes.into()))
     }
 
-    /// All go to the store together; the answer with the damage is replaced.
+    /// Passes the whole batch to the store, then replaces the damaged answer.
     fn nodes(&self, batch: &mut NodeBatch<'_>) {
         let asked = batch.open();
         self.store.nodes(batch);
@@ -91,7 +91,7 @@ impl NodeSource for Damaged {
     }
 }
 
-/// The messages of an error and of those below.
+/// The messages of an error and of its sources.
 fn messages(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut below = error.source();
@@ -102,7 +102,7 @@ fn messages(error: &dyn Error) -> String {
     text
 }
 
-/// The failure of the machine in an author's error.
+/// The state machine's error inside an author's error.
 #[track_caller]
 fn machine_error(error: &AuthorError) -> &MachineError {
     let AuthorError::Host(HostError::State(error)) = error else {
@@ -210,7 +210,7 @@ fn a_truncated_proof_is_an_error() {
         );
     }
     let items = &outcome.compact.encoded_nodes;
-    // No item at all is the proof of a block that reads nothing; see the next test.
+    // A proof without items is valid, for a block that reads nothing; a later test has one.
     for count in 1..items.len() {
         let cut = CompactProof {
             encoded_nodes: items[..count].to_vec(),

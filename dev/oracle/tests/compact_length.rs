@@ -1,4 +1,4 @@
-//! The length told of the compact proof, boundary by boundary, against the packed proof.
+//! The length told for the compact proof at each boundary, against the packed proof.
 //!
 //! `POVMETER_BOUNDARIES` sets how many boundaries the long run compares.
 
@@ -8,12 +8,12 @@ use povmeter::{Advisory, Consensus};
 use povmeter_dev_oracle::{compare_compact, Case, CompactCounts, EqualNodeKinds, Flavour};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Boundaries of the run that is a part of every test run, in a few seconds.
+/// Boundaries of the run in every test run, which takes a few seconds.
 const SHORT: u64 = 60_000;
 /// Boundaries of the long run.
 const LONG: u64 = 10_000_000;
 
-/// What comparing many cases gave.
+/// The result of comparing many cases.
 #[derive(Default)]
 struct Outcome {
     cases: u64,
@@ -101,7 +101,7 @@ fn ten_million_lengths_told_takes_long() {
     assert_equal(&compare_boundaries(1_000_000, boundaries));
 }
 
-/// Without equal nodes the comparisons above would be worth little.
+/// Without equal nodes the comparisons above would test little.
 #[test]
 fn random_states_have_equal_nodes() {
     const CASES: u64 = 500;

@@ -1,6 +1,6 @@
-//! Where povmeter differs from the peer on purpose: what either does. See `docs/differences.md`.
+//! The intended differences from the peer, with what each side does. See `docs/differences.md`.
 //!
-//! A test that fails in its half on the peer says that the difference is gone.
+//! If a test fails in the peer's half, the peer has changed and the difference is gone.
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,7 +39,8 @@ fn entries(keys: &[&[u8]]) -> TrieEntries {
     keys.iter().map(|key| key.to_vec()).zip(values).collect()
 }
 
-/// 40 bytes under each of these keys, in the top trie and in child `pool`; written in version 0.
+/// A state with 40 bytes under each of these keys, in the top trie and in child `pool`, written in
+/// version 0.
 fn state(top: &[&[u8]], pool: &[&[u8]]) -> ParentNodes {
     let mut children = BTreeMap::from([(POOL.to_vec(), entries(pool))]);
     children.retain(|_, entries| !entries.is_empty());
@@ -55,7 +56,7 @@ fn pool() -> ChildInfo {
     ChildInfo::new_default(POOL)
 }
 
-/// The peer on `nodes`, and what it records.
+/// The peer on `nodes`, and its recorder.
 fn peer_on(nodes: NodeStore, root: Root) -> (PeerBackend, Recorder<Hashing>) {
     let recorder = Recorder::default();
     let root = H256(*root.as_bytes());
@@ -80,7 +81,7 @@ fn recorded_by_ours<S: NodeSource>(block: &Block<S>) -> BTreeSet<Vec<u8>> {
     proof.nodes().iter().map(|node| node.to_vec()).collect()
 }
 
-/// What `call` returns under our machine.
+/// Returns what `call` returns on our machine.
 fn under_ours<R>(
     machine: &mut StateMachine<ParentNodes>,
     call: impl FnOnce(&mut dyn Externalities) -> R,
@@ -155,7 +156,7 @@ fn a_child_touched_in_a_transaction_left_open_is_forgotten() {
     assert!(recorded_by_ours(&block).is_empty());
 }
 
-/// Nodes that can't be read: all, or one.
+/// A store that can't read the node `only`, or any node if it is `None`.
 #[derive(Clone)]
 struct Broken {
     nodes: ParentNodes,
@@ -179,7 +180,7 @@ impl Storage<Hashing> for Broken {
     }
 }
 
-/// The peer and a block of ours on a store that can't read the node `only`, or any.
+/// The peer and a block of ours on such a store.
 fn on_broken(nodes: &ParentNodes, only: Option<NodeHash>) -> (PeerBackend, Block<Broken>) {
     let nodes = nodes.clone();
     let root = nodes.root();
@@ -236,7 +237,7 @@ fn a_prefix_that_cannot_be_read_is_not_cleared() {
     assert_eq!((cleared.maybe_cursor, cleared.loops), (None, 0), "all done");
     assert_unreadable(block.clear_prefix(Top, &[0x1a], None, None));
 
-    // The second key can't be read: the first is gone, and nothing is said to be left.
+    // The second key can't be read: the peer deletes the first and reports none as left.
     let keys: [&[u8]; 2] = [&[0x1a, 1], &[0x1a, 2]];
     let nodes = state(&keys, &[]);
     let mut read = ours(&nodes);
@@ -463,7 +464,7 @@ fn what_benchmarks_call_is_there() {
         ext.storage(&[0x1a]).unwrap();
         ext.set_storage(vec![0x1b], vec![1]);
         assert!(ext.proof_size().unwrap() > 40);
-        // A write counts once it is committed, and a read of what the block holds never.
+        // A write counts once it is committed. A read of what the block holds never counts.
         ext.storage(&[0x1b]).unwrap();
         ext.next_storage_key(&[0x1a]).unwrap();
         assert_eq!(ext.read_write_count(), (1, 1, 0, 0));
@@ -496,7 +497,7 @@ fn accesses_are_counted_as_benchmarks_count_them() {
         ext.storage(&[[0x1c; 32].as_slice(), &[0x1d; 8]].concat());
         ext.child_storage(&pool(), &[0x1a]);
         assert_eq!(ext.read_write_count(), (5, 1, 0, 0));
-        // A list that the block does not hold is read to be appended to.
+        // Appending to a list that the block does not hold reads the list.
         ext.storage_append(vec![0x1d], vec![1]);
         ext.storage_append(vec![0x1d], vec![2]);
         assert_eq!(ext.read_write_count(), (6, 1, 0, 0));
@@ -519,7 +520,7 @@ fn accesses_are_counted_as_benchmarks_count_them() {
             (vec![0x1d], 1, 1, false),
         ];
         let mut rows = ext.get_read_and_written_keys();
-        // The child's key of the same name counts to the same beginning.
+        // The child's key of the same name is counted under the same prefix.
         assert_eq!(rows[0], (vec![0x1a], 2, 1, false));
         rows[0] = expected[0].clone();
         assert_eq!(rows, expected);
@@ -537,7 +538,7 @@ fn accesses_are_counted_as_benchmarks_count_them() {
     });
 }
 
-/// Counts the transactions it was told of: opened, closed.
+/// Counts the transactions that it is told of: opened, rolled back.
 struct Told(Arc<std::sync::Mutex<(u32, u32)>>);
 
 impl Extension for Told {

@@ -1,10 +1,10 @@
 //! The estimate against the oracle, over random blocks.
 //!
-//! `POVMETER_CASES` sets how many blocks of each flavour, for long runs.
+//! `POVMETER_CASES` sets the number of blocks of each flavour, for long runs.
 
 use povmeter_dev_oracle::{run_cases, Case, Flavour, MismatchKind};
 
-/// Enough for the bounds below to mean something, in some twenty seconds.
+/// Enough for the bounds below to be meaningful, in about twenty seconds.
 const CASES: u64 = 1000;
 
 fn cases() -> u64 {
@@ -37,6 +37,6 @@ fn random_blocks_agree_with_the_peer() {
     let (mixed, adversarial) = (tally.of(Flavour::Mixed), tally.of(Flavour::Adversarial));
     assert!(mixed.over_bytes_percent() <= 0.2, "{mixed:?}");
     assert!(adversarial.over_nodes_percent() <= 1.1, "{adversarial:?}");
-    // Otherwise the cases would not be worth much.
+    // Otherwise the cases would test little.
     assert!(tally.of(Flavour::DeleteHeavy).upstream_under > 0);
 }

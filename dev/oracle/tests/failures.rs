@@ -1,9 +1,9 @@
-//! A call that fails leaves the block as it was, wherever it fails.
+//! A failed call leaves the block as it was, at whichever node it fails.
 //!
-//! Two blocks take the same random calls. The source of one is never in trouble. That of the other is
-//! at every node that is loaded for the first time: the call fails there, and is made again. So each
-//! call fails once at each node that it loads. Some calls are not made again, and then the other block
-//! never makes them.
+//! Two blocks take the same random calls. The source of one never fails. The source of the other fails
+//! at every node that is loaded for the first time, and then the call is made again. So each call fails
+//! once at each node that it loads. Some failed calls are not made again; then the first block skips
+//! them, too.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use povmeter_dev_oracle::{ask, Answer, Case, Flavour, Op, ParentNodes};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::cell::Cell;
 
-/// A source that answers so many times, and then fails, once or on and on.
+/// A source that answers the given number of times and then fails, once or, if `lasting`, every time.
 struct Failing {
     nodes: ParentNodes,
     answers: Cell<Option<u32>>,
@@ -43,7 +43,7 @@ impl NodeSource for Failing {
     }
 }
 
-/// What a call told.
+/// The result of a call.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
     Answer(Answer),
@@ -76,7 +76,7 @@ fn make<S: NodeSource, A: Accounting>(
 /// A changed key: its child trie, and the key.
 type ChangedKey = (Option<Vec<u8>>, Vec<u8>);
 
-/// All of a block that can be seen without asking its source.
+/// All that a block shows without asking its source.
 #[derive(Debug, PartialEq)]
 struct Seen {
     size: ProofSize,
@@ -86,7 +86,7 @@ struct Seen {
     attribution: Option<Vec<String>>,
 }
 
-/// What is seen of an accounting besides sizes.
+/// What an accounting shows besides sizes.
 trait Watched: Accounting + Sized {
     fn wants<S: NodeSource>(_: &Block<S, Self>) -> Option<Vec<String>> {
         None
@@ -109,10 +109,10 @@ impl<A: Accounting> Watched for Attributed<A> {
     }
 }
 
-/// The entries, ordered: a block loads other nodes first if some can't be had at first.
+/// The entries, sorted, because a failed call changes the order in which nodes are loaded.
 ///
-/// With those who need a node merged, or without: a node that is at several places is merged at those
-/// that are loaded, and a call that failed may have loaded one more.
+/// Those who need a node merged are included only if `merges`: a node at several places is merged at
+/// the places that are loaded, and a call that failed may have loaded one more.
 fn entries(attribution: &Attribution, merges: bool) -> Vec<String> {
     let entry = |entry: povmeter::RecordedEntry<'_>| {
         let wants = entry.wants();
@@ -209,7 +209,7 @@ fn run<A: Watched>(case: &Case, seed: u64, counts: &mut Failures) {
     assert_eq!(attributions[0], attributions[1], "{case}");
 }
 
-/// Seals a block, which is handed back wherever that fails.
+/// Seals a block. A seal that fails hands the block back, and is made again.
 fn seal<'a, A: Watched>(
     mut block: Block<&'a Failing, A>,
     failing: &'a Failing,

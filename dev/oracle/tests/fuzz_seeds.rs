@@ -1,4 +1,4 @@
-//! The fuzzers' entry functions over the kept seeds, and over random bytes.
+//! The fuzzers' entry points on the kept seeds and on random bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long random bytes are tried.
+/// How long each fuzzer runs on random bytes.
 const TIME: Duration = Duration::from_secs(3);
 
 /// The seeds kept for `target`.
@@ -24,7 +24,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// Runs `fuzz` over the seeds, then over random bytes and over seeds with some bytes changed.
+/// Runs `fuzz` on the seeds, then on random bytes and on seeds with some bytes changed.
 #[track_caller]
 fn try_all(target: &str, fuzz: fn(&[u8])) {
     let seeds = seeds(target);

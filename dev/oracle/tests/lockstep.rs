@@ -1,4 +1,4 @@
-//! Calls on either state machine, one after the other, every result compared.
+//! The same calls on both state machines, every result compared.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,16 +20,16 @@ use sp_trie::recorder::Recorder;
 use std::collections::BTreeMap;
 
 decl_extension! {
-    /// The runtime's own.
+    /// An extension that the runtime registers.
     struct OwnExt(u32);
 }
 
 decl_extension! {
-    /// The host's.
+    /// An extension that the host registers.
     struct HostExt(u32);
 }
 
-/// Keys of one length, as hashed keys are: none is the beginning of another.
+/// A random key. All have one length, as hashed keys do, so none is a prefix of another.
 fn key(rng: &mut SmallRng) -> Vec<u8> {
     let bytes = [0x00, 0x01, 0x10, 0xff];
     (0..3).map(|_| bytes[rng.random_range(0..4)]).collect()
@@ -43,7 +43,7 @@ fn value(rng: &mut SmallRng) -> Vec<u8> {
 fn entries(rng: &mut SmallRng) -> TrieEntries {
     let count = [0, 1, 2, 5, 30][rng.random_range(0..5)];
     let mut entries: TrieEntries = (0..count).map(|_| (key(rng), value(rng))).collect();
-    // Lists to append to: a good one, one that says it has more than it has, one of the longest
+    // Lists to append to: a valid one, one whose prefix tells too many elements, one with the longest
     // prefix.
     for list in [vec![4, 1], vec![40, 1], vec![0xff; 9]] {
         if rng.random_range(0..3) == 0 {
@@ -107,7 +107,7 @@ fn call(
             ext.storage_rollback_transaction().unwrap();
             *depth -= 1;
         }
-        // What is not open can't be closed, the host's transaction among it.
+        // With no transaction of the runtime open, none can be closed, not even the host's.
         80..88 => assert!(ext.storage_rollback_transaction().is_err()),
         88 => drop(ext.storage_root(version)),
         89 => drop(ext.child_storage_root(&child(rng), version)),
@@ -120,7 +120,7 @@ fn call(
         96 => _ = ext.extension::<OwnExt>().is_some(),
         97 => _ = ext.extension::<HostExt>().is_some(),
         98 => drop(ext.deregister_extension::<HostExt>()),
-        // Roots of child tries are not for the runtime to touch.
+        // The runtime must not write the roots of child tries.
         _ => {
             let root_key = [b":child_storage:default:".as_slice(), b"a"].concat();
             drop(ext.storage(&root_key));
@@ -154,7 +154,7 @@ fn remove_many(ext: &mut dyn Externalities, rng: &mut SmallRng) {
     let prefix = &key[..rng.random_range(0..3)];
     let (limit, cursor) = (limit(rng), cursor(rng, prefix));
     match rng.random_range(0..3) {
-        // An empty prefix would be one of roots of child tries.
+        // An empty prefix would include the roots of child tries.
         0 if prefix.is_empty() => drop(ext.clear_prefix(&key[..1], limit, None)),
         0 => drop(ext.clear_prefix(prefix, limit, cursor.as_deref())),
         1 => drop(ext.clear_child_prefix(&info, prefix, limit, cursor.as_deref())),
@@ -162,12 +162,12 @@ fn remove_many(ext: &mut dyn Externalities, rng: &mut SmallRng) {
     }
 }
 
-/// A block of random calls; says what passed.
+/// Runs a block of random calls and returns the counts.
 fn random_block(seed: u64) -> Calls {
     let mut rng = SmallRng::seed_from_u64(seed);
     let rng = &mut rng;
     let versions = [StateVersion::V0, StateVersion::V1];
-    // The chain may switch to version 1 in mid-chain, so a block may start from the other version.
+    // A chain may switch its state version, so a block may start from the other version.
     let [parent_version, version] = [(); 2].map(|()| versions[rng.random_range(0..2)]);
     let nodes = state(rng, parent_version);
     let mut calls = Calls::default();
@@ -198,7 +198,7 @@ fn random_block(seed: u64) -> Calls {
                     for _ in 0..rng.random_range(1..60) {
                         call(&mut both, rng, &mut depth, version);
                     }
-                    // What a transaction left open touches stays listed on the peer's side.
+                    // Close all transactions, because the peer keeps a list of what open ones touched.
                     (0..depth).for_each(|_| both.storage_rollback_transaction().unwrap());
                 };
                 with_externalities(inside).unwrap();
@@ -208,7 +208,7 @@ fn random_block(seed: u64) -> Calls {
         machine.commit_transaction().unwrap();
         overlay.commit_transaction().unwrap();
     }
-    // The peer looks at itself anew.
+    // A rollback makes the peer reset its cached root.
     overlay.start_transaction();
     overlay.rollback_transaction().unwrap();
     let theirs = overlay.drain_storage_changes(&backend, version).unwrap();
@@ -279,7 +279,7 @@ fn the_usual_block() {
     }
 }
 
-/// Transfers of what the sender has, and of more than it has.
+/// Nested batches of transfers, of amounts that the sender has and of larger ones.
 fn batches(rng: &mut SmallRng, plan: &Plan, depth: u32) -> RuntimeCall {
     let pick = rng.random_range(0..plan.extrinsics().len());
     let leaf = plan.extrinsics()[pick].function.clone();

@@ -1,4 +1,4 @@
-//! Keys of any length: the header of a node takes a byte for each 255 nibbles, and has no limit.
+//! Keys of any length: a node's header has one more byte for each 255 nibbles, without a limit.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,8 +13,8 @@ fn key(length: usize, last: u8) -> Vec<u8> {
     key
 }
 
-/// A block on a state whose keys have `length` bytes and are alike but for the last: a leaf, or a branch
-/// of kinds that `value` and `version` decide on, has a partial key of nearly all nibbles.
+/// A block on a state whose keys have `length` bytes and differ only in the last, so that a leaf or a
+/// branch has a partial key of nearly all nibbles. `value` and `version` decide the kinds of nodes.
 fn case(length: usize, value: usize, version: StateVersion) -> Case {
     let keys = [0x11, 0x12, 0x21].map(|last| key(length, last));
     let mut parent = ParentState {
@@ -23,7 +23,7 @@ fn case(length: usize, value: usize, version: StateVersion) -> Case {
     };
     let entries = keys.iter().map(|key| (key.clone(), vec![7; value]));
     parent.top = entries.collect();
-    // Above the branch of the others: its value makes a branch with a value of it.
+    // This key is a prefix of the others, so their branch has a value.
     parent.top.insert(key(length - 1, 0x11), vec![8; value]);
     parent.children.insert(
         b"child".to_vec(),
@@ -73,7 +73,7 @@ fn case(length: usize, value: usize, version: StateVersion) -> Case {
 
 #[test]
 fn keys_about_a_million_nibbles_are_like_others() {
-    // With 2^20 nibbles of partial key and more, on either side of a byte more of the header.
+    // Partial keys of about 2^20 nibbles and more, on either side of one more header byte.
     for length in [
         (1 << 19) - 1,
         1 << 19,

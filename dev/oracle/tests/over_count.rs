@@ -1,5 +1,5 @@
-//! Where the counting rule asks for more than one computation of the root reads, and why no rule can
-//! ask for less. The examples are those of docs/proof-size.md, section "Why not less".
+//! Cases in which the counting rule asks for more than one computation of the root reads, and why no
+//! rule can ask for less. The examples are those of docs/proof-size.md, section "Why not less".
 
 #![allow(clippy::unwrap_used)]
 
@@ -117,7 +117,7 @@ fn the_rule_is_what_deletions_before_insertions_read() {
     let mut dice = SmallRng::seed_from_u64(1);
     let mut spared = 0;
     for _ in 0..2_000 {
-        // Of one length, so that nothing is removed from where trie-db loses a value.
+        // Keys of one length, so that trie-db loses no value at a deletion.
         let keys = dice.random_range(2..20);
         let key =
             |dice: &mut SmallRng| vec![0x11 * dice.random_range(0..3), dice.random_range(0..16)];
@@ -134,7 +134,7 @@ fn the_rule_is_what_deletions_before_insertions_read() {
                 changes.insert(entry.clone(), None);
             }
         }
-        // One entry stays, else the null node is counted, too, which nobody reads for certain.
+        // One entry stays, because the null node of an emptied trie is counted, but not always read.
         changes.remove(entries.first().unwrap());
         for _ in 0..dice.random_range(0..4) {
             changes.insert(key(&mut dice), Some([0xff; 40]));
@@ -172,7 +172,7 @@ fn an_answer_once_given_needs_the_node_that_it_was_made_of() {
     let needed_at_the_end = read_by_trie_db(&store, &[REMOVE_1A, (&[0x1b], Some([9; 40]))]);
     assert!(!needed_at_the_end.contains(&leaf_1c(&store)));
 
-    // Two states in which every other node has the same length: only the leaf tells the answers apart.
+    // Two states whose nodes differ in length only at this leaf, so only the leaf decides the answer.
     let told = sizes(source(all_nodes(&store)), store.root()).unwrap();
     let told_longer = sizes(source(all_nodes(&longer)), longer.root()).unwrap();
     assert_eq!(told_longer, told.map(|size| size + 1));

@@ -1,4 +1,4 @@
-//! The overlay and sp-state-machine's in lockstep: random calls, every result.
+//! The overlay and the peer's in lockstep: random calls, every result compared.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use sp_core::storage::ChildInfo;
 use sp_state_machine::OverlayedChanges;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Few, so that they meet; prefixes of each other, so that they sort and clear together.
+/// Few keys, so that calls meet on them; prefixes of each other, so that they sort and clear together.
 const KEYS: [&[u8]; 12] = [
     b"",
     b"a",
@@ -25,8 +25,8 @@ const KEYS: [&[u8]; 12] = [
     b"\xff\xffa",
 ];
 
-/// Lists about to outgrow their prefix, and values that are none. Not the longest list there can be:
-/// the peer's debug build panics where its length starts again at 0.
+/// Lists whose length prefix is about to grow, and values that are not lists. The longest possible list
+/// is not among them, because the peer's debug build panics when its length overflows to 0.
 const VALUES: [&[u8]; 13] = [
     b"",
     b"\0",
@@ -45,7 +45,7 @@ const VALUES: [&[u8]; 13] = [
 
 const CHILDREN: [&[u8]; 3] = [b"c", b"cc", b"d"];
 
-/// The peer has no name for its values.
+/// A macro, because the peer does not export the type of its values.
 macro_rules! owned {
     () => {
         |(key, value)| (key.to_vec(), value.value().cloned())
@@ -55,7 +55,7 @@ macro_rules! owned {
 struct Pair {
     ours: Overlay,
     peer: OverlayedChanges<Hashing>,
-    /// The parent state, of which values and keys are taken where the overlay knows nothing.
+    /// The parent state, for keys that the overlay does not hold.
     parent: BTreeMap<&'static [u8], &'static [u8]>,
     children: BTreeSet<&'static [u8]>,
 }
@@ -157,8 +157,8 @@ impl Pair {
         self.get(store, key);
     }
 
-    /// As the host functions do it: what only the block wrote, then keys of the parent state from a
-    /// cursor on, up to a limit.
+    /// Clears a prefix as the host functions do: the keys in the overlay, then keys of the parent state
+    /// from a cursor on, up to a limit.
     fn clear_with_limit(&mut self, rng: &mut SmallRng, prefix: &[u8]) {
         let cursor = *KEYS.choose(rng).unwrap();
         let limit = rng.random_range(0..4);
@@ -201,7 +201,7 @@ impl Pair {
         assert_eq!(self.ours.get(store, key), found, "{store:?} {key:?}");
     }
 
-    /// All that both hold.
+    /// Compares all changes of both.
     fn compare(&mut self) {
         let peer: Vec<_> = self.peer.changes_mut().map(owned!()).collect();
         assert!(equal(&self.ours.changes(TrieId::Top), &peer));

@@ -35,7 +35,7 @@ fn plans(base: PlanOptions) -> impl Iterator<Item = Plan> {
         .map(|options| Plan::new(options).unwrap())
 }
 
-/// The parent state of `plan`, made in `store`.
+/// The parent state of `plan`, created in `store`.
 fn parent_in(mut store: impl NodeStore + Send + Sync + 'static, plan: &Plan) -> SharedNodes {
     let root = commit_parent(&mut store, plan).unwrap();
     assert_eq!(root.as_bytes(), plan.parent().state_root.as_fixed_bytes());
@@ -46,7 +46,7 @@ fn in_memory(plan: &Plan) -> SharedNodes {
     parent_in(MemoryStore::new(), plan)
 }
 
-/// Makes the parent state on disk, and opens it again.
+/// Creates the parent state on disk and opens it again for `check`.
 fn on_disk(plan: &Plan, check: impl Fn(&SharedNodes, &Plan)) {
     let folder = tempfile::tempdir().unwrap();
     drop(parent_in(
@@ -70,7 +70,7 @@ fn told(outcome: &BlockOutcome) -> &[u64] {
     outcome.built.told.as_deref().unwrap()
 }
 
-/// The two blocks are one, to the last node.
+/// Checks that two blocks are the same, to the last node.
 #[track_caller]
 fn assert_same(found: &BlockOutcome, expected: &BlockOutcome, what: &str) {
     let (ours, theirs) = (&found.built, &expected.built);
@@ -82,7 +82,7 @@ fn assert_same(found: &BlockOutcome, expected: &BlockOutcome, what: &str) {
     assert_eq!(found.sizes, expected.sizes, "{what}");
 }
 
-/// povmeter's block against the peer's, over the same nodes.
+/// Compares povmeter's block with the peer's, over the same nodes.
 fn check(nodes: &SharedNodes, plan: &Plan) {
     let what = format!("{:?}", plan.options());
     let peer = peer(nodes, plan);
@@ -96,7 +96,7 @@ fn check(nodes: &SharedNodes, plan: &Plan) {
     let root = peer.validate_from_compact(plan, &silent.compact).unwrap();
     assert_eq!(root, stock.built.root, "{what}");
 
-    // One that is told estimates builds what it builds on the peer when it is told the same.
+    // A runtime that is told estimates builds the block that it builds on the peer if told the same.
     let ours = build(nodes.clone(), plan, Estimates::Everywhere);
     let theirs = build_block(peer.block_told(told(&ours)), plan, |_| {}).unwrap();
     assert_same(&ours, &theirs, &what);
@@ -107,12 +107,12 @@ fn check(nodes: &SharedNodes, plan: &Plan) {
     let root = peer.validate_told(plan, &ours.compact, told(&ours));
     assert_eq!(root.unwrap(), ours.built.root, "{what}");
 
-    // This runtime changes nothing in finalize that it had not changed before.
+    // In finalize, this runtime changes only keys that it changed before.
     assert_eq!(ours.boundaries.len(), 1 + plan.extrinsics().len());
     let last = ours.boundaries.last().unwrap();
     assert_eq!(last.total(), theirs.sizes.recorded, "{what}");
 
-    // From the proof alone, estimating only where the runtime asks.
+    // From the proof alone, with estimates only when the runtime asks.
     let compact = ours.compact.encode();
     let block = PovmeterBlock::from_compact(&compact, plan, Estimates::InRuntime).unwrap();
     let again = build_block(block, plan, |_| {}).unwrap();
@@ -120,7 +120,7 @@ fn check(nodes: &SharedNodes, plan: &Plan) {
     assert_eq!(told(&again), told(&ours), "{what}");
 }
 
-/// The estimates after every extrinsic against the peer's root after every extrinsic.
+/// Compares the estimate after each extrinsic with what the peer's root records there.
 fn check_boundaries(nodes: &SharedNodes, plan: &Plan) {
     let truth = LadderBlock::new(&peer(nodes, plan), Strategy::RootEachTx);
     let truth = build_block(truth, plan, |_| {}).unwrap().boundaries;
@@ -194,7 +194,7 @@ fn a_refused_extrinsic_leaves_nothing_behind() {
         assert_eq!(ours.boundaries[7], before);
         assert_eq!(ours.boundaries[8], before);
         check_boundaries(&nodes, &plan);
-        // A refused extrinsic asks too, but is in no block: the record is that of the others.
+        // A refused extrinsic asks, too, but it is not in the block, and the record leaves it out.
         let asked_by_others = 2 * ours.applied;
         assert_eq!(told(&ours).len(), asked_by_others);
     }
@@ -207,7 +207,7 @@ fn the_next_block_starts_from_the_committed_one() {
     commit_parent(&mut store, &plan).unwrap();
     let parent = store.root();
     assert_eq!(parent.as_bytes(), plan.parent().state_root.as_fixed_bytes());
-    // A state is made in an empty store only.
+    // A state can be created only in an empty store.
     let (nodes, bytes) = (store.node_count(), store.byte_count());
     let error = commit_parent(&mut store, &plan).unwrap_err();
     assert!(error.to_string().contains(&parent.to_string()), "{error}");

@@ -1,4 +1,4 @@
-//! Author, importers and validators: everybody tells the runtime the same sizes.
+//! Author, importers and validators all tell the runtime the same sizes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -111,8 +111,8 @@ fn another_size_makes_another_root() {
         let outcome = build(nodes.clone(), &plan, Estimates::Nowhere, replay).unwrap();
         other += usize::from(outcome.built.root != author.built.root);
     }
-    // The last size of all is what the block ends with; each of the others is one end of a
-    // difference that the runtime keeps.
+    // The runtime stores differences between sizes, so every size matters, except perhaps the last
+    // one of the block.
     assert!(other + 1 >= told(&author).len(), "{other} other roots");
 }
 
@@ -167,7 +167,7 @@ fn store() -> MemoryStore {
 
 /// The answers of both versions of the host function, in order, after a write.
 fn both_versions(machine: &mut StateMachine<&MemoryStore>) -> (u64, u64) {
-    // Among the accounts, to which a look at a key that begins otherwise does not lead.
+    // A key among the accounts, whose path a read of a key with another prefix does not load.
     let account = frame_support::storage::storage_prefix(b"System", b"Account");
     let first = cumulus_primitives_proof_size_hostfunction::storage_proof_size::storage_proof_size;
     let ask = || {
@@ -192,7 +192,7 @@ fn the_second_version_includes_the_root_whatever_the_first_says() {
     assert_eq!(none, (PROOF_RECORDING_DISABLED, PROOF_RECORDING_DISABLED));
     let record = SizeSource::Replay(vec![17, 19]);
     assert_eq!(both_versions(&mut machine(&store, record)), (17, 19));
-    // Where there are no externalities of ours, the second version knows nothing.
+    // Without our externalities, the second version knows no size.
     let mut basic = sp_state_machine::BasicExternalities::default();
     let size = basic.execute_with(storage_proof_size::storage_proof_size);
     assert_eq!(size, PROOF_RECORDING_DISABLED);

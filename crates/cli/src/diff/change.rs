@@ -1,4 +1,4 @@
-//! What became of each number from one result to the other.
+//! How each number changed from one result to the other.
 
 use super::{
     result::{Measured, RunResult},
@@ -7,10 +7,10 @@ use super::{
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the rows are called that hold sums over rows.
+/// The name of a row that holds sums over rows.
 const TOTAL: &str = "total";
 
-/// A number of both results.
+/// A number that both results have.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Change {
     pub(crate) measure: Measure,
@@ -19,10 +19,10 @@ pub(crate) struct Change {
     pub(crate) field: &'static str,
     pub(crate) a: f64,
     pub(crate) b: f64,
-    /// By how much B is more than A, in percent of A; none if A is zero.
+    /// By how much B is more than A, in percent of A; `None` if A is zero.
     pub(crate) change_percent: Option<f64>,
     pub(crate) worse: bool,
-    /// Whether it is worse by more than is allowed.
+    /// Whether it is worse by more than its limit.
     pub(crate) regressed: bool,
 }
 
@@ -32,7 +32,7 @@ fn or_null<S: Serializer>(row: &str, serializer: S) -> Result<S::Ok, S::Error> {
         .serialize(serializer)
 }
 
-/// By how many percent a number may be worse; none where anything may be.
+/// By how many percent a number may be worse; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Limits {
     pub(crate) proof: Option<f64>,
@@ -79,8 +79,8 @@ impl Change {
         differ(self.a, self.b)
     }
 
-    /// By how many percent B is worse than A, zero if it is not. Anything is infinitely worse than
-    /// nothing.
+    /// By how many percent B is worse than A, zero if it is not. A number above zero is infinitely worse
+    /// than zero.
     pub(crate) fn worse_percent(&self) -> f64 {
         if !self.worse {
             return 0.0;
@@ -88,7 +88,7 @@ impl Change {
         (self.factor() - 1.0) * 100.0
     }
 
-    /// How many times the smaller number the larger one is.
+    /// The larger number divided by the smaller one.
     fn factor(&self) -> f64 {
         let (less, more) = (self.a.min(self.b), self.a.max(self.b));
         if self.differs() {
@@ -111,12 +111,12 @@ fn differ(a: f64, b: f64) -> bool {
     a.total_cmp(&b).is_ne()
 }
 
-/// What two results have in common, and what not.
+/// What two results have in common, and what only one of them has.
 #[derive(Debug, Default)]
 pub(crate) struct Compared {
-    /// What changed most first.
+    /// The largest change first.
     pub(crate) changes: Vec<Change>,
-    /// Numbers of each measure that are the same.
+    /// How many numbers of each measure are the same.
     pub(crate) same: BTreeMap<&'static str, usize>,
     pub(crate) only_in_a: Vec<String>,
     pub(crate) only_in_b: Vec<String>,
@@ -256,7 +256,7 @@ mod tests {
         assert!(change(proof, 100.0, 101.0, 0.0).regressed);
         assert!(!change(proof, 100.0, 101.0, 2.0).regressed);
         assert!(!change(proof, 100.0, 1.0, 0.0).worse);
-        // Not what has no limit, and not what is only shown.
+        // A number without a limit never fails, nor one that is only shown.
         assert!(!change(number(Measure::Allocations, false, true), 1.0, 9.0, 0.0).regressed);
         assert!(!change(number(Measure::Time, false, false), 1.0, 9.0, 0.0).regressed);
     }

@@ -49,7 +49,7 @@ pub(crate) enum DiffError {
         "expected two results of one command, found one of `povmeter {a}` and one of `povmeter {b}`"
     )]
     DifferentCommands { a: &'static str, b: &'static str },
-    #[error("expected two results with the same options, found other ones: {different}")]
+    #[error("expected two results with the same options, found different ones: {different}")]
     DifferentOptions { different: String },
 }
 

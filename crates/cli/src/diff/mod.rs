@@ -1,10 +1,10 @@
 //! `povmeter diff`: two results side by side.
 //!
 //! ```text
-//! read A and B       each field that its kind of result has, by the table in `shape`
+//! read A and B       the fields that `shape` lists for this kind of result
 //! options            the same, or an error unless the user allows it
-//! numbers            by row and field: what changed most first, what only one of them has
-//! limits             a number that is judged, and worse by more than its limit, fails
+//! numbers            by row and field: the largest change first, then what only one of them has
+//! limits             a judged number that is worse by more than its limit fails
 //! ```
 
 mod change;
@@ -22,14 +22,14 @@ use report::DiffReport;
 use result::RunResult;
 use std::path::{Path, PathBuf};
 
-/// What to compare, and what is too much.
+/// The results to compare, and the limits.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit codes: 0 nothing is worse than allowed, 1 an error, 2 wrong usage,
-3 something is worse. Proofs and allocations are exact; times are judged by
-the ratio to sp-state-machine where there is one.
+Exit codes: 0 no number is worse than its limit, 1 an error, 2 wrong usage,
+3 a number is worse. Proofs and allocations are exact; times are judged by
+the ratio to sp-state-machine if there is one.
 
-Example: what a change does to a block, in CI
+Example: the effect of a change on a block, in CI
   povmeter block --json > base.json
   povmeter block --json > new.json        # with the change
   povmeter diff base.json new.json --fail-above-proof 0 --fail-above-time 10")]
@@ -40,7 +40,7 @@ pub(crate) struct DiffArgs {
     /// The result after
     #[arg(value_name = "B.json")]
     b: PathBuf,
-    /// Exit with code 3 if anything is worse by more
+    /// Exit with code 3 if any number is worse by more than this
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above: Option<f64>,
     /// The same for bytes and nodes of proofs
@@ -52,10 +52,10 @@ pub(crate) struct DiffArgs {
     /// The same for times
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above_time: Option<f64>,
-    /// Compare results of other commands or options, too
+    /// Compare results even if commands or options differ
     #[arg(long)]
     allow_different: bool,
-    /// Print every number that changed, not the first few
+    /// Print every changed number, not only the largest changes
     #[arg(long)]
     all: bool,
     /// Print JSON
@@ -72,8 +72,8 @@ fn percent(text: &str) -> Result<f64, String> {
 /// The report on two results.
 ///
 /// # Errors
-/// A [`CliError`] if the files hold no such results; [`CliError::Regressed`], with the report, if B is
-/// worse than allowed.
+/// A [`CliError`] if the files hold no results to compare; [`CliError::Regressed`], with the report, if
+/// a number of B is worse than its limit allows.
 pub(crate) fn run(args: &DiffArgs) -> Result<String, CliError> {
     let limits = Limits {
         proof: args.fail_above_proof.or(args.fail_above),

@@ -12,7 +12,7 @@ use crate::{
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write, path::Path};
 
-/// Changes of each measure that are shown if not all are asked for.
+/// Changes of each measure that are shown without `--all`.
 const SHOWN: usize = 12;
 
 /// One of the two results.
@@ -23,7 +23,7 @@ struct Side {
     command: &'static str,
 }
 
-/// An option or a fact that is not the same.
+/// An option or a fact that differs.
 #[derive(Debug, Serialize)]
 struct Different {
     name: String,
@@ -31,7 +31,7 @@ struct Different {
     b: Option<String>,
 }
 
-/// All there is to say about two results.
+/// The report on two results.
 #[derive(Debug, Serialize)]
 pub(crate) struct DiffReport {
     #[serde(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct DiffReport {
     different_facts: Vec<Different>,
     only_in_a: Vec<String>,
     only_in_b: Vec<String>,
-    /// Numbers that are the same.
+    /// How many numbers of each measure are the same.
     same: BTreeMap<&'static str, usize>,
     changes: Vec<Change>,
     limits_percent: Limits,
@@ -75,7 +75,7 @@ impl DiffReport {
         }
     }
 
-    /// The options that are not the same, in one line; nothing if all are.
+    /// The options that differ, in one line; empty if none does.
     pub(crate) fn different_options(&self) -> String {
         let options = self.different_options.iter().map(Different::line);
         options.collect::<Vec<_>>().join(", ")
@@ -111,14 +111,14 @@ impl DiffReport {
             "" => "\nno numbers in common\n",
             sections => sections,
         });
-        list(&mut text, "not the same", lines(&self.different_facts));
+        list(&mut text, "facts that differ", lines(&self.different_facts));
         list(&mut text, "only in A", self.only_in_a.clone());
         list(&mut text, "only in B", self.only_in_b.clone());
         text.push_str(&self.judgement());
         text.trim_end().to_owned()
     }
 
-    /// What became of the numbers of a measure; none if there are none.
+    /// The changes of a measure's numbers; `None` if it has no numbers.
     fn section(&self, measure: Measure, most: usize) -> Option<String> {
         let changes = self.changes.iter();
         let changes: Vec<_> = changes.filter(|change| change.measure == measure).collect();
@@ -129,7 +129,7 @@ impl DiffReport {
         }
         let mut text = format!("\n{name}: {count} of {} numbers changed\n", count + same);
         let mut table = Table::new(["<", "A", "B", "change", "<"]);
-        // Those that fail the comparison are never left out, nor those of the whole.
+        // Never left out: numbers that are worse than their limit, and numbers outside of rows.
         let (shown, left_out): (Vec<_>, Vec<_>) =
             changes.iter().enumerate().partition(|(place, change)| {
                 *place < most || change.regressed || change.row.is_empty()
@@ -195,7 +195,7 @@ impl Different {
     }
 }
 
-/// What is not the same. What only one side has is told if it is `needed`.
+/// The values that differ. A value that only one side has counts if it is `needed`.
 fn different(a: &[(String, String)], b: &[(String, String)], needed: bool) -> Vec<Different> {
     let value = |of: &[(String, String)], name: &str| {
         let found = of.iter().find(|(other, _)| other == name);
@@ -213,7 +213,7 @@ fn different(a: &[(String, String)], b: &[(String, String)], needed: bool) -> Ve
         .collect()
 }
 
-/// A number as it was written if that is short, else with three digits behind the point.
+/// A whole number as it is, any other with three decimals.
 fn short(value: f64) -> String {
     if value.fract() == 0.0 {
         format!("{value:.0}")

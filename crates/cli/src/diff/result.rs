@@ -8,25 +8,25 @@ use povmeter_dev_data::read_file;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// What of a result is compared, in its order.
+/// The parts of a result that are compared, in its order.
 #[derive(Debug)]
 pub(crate) struct RunResult {
     pub(crate) shape: &'static Shape,
     pub(crate) options: Vec<(String, String)>,
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) numbers: Vec<Measured>,
-    /// Names of rows, in the lists that are in their names' front.
+    /// Names of rows, as `row_name` makes them.
     pub(crate) rows: Vec<String>,
 }
 
 /// A number, and where it was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
-    /// The row; empty if it is in none.
+    /// The name of its row; empty if it is in none.
     pub(crate) row: String,
     pub(crate) number: Number,
     pub(crate) value: f64,
-    /// Whether it is only there to be added up with those of other rows.
+    /// Whether it is only added up over rows.
     pub(crate) only_total: bool,
 }
 
@@ -39,7 +39,7 @@ impl RunResult {
         let bytes = read_file(path)?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|source| {
             let path = path.to_owned();
-            // Of an empty file, too.
+            // An empty file is cut off, too.
             match source.is_eof() {
                 true => DiffError::CutOff {
                     path,
@@ -55,7 +55,7 @@ impl RunResult {
     }
 }
 
-/// Reads fields, and knows which file they are in.
+/// Reads fields; its errors name the file.
 struct Reader<'a> {
     path: &'a Path,
 }
@@ -70,8 +70,8 @@ impl Reader<'_> {
             Value::Object(fields) => fields.get("what"),
             other => return Err(not_ours(described(Some(other)))),
         };
-        let what = what.ok_or_else(|| not_ours("an object without it".to_owned()))?;
-        // Two commands are about a block; one of them has rows.
+        let what = what.ok_or_else(|| not_ours("an object without `what`".to_owned()))?;
+        // `block` and `compare block` have the same `what`; only the latter has rows.
         let rows = value.get("rows").is_some();
         let mut shapes = SHAPES.iter().filter(|shape| {
             let has_rows = shape.rows.iter().any(|list| list.field == "rows");
@@ -177,7 +177,7 @@ impl Reader<'_> {
         parts.collect()
     }
 
-    /// The number; `None` if the program had none to tell.
+    /// The number; `None` if the field is null.
     fn number(
         &self,
         value: &Value,
@@ -229,9 +229,9 @@ fn at<'v>(value: &'v Value, field: &str) -> Option<&'v Value> {
     names.try_fold(value, |value, name| value.get(name))
 }
 
-/// What a row is called: what it is of, unless its key says that, and its key.
+/// The name of a row: its key, after the name of its list unless the key alone is clear.
 fn row_name(rows: &Rows, key: &[String]) -> String {
-    // What has no number is told by its other names.
+    // A part of the key that is null names nothing.
     let key: Vec<_> = key.iter().filter(|part| *part != "null").cloned().collect();
     let key = key.join(" ");
     let list = rows.field.rsplit('/').next().unwrap_or(rows.field);
@@ -241,14 +241,14 @@ fn row_name(rows: &Rows, key: &[String]) -> String {
     }
 }
 
-/// A value as it is told: a string without its quotes.
+/// A value as text; a string without its quotes.
 fn plain(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What was found, so that a reader knows it again: small values as they are.
+/// Describes what was found; small values as they are.
 fn described(value: Option<&Value>) -> String {
     match value {
         None => "none".to_owned(),
@@ -263,7 +263,7 @@ fn described(value: Option<&Value>) -> String {
 mod tests {
     use super::*;
 
-    /// The error for a file with this in it.
+    /// The error for a file with this content.
     fn error(content: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("result.json");

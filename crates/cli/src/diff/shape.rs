@@ -1,11 +1,11 @@
-//! What of a result is compared: which of its fields are options, facts and numbers.
+//! The fields of each kind of result that are compared, as options, facts or numbers.
 //!
-//! Fields are named by their way through the JSON, a slash between names.
+//! A field is named by its path in the JSON, with slashes between names.
 
 use crate::output::Heading;
 use serde::Serialize;
 
-/// What a number is of. Proofs and allocations are exact; times are as noisy as the machine.
+/// What a number measures. Proofs and allocations are exact; times are as noisy as the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Measure {
@@ -47,7 +47,7 @@ impl Number {
         }
     }
 
-    /// The same number, for the reader alone.
+    /// The same number, shown but not judged.
     const fn shown(self) -> Self {
         Self {
             judged: false,
@@ -68,8 +68,8 @@ const fn time(field: &'static str) -> Number {
     Number::of(Measure::Time, field)
 }
 
-/// How many times as long the peer takes. What slows the machine slows both, so where there is such
-/// a number it is judged, and times are not.
+/// How many times as long the peer takes. If there is such a ratio, it is judged and times are not,
+/// because a slow machine slows both sides.
 const fn speed(field: &'static str) -> Number {
     Number {
         more_is_better: true,
@@ -87,10 +87,10 @@ pub(crate) struct Rows {
     pub(crate) numbers: &'static [Number],
     /// Names of rows that are not judged: the peer and what is built on it.
     pub(crate) not_judged: &'static [&'static str],
-    /// Times that are added up over all rows that both results have, and judged so: one block alone
-    /// is too short.
+    /// Times that are added up over all rows that both results have. Only the sum is judged, because
+    /// one block alone is too short.
     pub(crate) totals: &'static [Number],
-    /// Whether a result may have no such list.
+    /// Whether a result may lack the list.
     pub(crate) optional: bool,
 }
 
@@ -108,15 +108,16 @@ impl Rows {
     }
 }
 
-/// What of a kind of result is compared.
+/// What is compared of one kind of result.
 #[derive(Debug)]
 pub(crate) struct Shape {
     /// The command that makes it, without `povmeter`.
     pub(crate) command: &'static str,
     pub(crate) heading: Heading,
-    /// What must be the same for a comparison to mean something. Of an object, each field.
+    /// Fields that must be the same for a comparison to mean something. An object stands for each of
+    /// its fields.
     pub(crate) options: &'static [&'static str],
-    /// What is told if it is not the same.
+    /// Fields that are listed if they differ.
     pub(crate) facts: &'static [&'static str],
     pub(crate) numbers: &'static [Number],
     pub(crate) rows: &'static [Rows],
@@ -127,7 +128,7 @@ const CHECKS: Rows = Rows {
     ..Rows::of("checks", &["name"])
 };
 
-/// Proof bytes by whom they belong to. Their sum is judged elsewhere.
+/// Proof bytes by extrinsic or item. Their sum is judged elsewhere.
 const ATTRIBUTED: Rows = Rows {
     numbers: &[proof("bytes").shown()],
     optional: true,
@@ -399,8 +400,8 @@ mod tests {
     use serde_json::Value;
     use std::{collections::BTreeSet, fs, path::Path};
 
-    /// Fields that are not compared: they follow from others, are about the peer alone, or are too
-    /// many to be told one by one.
+    /// Fields that are not compared, because they follow from others, are about the peer alone, or are
+    /// too many to list.
     const LEFT_OUT: [&str; 24] = [
         "what",
         "schema",
@@ -435,7 +436,7 @@ mod tests {
         serde_json::from_slice(&text).unwrap()
     }
 
-    /// The fields of a schema that hold no other fields. Lists count as what is in them.
+    /// Finds the fields of a schema that hold no other fields. A list counts as its items.
     fn leaves(schema: &Value, root: &Value, way: &str, found: &mut BTreeSet<String>) {
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
             let definition = root.pointer(name.trim_start_matches('#')).unwrap();
@@ -453,7 +454,7 @@ mod tests {
         }
     }
 
-    /// A field that comes is compared, or somebody decides that it is not.
+    /// A new field must be compared, or be added to `LEFT_OUT`.
     #[test]
     fn every_field_is_compared_or_left_out() {
         for shape in &SHAPES {
@@ -480,7 +481,7 @@ mod tests {
         }
     }
 
-    /// `peer-none` and the ladder's strategies are not judged, and every name is still one.
+    /// Exactly `peer-none` and the ladder's strategies are not judged, and their names are up to date.
     #[test]
     fn what_is_not_judged_is_the_peers() {
         use crate::contender::Contender;

@@ -1,4 +1,4 @@
-//! Options of all commands that can make a page.
+//! Options of all commands that can write a page.
 
 use super::{bytes::ByteCount, ReportError, ReportFolder};
 use clap::Args;
@@ -13,10 +13,10 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// The folder for the page and the `charts`, if a page is wanted. To be called before any work.
+    /// The folder for the page and its `charts`, if a page is wanted. Call this before any work.
     ///
     /// # Errors
-    /// A [`ReportError`] if the folder can't be had, or holds files of these names that are not ours.
+    /// A [`ReportError`] if the folder can't be used, or holds such files that no report wrote.
     pub(crate) fn open(&self, charts: &[&str]) -> Result<Option<ReportFolder>, ReportError> {
         let folder = self.folder.as_deref();
         folder
@@ -25,10 +25,10 @@ impl ReportArgs {
     }
 }
 
-/// What the proof may have.
+/// The limit on the proof.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct LimitArg {
-    /// Limit on the proof, which the page shows the growth against: bytes, or with a suffix, as 5MiB
+    /// Limit on the proof, shown on the page beside the growth: bytes, or with a suffix as in 5MiB
     #[arg(long, value_name = "BYTES", requires = "folder")]
     pov_limit: Option<ByteCount>,
 }

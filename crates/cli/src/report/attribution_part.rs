@@ -1,4 +1,4 @@
-//! The part of a page that says whose the bytes of a proof are.
+//! The part of a page on the attribution of a proof's bytes.
 
 use super::{
     bars::{Bar, Bars, Group, Scale},
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::attribution_report::AttributionReport;
 
-/// The charts in it.
+/// The charts in this part.
 pub(super) const CHARTS: [&str; 1] = ["causes"];
 
 /// Causes as bars, items as a table, and both as a flame graph, if there is one.

@@ -1,10 +1,10 @@
 //! Round numbers for axes.
 
-/// What the numbers of an axis count.
+/// The unit of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Unit {
     pub(super) name: &'static str,
-    /// How much one of it is.
+    /// One of it in bytes or microseconds.
     pub(super) size: f64,
 }
 
@@ -30,7 +30,7 @@ impl Unit {
     }
 }
 
-/// The distance between round numbers of which about `wanted` reach from zero to `most`.
+/// A round distance between ticks, for about `wanted` ticks from zero to `most`.
 pub(super) fn step(most: f64, wanted: f64) -> f64 {
     if !(most > 0.0 && most.is_finite()) {
         return 1.0;
@@ -42,7 +42,7 @@ pub(super) fn step(most: f64, wanted: f64) -> f64 {
     round.unwrap_or(10.0) * power
 }
 
-/// Even of what has no end there are no more.
+/// Most ticks of an axis, even if `most` is infinite.
 const MOST_TICKS: u32 = 20;
 
 /// The round numbers from zero to the first that is not below `most`.
@@ -54,7 +54,7 @@ pub(super) fn ticks(most: f64, wanted: f64) -> Vec<f64> {
     [0.0].into_iter().chain(steps.take(shown)).collect()
 }
 
-/// A tick of an axis whose ticks are `step` apart.
+/// The label of a tick, on an axis whose ticks are `step` apart.
 pub(super) fn tick_label(tick: f64, step: f64) -> String {
     let places = (0..6).find(|places| step * 10f64.powi(*places) >= 0.999);
     super::number::decimal(

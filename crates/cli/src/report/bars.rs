@@ -10,13 +10,13 @@ use super::{
 pub(super) struct Bars {
     pub(super) groups: Vec<Group>,
     pub(super) scale: Scale,
-    /// Stands behind the numbers of the axis.
+    /// Follows the numbers of the axis.
     pub(super) unit: &'static str,
-    /// What the colours mean; nothing if there is but one.
+    /// The legend; empty if there is only one colour.
     pub(super) keys: Vec<(Color, String)>,
 }
 
-/// Bars below a heading of their own, if there is one.
+/// Bars, with a heading above them if there is a name.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) name: Option<String>,
@@ -33,16 +33,16 @@ pub(super) struct Bar {
     pub(super) color: Color,
 }
 
-/// Where bars begin, and how long they get.
+/// Where bars begin, and how long they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scale {
     /// From zero, with a line at a number to compare with.
     FromZero { compare_with: f64 },
-    /// From one, to the right if larger and to the left if smaller, by their logarithm.
+    /// From one on a logarithmic scale, to the right if larger and to the left if smaller.
     Times,
 }
 
-/// How bars lie in a picture.
+/// The place and scale of the bars in a chart.
 struct Frame {
     left: f64,
     width: f64,
@@ -58,14 +58,14 @@ impl Frame {
             Scale::Times => value.max(1e-9).log10(),
         };
         let share = (value - self.low) / (self.high - self.low);
-        // What is no number has a place, too.
+        // NaN needs a place, too.
         let share = if share.is_nan() { 0.0 } else { share };
         self.left + self.width * share.clamp(0.0, 1.0)
     }
 }
 
 impl Bars {
-    /// Draws from `top` on, and returns where it ends.
+    /// Draws from `top` downwards and returns the lower end.
     pub(super) fn draw(&self, canvas: &mut Canvas, layout: Layout, top: f64) -> f64 {
         let top = canvas.legend(layout, top, &self.keys);
         let (ticks, frame) = self.frame(layout);
@@ -108,7 +108,7 @@ impl Bars {
         self.groups.iter().flat_map(|group| &group.bars)
     }
 
-    /// Where the ticks are, with what they say, and the room around the bars.
+    /// The ticks with their labels, and the place of the bars.
     fn frame(&self, layout: Layout) -> (Vec<(f64, String)>, Frame) {
         let widest = |text: fn(&Bar) -> &str| {
             let widths = self.bars().map(|bar| text_width(text(bar)));
@@ -118,7 +118,7 @@ impl Bars {
             Layout::Wide => widest(|bar| &bar.name).min(280.0) + 12.0,
             Layout::Narrow => 12.0,
         };
-        // The numbers stand behind their bars.
+        // Room for the numbers to the right of the bars.
         let right = (widest(|bar| &bar.text) + 12.0).max(24.0);
         let values = self
             .bars()
@@ -187,7 +187,7 @@ impl Frame {
             }
         };
         let title = format!("{}: {}", bar.name, bar.text);
-        // What is there can be seen, even if it is next to nothing.
+        // One pixel at least, so that a tiny value can be seen.
         let place = [left, y + 3.0, (right - left).max(1.0), 16.0];
         canvas.rect(bar.color.class(), place, &title);
         canvas.text(

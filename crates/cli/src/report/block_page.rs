@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{block_report::BlockReport, checks};
 
-/// The charts on it.
+/// The charts on the page.
 pub(crate) const CHARTS: [&str; 4] = ["growth", "execute", "estimate", attribution_part::CHARTS[0]];
 
 impl BlockReport {
-    /// The report as a page, with what is known of each extrinsic.
+    /// The report as a page, with the growth by extrinsic.
     pub(crate) fn page(&self, growth: &Growth) -> Page {
         let mut page = Page::new("One block", self.options.line());
         growth.facts(&mut page);
@@ -46,7 +46,10 @@ impl BlockReport {
         }
         page.section("How the proof grows", growth.growth_parts());
         if let Some(attribution) = &proof.attribution {
-            page.section("Whose the bytes are", attribution_part::parts(attribution));
+            page.section(
+                "Attribution of the bytes",
+                attribution_part::parts(attribution),
+            );
         }
         page.section("Time for each extrinsic", growth.time_parts());
         page.section(
@@ -70,7 +73,10 @@ impl BlockReport {
                 "estimate after the last extrinsic, B",
                 proof.estimate_after_last,
             ),
-            ("of which only for the root, B", proof.root_adds_after_last),
+            (
+                "of which only the root needs, B",
+                proof.root_adds_after_last,
+            ),
             ("proof recorded, B", proof.recorded),
             ("proof encoded, B", proof.encoded),
             ("proof compact, B", proof.compact),

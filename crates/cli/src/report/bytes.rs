@@ -11,7 +11,7 @@ pub(super) struct ByteCount(pub(super) u64);
 pub(crate) enum ByteCountError {
     #[error("expected a whole number of bytes such as 5242880, 512KiB or 5MiB")]
     Form,
-    #[error("expected one of the suffixes B, kB, KiB, MB, MiB, GB, GiB behind the number")]
+    #[error("expected one of the suffixes B, kB, KiB, MB, MiB, GB, GiB after the number")]
     Suffix,
     #[error("expected at least one byte, found none")]
     Zero,
@@ -41,7 +41,7 @@ impl FromStr for ByteCount {
             fraction if fraction.starts_with(['.', ',']) => return Err(ByteCountError::Form),
             _ => return Err(ByteCountError::Suffix),
         };
-        // Nothing but digits is left, so all that can be wrong is their number.
+        // Only digits are left, so the only possible error is too many of them.
         let number: u64 = number.parse().map_err(|_| ByteCountError::TooLarge)?;
         match number.checked_mul(unit) {
             None => Err(ByteCountError::TooLarge),

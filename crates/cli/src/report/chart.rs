@@ -1,4 +1,4 @@
-//! A chart, inside of a page and as a file of its own.
+//! A chart, inside a page and as a file of its own.
 
 use super::{
     bars::Bars,
@@ -9,16 +9,16 @@ use super::{
 /// Colours and shapes, for pages and for charts that stand alone.
 pub(super) const THEME: &str = include_str!("theme.css");
 
-/// Begins a file that a report made, so that the next one may write over it.
+/// Marks the beginning of a file that a report wrote, so that the next report may replace it.
 pub(super) const FILE_MARK: &str = "<!-- povmeter ";
 
-/// A chart with what it says in words.
+/// A chart, with a description in words.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
     /// The name of its file, without the ending.
     pub(super) name: String,
     pub(super) title: String,
-    /// What can be seen in it, for those who can't see it.
+    /// The description, for readers who can't see the chart.
     pub(super) desc: String,
     pub(super) drawing: Drawing,
 }
@@ -31,7 +31,7 @@ pub(super) enum Drawing {
 }
 
 impl Drawing {
-    /// Draws from `top` on, and returns where it ends.
+    /// Draws from `top` downwards and returns the lower end.
     fn draw(&self, canvas: &mut Canvas, layout: Layout, top: f64) -> f64 {
         match self {
             Self::Plot(plot) => plot.draw(canvas, layout, top),
@@ -40,8 +40,8 @@ impl Drawing {
     }
 }
 
-/// The style with the colour itself before each variable that stands for one, the light one where
-/// there are two: programs that are no browsers know no variables, and would paint all black.
+/// The style with the colour itself before each variable for a colour, because programs other than
+/// browsers do not know variables and would paint everything black. Of two colours it is the light one.
 fn with_fixed_colors(style: &str) -> String {
     let mut names = Vec::new();
     let mut fixed = style.to_owned();
@@ -63,7 +63,7 @@ fn with_fixed_colors(style: &str) -> String {
 }
 
 impl Chart {
-    /// The chart twice, for wide screens and for narrow ones. The page shows one of them.
+    /// The chart twice, for wide and for narrow screens. The page shows one of them.
     pub(super) fn inline(&self) -> String {
         let drawings = [Layout::Wide, Layout::Narrow].map(|layout| {
             let mut canvas = Canvas::default();
@@ -88,7 +88,7 @@ impl Chart {
             with_fixed_colors(THEME)
         );
         let body = canvas.into_string() + "</g>\n";
-        // Where nobody says how large it is to be, it is as large as it was drawn.
+        // The size for programs that choose none.
         let view = format!("0 0 {width} {height:.0}\" width=\"{width}\" height=\"{height:.0}");
         let svg = self.element("alone", &view, &before, &body);
         format!("{FILE_MARK}{} -->\n{svg}", env!("CARGO_PKG_VERSION"))

@@ -1,4 +1,4 @@
-//! The page of ways to build a block.
+//! The page of strategies to know the proof size.
 
 use super::{
     bars::{Bar, Bars, Group, Scale},
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::compare_report::{CompareReport, Row};
 
-/// The charts on it.
+/// The charts on the page.
 pub(crate) const CHARTS: [&str; 1] = ["ladder"];
 
 impl CompareReport {
@@ -96,7 +96,7 @@ impl CompareReport {
             Column::Number("µs to execute an extrinsic"),
             Column::Number("ms to finalize"),
             Column::Number("state machine’s share, %"),
-            Column::Number("allocations an extrinsic"),
+            Column::Number("allocations per extrinsic"),
             Column::Number("rounds"),
         ];
         let rows = self.rows.iter().map(|row| {
@@ -147,7 +147,7 @@ impl CompareReport {
     }
 }
 
-/// What is said of an estimate that is below the truth.
+/// The note on an estimate that is below the truth.
 fn too_low(row: &Row) -> String {
     match row.estimate_under_bytes {
         Some(under @ 1..) => format!(", {} B too low", count(under)),

@@ -10,7 +10,7 @@ use super::{
 use crate::estimator_report::EstimatorReport;
 use povmeter_dev_measure::SpeedRow;
 
-/// The charts on it.
+/// The charts on the page.
 pub(crate) const CHARTS: [&str; 1] = ["estimates"];
 
 impl EstimatorReport {
@@ -35,8 +35,8 @@ impl EstimatorReport {
         page.facts
             .push(Fact::new("too high by", over, "bytes, in mixed blocks"));
         let note = format!(
-            "How many times as long trie-db takes for the look at a changed key at a boundary, with {} \
-             keys a boundary; a longer bar is better. Each step of the axis is ten times the last.",
+            "How many times as long trie-db takes to look up a changed key at a boundary, with {} keys \
+             per boundary; a longer bar is better. Each step of the axis is ten times the last.",
             count(self.dirty_keys as u64)
         );
         page.section("Ratios", vec![Part::Note(note), Part::Chart(self.chart())]);
@@ -108,12 +108,12 @@ impl EstimatorReport {
 
     fn speed_table(&self) -> Table {
         let columns = vec![
-            Column::Text("keys that are"),
+            Column::Text("case"),
             Column::Number("accounts"),
             Column::Number("trie-db, ns"),
             Column::Number("povmeter, ns"),
             Column::Number("times"),
-            Column::Number("allocations a key"),
+            Column::Number("allocations per key"),
         ];
         let or_none = |number: Option<f64>| {
             number.map_or_else(|| "–".to_owned(), |number| decimal(number, 1))
@@ -137,15 +137,15 @@ impl EstimatorReport {
         }
     }
 
-    /// Of a growing block.
+    /// Estimates in a growing block.
     fn block_table(&self) -> Table {
         let columns = vec![
             Column::Number("accounts"),
             Column::Number("ns after the 50th transfer"),
             Column::Number("ns after the 5,000th"),
             Column::Number("times as long"),
-            Column::Number("nodes loaded in the end"),
-            Column::Number("bytes of arena each"),
+            Column::Number("nodes loaded at the end"),
+            Column::Number("arena bytes per node"),
         ];
         let rows = self.speed.flatness.iter().zip(&self.speed.memory);
         let rows = rows.map(|(flat, memory)| {
@@ -198,7 +198,7 @@ impl EstimatorReport {
     }
 }
 
-/// How many times as long the peer takes, where it does such a thing.
+/// How many times as long the peer takes; `None` if it has no such case.
 fn ratio(row: &SpeedRow) -> Option<f64> {
     row.peer_ns.map(|peer| peer / row.ours_ns)
 }
@@ -271,7 +271,7 @@ mod tests {
         ] {
             assert!(html.contains(part), "{part}: {html}");
         }
-        // What the peer does not do has a row and no bar.
+        // A case that the peer does not have gets a row and no bar.
         assert_eq!(html.matches(">rollback<").count(), 1);
     }
 }

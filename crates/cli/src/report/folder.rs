@@ -13,14 +13,14 @@ use std::{
 
 const PAGE_FILE: &str = "index.html";
 
-/// Why there is no page.
+/// Why a page can't be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ReportError {
-    /// The path is taken by something else.
+    /// The path is not a folder.
     #[error("{}: expected a folder for the report, or nothing, found a file", .0.display())]
     NotAFolder(PathBuf),
-    /// The folder can't be made, or takes no files.
+    /// The folder can't be created, or no file can be written to it.
     #[error(
         "{}: expected a folder for the report that can be written to, found: {source}",
         path.display()
@@ -30,11 +30,11 @@ pub(crate) enum ReportError {
         #[source]
         source: io::Error,
     },
-    /// A file of somebody else would have been lost.
+    /// A file that no report wrote would be lost.
     #[error("{}: expected a file of an earlier report, or none, found another", .0.display())]
     NotOurs(PathBuf),
     /// A file can't be read or written.
-    #[error("{}: the report can't be written: {source}", path.display())]
+    #[error("{}: can't write the report: {source}", path.display())]
     File {
         path: PathBuf,
         #[source]
@@ -42,20 +42,20 @@ pub(crate) enum ReportError {
     },
 }
 
-/// A folder that takes a report.
+/// A folder that a report can be written to.
 #[derive(Debug)]
 pub(crate) struct ReportFolder {
     path: PathBuf,
-    /// Whether it goes again if no report comes of it.
+    /// Whether it is removed if no report is written.
     made: bool,
 }
 
 impl ReportFolder {
-    /// The folder at `path`, which is made if nothing is there. Neither a page nor one of the `charts`
-    /// may lie in it that is not ours.
+    /// The folder at `path`, which is created if it is missing. It must hold no page and none of the
+    /// `charts`, unless a report wrote them.
     ///
     /// # Errors
-    /// A [`ReportError`]; nothing has been changed then.
+    /// A [`ReportError`]; then nothing has been changed.
     pub(super) fn open(path: &Path, charts: &[&str]) -> Result<Self, ReportError> {
         let failed = |source| ReportError::Folder {
             path: path.to_owned(),
@@ -73,7 +73,7 @@ impl ReportFolder {
             path: path.to_owned(),
             made,
         };
-        // Gone again at once: it shows that there can be files.
+        // Removed at once; it shows that files can be written.
         tempfile::tempfile_in(path).map_err(failed)?;
         folder.check(PAGE_FILE, PAGE_MARK)?;
         for chart in charts {
@@ -82,7 +82,7 @@ impl ReportFolder {
         Ok(folder)
     }
 
-    /// Writes the page, and each of its charts beside it, and says where.
+    /// Writes the page and its charts, and prints the path of the page.
     ///
     /// # Errors
     /// A [`ReportError`].
@@ -94,7 +94,7 @@ impl ReportFolder {
             let name = format!("{}.svg", chart.name);
             (name, FILE_MARK, chart.file())
         }));
-        // Something may have come while the command was at work.
+        // A file may have appeared since `open`.
         for (name, mark, _) in &files {
             self.check(name, mark)?;
         }
@@ -107,7 +107,7 @@ impl ReportFolder {
         Ok(())
     }
 
-    /// Whether the file of this name may be written: there is none, or its beginning has the mark.
+    /// Checks that the file of this name may be written: there is none, or its beginning has the mark.
     fn check(&self, name: &str, mark: &str) -> Result<(), ReportError> {
         let path = self.path.join(name);
         let mut head = Vec::new();
@@ -115,7 +115,7 @@ impl ReportFolder {
         match read {
             Ok(_) if String::from_utf8_lossy(&head).contains(mark) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            // A folder of this name can be opened and not be read.
+            // A folder of this name can be opened but not read.
             Err(error) if error.kind() != io::ErrorKind::IsADirectory => Err(ReportError::File {
                 path,
                 source: error,
@@ -128,7 +128,7 @@ impl ReportFolder {
 impl Drop for ReportFolder {
     fn drop(&mut self) {
         if self.made {
-            // Takes away an empty folder only.
+            // Removes only an empty folder.
             let _ = fs::remove_dir(&self.path);
         }
     }
@@ -156,7 +156,7 @@ mod tests {
         let open = || ReportFolder::open(folder.path(), &["growth"]);
         let report = open().unwrap();
         report.write(&Page::new("first", "")).unwrap();
-        // Ours may be replaced.
+        // A file of a report may be replaced.
         open().unwrap().write(&Page::new("second", "")).unwrap();
         let page = folder.path().join("index.html");
         assert!(fs::read_to_string(&page).unwrap().contains("second"));
@@ -165,7 +165,7 @@ mod tests {
         assert!(matches!(open(), Err(ReportError::NotOurs(path)) if path.ends_with("growth.svg")));
         fs::remove_file(folder.path().join("growth.svg")).unwrap();
 
-        // Came while the command was at work.
+        // A file that appeared since `open`.
         let report = open().unwrap();
         fs::write(&page, "dear diary").unwrap();
         let refused = report.write(&Page::new("third", ""));

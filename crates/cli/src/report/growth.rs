@@ -1,4 +1,4 @@
-//! How the proof of a block grows, extrinsic by extrinsic, and how long each of them takes.
+//! The growth of a block's proof by extrinsic, and the time that each extrinsic takes.
 
 use super::{
     axis::Unit,
@@ -34,9 +34,9 @@ impl Step {
 /// A block, extrinsic by extrinsic.
 #[derive(Clone, Debug)]
 pub(crate) struct Growth {
-    /// What tells it from other blocks on the page; nothing if there is none.
+    /// Distinguishes its charts from those of other blocks on the page; empty if there are none.
     pub(super) suffix: String,
-    /// From extrinsic 0 on, the inherents among them.
+    /// From extrinsic 0 on, inherents included.
     pub(super) steps: Vec<Step>,
     /// Bytes of the whole proof, recorded when the block was final.
     pub(super) recorded: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Growth {
     pub(super) estimated: bool,
 }
 
-/// Where a limit is crossed.
+/// Where the limit is crossed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Crossing {
     Never,
@@ -67,7 +67,7 @@ impl Growth {
         }
     }
 
-    /// The same of sp-state-machine, which does not know the root's share.
+    /// The same block on sp-state-machine, which does not know the root's share.
     #[cfg(feature = "wasm")]
     pub(crate) fn without_estimates(self) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Growth {
         }
     }
 
-    /// The size of the proof in the end, beside its limit.
+    /// Adds the final size of the proof and its limit to the facts of `page`.
     pub(super) fn facts(&self, page: &mut Page) {
         let note = match self.limit {
             Some(limit) => format!("limit {}", number::limit(limit)),
@@ -130,7 +130,7 @@ impl Growth {
         });
     }
 
-    /// The growth as a chart, and what it says about the limit.
+    /// The growth as a chart, with notes on it and on the limit.
     pub(super) fn growth_parts(&self) -> Vec<Part> {
         let mut parts = vec![Part::Note(self.in_words())];
         parts.extend(
@@ -189,16 +189,17 @@ impl Growth {
         };
         let blind = match (crossing, by_reads) {
             (Crossing::At(at), Crossing::At(later)) if later > at => format!(
-                " Who counts reads alone notices {} extrinsics later.",
+                " A count of reads alone crosses it {} extrinsics later.",
                 count((later - at) as u64)
             ),
             (Crossing::At(_), Crossing::Finalizing | Crossing::Never) => {
-                " Who counts reads alone does not notice before the block is finalized.".to_owned()
+                " A count of reads alone does not cross it before the block is finalized."
+                    .to_owned()
             }
             _ => String::new(),
         };
         let outside = if self.shown_limit().is_none() {
-            " The limit lies far above the picture."
+            " The limit is far above the chart."
         } else {
             ""
         };
@@ -271,8 +272,8 @@ impl Growth {
             parts.extend(time("estimate", what, Color::Orange, estimate, self));
         }
         parts.push(Part::Note(
-            "Processor time of the thread. Reading the clock takes some of each: a fraction of a \
-             microsecond."
+            "Processor time of the thread. Each time includes a fraction of a microsecond for reading \
+             the clock."
                 .to_owned(),
         ));
         parts
@@ -305,7 +306,7 @@ impl Growth {
                 row.extend([
                     count(step.size.root_adds),
                     count(total),
-                    // An extrinsic that is refused takes what it read along.
+                    // A refused extrinsic takes back what it read.
                     count(total.saturating_sub(before)),
                     decimal(step.estimate, 2),
                 ]);
@@ -325,11 +326,11 @@ impl Growth {
     }
 }
 
-/// A chart of times in microseconds, and a note of what is common and what is not.
+/// A chart of times in microseconds, and a note with the median and the longest.
 fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> Vec<Part> {
     let most = values.iter().copied().fold(0.0, f64::max);
     let (median, high) = (quantile(&values, 0.5), quantile(&values, 0.98));
-    // A few that took very long would press all others to the ground.
+    // Cut the chart, because a few very long times would flatten all others.
     let cut = (high * 2.0).max(median * 4.0);
     let cut = (most > cut && values.len() > 10).then_some(cut);
     let longest = values.iter().position(|value| *value >= most).unwrap_or(0);
@@ -342,7 +343,7 @@ fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> 
         above => format!(" {above} are marked where they leave the picture."),
     };
     let words = format!(
-        "{what} an extrinsic takes {} as a rule (the median), {} at most, for extrinsic {}.{marked}",
+        "{what} an extrinsic takes {} in the median and {} at most, for extrinsic {}.{marked}",
         said(median),
         said(most),
         count(longest as u64)
@@ -366,7 +367,7 @@ fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> 
     vec![Part::Note(words), Part::Chart(chart)]
 }
 
-/// A part of a whole.
+/// `part` in percent of `whole`.
 fn percent(part: u64, whole: u64) -> String {
     format!(
         "{} %",
@@ -378,7 +379,7 @@ fn percent(part: u64, whole: u64) -> String {
 mod tests {
     use super::*;
 
-    /// A block of which each extrinsic reads 100 bytes, and leaves 10 more to the root.
+    /// A block in which each extrinsic reads 100 bytes and the root adds 10 for each.
     fn growth(extrinsics: u64, recorded: u64, limit: u64) -> Growth {
         let steps = (1..=extrinsics).map(|done| {
             let (recorded, root_adds) = (done * 100, done * 10);
@@ -428,19 +429,17 @@ mod tests {
         let said = words(&growth(10, 1_100, 800));
         assert!(said.contains("crossed at extrinsic 7. In the end the proof is 300 B too large"));
         assert!(
-            said.contains("reads alone notices 1 extrinsics later"),
+            said.contains("reads alone crosses it 1 extrinsics later"),
             "{said}"
         );
         let said = words(&growth(10, 1_100, 1_050));
-        assert!(said.contains("reads alone does not notice"), "{said}");
+        assert!(said.contains("reads alone does not cross it"), "{said}");
     }
 
     #[test]
     fn a_limit_far_away_does_not_press_the_growth_to_the_ground() {
         let far = growth(10, 1_100, 5_242_880);
-        assert!(
-            words(&far).contains("5,241,780 B are left, 100.0 % of it. The limit lies far above")
-        );
+        assert!(words(&far).contains("5,241,780 B are left, 100.0 % of it. The limit is far above"));
         assert!(!far.growth_chart().file().contains("class=\"limit\""));
         let near = growth(10, 1_100, 4_000);
         assert!(near.growth_chart().file().contains("class=\"limit\""));
@@ -472,7 +471,7 @@ mod tests {
             unreachable!("a note first")
         };
         assert!(
-            words.contains("10.0 µs as a rule (the median), 900 µs at most, for extrinsic 7"),
+            words.contains("10.0 µs in the median and 900 µs at most, for extrinsic 7"),
             "{words}"
         );
         assert!(words.contains("marked"));

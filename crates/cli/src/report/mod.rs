@@ -1,13 +1,13 @@
-//! `--report DIR`: what a command found out, as a page that needs nothing but a browser.
+//! `--report DIR`: the results of a command as a page that needs nothing but a browser.
 //!
-//! A command fills a [`Page`]: facts, then sections of notes, charts, tables and pictures. Whoever
-//! wants to show more pushes another [`Section`]. [`ReportFolder`] turns the page into one
-//! `index.html`, and each of its charts into an `.svg` of its own beside it.
+//! A command fills a [`Page`]: facts, then sections of notes, charts, tables and pictures. To show
+//! more, push another [`Section`]. [`ReportFolder`] turns the page into one `index.html`, and each of
+//! its charts into an `.svg` of its own beside it.
 //!
 //! ```text
-//! open the folder, before any work     a path that won't do is known at once
-//! the command fills a page
-//! write the page and its charts        only over files that an earlier report left
+//! open the folder before any work      an unusable path is an error at once
+//! fill a page
+//! write the page and its charts        replace files of an earlier report, and no others
 //! ```
 
 mod args;

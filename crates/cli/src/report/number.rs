@@ -13,7 +13,7 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// With `places` behind the point, and a comma between thousands.
+/// With `places` decimals, and a comma between thousands.
 pub(super) fn decimal(number: f64, places: usize) -> String {
     if !number.is_finite() {
         return "–".to_owned();
@@ -25,12 +25,12 @@ pub(super) fn decimal(number: f64, places: usize) -> String {
     } else {
         ""
     };
-    // More digits than a count has are rare enough to go without commas.
+    // Numbers that exceed a u64 go without commas.
     let whole = whole.parse().map_or_else(|_| whole.to_owned(), count);
     format!("{sign}{whole}{fraction}")
 }
 
-/// With about three digits that matter.
+/// With about three significant digits.
 pub(super) fn short(number: f64) -> String {
     let size = number.abs();
     let places = match size {
@@ -66,12 +66,12 @@ pub(super) fn limit(number: u64) -> String {
     }
 }
 
-/// A number of bytes, or of anything, as a place in a chart. Exact below 2^53.
+/// A number as a position in a chart. Exact below 2^53.
 pub(super) fn place(number: u64) -> f64 {
     number as f64
 }
 
-/// The value that a share of `values` is not above; zero if there are none.
+/// The value that `share` of the `values` do not exceed; zero if there are none.
 pub(super) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted: Vec<f64> = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Which machine, which program and which command a page is from.
+//! The machine, the program and the command that made a page.
 
 use super::page::{Column, Table};
 use std::{ffi::OsString, fs, path::Path, thread};
@@ -59,14 +59,14 @@ impl Origin {
     }
 }
 
-/// The first value of a file of lines with names in front.
+/// The value after `name` and `separator`, in the first line that has it.
 fn field(text: &str, name: &str, separator: char) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(separator));
     let found = lines.find(|(found, _)| found.trim() == name);
     found.map(|(_, value)| value.trim().to_owned())
 }
 
-/// The command as a shell takes it; the program by its name, wherever it lies.
+/// The command as typed into a shell, with the program's name without its path.
 fn command_line(command: impl IntoIterator<Item = OsString>) -> String {
     let mut command = command.into_iter();
     let program = command.next().unwrap_or_default();
@@ -79,7 +79,7 @@ fn command_line(command: impl IntoIterator<Item = OsString>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

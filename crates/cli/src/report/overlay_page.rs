@@ -10,7 +10,7 @@ use super::{
 use crate::overlay::Report;
 use povmeter_dev_measure::OverlayRow;
 
-/// The charts on it.
+/// The charts on the page.
 pub(crate) const CHARTS: [&str; 1] = ["overlay"];
 
 impl Report {
@@ -92,8 +92,8 @@ impl Report {
             Column::Number("sp-state-machine, ns"),
             Column::Number("povmeter, ns"),
             Column::Number("times"),
-            Column::Number("its allocations"),
-            Column::Number("ours"),
+            Column::Number("sp-state-machine, allocations"),
+            Column::Number("povmeter, allocations"),
         ];
         let rows = self.measured.rows.iter().map(|row| {
             vec![

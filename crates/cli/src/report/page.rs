@@ -1,4 +1,4 @@
-//! A page: what a command says, and how a browser is told.
+//! A page with the results of a command, and its HTML.
 
 use super::{
     chart::{Chart, THEME},
@@ -7,8 +7,7 @@ use super::{
 };
 use std::fmt::Write;
 
-/// The beginning of what names the program that made a page, so that the next report may write over
-/// it.
+/// Marks a page that a report wrote, so that the next report may replace it.
 pub(super) const PAGE_MARK: &str = "<meta name=\"generator\" content=\"povmeter ";
 
 const LAYOUT: &str = include_str!("page.css");
@@ -30,7 +29,7 @@ pub(super) struct Fact {
     pub(super) name: String,
     pub(super) value: String,
     pub(super) note: String,
-    /// Whether something is not as it should be.
+    /// Whether the number is highlighted as a problem.
     pub(super) bad: bool,
 }
 
@@ -48,8 +47,8 @@ pub(crate) enum Part {
     Note(String),
     Chart(Chart),
     Table(Table),
-    /// A drawing that is an SVG element already, such as a flamegraph. It goes into the page as it is:
-    /// all text in it must be escaped. Scripts in it do not run.
+    /// An SVG element, such as a flame graph. It goes into the page unchanged, so all text in it must
+    /// be escaped. Scripts in it do not run.
     Picture {
         svg: String,
         caption: String,
@@ -62,7 +61,7 @@ pub(crate) struct Table {
     pub(super) caption: String,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Vec<String>>,
-    /// Whether it is to be unfolded first.
+    /// Whether it is hidden until the reader unfolds it.
     pub(super) folded: bool,
 }
 
@@ -71,14 +70,14 @@ pub(crate) struct Table {
 pub(super) enum Column {
     Text(&'static str),
     Number(&'static str),
-    /// Whether something holds: what does not is made to stand out.
+    /// Whether a check holds; a failed one is highlighted.
     Verdict(&'static str),
 }
 
-/// What does not hold says so.
+/// The cell of a check that failed.
 pub(super) const FAILED: &str = "FAILED";
 
-/// Rows of one table: a page is read by people, and all numbers are in the JSON.
+/// Most rows of a table, because people read a page, and the JSON has all numbers.
 const MOST_ROWS: usize = 2_000;
 
 impl Section {
@@ -110,7 +109,7 @@ impl Table {
         }
     }
 
-    /// What must hold, and whether it does.
+    /// A table of checks: name, whether it holds, detail.
     pub(super) fn checks<'a>(checks: impl IntoIterator<Item = (&'a str, bool, String)>) -> Self {
         let columns = vec![
             Column::Text("check"),
@@ -136,7 +135,7 @@ impl Page {
         }
     }
 
-    /// Adds a section below those that are there.
+    /// Adds a section below the others.
     pub(super) fn section(&mut self, heading: impl Into<String>, parts: Vec<Part>) {
         self.sections.push(Section::new(heading, parts));
     }
@@ -150,7 +149,7 @@ impl Page {
         })
     }
 
-    /// The page as one file. Nothing in it is fetched, and nothing in it runs.
+    /// The page as one file that fetches nothing and runs no script.
     pub(super) fn html(&self, origin: &Origin) -> String {
         let (title, lead) = (escape(&self.title), escape(&self.lead));
         let version = env!("CARGO_PKG_VERSION");
@@ -229,7 +228,7 @@ impl Table {
         } else if !caption.is_empty() {
             line(html, format_args!("<p class=\"caption\">{caption}</p>"));
         }
-        // Scrolls by itself, with keys too, so that the page does not.
+        // The table scrolls by itself, also with keys, so that the page does not.
         let name = if caption.is_empty() {
             "table"
         } else {

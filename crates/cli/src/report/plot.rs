@@ -7,16 +7,16 @@ use super::{
 };
 use std::fmt::Write;
 
-/// Values one beside the other, in layers on top of each other.
+/// Values side by side, in layers on top of each other.
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
     /// From the bottom up, all of one length.
     pub(super) layers: Vec<Layer>,
-    /// What the place of a value is, from zero on.
+    /// The name of the horizontal axis, which counts from zero.
     pub(super) places: String,
     pub(super) unit: Unit,
     pub(super) limit: Option<Limit>,
-    /// Where the picture ends, if it does not show all there is. What is higher is marked.
+    /// The highest value shown, if the chart does not show all. Higher values are marked.
     pub(super) cut: Option<f64>,
 }
 
@@ -28,19 +28,19 @@ pub(super) struct Layer {
     pub(super) values: Vec<f64>,
 }
 
-/// A line to stay below.
+/// A line that values should stay below.
 #[derive(Clone, Debug)]
 pub(super) struct Limit {
     pub(super) name: String,
     pub(super) value: f64,
-    /// The first place above it, and what is said there.
+    /// The first place above it, and the label there.
     pub(super) crossed: Option<(usize, String)>,
 }
 
-/// Steps that a picture has room for. Of more, those beside each other become one, the highest.
+/// Most steps in a chart. If there are more places, several share a step, which shows the highest.
 const MOST_STEPS: usize = 760;
 
-/// Where values lie in the picture.
+/// The place and scale of the values in a chart.
 struct Frame {
     left: f64,
     top: f64,
@@ -61,10 +61,10 @@ impl Frame {
 }
 
 impl Plot {
-    /// Draws from `top` on, and returns where it ends.
+    /// Draws from `top` downwards and returns the lower end.
     pub(super) fn draw(&self, canvas: &mut Canvas, layout: Layout, top: f64) -> f64 {
         let mut keys: Vec<_> = self.layers.iter().rev().map(Layer::key).collect();
-        // The title names what is alone.
+        // A single layer needs no key, because the title names it.
         keys.retain(|_| self.layers.len() > 1 || self.limit.is_some());
         keys.extend(
             self.limit
@@ -81,7 +81,7 @@ impl Plot {
         let left = widest.fold(20.0, f64::max) + 8.0;
         let frame = Frame {
             left,
-            // The name of the unit stands above.
+            // The name of the unit is above.
             top: top + 20.0,
             width: layout.width() - left - 10.0,
             height: if layout == Layout::Wide { 230.0 } else { 200.0 },
@@ -100,7 +100,7 @@ impl Plot {
         bottom
     }
 
-    /// The layers, each with those below it.
+    /// The layers, each added to those below it.
     fn sums(&self) -> Vec<Vec<f64>> {
         let mut below: Vec<f64> = Vec::new();
         let layers = self.layers.iter().map(|layer| {
@@ -112,7 +112,7 @@ impl Plot {
         layers.collect()
     }
 
-    /// How high the picture is.
+    /// The highest value that the chart shows.
     fn most(&self, sums: &[Vec<f64>]) -> f64 {
         let sums = sums.last().into_iter().flatten();
         let most = sums.fold(0.0, |most, sum| f64::max(most, *sum));
@@ -125,7 +125,7 @@ impl Plot {
     fn layers(&self, canvas: &mut Canvas, frame: &Frame, sums: &[Vec<f64>]) {
         let together = frame.places.div_ceil(MOST_STEPS).max(1);
         let Some(top) = sums.last() else { return };
-        // Of places that share a step, the one that reaches highest.
+        // Of the places that share a step, the highest.
         let shown: Vec<usize> = (0..frame.places)
             .step_by(together)
             .filter_map(|from| {
@@ -164,7 +164,7 @@ impl Plot {
         }
     }
 
-    /// The axis of places. Returns where it ends.
+    /// Draws the horizontal axis and returns its lower end.
     fn places(&self, canvas: &mut Canvas, frame: &Frame, layout: Layout) -> f64 {
         let bottom = frame.top + frame.height;
         canvas.path(
@@ -217,7 +217,7 @@ impl Layer {
     }
 }
 
-/// What lies between two outlines of steps: from, until, height.
+/// The path around the area between two outlines. Each step is from, until, height.
 fn area(upper: &[(f64, f64, f64)], lower: &[(f64, f64, f64)]) -> String {
     let mut commands = String::new();
     let mut height = f64::NAN;
@@ -278,7 +278,7 @@ mod tests {
         let cut = plot(vec![1.0, 50.0, 2.0], Some(10.0), None);
         let mark = cut.lines().find(|line| line.contains("mark")).unwrap();
         assert_eq!(mark.matches("l4 7").count(), 1);
-        // The axis ends where the picture does.
+        // The axis ends at the cut.
         assert!(cut.contains(">10<") && !cut.contains(">50<"), "{cut}");
     }
 

@@ -1,4 +1,4 @@
-//! The page of blocks in memory of earlier ones.
+//! The page of blocks that reuse the memory of earlier ones.
 
 use super::{
     bars::{Bar, Bars, Group, Scale},
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::pool::Report;
 
-/// The charts on it.
+/// The charts on the page.
 pub(crate) const CHARTS: [&str; 1] = ["pool"];
 
 impl Report {
@@ -17,7 +17,7 @@ impl Report {
     pub(crate) fn page(&self) -> Page {
         let measured = &self.measured;
         let lead = format!(
-            "{} transfers, replayed call by call, a size after each",
+            "{} transfers, replayed call by call, with the proof size after each",
             count(u64::from(measured.extrinsics))
         );
         let mut page = Page::new("A block in the memory of earlier ones", lead);
@@ -89,7 +89,7 @@ impl Report {
     fn rows_table(&self) -> Table {
         let columns = vec![
             Column::Text("memory"),
-            Column::Number("allocations an extrinsic"),
+            Column::Number("allocations per extrinsic"),
             Column::Number("allocations"),
             Column::Number("bytes"),
             Column::Number("bytes of sealing"),

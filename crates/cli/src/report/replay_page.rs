@@ -11,12 +11,12 @@ use super::{
 };
 use crate::replay_report::ReplayReport;
 
-/// Blocks that are shown extrinsic by extrinsic: of more, those with the largest proofs.
+/// Most blocks that are shown by extrinsic. If there are more, those with the largest proofs are.
 const MOST_GROWTHS: usize = 4;
-/// Blocks that have a bar each.
+/// Most blocks that have a bar.
 const MOST_BARS: usize = 64;
 
-/// The charts on it.
+/// The charts on the page.
 pub(crate) const CHARTS: [&str; 14] = [
     attribution_part::CHARTS[0],
     "blocks",
@@ -35,7 +35,7 @@ pub(crate) const CHARTS: [&str; 14] = [
 ];
 
 impl ReplayReport {
-    /// The report as a page, with what is known of each extrinsic of each block.
+    /// The report as a page. `growths` has one growth per block.
     pub(crate) fn page(&self, growths: Vec<Growth>) -> Page {
         let lead = format!(
             "{} blocks of {} on {}",
@@ -63,7 +63,10 @@ impl ReplayReport {
         }
         self.growth_sections(&mut page, growths);
         if let Some(attribution) = &self.attribution {
-            page.section("Whose the bytes are", attribution_part::parts(attribution));
+            page.section(
+                "Attribution of the bytes",
+                attribution_part::parts(attribution),
+            );
         }
         page.section("The numbers", vec![Part::Table(self.blocks_table())]);
         let checks = self.checks.iter().map(|check| {
@@ -74,7 +77,7 @@ impl ReplayReport {
             if let Some(first) = &check.first_by_design {
                 let by_design = check.by_design;
                 detail = format!(
-                    "{detail}; {by_design} of them by design (docs/differences.md), the first: {first}"
+                    "{detail}; {by_design} of them differ by design (docs/differences.md), the first: {first}"
                 );
             }
             (check.name, check.holds == check.of, detail)
@@ -113,7 +116,7 @@ impl ReplayReport {
         }));
     }
 
-    /// Blocks in steps: all, or those with the largest proofs, in their order.
+    /// Sections for all blocks, or for those with the largest proofs, ordered by number.
     fn growth_sections(&self, page: &mut Page, growths: Vec<Growth>) {
         let mut shown: Vec<_> = self.blocks.iter().zip(growths).collect();
         shown.sort_by_key(|(block, _)| std::cmp::Reverse(block.recorded));

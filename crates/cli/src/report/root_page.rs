@@ -10,7 +10,8 @@ use super::{
 use crate::compare_root_report::RootReport;
 use povmeter_dev_measure::RootRow;
 
-/// The charts on it: one for each size of the parent state, as far as that.
+/// The charts on the page, one for each size of the parent state. Files beyond the fourth are checked
+/// only when the page is written.
 pub(crate) const CHARTS: [&str; 4] = ["roots-1", "roots-2", "roots-3", "roots-4"];
 
 impl RootReport {
@@ -147,7 +148,7 @@ impl RootReport {
             Column::Number("µs"),
             Column::Number("× peer_plain"),
             Column::Number("× peer_node"),
-            Column::Number("allocations a change"),
+            Column::Number("allocations per change"),
         ];
         let rows = self.speed.rows.iter().map(|row| {
             vec![
@@ -187,7 +188,7 @@ impl RootReport {
             ]
         });
         Table {
-            caption: "Hashing alone, all new nodes of an update together".to_owned(),
+            caption: "Hashing alone, for all new nodes of an update".to_owned(),
             ..Table::new(columns, rows.collect())
         }
     }

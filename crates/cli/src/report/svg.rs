@@ -1,12 +1,12 @@
-//! SVG, a few elements of it.
+//! The few elements of SVG that charts need.
 //!
-//! A chart is themed by classes, is drawn once for wide and once for narrow screens, and says what it
-//! shows to people who can't see it. Libraries that draw charts write colours into each element, have
-//! one width, and no titles; what remains is little enough to be written here.
+//! A chart is themed by classes, is drawn once for wide and once for narrow screens, and describes
+//! itself to people who can't see it. Chart libraries write colours into each element, draw one width,
+//! and have no titles, so the elements are written here.
 
 use std::fmt::Write;
 
-/// Where a chart is looked at. Letters have the same size in both.
+/// The screen that a chart is drawn for. Letters have the same size on both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     Wide,
@@ -29,14 +29,14 @@ impl Layout {
     }
 }
 
-/// Colours that people with any colour vision tell apart. The style sheet knows how they look.
+/// Colours that people with any colour vision tell apart. The style sheet defines them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Color {
     Blue,
     Orange,
     Green,
     Grey,
-    /// Of a limit, drawn as a broken line.
+    /// For a limit, drawn as a dashed line.
     Limit,
 }
 
@@ -52,11 +52,11 @@ impl Color {
     }
 }
 
-/// Elements in the making. Coordinates are in pixels of the layout.
+/// The elements drawn so far. Coordinates are in pixels of the layout.
 #[derive(Default)]
 pub(super) struct Canvas(String);
 
-/// Which end of a text is where it is put.
+/// Which part of a text is at its position.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -78,12 +78,12 @@ impl Canvas {
         ));
     }
 
-    /// A path of SVG's own commands.
+    /// A path, given as SVG path commands.
     pub(super) fn path(&mut self, class: &str, commands: &str) {
         self.push(format_args!(r#"<path class="{class}" d="{commands}"/>"#));
     }
 
-    /// A rectangle, and what it says to who points at it.
+    /// A rectangle, with a title that a browser shows on hovering.
     pub(super) fn rect(&mut self, class: &str, [x, y, width, height]: [f64; 4], title: &str) {
         let title = escape(title);
         self.push(format_args!(
@@ -91,7 +91,7 @@ impl Canvas {
         ));
     }
 
-    /// What the colours mean, from `top` on. Returns where it ends.
+    /// Draws the legend from `top` downwards and returns the lower end.
     pub(super) fn legend(&mut self, layout: Layout, top: f64, keys: &[(Color, String)]) -> f64 {
         let (mut x, mut y) = (0.0, top);
         for (color, name) in keys {
@@ -115,7 +115,7 @@ impl Canvas {
         }
     }
 
-    /// Puts the elements of `other` over those that are here.
+    /// Draws the elements of `other` on top.
     pub(super) fn append(&mut self, other: Self) {
         self.0.push_str(&other.0);
     }
@@ -130,12 +130,12 @@ impl Canvas {
     }
 }
 
-/// About how wide a text is: there are no fonts here to ask.
+/// The approximate width of a text, because no font is known here.
 pub(super) fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * 6.4
 }
 
-/// `text` as part of a page or picture. What neither can hold is replaced.
+/// `text` escaped for HTML and SVG. Characters that neither allows are replaced.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a page may take. Far more than it does: machines that run tests are slow at times.
+/// How long a page may take. Far more than it takes, because test machines are slow at times.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The browser, as far as it is installed.
+/// The browser's program.
 pub(crate) struct Browser(PathBuf);
 
 impl Browser {
@@ -49,7 +49,7 @@ impl Browser {
         fs::read(picture).unwrap()
     }
 
-    /// What the browser prints, started with a new profile and without anything to talk to.
+    /// What the browser prints, run with a new profile and without network services.
     fn run(&self, page: &Path, args: &[&str]) -> String {
         let profile = tempfile::tempdir().unwrap();
         let (printed, said) = (profile.path().join("printed"), profile.path().join("said"));

@@ -1,4 +1,4 @@
-//! Pages that commands write: what is in them, when they are refused, how a browser shows them.
+//! The pages that commands write: their content, refused folders, and how a browser shows them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -52,7 +52,7 @@ fn assert_has(text: &str, parts: &[&str]) {
     }
 }
 
-/// The texts of a page, without its elements and its style.
+/// The text of a page, without elements and style.
 fn text(html: &str) -> String {
     let body = html.split("<body>").nth(1).unwrap();
     let mut text = String::new();
@@ -84,7 +84,7 @@ fn a_block_with_a_limit() {
         .map(|size| size["total"].as_u64().unwrap())
         .collect();
     let last = totals[totals.len() - 1];
-    // A limit that a block of all but the last ten extrinsics would keep.
+    // The block crosses this limit with its last ten extrinsics.
     let limit = totals[90];
     let crossed = totals.iter().position(|total| *total > limit).unwrap();
     let (_, html) = report(&format!("{BLOCK} --pov-limit {limit}"), folder.path());
@@ -122,7 +122,7 @@ fn a_block_with_a_limit() {
             env!("CARGO_PKG_VERSION"),
         ],
     );
-    // A row for each, with its own numbers.
+    // Each extrinsic has a row with its numbers.
     let (before, at) = (totals[crossed - 1], totals[crossed]);
     let row = html
         .lines()
@@ -156,7 +156,7 @@ fn a_block_with_a_limit() {
 #[test]
 fn a_block_within_its_limit() {
     let folder = tempfile::tempdir().unwrap();
-    // Made if nothing is there, the folders above it too.
+    // Created if missing, with the folders above it.
     let path = folder.path().join("reports/of today");
     let args = "block --accounts 100 --transfers 10 --state memory --pov-limit 5MiB";
     let (printed, html) = report(args, &path);
@@ -185,13 +185,13 @@ fn the_picture_in_the_docs_is_what_the_program_draws() {
         &text(&html),
         &[
             "is crossed at extrinsic 508.",
-            "Who counts reads alone does not notice before the block is finalized.",
+            "A count of reads alone does not cross it before the block is finalized.",
         ],
     );
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pov-growth.svg");
     let [docs, drawn] = [docs, folder.path().join("growth.svg")].map(|file| {
         let svg = fs::read_to_string(file).unwrap();
-        // The first line has the version.
+        // Drop the first line, which has the version.
         svg.split_once('\n').unwrap().1.to_owned()
     });
     assert!(
@@ -303,7 +303,7 @@ fn folders_that_take_no_report() {
     let made = folder.path().join("made");
     error("block --accounts 1 --state memory", made.to_str().unwrap());
     assert!(!made.exists());
-    // Ours is written over.
+    // The page of an earlier report is replaced.
     report(small, folder.path());
     report(small, folder.path());
 }
@@ -325,7 +325,7 @@ fn limits_that_are_none() {
         let message = error(&format!("block --pov-limit {limit}"), path);
         assert_has(&message, &[expected, limit, "--pov-limit"]);
     }
-    // Nobody would see it.
+    // Without a page nobody would see the limit.
     let output = povmeter(&["block", "--pov-limit", "5MiB"]);
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success());
@@ -343,7 +343,7 @@ fn a_browser_shows_the_page() {
     let page = folder.path().join("index.html");
 
     let shown = text(&browser.dom(&page));
-    // The browser has read everything as text: what is said is what was meant.
+    // The browser parses every text as text, not as markup.
     assert_eq!(shown, text(&html).replace("&#39;", "'"));
     assert_has(
         &shown,
@@ -379,8 +379,8 @@ fn a_phone_shows_the_page_without_scrolling_sideways() {
     };
     let folder = tempfile::tempdir().unwrap();
     report(&format!("{BLOCK} --pov-limit 64KiB"), folder.path());
-    // A frame as wide as a small phone, and a script outside of the page that measures it with all
-    // of its tables unfolded.
+    // A frame as wide as a small phone, and a script outside the page that unfolds all tables and
+    // measures the page.
     let frame = folder.path().join("frame.html");
     let script = "onload = () => {
         const page = document.querySelector('iframe').contentDocument;

@@ -1,4 +1,4 @@
-//! Pictures in PNG, as far as browsers take them of pages: 8 bits, RGB or RGBA, not interlaced.
+//! Reads PNG files as browsers write them: 8 bits, RGB or RGBA, not interlaced.
 
 use flate2::read::ZlibDecoder;
 use std::{collections::BTreeSet, io::Read};
@@ -11,12 +11,12 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// How many colours are in it.
+    /// The number of distinct colours.
     pub(crate) fn colors(&self) -> usize {
         self.pixels.iter().collect::<BTreeSet<_>>().len()
     }
 
-    /// How much of it has this colour.
+    /// The share of pixels with this colour.
     pub(crate) fn share(&self, color: [u8; 3]) -> f64 {
         let same = self.pixels.iter().filter(|pixel| **pixel == color).count();
         same as f64 / self.pixels.len() as f64
@@ -66,7 +66,7 @@ pub(crate) fn read(file: &[u8]) -> Picture {
     }
 }
 
-/// A line, which is given by what it differs in from the pixels to the left and above.
+/// Decodes a line that is stored as differences from the pixels to the left and above.
 fn unfilter(filter: u8, line: &[u8], above: &[u8], samples: usize) -> Vec<u8> {
     let mut found = vec![0u8; line.len()];
     for at in 0..line.len() {
@@ -80,7 +80,7 @@ fn unfilter(filter: u8, line: &[u8], above: &[u8], samples: usize) -> Vec<u8> {
             3 => (a + b) / 2,
             4 => {
                 let distance = |it: i32| (a + b - c - it).abs();
-                // The first of those that are equally near.
+                // Of equally near ones, the first.
                 [a, b, c]
                     .into_iter()
                     .min_by_key(|it| distance(*it))

@@ -1,7 +1,7 @@
-//! The test vectors of docs/proof-size.md: as generated, true on both sides, and what the page says.
+//! The test vectors of docs/proof-size.md: as generated, right on both sides, and as the page says.
 //!
-//! What the page says is [`naive`]: an implementation made of its text, without a line of povmeter.
-//! `POVMETER_WRITE_VECTORS=1` writes the file anew.
+//! [`naive`] implements the page's text without any code of povmeter. `POVMETER_WRITE_VECTORS=1`
+//! writes the file again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -74,7 +74,7 @@ fn the_sizes_are_those_that_the_page_gives() {
 fn random_blocks_have_the_sizes_that_the_page_gives() {
     let mut cases = Vec::new();
     for flavour in Flavour::ALL {
-        // States of hashed keys are large for a model that builds every trie anew.
+        // Fewer, because states of hashed keys are large for a model that builds every trie again.
         let count = if flavour == Flavour::Mixed { 30 } else { 150 };
         let seeds =
             (0..count).map(|seed| (format!("{flavour:?} {seed}"), Case::random(seed, flavour)));

@@ -16,7 +16,7 @@ struct Block<'a> {
     tries: Tries,
     version: u64,
     advisory: bool,
-    /// Of the block, and of each open transaction.
+    /// The changes of the block, and of each open transaction.
     changes: Vec<Changes>,
     reads: Set,
     root: Set,
@@ -46,7 +46,7 @@ fn state(parts: &Value) -> State {
     state
 }
 
-/// Compares all that `vector` tells.
+/// Checks all numbers of `vector`.
 pub(crate) fn check(vector: &Value) {
     let parent = state(&vector["state"]);
     let tries = parent.tries();
@@ -140,7 +140,8 @@ impl Block<'_> {
         }
     }
 
-    /// The value that a read finds, with whether the parent state is asked for it.
+    /// The value that a read finds. Counts the nodes on the path to it, and its value node if
+    /// `with_value`.
     fn read(&mut self, trie: &Option<Bytes>, key: &[u8], with_value: bool) -> Option<Bytes> {
         if let Some(value) = self.all_changes().get(&(trie.clone(), key.to_vec())) {
             return value.clone();
@@ -260,7 +261,7 @@ impl Block<'_> {
     }
 }
 
-/// A SCALE list with one element more; what is no list counts as an empty one.
+/// A SCALE list with one more element. A value that is not a list counts as an empty list.
 fn append(list: &[u8], element: Bytes) -> Bytes {
     let mut rest = list;
     let count = <codec::Compact<u32> as codec::Decode>::decode(&mut rest);

@@ -1,5 +1,5 @@
-//! The counting rule once more, written from docs/proof-size.md alone: slow, and without a line of
-//! povmeter. Every number is computed anew from the state, the changes and the sets of the page.
+//! The counting rule, implemented from docs/proof-size.md alone, without any code of povmeter. It is
+//! slow: every number is computed again from the state, the changes and the sets of the page.
 
 mod block;
 mod rule;

@@ -1,9 +1,9 @@
-//! What a boundary counts, and the items of the compact proof.
+//! The nodes that a boundary counts, and the items of the compact proof.
 
 use super::trie::{hash, nibbles, Bytes, Entries, Node, Set};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the block holds for the keys of the top trie and of children.
+/// The values that the block holds for keys of the top trie and of child tries.
 pub(crate) type Changes = BTreeMap<(Option<Bytes>, Bytes), Option<Bytes>>;
 
 const CHILD: &[u8] = b":child_storage:default:";
@@ -47,7 +47,7 @@ impl State {
 }
 
 impl Tries {
-    /// The trie, with the way to its root counted.
+    /// The trie. Counts the path to its root.
     pub(crate) fn open(&self, trie: &Option<Bytes>, set: &mut Set) -> Option<&Node> {
         let Some(child) = trie else {
             return Some(&self.top);
@@ -80,7 +80,7 @@ impl Tries {
         needs(&self.top, &None, changes, roots, set);
     }
 
-    /// The items of the compact proof of what is counted.
+    /// The items of the compact proof of the counted nodes.
     pub(crate) fn pack(&self, counted: &Set) -> Vec<usize> {
         let mut packed = Packed {
             counted,
@@ -105,7 +105,7 @@ impl Tries {
     }
 }
 
-/// What the root needs of one trie; says whether something in it is live.
+/// Counts what the root needs of one trie, and returns whether anything in it is live.
 fn needs(
     trie: &Node,
     name: &Option<Bytes>,
@@ -126,7 +126,7 @@ fn needs(
     live
 }
 
-/// The keys of child roots that counted nodes show, in order.
+/// Finds the keys of child roots in the counted nodes, in order.
 fn child_keys(node: &Node, path: Bytes, counted: &Set, keys: &mut Vec<Bytes>) {
     if node.hash.is_some_and(|hash| !counted.contains_key(&hash)) {
         return;

@@ -1,10 +1,10 @@
-//! Tries as docs/proof-size.md speaks of them: built anew from their entries, walked node by node.
+//! Tries as docs/proof-size.md describes them: built from their entries, walked node by node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) type Bytes = Vec<u8>;
 pub(crate) type Hash = [u8; 32];
-/// Hashes with the lengths of what they are hashes of.
+/// Hashes, with the lengths of the hashed bytes.
 pub(crate) type Set = BTreeMap<Hash, usize>;
 /// Values with the state version that wrote them.
 pub(crate) type Entries = BTreeMap<Bytes, (Bytes, u64)>;
@@ -25,10 +25,10 @@ pub(crate) fn nibbles(key: &[u8]) -> Bytes {
 #[derive(Default)]
 pub(crate) struct Node {
     pub(crate) bytes: Bytes,
-    /// If it has one.
+    /// `None` for an inlined node.
     pub(crate) hash: Option<Hash>,
     pub(crate) partial: Bytes,
-    /// With whether it is a value node.
+    /// The value, and whether it is a value node.
     pub(crate) value: Option<(Bytes, bool)>,
     pub(crate) children: BTreeMap<u8, Node>,
 }
@@ -51,7 +51,7 @@ impl Node {
         root
     }
 
-    /// The node of sorted entries whose keys are alike up to `depth`.
+    /// The node of sorted entries whose keys are equal up to `depth`.
     fn new(entries: &[(Bytes, &(Bytes, u64))], depth: usize) -> Self {
         let (first, last) = (
             &entries[0].0[depth..],
@@ -213,7 +213,7 @@ impl Node {
         }
     }
 
-    /// Counts the children that merge; says whether the node is live.
+    /// Counts the children that merge, and returns whether the node is live.
     pub(crate) fn settle(&self, path: &[u8], deleted: &BTreeSet<Bytes>, set: &mut Set) -> bool {
         let path = [path, &self.partial].concat();
         let value = self.value.is_some() && !deleted.contains(&path);
