@@ -72,9 +72,10 @@ fn block_production(c: &mut Criterion) {
     let short = Setting::new(50);
     bench(c, "peer-none", &usual, || usual.build(usual.peer.block()));
     for strategy in Strategy::ALL {
-        let setting = match strategy {
-            Strategy::RootEachTx => &short,
-            _ => &usual,
+        let setting = if strategy == Strategy::ROOT_EACH_TX {
+            &short
+        } else {
+            &usual
         };
         bench(c, strategy.name(), setting, || {
             setting.build(LadderBlock::new(&setting.peer, strategy))

@@ -51,7 +51,7 @@ impl Contender {
 
     /// Whether a block takes seconds.
     pub(crate) fn is_slow(self) -> bool {
-        self == Self::Ladder(Strategy::RootEachTx)
+        self == Self::Ladder(Strategy::ROOT_EACH_TX)
     }
 }
 

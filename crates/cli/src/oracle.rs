@@ -23,7 +23,7 @@ impl Oracle {
     pub(crate) fn ask(peer: &Peer, plan: &Plan) -> Result<Self, CliError> {
         // One boundary after the inherent, one after each extrinsic.
         let host = LastBoundary {
-            host: LadderBlock::new(peer, Strategy::RootEachTx),
+            host: LadderBlock::new(peer, Strategy::ROOT_EACH_TX),
             left: plan.extrinsics().len(),
         };
         let outcome =

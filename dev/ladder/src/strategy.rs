@@ -1,84 +1,56 @@
 //! The strategies to estimate the size of the proof after every extrinsic.
 
-use std::{fmt, str::FromStr};
+use crate::{estimator::Estimator, rungs::Rung};
+use povmeter_dev_runtime::{Peer, SplitRecorder};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+};
 
 /// A strategy to estimate the size of the proof after every extrinsic, on the peer's overlay and
 /// tries.
 ///
 /// Each but the last two does less than the one before it. None changes the block: the root, the
 /// proof and the sizes that the runtime gets are the same under every strategy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Strategy {
-    /// No estimate, with the bookkeeping of the others. The baseline for their cost.
-    None,
-    /// Computes the peer's root of all changes so far after every extrinsic, counts the nodes that it
-    /// reads, and drops the rest. Each boundary costs as much as the end of a block. Never
-    /// underestimates, because it is the predicted computation itself. Overestimates if a later
-    /// extrinsic makes a read unnecessary, because counts never fall.
-    RootEachTx,
-    /// Applies only the keys changed since the last boundary, to a trie that continues from the last
-    /// boundary's root, over the parent's nodes and those committed to memory so far, with real
-    /// Blake2. Underestimates where the order of the extrinsics and the order of the keys read
-    /// different siblings, because the end of the block applies the net changes in key order.
-    Incremental,
-    /// As [`Self::Incremental`], with a fast hasher for new nodes, because their hashes are never
-    /// published. Reads the same nodes, so it underestimates in the same cases.
-    FakeHasher,
-    /// As [`Self::FakeHasher`], but applies a key again only if its fate changes from written to
-    /// deleted or back, because the nodes that a key needs do not depend on its value.
-    /// Underestimates in the same cases.
-    EachKeyOnce,
-    /// As [`Self::EachKeyOnce`], in a trie that is opened on the parent's root for each boundary and
-    /// dropped without a commit. Hashes nothing and keeps no nodes. But a boundary does not see the
-    /// deletions of the others, so it underestimates where only the deletions of several extrinsics
-    /// together merge a branch.
-    Forget,
-    /// As [`Self::Forget`], with a look-up instead of an insertion for every written key; only
-    /// deletions change the trie. Underestimates in the same cases. Overestimates where a look-up
-    /// reads an old value of 33 bytes or more that nothing else reads, because the root does not.
-    GetForWrites,
-    /// The open proposal for sp-state-machine: an ephemeral trie per boundary, look-ups for writes,
-    /// removals for deletions, no commit. As [`Self::GetForWrites`], but applies every key that the
-    /// overlay changed since the last boundary, even if it was applied before.
-    Upstream,
-}
+#[derive(Clone, Copy)]
+pub struct Strategy(pub(crate) &'static Rung);
 
 impl Strategy {
-    /// All strategies, in the order of the research they come from.
-    pub const ALL: [Self; 8] = [
-        Self::None,
-        Self::RootEachTx,
-        Self::Incremental,
-        Self::FakeHasher,
-        Self::EachKeyOnce,
-        Self::Forget,
-        Self::GetForWrites,
-        Self::Upstream,
-    ];
-
     /// Name of the strategy, as [`FromStr`] reads it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::RootEachTx => "root-each-tx",
-            Self::Incremental => "incremental",
-            Self::FakeHasher => "fake-hasher",
-            Self::EachKeyOnce => "each-key-once",
-            Self::Forget => "forget",
-            Self::GetForWrites => "get-for-writes",
-            Self::Upstream => "upstream",
-        }
+        self.0.name
     }
 
     /// Whether the strategy claims never to underestimate.
     pub fn claims_complete(self) -> bool {
-        self == Self::RootEachTx
+        self.0.claims_complete
     }
 
-    /// Whether a key is applied again only if its fate has changed.
-    pub fn hands_over_once(self) -> bool {
-        matches!(self, Self::EachKeyOnce | Self::Forget | Self::GetForWrites)
+    /// Begins the estimates of a block of `peer` that has `recorder`.
+    pub(crate) fn start(self, peer: &Peer, recorder: &SplitRecorder) -> Box<dyn Estimator> {
+        (self.0.start)(peer, recorder)
+    }
+}
+
+// Equality compares names, because no two strategies have the same name.
+impl PartialEq for Strategy {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Strategy {}
+
+impl Hash for Strategy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+impl fmt::Debug for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Strategy({})", self.name())
     }
 }
 
@@ -113,6 +85,13 @@ impl FromStr for Strategy {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_have_the_same_name() {
+        let names: HashSet<_> = Strategy::ALL.map(Strategy::name).into();
+        assert_eq!(names.len(), Strategy::ALL.len());
+    }
 
     #[test]
     fn names_are_read_back() {

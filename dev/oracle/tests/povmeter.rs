@@ -122,7 +122,7 @@ fn check(nodes: &SharedNodes, plan: &Plan) {
 
 /// Compares the estimate after each extrinsic with what the peer's root records there.
 fn check_boundaries(nodes: &SharedNodes, plan: &Plan) {
-    let truth = LadderBlock::new(&peer(nodes, plan), Strategy::RootEachTx);
+    let truth = LadderBlock::new(&peer(nodes, plan), Strategy::ROOT_EACH_TX);
     let truth = build_block(truth, plan, |_| {}).unwrap().boundaries;
     let ours = build(nodes.clone(), plan, Estimates::Everywhere).boundaries;
     assert_eq!(ours.len(), truth.len());

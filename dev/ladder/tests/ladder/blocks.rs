@@ -1,7 +1,5 @@
 //! Every strategy builds the peer's block, and estimates the bytes that the peer records in the end.
 
-#![allow(clippy::unwrap_used)]
-
 use povmeter_dev_ladder::{LadderBlock, Strategy};
 use povmeter_dev_runtime::{
     build_block, BlockOutcome, CallKind, Peer, Plan, PlanOptions, Signatures,
@@ -62,13 +60,13 @@ fn exact(strategy: Strategy, plan: &Plan) -> bool {
 fn check(peer: &Peer, plan: &Plan) {
     let expected = peer_block(peer, plan);
     assert!(expected.boundaries.is_empty());
-    let oracle = ladder_block(peer, plan, Strategy::RootEachTx);
+    let oracle = ladder_block(peer, plan, Strategy::ROOT_EACH_TX);
     for strategy in Strategy::ALL {
         let what = format!("{strategy} {:?}", plan.options());
         let outcome = ladder_block(peer, plan, strategy);
         assert_same(&outcome, &expected, &what);
         let Some(last) = outcome.boundaries.last() else {
-            assert_eq!(strategy, Strategy::None, "{what}");
+            assert_eq!(strategy, Strategy::NONE, "{what}");
             continue;
         };
         assert_eq!(
