@@ -65,12 +65,15 @@ folder() {
     printf '%s\n' "$(target_dir "$1" "$2")/$profile"
 }
 
-# build_here KIND: builds the program that builds blocks, and the one that reads profiles.
+# build_here KIND: builds the program that builds blocks, and the one that reads profiles. POVMETER_FEATURES
+# are options of cargo with the features of a build that is there already.
 build_here() {
+    local features
+    read -ra features <<<"${POVMETER_FEATURES:-}"
     need_cargo
     mkdir -p "$WORK"
     # Build the workspace, because any other set of features compiles the runtime once more.
-    build here "$ROOT" "$1" --workspace --bin blocks --bin povmeter-profiling
+    build here "$ROOT" "$1" --workspace "${features[@]}" --bin blocks --bin povmeter-profiling
 }
 
 # program COMMIT KIND: prints the path of the program that builds blocks, of COMMIT; `.` is the working
