@@ -62,7 +62,7 @@ mod with_wasm {
         expect_data,
         wasm::{Parachain, ParachainAuthor},
     };
-    use povmeter_dev_runtime::{Plan, PlanOptions};
+    use povmeter_dev_runtime::{CallKind, Plan, PlanOptions};
     use povmeter_substrate::SizeSource;
     use serde_json::{json, Map, Value};
     use std::{
@@ -192,6 +192,8 @@ mod with_wasm {
         let options = PlanOptions {
             accounts: 20,
             transfers: 3,
+            // Deletes the sender, so that the root needs siblings.
+            call: CallKind::TransferAll,
             ..PlanOptions::default()
         };
         let chain = Parachain::new(Plan::new(options).unwrap(), BTreeMap::new()).unwrap();

@@ -290,9 +290,9 @@ mod tests {
             (r#"{"what":"genesis"}"#, "version 1 of `genesis` in `schema`, found none"),
             (r#"{"what":"genesis","schema":2}"#, "version 1 of `genesis` in `schema`, found 2"),
             (r#"{"what":"genesis","schema":1}"#, "a value in `state_version`, found nothing"),
-            (r#"{"what":"replay","schema":1,"name":"a","on":"b","blocks":5}"#, "a list in `blocks`, found 5"),
-            (r#"{"what":"replay","schema":1,"name":"a","on":"b","blocks":[5]}"#, "an object in `blocks/0`"),
-            (r#"{"what":"replay","schema":1,"name":"a","on":"b","blocks":[{}]}"#,
+            (r#"{"what":"replay","schema":1,"name":"a","on":"b","sizes":"c","blocks":5}"#, "a list in `blocks`, found 5"),
+            (r#"{"what":"replay","schema":1,"name":"a","on":"b","sizes":"c","blocks":[5]}"#, "an object in `blocks/0`"),
+            (r#"{"what":"replay","schema":1,"name":"a","on":"b","sizes":"c","blocks":[{}]}"#,
                 "a name or a number in `blocks/0/number`, found none"),
         ] {
             let found = error(content);

@@ -186,12 +186,19 @@ const BLOCK: Shape = Shape {
 const REPLAY: Shape = Shape {
     command: "replay",
     heading: Heading::REPLAY,
-    options: &["name", "on"],
+    options: &["name", "on", "sizes"],
     facts: &[],
     numbers: &[],
     rows: &[
         Rows {
-            facts: &["hash", "state_root", "extrinsics", "reads", "writes"],
+            facts: &[
+                "hash",
+                "state_root",
+                "extrinsics",
+                "reads",
+                "writes",
+                "sizes_told",
+            ],
             numbers: &[
                 proof("estimate_after_last"),
                 proof("recorded"),
@@ -402,7 +409,7 @@ mod tests {
 
     /// Fields that are not compared, because they follow from others, are about the peer alone, or are
     /// too many to list.
-    const LEFT_OUT: [&str; 24] = [
+    const LEFT_OUT: [&str; 26] = [
         "what",
         "schema",
         "growth_bytes/",
@@ -412,6 +419,8 @@ mod tests {
         "checks/detail",
         "checks/of",
         "checks/first_failure",
+        "checks/by_design",
+        "checks/first_by_design",
         "blocks/truth_after_last",
         "rows/state_machine_percent",
         "rows/rounds",
