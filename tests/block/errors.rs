@@ -156,7 +156,7 @@ fn roots_of_child_tries_can_not_be_written() {
     let store = accounts(10);
     let mut block = Block::new(&store, store.root());
     let key = povmeter_delta_root::child_root_key(b"pool");
-    let expected = "expected a key of the block's own, \
+    let expected = "expected a key that a block can write, \
                     found child root key 0x3a6368696c645f73746f726167653a64656661756c743a706f6f6c";
     for refused in [
         block.set(Top, &key, &[0; 32]),
