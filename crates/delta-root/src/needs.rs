@@ -55,10 +55,10 @@ impl RootNeeds {
         self.flipped.clear();
     }
 
-    /// Marks what happens to the parent's entry `at`, which [`ShadowState::find`] gave.
+    /// Marks what happens to the parent's entry `at`, as returned by [`ShadowState::find`].
     ///
-    /// Marking an entry again, in whatever state it was, has the merges around it looked at again:
-    /// the observer may have forgotten what it was told since.
+    /// Marking an entry again, in whatever state it was, has the merges around it counted again,
+    /// because the observer may have taken its counts back since.
     pub fn mark<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -86,8 +86,8 @@ impl RootNeeds {
     /// Loads and observes what the changes marked so far need besides the paths to their keys.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be loaded. A later call goes on where this one stopped; for
-    /// [`Self::take_back`] there is nothing left to go on with.
+    /// [`LoadError`] if a node can't be loaded. A later call goes on where this one stopped; after
+    /// [`Self::take_back`] nothing is left to go on with.
     pub fn settle<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -109,8 +109,8 @@ impl RootNeeds {
         Ok(())
     }
 
-    /// Takes back what was marked since [`Self::begin`], as if it had not been: every entry is in the
-    /// state that it had then, and nothing is left to settle.
+    /// Takes back what was marked since [`Self::begin`]: every entry has the state that it had then,
+    /// and nothing is left to settle.
     ///
     /// What was marked before has to be settled before. Costs a step for each entry whose state changed.
     pub fn take_back<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {
