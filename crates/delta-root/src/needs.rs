@@ -6,12 +6,11 @@
 //!     for each branch with exactly one live child left and no live value: that child
 //!     for each trie that had entries and has none left: the null node
 //! ```
-//! An entry is live unless the changes delete it; what they insert does not matter. The result
-//! depends on the set of changes alone, not on their order, since every change is marked before the
-//! second line is looked at. It contains all that a sequential computation reads that applies the
-//! net changes one after the other, in any order: a branch that such a computation merges on its path
-//! has at most one child left in the end, and if it has none, that child was on the path to a
-//! changed key.
+//! An entry is live unless the changes delete it; what they insert does not matter. The result depends
+//! on the set of changes alone, not on their order, because every change is marked before the second
+//! line is applied. It contains all that a sequential computation reads that applies the net changes
+//! one after the other, in any order: a branch that such a computation merges on its path has at most
+//! one child left in the end, and if it has none, that child was on the path to a changed key.
 
 use crate::{
     nibbles::Prefixes, state::TOGETHER, LoadError, NodeSource, Observer, ShadowNode, ShadowState,

@@ -46,10 +46,10 @@ struct Child {
 
 /// The parent state of a block as far as the block has loaded it.
 ///
-/// Reads walk shadow tries and load missing nodes from the source; nothing is loaded twice. A call
-/// reports every node with a hash of its own that it passes to the observer, loaded before or not,
-/// unless the observer [knows](PathCache::known) the path. So what is observed depends on the state and
-/// the calls alone, never on what was loaded earlier.
+/// Reads walk shadow tries and load missing nodes from the source; nothing is loaded twice. Each call
+/// reports to the observer every node with a hash of its own on its path, loaded before or not, unless
+/// the observer [knows](PathCache::known) the path. So what is observed depends on the state and the
+/// calls alone, never on what was loaded earlier.
 #[derive(Debug)]
 pub struct ShadowState<S> {
     source: S,

@@ -1,7 +1,7 @@
 //! How a loaded node lies in memory: half a cache line, and one line more for a branch's children.
 //!
 //! A walk through a large trie waits for memory at each level, so what it needs of a node is in one
-//! place: the encoded bytes are looked at only to compare a partial key.
+//! place: the encoded bytes are read only to compare a partial key.
 
 use super::ShadowNode;
 use crate::{
