@@ -14,7 +14,7 @@ pub struct Frozen {
 }
 
 impl Overlay {
-    /// The changes of the block, which ends with this call.
+    /// The changes so far, as a copy of their own.
     ///
     /// Costs a copy of keys and values.
     ///
