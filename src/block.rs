@@ -18,10 +18,15 @@ use povmeter_primitives::{NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFI
 
 /// A block being built or executed on top of a parent state.
 ///
-/// See the [crate page](crate) for what it is for and an example. All calls that may have to load a
-/// node of the parent state are fallible. An error leaves the block as it was, its changes, its
-/// transactions and what it recorded, but for nodes loaded: the call can be repeated. A node that
-/// turned out corrupt stays refused.
+/// See the [crate page](crate) for its purpose and an example. Every call that may load a node of the
+/// parent state is fallible. After an error, changes, transactions and recorded nodes are as before,
+/// and only loaded nodes stay, so the call can be repeated. A corrupt node stays refused.
+///
+/// To kill a child trie, call `clear_prefix(TrieId::Child(key), b"", None, None)`, which deletes all
+/// its keys. `get(TrieId::Top, &TrieId::Child(key).root_key())` returns the child's root in the parent
+/// state throughout the block: before and after [`Self::root`], and after the kill, because only the
+/// root update writes that key. [`RootUpdate::children`] holds the new root, after the kill
+/// [`Root::EMPTY`], and the update then deletes the key from the top trie.
 #[derive(Debug)]
 pub struct Block<S, A: Accounting = Consensus> {
     pub(crate) overlay: Overlay,
@@ -52,29 +57,29 @@ struct PrefixedKeys {
     after: Option<Vec<u8>>,
 }
 
-/// What a removal of many keys did.
+/// The result of [`Block::clear_prefix`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// First key of the parent state that is still to be removed; `None` when all are.
+    /// The cursor for the next call: the first key of the parent state that is left; `None` if none is.
     pub cursor: Option<Vec<u8>>,
     /// Keys of the parent state that this call deleted.
     pub from_parent: u32,
-    /// Keys deleted, of the parent state and of those that only the block had written.
+    /// Keys that this call deleted, those that only the block had written included.
     pub unique: u32,
-    /// Keys of the parent state that this call looked at.
+    /// Keys of the parent state that this call visited, whether or not they were deleted before.
     pub looked_at: u32,
 }
 
 impl<S: NodeSource> Block<S> {
     /// A block on top of the state that `parent` commits to and `source` holds, with [`Consensus`]
-    /// accounting. Reads nothing yet.
+    /// accounting. Loads nothing yet.
     pub fn new(source: S, parent: Root) -> Self {
         Self::with_accounting(source, parent, Consensus)
     }
 }
 
 impl<S, A: Accounting> Block<S, A> {
-    /// The memory of this block, emptied, whatever the block is in the middle of.
+    /// The memory of this block, emptied. Transactions may be open, and the runtime may be executing.
     #[cfg(feature = "std")]
     pub(crate) fn into_scratch(self) -> Scratch {
         let Self {
@@ -105,7 +110,7 @@ impl<S, A: Accounting> Block<S, A> {
         scratch
     }
 
-    /// As [`Self::with_accounting`], in the memory of a block that is over.
+    /// As [`Self::with_accounting`], in the memory of a finished block.
     pub(crate) fn in_scratch(source: S, parent: Root, scratch: Scratch) -> Self {
         let Scratch {
             overlay,
@@ -131,7 +136,7 @@ impl<S, A: Accounting> Block<S, A> {
 }
 
 impl<S: NodeSource, A: Accounting> Block<S, A> {
-    /// As [`Block::new`], with the accounting of choice.
+    /// As [`Block::new`], with the given accounting.
     ///
     /// ```
     /// use povmeter::{Advisory, Block, ProofNodes, Root};
@@ -183,14 +188,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// Whether the block has changed `key` so far, so that reads of it need nothing of the parent
-    /// state. A deletion is a change, of a key that is not there, too.
+    /// Whether the block has changed `key`, so that reads of it need nothing of the parent state. A
+    /// deletion is a change even if the key had no value.
     pub fn is_changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {
         !matches!(self.overlay.get(trie, key), Lookup::Untouched)
     }
 
-    /// Whether there is a value at `key`. The proof then holds the way to it, but not a value that
-    /// is a node of its own.
+    /// Whether there is a value at `key`. The proof gets the path to the key, but no value that is a
+    /// node.
     ///
     /// # Errors
     /// [`BlockError::Load`].
@@ -208,7 +213,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// Blake2b-256 of the value at `key`; the proof as for [`Self::exists`].
+    /// Blake2b-256 of the value at `key`. The proof gets the same nodes as for [`Self::exists`].
     ///
     /// # Errors
     /// [`BlockError::Load`].
@@ -290,11 +295,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(())
     }
 
-    /// Appends `element`, encoded, to the SCALE list at `key`. A value that is no list is replaced
-    /// by the list of this element.
+    /// Appends the encoded `element` to the SCALE list at `key`. A value that is not a list is replaced
+    /// by a list of this one element.
     ///
     /// # Errors
-    /// [`BlockError::Load`] if the list is the parent's and can't be had;
+    /// [`BlockError::Load`] if the list lies in the parent state and can't be loaded;
     /// [`BlockError::ChildRootKey`] for a key under which a child's root lies.
     pub fn append(
         &mut self,
@@ -316,14 +321,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(())
     }
 
-    /// Deletes the keys that begin with `prefix`: all that the block wrote, and of the parent
-    /// state's at most `limit` (all, if `None`), from `cursor` on where one is given.
+    /// Deletes the keys that begin with `prefix`: all that the block wrote, and at most `limit` of the
+    /// parent state (all, if `None`), from `cursor` on if it is given.
     ///
-    /// All keys are looked for before the first is deleted, so that nothing is where one can't be had.
+    /// Finds all keys before it deletes the first, so that an error deletes nothing.
     ///
     /// # Errors
-    /// [`BlockError::Load`]. [`BlockError::ChildRootKey`] for a prefix that includes roots of child
-    /// tries.
+    /// [`BlockError::Load`]. [`BlockError::ChildRootKey`] for a prefix of the top trie that covers
+    /// roots of child tries.
     pub fn clear_prefix(
         &mut self,
         trie: TrieId<'_>,
@@ -359,8 +364,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(removal)
     }
 
-    /// The first keys of the parent state that begin with `prefix`, from `from` on, `limit` at most; and
-    /// the one after them, if there are more.
+    /// Up to `limit` keys of the parent state that begin with `prefix`, from `from` on, and the next
+    /// one if there are more.
     fn find_prefixed(
         &mut self,
         trie: TrieId<'_>,
@@ -388,8 +393,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(PrefixedKeys { keys, after: None })
     }
 
-    /// Opens a transaction inside those that are open: the runtime's if the runtime is executing,
-    /// else the host's.
+    /// Opens a transaction inside the open ones: the runtime's while the runtime executes, else the
+    /// host's.
     pub fn start_transaction(&mut self) {
         self.overlay.start_transaction();
         self.notes.opened();
@@ -400,10 +405,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         });
     }
 
-    /// Keeps what the innermost transaction changed.
+    /// Closes the innermost transaction and keeps its changes.
     ///
     /// # Errors
-    /// [`BlockError::Transaction`] if none is open or it is the host's and the runtime executes.
+    /// [`BlockError::Transaction`] if none is open, or if it is the host's while the runtime executes.
     pub fn commit_transaction(&mut self) -> Result<(), BlockError> {
         self.overlay.commit_transaction()?;
         self.notes.committed();
@@ -411,11 +416,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(())
     }
 
-    /// Undoes what the innermost transaction changed. What it read stays in the proof if the
-    /// transaction was the runtime's, and is forgotten with the host's.
+    /// Closes the innermost transaction and undoes its changes. What it read stays in the proof if the
+    /// transaction was the runtime's, and leaves the proof if it was the host's.
     ///
     /// # Errors
-    /// [`BlockError::Transaction`] if none is open or it is the host's and the runtime executes.
+    /// [`BlockError::Transaction`] if none is open, or if it is the host's while the runtime executes.
     pub fn rollback_transaction(&mut self) -> Result<(), BlockError> {
         self.overlay.rollback_transaction()?;
         self.roll_back_counts();
@@ -427,7 +432,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             return;
         };
         self.notes.rolled_back(frame.by_host);
-        // The nodes that a root needed may go with the counts.
+        // The cached root is dropped, because its nodes may be rolled back with the counts.
         if let Some((_, _, update)) = self.root.take() {
             self.state.take_back(update);
         }
@@ -441,8 +446,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// Hands control to the runtime: until [`Self::exit_runtime`], transactions are its own, and
-    /// those of the host can't be closed.
+    /// Hands control to the runtime. Until [`Self::exit_runtime`], new transactions belong to the
+    /// runtime, and those of the host can't be closed.
     ///
     /// # Errors
     /// [`BlockError::Transaction`] if the runtime executes already.
@@ -452,8 +457,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(())
     }
 
-    /// Takes control back, rolling back what the runtime left open; says how many transactions that
-    /// were.
+    /// Takes control back, rolls back the runtime's open transactions, and returns how many they were.
     ///
     /// # Errors
     /// [`BlockError::Transaction`] if the runtime does not execute.
@@ -464,8 +468,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(open)
     }
 
-    /// Starts anew on the state of `root`, dropping all changes, counts and open transactions, with
-    /// `change` made to the source.
+    /// Restarts on the state of `root`: drops all changes, counts and open transactions, and applies
+    /// `change` to the source.
     pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
         let Self {
             overlay,
@@ -496,14 +500,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         self.overlay.depth()
     }
 
-    /// How large the storage proof would be if the block ended now, the root computation included.
-    /// Never less than that, at any place: between transactions, inside one, as often as wanted.
+    /// The size of the storage proof if the block ended now, the root computation included; never less
+    /// than that. It can be called at any point, inside a transaction too, as often as wanted.
     ///
-    /// With [`Consensus`](crate::Consensus) accounting the question is a part of the block: what it
-    /// counted stays counted, so everybody who executes the block has to ask at the same places, as
-    /// a runtime does. For a question of one's own there is [`Self::peek_proof_size`].
+    /// With [`Consensus`](crate::Consensus) accounting the call is part of the block, because what it
+    /// counts stays counted. So author, importer and validator must ask at the same points, as a
+    /// runtime does. [`Self::peek_proof_size`] asks without that effect.
     ///
-    /// Costs a walk for each key changed since the last call, a look-up for each that was read or
+    /// Costs a walk for each key changed since the last call, or a look-up if the key was read or
     /// counted before.
     ///
     /// # Errors
@@ -516,8 +520,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(self.recorder.size())
     }
 
-    /// Counts what the root needs for the keys changed since the last snapshot of the overlay, which
-    /// is for the caller to take.
+    /// Counts what the root needs for the dirty keys. The caller then takes the overlay's snapshot.
     pub(crate) fn look_at_dirty(&mut self) -> Result<(), LoadError> {
         self.notes.boundary(&self.overlay, &mut self.state)?;
         boundary::look_at_dirty(
@@ -528,12 +531,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         )
     }
 
-    /// What [`Self::proof_size`] would say, without leaving a trace: no later answer, and no proof,
-    /// depends on whether or how often this is asked.
+    /// What [`Self::proof_size`] would return, without a trace: no later size and no proof depends on
+    /// this call.
     ///
-    /// Costs a walk through loaded nodes for each key changed since the last [`Self::proof_size`],
-    /// each time. Where nobody else asks, [`Advisory`](crate::Advisory) accounting costs less: it
-    /// leaves no trace either, and walks for each key once.
+    /// Every call costs a walk through loaded nodes for each key changed since the last
+    /// [`Self::proof_size`]. If nobody else asks, [`Advisory`](crate::Advisory) accounting costs less:
+    /// it leaves no trace either, and walks for each key once.
     ///
     /// # Errors
     /// [`BlockError::Load`].
@@ -551,14 +554,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(size)
     }
 
-    /// Length in bytes that the compact proof, as it travels in a block, would have if the block
-    /// ended now. Counts as [`Self::proof_size`] does, first.
+    /// Length in bytes of the encoded compact proof if the block ended now. First counts as
+    /// [`Self::proof_size`] does.
     ///
-    /// The first call costs a pass over all nodes counted, a later one what came or went since. A node
-    /// that is equal to one elsewhere costs a climb to the root more.
+    /// The first call costs a pass over all counted nodes, a later one a step for each node counted or
+    /// taken back since. Each reference to a node that has several also costs a walk up to the root.
     ///
     /// # Errors
-    /// [`BlockError::Load`]; [`BlockError::Proof`] if the parent state contradicts itself.
+    /// [`BlockError::Load`]; [`BlockError::Proof`] if the parent state is inconsistent.
     pub fn compact_proof_bytes(&mut self) -> Result<u64, BlockError> {
         let mark = self.begin_call();
         let looked = self.look_at_dirty();
@@ -575,25 +578,24 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// The nodes recorded so far: the whole proof, right after [`Self::proof_size`] or
-    /// [`Self::root`].
+    /// The nodes recorded so far; right after [`Self::proof_size`] or [`Self::root`], the whole proof.
     pub fn recorded_proof(&self) -> StorageProof {
         let table = self.state.table();
         StorageProof::new(self.recorder.nodes().map(|id| table.bytes(id).clone()))
     }
 
-    /// The size of what was recorded so far: reads, and estimates made earlier. Counts nothing new.
+    /// The size of what reads and earlier estimates recorded. Counts nothing new.
     pub fn recorded_size(&self) -> ProofSize {
         self.recorder.size()
     }
 
-    /// Where a call begins that may fail.
+    /// Marks the start of a call that may fail.
     #[inline]
     pub(crate) fn begin_call(&mut self) -> RecorderMark {
         begin_call(&self.recorder, &mut self.notes)
     }
 
-    /// Takes back what the call that began at `mark` has counted, since it failed for `error`.
+    /// Takes back what the call from `mark` on counted, and converts the `error` that it failed with.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_back_call<E: Into<BlockError>>(
@@ -607,14 +609,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 }
 
-/// [`Block::begin_call`], for a block that is lent out.
+/// [`Block::begin_call`], for a block whose fields are borrowed apart.
 #[inline]
 fn begin_call(recorder: &Recorder, notes: &mut impl Notes) -> RecorderMark {
     notes.begins();
     recorder.mark()
 }
 
-/// [`Block::take_back_call`], for a block that is lent out.
+/// [`Block::take_back_call`], for a block whose fields are borrowed apart.
 #[cold]
 #[inline(never)]
 fn take_back_call(
@@ -627,7 +629,7 @@ fn take_back_call(
     notes.failed();
 }
 
-/// Roots of child tries are no keys to write.
+/// Refuses the key of a child trie's root, because its value follows from the child trie.
 fn refuse_child_root(trie: TrieId<'_>, key: &[u8]) -> Result<(), BlockError> {
     if trie == TrieId::Top && key.starts_with(CHILD_ROOT_PREFIX) {
         return Err(BlockError::ChildRootKey { key: key.to_vec() });

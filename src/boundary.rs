@@ -1,4 +1,4 @@
-//! What a boundary does: the overlay's dirty keys into the estimate.
+//! A boundary: hands the overlay's dirty keys to the estimator.
 
 use alloc::vec::Vec;
 use povmeter_delta_root::{LoadError, NodeSource, PathCache, ShadowState, TrieHandle};
@@ -6,12 +6,12 @@ use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{ChangedKey, Estimator};
 use povmeter_primitives::{Fate, TrieId};
 
-/// Counts what the root needs for the keys changed since the overlay's last snapshot. The same keys are
-/// looked at again the next time, unless the overlay takes a snapshot.
+/// Counts what the root needs for the overlay's dirty keys. The next call handles the same keys again,
+/// unless the overlay takes a snapshot in between.
 ///
 /// # Errors
-/// [`LoadError`] if a node can't be had. Estimator and state are then as they were, but for what is
-/// loaded; what the observer was told is for the caller to take back.
+/// [`LoadError`] if a node can't be loaded. Estimator and state are then as before, except for loaded
+/// nodes; the caller has to take back what the observer counted.
 pub(crate) fn look_at_dirty<S: NodeSource>(
     overlay: &Overlay,
     state: &mut ShadowState<S>,
@@ -37,8 +37,8 @@ fn mark_dirty<S: NodeSource>(
     for dirty in overlay.dirty() {
         let trie = match dirty.trie {
             _ if dirty.trie == opened.0 => opened.1,
-            // A key that is no longer changed needs nothing, not even the way to its trie, which
-            // is open since the key was handed in before.
+            // A key whose changes were rolled back needs nothing, not even the path to its trie. The
+            // trie is open, because the key was handed in before.
             child if dirty.fate == Fate::Untouched => state.open(child, &mut ())?,
             child => {
                 opened = (dirty.trie, state.open(child, observer)?);
@@ -56,8 +56,7 @@ fn mark_dirty<S: NodeSource>(
         };
         boundary.mark_key(state, changed, observer)?;
     }
-    // The roots of changed children are keys of the top trie: written, or deleted with the last
-    // entry.
+    // The root of a changed child is written into the top trie, or deleted with the child's last entry.
     for child in dirty_children {
         let id = state.trie_id(child);
         let (touched, has_values) = (overlay.is_touched(id), overlay.has_values(id));

@@ -1,23 +1,23 @@
-//! What a block changed, for good.
+//! The net changes of a block.
 
 use alloc::vec::Vec;
 use core::{fmt, ops::Range};
 use povmeter_delta_root::Changes;
 
-/// A change of one key: `None` deletes it.
+/// A key and its new value; `None` deletes the key.
 pub type Change<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// The changes of all stores: all keys and values in one buffer.
+/// The changes of all tries, with all keys and values in one buffer.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
-    /// The child stores with their names, in order; those of the top trie come before them.
+    /// The storage keys of child tries with their ranges of entries, in order, after the top trie's.
     children: Vec<(Range<usize>, Range<usize>)>,
     top: usize,
 }
 
-/// Where a key and its value lie, one behind the other.
+/// Where a key and its value lie in the buffer: the value follows the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     key: Range<usize>,
@@ -25,7 +25,7 @@ struct Entry {
 }
 
 impl Changed {
-    /// Takes over `changes`, in the place of all that was there.
+    /// Replaces the content by `changes`.
     pub(crate) fn set(&mut self, changes: &Changes<'_>) {
         self.clear();
         self.push_all(&changes.top);
@@ -38,7 +38,7 @@ impl Changed {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all changes, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         let Self {
             bytes,
@@ -52,7 +52,7 @@ impl Changed {
         *top = 0;
     }
 
-    /// Keeps memory for up to `most` keys, once all is forgotten.
+    /// Keeps memory for up to `most` keys, if there are no changes.
     #[cfg(feature = "std")]
     pub(crate) fn shrink_to(&mut self, most: usize) {
         self.bytes.shrink_to(256 * most);
@@ -84,12 +84,12 @@ impl Changed {
         })
     }
 
-    /// Those of the top trie, ordered by key.
+    /// The changes of the top trie, ordered by key.
     pub(crate) fn top(&self) -> impl ExactSizeIterator<Item = Change<'_>> + Clone {
         self.range(0..self.top)
     }
 
-    /// The child stores by name, ordered, each with its changes, ordered by key.
+    /// The changed child tries ordered by storage key, each with its changes ordered by key.
     pub(crate) fn children(
         &self,
     ) -> impl ExactSizeIterator<

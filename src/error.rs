@@ -5,26 +5,26 @@ use povmeter_delta_root::{LoadError, RootError};
 use povmeter_overlay::TransactionError;
 use povmeter_pov_estimate::ProofError;
 
-/// Why a call on a [`Block`](crate::Block) has no result.
+/// Why a call on a [`Block`](crate::Block) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockError {
-    /// A node of the parent state can't be had.
+    /// A node of the parent state can't be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The root can't be computed.
     #[error(transparent)]
     Root(RootError),
-    /// A transaction that is not open, or not the caller's, or still open.
+    /// The open transactions do not allow the call, or the wrong side (host or runtime) made it.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
     /// The counted nodes can't be packed into a proof.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// Roots of child tries follow from the child tries.
-    #[error("expected a key of the block's own, found child root key 0x{}", hex(.key))]
+    /// The key holds the root of a child trie, which follows from the child trie and can't be written.
+    #[error("expected a key that a block can write, found child root key 0x{}", hex(.key))]
     ChildRootKey {
-        /// The key, or the prefix of keys.
+        /// The key, or the prefix.
         key: Vec<u8>,
     },
 }

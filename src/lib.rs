@@ -1,10 +1,10 @@
 //! A state machine for Substrate-style chains that knows, after every transaction, how large the
 //! block's storage proof would be if the block ended now, the storage-root computation included.
 //!
-//! A [`Block`] lies on a parent state, which a [`Root`] commits and a [`NodeSource`] holds. It takes
-//! reads, writes and nested transactions. [`Block::proof_size`] can be asked at any place.
-//! [`Block::seal`] computes the root once and hands out what follows: the changes of the node store
-//! and the storage proof, from which alone the block can be executed again.
+//! A [`Block`] starts from a parent state, which a [`Root`] commits to and a [`NodeSource`] holds. It
+//! takes reads, writes and nested transactions. [`Block::proof_size`] can be called at any point.
+//! [`Block::seal`] computes the root once and returns the changes to the node store and the storage
+//! proof. The block can be executed again from that proof alone.
 //!
 //! ```
 //! use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
@@ -52,32 +52,32 @@
 //! | [`Block`] | the block while it is built or executed; `A` is [`Consensus`] or [`Advisory`] |
 //! | [`TrieId`] | the top trie, or a child trie by its storage key |
 //! | [`ProofSize`] | bytes that reads need, and bytes that only the root needs |
-//! | [`Attributed`], [`Attribution`] | the same with notes of who needs what, and what came of them |
-//! | [`RecordedEntry`], [`Want`], [`Owner`] | a node of the proof, who needs it, and whose it is |
-//! | [`EntryKind`], [`Why`], [`Cause`] | what it is, what it is needed for, and its class |
-//! | [`EstimatePolicy`], [`SizeBound`] | for authors: when to estimate, and a bound until then |
-//! | [`SealedBlock`] | all that follows from a block; nothing can be written to it |
-//! | [`RootUpdate`] | the step from the parent's root to the new one, for a node store |
-//! | [`StorageProof`], [`CompactProof`] | the proof as a set of nodes, and as it travels |
+//! | [`Attributed`], [`Attribution`] | an accounting that notes who needs which node, and its result |
+//! | [`RecordedEntry`], [`Want`], [`Owner`] | a node of the proof, a reason to need it, and its owner |
+//! | [`EntryKind`], [`Why`], [`Cause`] | what the node is, why it is needed, and its class |
+//! | [`EstimatePolicy`], [`SizeBound`] | for authors: when to estimate exactly, and an upper bound until then |
+//! | [`SealedBlock`] | the result of a block: root update, changes, proof and size, all read-only |
+//! | [`RootUpdate`] | the new root, and the nodes that a node store inserts and removes |
+//! | [`StorageProof`], [`CompactProof`] | the proof as a set of nodes, and in the form that collators send |
 //! | [`ProofNodes`] | the nodes of a proof: the [`NodeSource`] of a validator |
-//! | [`NodeSource`] | where nodes of the parent state come from; one method |
-//! | [`BlockPool`], [`PooledBlock`] | memory of blocks that are over, for blocks to come |
-//! | [`BlockError`], [`ProofError`] | why a call has no result |
-//! | [`SealError`] | why a block was not sealed, with the block |
+//! | [`NodeSource`] | supplies nodes of the parent state; one required method |
+//! | [`BlockPool`], [`PooledBlock`] | reuses the memory of finished blocks for new ones |
+//! | [`BlockError`], [`ProofError`] | why a call failed |
+//! | [`SealError`] | why sealing failed, with the block |
 //!
 //! Node stores are in `povmeter-store`; `povmeter-substrate` puts a Substrate runtime on a block.
 //!
 //! # Guarantees
-//! - A size is never below what the proof will be if the block ends there. It is above it only where
-//!   changes made later make a node unnecessary that was counted, or where the order in which a
-//!   sequential root computation works happens to spare it a node.
-//! - Under [`Consensus`], author, importer and validator get the same sizes at the same places,
-//!   whatever they have cached, on every platform, with `std` and without.
-//! - No plausible value on failure: a root, a size or a value that can't be had is a [`BlockError`],
-//!   which says what was expected and what was found. No call panics on input.
-//! - A failed call has changed nothing but what is loaded: no value, no transaction, no size and no
+//! - A size is never below the proof size if the block ends at that point. It is above only where a
+//!   later change makes a counted node unnecessary, or where the order of a sequential root computation
+//!   happens to skip a node.
+//! - Under [`Consensus`], author, importer and validator get the same sizes at the same points, with
+//!   any cache, on every platform, with `std` and without.
+//! - No plausible value on failure: a call that can't compute its root, size or value returns a
+//!   [`BlockError`], which says what was expected and what was found. No input makes a call panic.
+//! - A failed call leaves nothing behind but loaded nodes: it changes no value, transaction, size or
 //!   proof. It can be repeated.
-//! - [`Block::seal`] takes the block, and hands it back only if it fails. What is sealed can't be
+//! - [`Block::seal`] consumes the block and returns it only on failure. A sealed block can't be
 //!   changed:
 //!   ```compile_fail,E0382
 //!   # use povmeter::{Block, BlockError, ProofNodes, Root, StateVersion, TrieId};
@@ -90,18 +90,18 @@
 //!   recorder, and proofs are encoded as `sp-trie` 47 encodes them.
 //!
 //! # Costs
-//! - A read of a key the block changed, or read before: one or two hash table look-ups. Another read:
-//!   a walk through the nodes on the way to the key; each is loaded and decoded once in a block.
-//! - A size: for each key changed since the last one such a walk, or a look-up if the key was read or
-//!   counted before. Nothing is encoded or hashed for it.
+//! - A read of a key the block changed, or read before: one or two hash table look-ups. Any other read:
+//!   a walk through the nodes on the path to the key; each node is loaded and decoded once per block.
+//! - A size: such a walk for each key changed since the last size, or one look-up if the key was read
+//!   or counted before. Nothing is encoded or hashed for it.
 //! - A root: one update of the parent trie, with Blake2b-256 of the nodes that changed.
 //! - Memory: every node loaded, and every key of up to 256 bytes read, stays until the block is dropped.
 //!
 //! # Features
 //! - `std` (default): uses std in dependencies. Without it the crate is `no_std` and needs `alloc`;
 //!   sizes, roots and proofs are the same.
-//! - `parallel`: roots of blocks with many changes are computed on several threads, those of the
-//!   rayon pool that [`Block::seal`] is called in; they are the same.
+//! - `parallel`: roots of blocks with many changes are computed on the threads of the rayon pool that
+//!   [`Block::seal`] is called in; the roots are the same.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -130,7 +130,7 @@ pub use pool::{BlockPool, PooledBlock};
 pub use seal::SealedBlock;
 pub use seal_error::SealError;
 
-/// What a [`NodeSource`] hands out nodes as.
+/// The type in which a [`NodeSource`] returns nodes.
 pub use bytes::Bytes;
 pub use povmeter_delta_root::{
     DecodeError, KeyPath, LoadError, NodeBatch, NodeChange, NodeChanges, NodePrefix, NodeRequest,
@@ -140,7 +140,7 @@ pub use povmeter_overlay::TransactionError;
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};
 pub use povmeter_primitives::{NodeHash, Root, StateVersion, TrieId};
 
-/// The example of the front page is one.
+/// Runs the example of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! When an author's block estimates.
+//! When an author's block computes exact sizes.
 
 use crate::{Advisory, Block, BlockError};
 use povmeter_delta_root::{compact_bytes, NodeSource};
@@ -7,9 +7,9 @@ use povmeter_primitives::{TrieId, CHILD_ROOT_PREFIX};
 
 /// When to estimate exactly.
 ///
-/// For an author that asks after each extrinsic whether the block still fits, and is told nothing by the
-/// exact size while the block is far from its limit: a chain of large blocks and small extrinsics, or a
-/// node on a slow disk, where the estimate loads nodes that only the root would load otherwise.
+/// For an author that asks after each extrinsic whether the block still fits, and needs no exact size
+/// while the block is far from its limit. It helps on a chain of large blocks and small extrinsics, and
+/// on a slow disk, where an estimate loads nodes that otherwise only the root would load.
 ///
 /// ```
 /// use povmeter::{Advisory, Block, EstimatePolicy, Root, SizeBound, TrieId::Top};
@@ -32,23 +32,23 @@ use povmeter_primitives::{TrieId, CHILD_ROOT_PREFIX};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EstimatePolicy {
-    /// At every question.
+    /// At every call.
     #[default]
     EveryBoundary,
-    /// Only when an upper bound, for which no trie is walked, reaches `limit_bytes`.
+    /// Only when an upper bound reaches `limit_bytes`. The bound needs no walk through a trie.
     NearLimit {
         /// Proof size below which the caller needs no exact number.
         limit_bytes: u64,
-        /// Bytes that no trie node of the state exceeds; [`EstimatePolicy::LARGEST_NODE_BYTES`] if
-        /// its values were written in state version 1.
+        /// Upper bound on the bytes of a trie node of the state. [`EstimatePolicy::LARGEST_NODE_BYTES`]
+        /// if its values were written in state version 1.
         largest_node_bytes: u64,
     },
 }
 
 impl EstimatePolicy {
-    /// Bytes that no trie node exceeds which was written in state version 1, with keys of up to 458
+    /// Upper bound on the bytes of a trie node written in state version 1, with keys of up to 458
     /// bytes: 16 hashes of children, one of a value, header, bitmap and lengths take 566, the rest is
-    /// for the partial key. A node written in version 0 holds its value, of any length.
+    /// for the partial key. In version 0 there is none, because a node holds its value, of any length.
     pub const LARGEST_NODE_BYTES: u64 = 1024;
 
     /// [`Self::NearLimit`] for a state whose values were written in state version 1.
@@ -63,32 +63,32 @@ impl EstimatePolicy {
 /// What is known of the proof size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeBound {
-    /// The size itself, as [`Block::proof_size`] says it.
+    /// The size itself, as [`Block::proof_size`] returns it.
     Exact(ProofSize),
     /// The size is this or less, and less than the policy's limit.
     AtMost {
-        /// Bytes.
+        /// The bound in bytes.
         bytes: u64,
     },
 }
 
-/// Nodes that one changed key of `key_bytes` bytes can make the root computation read: one for each
-/// nibble of the way and the last, and one to merge with.
+/// Upper bound on the nodes that the root computation reads for one changed key of `key_bytes` bytes:
+/// one for each nibble of the path, one at its end, and one to merge with.
 fn most_nodes(key_bytes: usize) -> u64 {
     (key_bytes as u64).saturating_mul(2).saturating_add(2)
 }
 
 impl<S: NodeSource> Block<S, Advisory> {
-    /// The proof size if the block ended now, as exactly as `policy` wants it: never less than it
-    /// is. Keys that are not estimated now are when a later call estimates, each once.
+    /// The proof size if the block ended now, or an upper bound, as `policy` says; never less than the
+    /// size. Keys not estimated now are estimated by a later call, each once.
     ///
-    /// The bound costs a look at each key changed since the last estimate. It is crude, some tens of
-    /// kilobytes for each key: useful while the limit is far away.
+    /// The bound costs a step for each key changed since the last estimate. It is crude, some tens of
+    /// kilobytes for each key, so it is useful only far from the limit.
     ///
-    /// Only for [`Advisory`] blocks: what the runtime is told must not depend on an author's policy.
+    /// Only for [`Advisory`] blocks: sizes that a runtime sees must not depend on an author's policy.
     ///
     /// # Errors
-    /// [`BlockError::Load`] where it estimates exactly.
+    /// [`BlockError::Load`] if it estimates exactly.
     pub fn proof_size_within(&mut self, policy: EstimatePolicy) -> Result<SizeBound, BlockError> {
         if let EstimatePolicy::NearLimit {
             limit_bytes,

@@ -1,4 +1,4 @@
-//! A pool of the memory of blocks.
+//! A pool that reuses the memory of finished blocks.
 
 use crate::{scratch::Scratch, Accounting, Block, Consensus, SealError, SealedBlock};
 use core::{
@@ -8,8 +8,8 @@ use core::{
 use povmeter_delta_root::{NodeSource, Root, StateVersion};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The memory of blocks that are over, for blocks to come: for whoever builds one block after the other,
-/// or several at once.
+/// A pool of the memory of finished blocks, for callers that build one block after the other, or
+/// several at once.
 ///
 /// ```
 /// use povmeter::{BlockPool, Root, StateVersion::V1, TrieId::Top};
@@ -27,25 +27,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// However a block ends, sealed, dropped, or by a panic above it, its memory comes back, emptied. What a
-/// block hands out is never in memory that comes back, until it is handed back itself
-/// ([`BlockPool::recycle`]).
+/// The memory of a block comes back emptied, however the block ends: sealed, dropped, or by a panic.
+/// What a block returns lies in memory that does not come back until the sealed block is given to
+/// [`BlockPool::recycle`].
 #[derive(Debug, Default)]
 pub struct BlockPool {
     spare: Mutex<Vec<Scratch>>,
 }
 
-/// Blocks that are built at once, as a rule: more memory than theirs is not kept.
+/// Most blocks whose memory is kept, because rarely more are built at once.
 const MOST_SPARE: usize = 8;
 
 impl BlockPool {
-    /// A pool without memory.
+    /// An empty pool.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A block on top of the state that `parent` commits and `source` holds; as [`Block::new`], in the
-    /// memory of an earlier block if there is one.
+    /// A block on top of the state that `parent` commits to and `source` holds: as [`Block::new`], in
+    /// the memory of an earlier block if there is one.
     pub fn block<S: NodeSource>(
         &self,
         source: S,
@@ -54,7 +54,7 @@ impl BlockPool {
         self.block_with(source, parent, Consensus)
     }
 
-    /// The same with the accounting of choice.
+    /// As [`Self::block`], with the given accounting.
     pub fn block_with<S: NodeSource, A: Accounting>(
         &self,
         source: S,
@@ -64,12 +64,12 @@ impl BlockPool {
         PooledBlock::new(self, source, parent, accounting)
     }
 
-    /// How many blocks could start now without memory of their own.
+    /// Number of blocks that can start without new memory.
     pub fn spare_blocks(&self) -> usize {
         self.spare().len()
     }
 
-    /// Bytes of memory that they have for keys and values to be written.
+    /// Bytes of memory that they hold for keys and values to be written.
     pub fn spare_bytes(&self) -> usize {
         self.spare()
             .iter()
@@ -77,17 +77,17 @@ impl BlockPool {
             .sum()
     }
 
-    /// Nothing is done under the lock that can be left half done.
+    /// The spare memory. A poisoned lock does no harm, because no change under it can be left half
+    /// done.
     fn spare(&self) -> MutexGuard<'_, Vec<Scratch>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the memory of a sealed block, once nobody has a use for it any more: after its update was
-    /// committed to the store, and its proof sent.
+    /// Takes the memory of a sealed block that nobody needs any more: its update is committed to the
+    /// store, and its proof is sent.
     ///
-    /// Nodes that somebody shares, such as a store in memory that has taken them, stay theirs. It is not
-    /// needed to call this: a sealed block that is dropped costs the next one some megabytes of new
-    /// memory.
+    /// Nodes that are shared, for example with a store in memory, stay valid. The call is optional: if
+    /// a sealed block is dropped instead, the next one allocates some megabytes of new memory.
     pub fn recycle(&self, sealed: SealedBlock) {
         let mut scratch = self.spare().pop().unwrap_or_default();
         scratch.recycle(sealed);
@@ -102,21 +102,21 @@ impl BlockPool {
     }
 }
 
-/// A [`Block`] whose memory goes back to a [`BlockPool`] when it is over: to one that it borrows, or
-/// shares.
+/// A [`Block`] whose memory goes back to its [`BlockPool`] at the end. It borrows the pool, or shares
+/// it.
 #[derive(Debug)]
 pub struct PooledBlock<S, A = Consensus, P = Arc<BlockPool>>
 where
     A: Accounting,
     P: Borrow<BlockPool>,
 {
-    /// Always there until the block is dropped.
+    /// `Some` until the block is dropped.
     block: Option<Block<S, A>>,
     pool: P,
 }
 
 impl<S: NodeSource, A: Accounting, P: Borrow<BlockPool>> PooledBlock<S, A, P> {
-    /// A block on top of the state that `parent` commits to and `source` holds; as
+    /// A block on top of the state that `parent` commits to and `source` holds: as
     /// [`Block::with_accounting`], in the memory of an earlier block of `pool` if there is one.
     pub fn new(pool: P, source: S, parent: Root, _accounting: A) -> Self {
         let scratch = pool.borrow().spare().pop().unwrap_or_default();
@@ -129,7 +129,7 @@ impl<S: NodeSource, A: Accounting, P: Borrow<BlockPool>> PooledBlock<S, A, P> {
     /// As [`Block::seal`].
     ///
     /// # Errors
-    /// As [`Block::seal`]: the block that is handed back still belongs to its pool.
+    /// As [`Block::seal`]; the block in the error still belongs to its pool.
     pub fn seal(mut self, version: StateVersion) -> Result<SealedBlock, SealError<Self>> {
         let sealed = self.seal_in_place(version);
         sealed.map_err(|error| SealError::new(self, error))

@@ -1,4 +1,4 @@
-//! The memory of a block that is over, for the next one.
+//! The memory of a finished block, for the next one.
 
 #[cfg(feature = "std")]
 use crate::SealedBlock;
@@ -8,9 +8,9 @@ use povmeter_delta_root::ShadowScratch;
 use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{Estimator, Recorder};
 
-/// The memory of a [`Block`](crate::Block) that is over, for another one: the overlay, the arenas of the
-/// shadow trie, the tables of recorder and estimator. It holds nothing of the block that it was taken
-/// from, and keeps no more memory than some blocks of usual size need.
+/// The memory of a finished [`Block`](crate::Block), for another one: the overlay, the arenas of the
+/// shadow trie, the tables of recorder and estimator. It holds no data of the finished block, and no
+/// more memory than some blocks of usual size need.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) overlay: Overlay,
@@ -21,13 +21,12 @@ pub(crate) struct Scratch {
     pub(crate) seal_memory: SealMemory,
 }
 
-/// Nodes and keys that memory is kept for, at most.
+/// Most nodes and keys that memory is kept for.
 pub(crate) const KEPT: usize = 1 << 16;
 
 #[cfg(feature = "std")]
 impl Scratch {
-    /// Empties all parts that are not empty by their type. Names every field, so that none is
-    /// forgotten.
+    /// Empties all parts. Names every field, so that none is forgotten.
     pub(crate) fn reset(&mut self) {
         let Self {
             overlay,
@@ -46,11 +45,11 @@ impl Scratch {
         seal_memory.shrink_to(KEPT);
     }
 
-    /// Takes the memory of a sealed block too, for whoever has no use for it any more: for the update,
-    /// the changes and the proof of the next one.
+    /// Takes the memory of a sealed block that nobody needs any more, for the update, the changes and
+    /// the proof of the next one.
     ///
-    /// Nodes of the update or the proof that somebody shares, such as a store in memory that has taken
-    /// them, stay theirs, and the memory that they are in.
+    /// Nodes of the update or the proof that are shared, for example with a store in memory, stay
+    /// valid, and so does the memory that they lie in.
     pub(crate) fn recycle(&mut self, sealed: SealedBlock) {
         let (memory, update) = SealMemory::of(sealed);
         self.seal_memory = memory;

@@ -1,4 +1,4 @@
-//! The end of a block: the root, and the block sealed.
+//! The end of a block: its root, and sealing.
 
 use crate::{
     accounting::Accounting,
@@ -16,10 +16,10 @@ use povmeter_delta_root::{
 use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_pov_estimate::{ProofSize, StorageProof};
 
-/// Everything that follows from a block, once no more can be changed.
+/// The result of a block: root update, changes, proof and size. It can't be changed.
 ///
-/// Hand it to `BlockPool::recycle` once the store has taken the update: the next block is sealed in its
-/// memory.
+/// Hand it to `BlockPool::recycle` once the store has taken the update, so that the next block is
+/// sealed in its memory.
 #[derive(Clone, Debug)]
 pub struct SealedBlock {
     update: RootUpdate,
@@ -30,7 +30,7 @@ pub struct SealedBlock {
 }
 
 impl SealedBlock {
-    /// The new root, and what it does to the node store.
+    /// The new root, and the nodes that a store inserts and removes.
     pub fn update(&self) -> &RootUpdate {
         &self.update
     }
@@ -40,7 +40,7 @@ impl SealedBlock {
         self.changed.top()
     }
 
-    /// The changed keys of child tries by storage key, ordered.
+    /// The changed child tries ordered by storage key, each with its changed keys ordered by key.
     pub fn child_changes(
         &self,
     ) -> impl ExactSizeIterator<
@@ -52,12 +52,12 @@ impl SealedBlock {
         self.changed.children()
     }
 
-    /// The storage proof of the block: from it alone, the block can be executed again.
+    /// The storage proof of the block. The block can be executed again from it alone.
     pub fn proof(&self) -> &StorageProof {
         &self.proof
     }
 
-    /// The size of the proof, and how much of it the root needed.
+    /// The size of the proof, and how much of it only the root needed.
     pub fn size(&self) -> ProofSize {
         self.size
     }
@@ -69,7 +69,7 @@ impl SealedBlock {
     }
 }
 
-/// Memory to seal a block in: empty but for its capacity.
+/// Memory to seal a block in: empty, with capacity.
 #[derive(Debug, Default)]
 pub(crate) struct SealMemory {
     changed: Changed,
@@ -87,7 +87,7 @@ impl SealMemory {
         proof.shrink_to(most);
     }
 
-    /// The memory of `sealed`, and what is left of it.
+    /// The memory of `sealed`, and its update.
     pub(crate) fn of(sealed: SealedBlock) -> (Self, RootUpdate) {
         let SealedBlock {
             update,
@@ -103,7 +103,7 @@ impl SealMemory {
     }
 }
 
-/// The overlay's content as the root computation takes it.
+/// The overlay's net changes, as the root computation takes them.
 fn net_changes(overlay: &Overlay) -> Changes<'_> {
     let child = |key| (key, overlay.changes(TrieId::Child(key)));
     Changes {
@@ -113,21 +113,20 @@ fn net_changes(overlay: &Overlay) -> Changes<'_> {
 }
 
 impl<S: NodeSource, A: Accounting> Block<S, A> {
-    /// The update that the changes so far make to the parent state. Computed once for the same
-    /// content and version.
+    /// The root update of the changes so far. Computed once for the same content and version.
     ///
-    /// The runtime sees the root, so the nodes it needs are in the proof from now on, in either
-    /// accounting.
+    /// The nodes that it needs are in the proof from now on, in either accounting, because the runtime
+    /// sees the root.
     ///
     /// # Errors
-    /// [`BlockError::Load`], [`BlockError::Root`]; there is no root then.
+    /// [`BlockError::Load`], [`BlockError::Root`].
     pub fn root(&mut self, version: StateVersion) -> Result<&RootUpdate, BlockError> {
         let update = self.take_root(version)?;
         let (_, _, update) = self.root.insert((self.overlay.revision(), version, update));
         Ok(update)
     }
 
-    /// The update of [`Self::root`], which is then no longer kept.
+    /// The update of [`Self::root`], taken out of the block.
     fn take_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
         match self.root.take() {
             Some((revision, of, update))
@@ -145,8 +144,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     fn compute_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
         let mark = self.begin_call();
-        // In either accounting: the trie must know what became of every key, and the overlay that
-        // it was told.
+        // In either accounting: the shadow trie must know the fate of every dirty key before the root
+        // is computed, and the overlay takes a snapshot after it.
         let looked = self.look_at_dirty();
         looked.map_err(|error| self.take_back_call(mark, error))?;
         let update = self.update_of_loaded(version);
@@ -162,13 +161,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// The update of changes that were all looked at.
+    /// The root update, once a boundary has handled all changes.
     fn update_of_loaded(&mut self, version: StateVersion) -> Result<RootUpdate, RootError> {
         let changes = net_changes(&self.overlay);
         if A::PROVEN {
             return state_update_of_loaded(&mut self.state, &changes, version);
         }
-        // Estimates are no part of this proof: count anew, as read.
+        // Estimates are no part of this proof, so what the root needs is counted as read.
         let mut reading = self.notes.reading_for_root(&mut self.recorder);
         state_update(&mut self.state, &changes, version, &mut reading)
     }
@@ -184,11 +183,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// Ends the block: computes the root, if that was not done, and hands out all that follows.
+    /// Ends the block: computes the root, if it is not known yet, and returns the root update, the
+    /// changes, the proof and its size.
     ///
     /// # Errors
-    /// [`SealError`], which hands the block back as it was: for [`BlockError::Transaction`] if a
-    /// transaction is open, for [`BlockError::Load`] and [`BlockError::Root`] as for [`Self::root`].
+    /// [`SealError`], which holds the block as it was: with [`BlockError::Transaction`] if a
+    /// transaction is open, with [`BlockError::Load`] and [`BlockError::Root`] as for [`Self::root`].
     ///
     /// ```
     /// # use povmeter::{Block, ProofNodes, Root, StateVersion::V1, TrieId::Top};
@@ -207,7 +207,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         sealed.map_err(|error| SealError::new(self, error))
     }
 
-    /// As [`Self::seal`]. Where there is no error, nothing is left of the block but its memory.
+    /// As [`Self::seal`]. On success, only the memory of the block may be used again.
     pub(crate) fn seal_in_place(
         &mut self,
         version: StateVersion,

@@ -1,13 +1,13 @@
-//! A block that was not sealed.
+//! The error of sealing, which holds the block.
 
 use crate::BlockError;
 use alloc::boxed::Box;
 use core::{error::Error, fmt};
 
-/// Why a block was not sealed, with the block as it was: it can be sealed again, once the cause is gone.
+/// Why sealing failed, with the block as it was. It can be sealed again once the cause is gone.
 ///
-/// `?` makes a [`BlockError`] of it, or a boxed error, and drops the block. It is no
-/// [`Error`] itself, since then a boxed one would have to hold the block, and what that borrows.
+/// `?` turns it into a [`BlockError`], or a boxed error, and drops the block. It is no [`Error`]
+/// itself, because a boxed one would then hold the block and everything that the block borrows.
 pub struct SealError<B> {
     block: Box<B>,
     error: BlockError,
@@ -26,7 +26,7 @@ impl<B> SealError<B> {
         &self.error
     }
 
-    /// The block, as it was before, and what went wrong.
+    /// The block as it was before, and what went wrong.
     pub fn into_parts(self) -> (B, BlockError) {
         (*self.block, self.error)
     }

@@ -14,7 +14,7 @@ use povmeter_delta_root::Blake2b256;
 use povmeter_store::{MemoryStore, NodeStore};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A state with these entries, 40 bytes each, other ones for each.
+/// A state with these entries, each with another value of 40 bytes.
 fn state(version: StateVersion, entries: &[(TrieId<'_>, &[u8])]) -> MemoryStore {
     let mut store = MemoryStore::new();
     let mut block = Block::new(&store, Root::EMPTY);
@@ -37,7 +37,7 @@ fn block<A: Accounting>(store: &MemoryStore) -> Block<&MemoryStore, Attributed<A
     Block::with_accounting(store, store.root(), Attributed::default())
 }
 
-/// Items are told apart by the first nibble of their keys.
+/// The item of a want: the first nibble of its key.
 fn nibble(want: &Want<'_>) -> u8 {
     want.key.first().map_or(0xff, |byte| byte >> 4)
 }
@@ -53,7 +53,7 @@ fn owned(attribution: &Attribution) -> Vec<(u32, Option<u8>, Cause, u64)> {
     owned
 }
 
-/// The entry that is, or whose value is, under the path of these nibbles.
+/// The only entry of this kind in the top trie whose path has these nibbles.
 fn at<'a>(attribution: &'a Attribution, path: &[u8], kind: EntryKind) -> RecordedEntry<'a> {
     let mut found = attribution
         .entries()
@@ -269,8 +269,8 @@ fn child_tries_and_the_ways_to_them() {
     entries.sort_unstable();
     let way = vec![(Why::Way, pool)];
     let merge = vec![(Why::Merge, pool)];
-    // The null node of the emptied child, its leaf; in the top trie the leaf with its root, the root
-    // node, and the branch that this one is merged with.
+    // In the child: the null node and the leaf. In the top trie: the leaf that holds the child's root,
+    // the root node, and the branch that the root node is merged with.
     let expected = [
         (2, true, merge.clone()),
         (44, true, way.clone()),
@@ -281,7 +281,7 @@ fn child_tries_and_the_ways_to_them() {
     assert_eq!(entries, expected);
 }
 
-/// A small generator of numbers, the same on every machine.
+/// A small random number generator, the same on every machine.
 fn next(seed: &mut u64, below: usize) -> usize {
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -332,7 +332,7 @@ fn random_state(seed: &mut u64) -> (MemoryStore, Vec<Vec<u8>>) {
     (store, keys)
 }
 
-/// Each recorded node is there once, and somebody needs it.
+/// Each recorded node is listed once, with at least one want.
 fn check(attribution: &Attribution, proof: &povmeter::StorageProof, last_part: u32) {
     let found: Vec<NodeHash> = attribution.entries().map(|entry| entry.hash()).collect();
     let distinct: BTreeSet<_> = found.iter().copied().collect();
@@ -355,7 +355,7 @@ fn check(attribution: &Attribution, proof: &povmeter::StorageProof, last_part: u
     }
 }
 
-/// A random block with notes beside the same one without: the same sizes and the same proof.
+/// A random block with notes has the sizes and the proof of the same block without notes.
 fn random_block<A: Accounting>(seed: u64) {
     let mut seed = seed;
     let (store, keys) = random_state(&mut seed);
@@ -406,7 +406,7 @@ fn random_blocks_add_up() {
     }
 }
 
-/// Where nothing is deleted or rolled back, a part is given what the estimate grows by in it.
+/// Without deletions and rollbacks, a part owns as many bytes as it adds to the estimate.
 #[test]
 fn a_part_is_given_what_it_adds_to_the_estimate() {
     for seed in 0..200 {
@@ -441,7 +441,7 @@ fn a_part_is_given_what_it_adds_to_the_estimate() {
     }
 }
 
-/// Notes are for whoever asks for them: of other blocks there are none.
+/// Only [`Attributed`] blocks take notes.
 #[test]
 fn blocks_without_notes_have_no_attribution() {
     fn none<S: NodeSource, A: Accounting>(block: Block<S, A>) -> bool {

@@ -1,7 +1,7 @@
 //! The traps of the counting rule, each by hand on a state of a few keys.
 //!
-//! What is expected is a set of nodes, put together from the ways to keys: those that `exists` reads
-//! in a block that does nothing else.
+//! The expected set of nodes is put together from paths to keys: the nodes that `exists` reads in an
+//! otherwise empty block.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use std::{cell::Cell, collections::BTreeSet, io};
 
 type Nodes = BTreeSet<Bytes>;
 
-/// A key with bytes of its value.
+/// A trie, a key and its value.
 type Entry<'a> = (TrieId<'a>, &'a [u8], &'a [u8]);
 
 /// Adds `entries` to the state in `store`.
@@ -37,7 +37,7 @@ fn state_of(version: StateVersion, entries: &[Entry<'_>]) -> MemoryStore {
     store
 }
 
-/// A state of version 0 with 40 bytes under each of these keys, other ones for each.
+/// A state of version 0 with another value of 40 bytes under each of these keys.
 fn state(keys: &[&[u8]]) -> MemoryStore {
     let values: Vec<[u8; 40]> = keys.iter().zip(1..).map(|(_, byte)| [byte; 40]).collect();
     let entries = keys.iter().zip(&values);
@@ -55,7 +55,7 @@ fn recorded<S: NodeSource, A: Accounting>(block: &Block<S, A>) -> Nodes {
     block.recorded_proof().nodes().iter().cloned().collect()
 }
 
-/// The nodes on the ways to `keys` of `trie`.
+/// The nodes on the paths to `keys` of `trie`.
 fn ways_in(store: &MemoryStore, trie: TrieId<'_>, keys: &[&[u8]]) -> Nodes {
     let mut block = block(store);
     for key in keys {
@@ -68,7 +68,7 @@ fn ways(store: &MemoryStore, keys: &[&[u8]]) -> Nodes {
     ways_in(store, Top, keys)
 }
 
-/// Counts, and says what is counted.
+/// Asks for the size, and returns the counted nodes.
 fn counted<S: NodeSource, A: Accounting>(block: &mut Block<S, A>) -> Nodes {
     let size = block.proof_size().unwrap();
     let proof = block.recorded_proof();
@@ -221,7 +221,7 @@ fn an_empty_value_is_a_value() {
     assert_eq!(block.get(Top, &[0x31]).unwrap(), Some(&[][..]));
     block.remove(Top, &[0x31, 0x10]).unwrap();
     let way: &[&[u8]] = &[&[0x31, 0x10]];
-    assert_eq!(counted(&mut block), ways(&store, way), "a live value");
+    assert_eq!(counted(&mut block), ways(&store, way), "the value is live");
     block.set(Top, &[0x70], &[]).unwrap();
     let way: &[&[u8]] = &[&[0x31, 0x10], &[0x70]];
     assert_eq!(
@@ -264,7 +264,7 @@ fn a_child_trie_that_comes_into_being_counts_the_null_node() {
     assert_eq!(block.recorded_size().total_bytes(), without + null_bytes);
 }
 
-/// The branch at 1, and a child trie `pool` with `keys`.
+/// A state with a branch at 1 in the top trie, and a child trie `pool` with `keys`.
 fn pool(keys: &[&[u8]]) -> MemoryStore {
     let mut entries: Vec<Entry> = vec![(Top, &[0x1a], &[1; 40]), (Top, &[0x1b], &[2; 40])];
     entries.extend(keys.iter().map(|key| (Child(b"pool"), *key, &[3; 40][..])));
@@ -302,7 +302,7 @@ fn a_child_trie_killed_with_a_limit_goes_in_parts() {
     let seen = ways_in(&store, child, &[&[0x11], &[0x12]]);
     assert_eq!(recorded(&block), seen, "one key more than the limit");
     assert_eq!(counted(&mut block), seen);
-    // The second goes, and with it the branch at 1; the third is left, and was read.
+    // The second key goes, with the branch at 1. The third is left to merge, and was already read.
     let part = block
         .clear_prefix(child, &[], Some(1), Some(&[0x12]))
         .unwrap();
@@ -330,11 +330,11 @@ fn a_trie_that_is_emptied_counts_the_null_node() {
     assert_eq!(
         counted(&mut refilled),
         &way | &null_node(),
-        "of the parent's"
+        "the parent trie is emptied"
     );
 }
 
-/// What is counted before a transaction and after it was rolled back, and what of it was read.
+/// The nodes counted before a transaction, and those after it was rolled back.
 fn rolled_back<A: Accounting>(store: &MemoryStore, by_runtime: bool) -> (Nodes, Nodes) {
     let mut block = Block::with_accounting(store, store.root(), A::default());
     block.set(Top, &[0x70], &[9]).unwrap();
@@ -387,14 +387,14 @@ fn boundaries_in_nested_transactions_see_the_changes_of_all() {
     assert_eq!(counted(&mut block), all, "asked twice");
     block.rollback_transaction().unwrap();
     assert_eq!(counted(&mut block), ways(&store, &[&[0x31]]));
-    // The same again, now to stay.
+    // The same again, but committed.
     block.start_transaction();
     block.remove(Top, &[0x32]).unwrap();
     assert_eq!(counted(&mut block), all);
     block.commit_transaction().unwrap();
     assert_eq!(counted(&mut block), all);
     block.rollback_transaction().unwrap();
-    assert_eq!(counted(&mut block), Nodes::new(), "all of it goes");
+    assert_eq!(counted(&mut block), Nodes::new(), "all of it is taken back");
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn a_key_changed_again_after_a_rollback_counts_again() {
     counted(&mut block);
     block.rollback_transaction().unwrap();
     block.remove(Top, &[0x32]).unwrap();
-    assert_eq!(counted(&mut block), ways(&store, &[&[0x32]]), "31 lives");
+    assert_eq!(counted(&mut block), ways(&store, &[&[0x32]]), "31 is live");
     block.remove(Top, &[0x31]).unwrap();
     assert_eq!(
         counted(&mut block),
@@ -462,7 +462,7 @@ fn scale_bytes(length: usize) -> u64 {
     length as u64 + if length < 64 { 1 } else { 2 }
 }
 
-/// A store that fails at one request, and never again.
+/// A store that fails at one request only.
 struct FailsOnce<'a> {
     store: &'a MemoryStore,
     requests_before: Cell<Option<usize>>,

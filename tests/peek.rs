@@ -1,4 +1,4 @@
-//! A question that must not leave a trace leaves none.
+//! `peek_proof_size` leaves no trace.
 
 #![allow(clippy::unwrap_used)]
 
@@ -44,7 +44,7 @@ fn a_peek_between_two_extrinsics_changes_no_later_size() {
     assert_eq!(told(true), told(false));
 }
 
-/// A small generator of numbers, the same on every machine.
+/// A small random number generator, the same on every machine.
 fn next(seed: &mut u64) -> usize {
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -52,7 +52,7 @@ fn next(seed: &mut u64) -> usize {
     usize::try_from(*seed >> 33).unwrap()
 }
 
-/// One random call, the same on every block of the same seed; a peek where `peek` says so.
+/// One random call, the same on every block of the same seed.
 fn step(block: &mut Block<&MemoryStore>, seed: &mut u64, keys: &[Vec<u8>]) {
     let key = &keys[next(seed) % keys.len()];
     let trie = if next(seed).is_multiple_of(4) {
@@ -64,7 +64,7 @@ fn step(block: &mut Block<&MemoryStore>, seed: &mut u64, keys: &[Vec<u8>]) {
         0..4 => block.remove(trie, key).unwrap(),
         4..7 => block.set(trie, key, &vec![7; next(seed) % 40]).unwrap(),
         7 => block.start_transaction(),
-        // Closing what is not open is refused, and changes nothing.
+        // Without an open transaction, closing is refused and changes nothing.
         8 => drop(block.commit_transaction()),
         9 => drop(block.rollback_transaction()),
         10 => drop(block.get(trie, key).unwrap().map(<[u8]>::to_vec)),

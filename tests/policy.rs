@@ -1,4 +1,4 @@
-//! The bound that `EstimatePolicy::NearLimit` answers with is never below the size itself.
+//! The bound that `EstimatePolicy::NearLimit` gives is never below the size itself.
 
 #![allow(clippy::unwrap_used)]
 

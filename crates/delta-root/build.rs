@@ -14,7 +14,7 @@ fn main() {
     }
 }
 
-/// The 95 of "rustc 1.95.0 (...)"; none of a compiler that says something else.
+/// The 95 of "rustc 1.95.0 (...)"; `None` if the compiler prints another form.
 fn minor_version() -> Option<u32> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output().ok()?;

@@ -7,14 +7,14 @@ use povmeter_delta_root::{NodeHash, TrieId};
 /// Why a part of a block needs a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Why {
-    /// A read passed it on its way.
+    /// A read passed it.
     Read,
     /// It is the value that was read, stored under its own hash.
     Value,
-    /// It is on the way to a key that was changed.
+    /// It is on the path to a changed key.
     Way,
-    /// The root computation merges it with the branch above it, below which a key was deleted. Or it
-    /// is the null node, for a trie whose last keys were deleted.
+    /// The root computation merges it with the branch above it, below which a key was deleted. Or it is
+    /// the null node, for a trie whose last keys were deleted.
     Merge,
 }
 
@@ -29,12 +29,12 @@ pub enum EntryKind {
     Null,
 }
 
-/// The class of a recorded node: each node is in exactly one.
+/// The class of a recorded node, exactly one each. For items see [`RecordedEntry::owner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// One part needs it for one item, and reads pass it.
     Read,
-    /// One part needs it for one item, and no read passes it: it is on the way to a changed key, or
+    /// One part needs it for one item, and no read passes it: it is on the path to a changed key, or
     /// the null node.
     Root,
     /// One part needs it for one item, and only because the root computation merges it.
@@ -45,7 +45,7 @@ pub enum Cause {
     Shared,
 }
 
-/// Whose a recorded node is; see [`RecordedEntry::owner`].
+/// The owner of a recorded node; see [`RecordedEntry::owner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner<T> {
     /// The first part that needs it: the one that brought it into the proof.
@@ -61,14 +61,14 @@ pub struct Owner<T> {
 /// A reason to need a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Want<'a> {
-    /// The part of the block, as [`Block::begin_part`](crate::Block::begin_part) numbers them.
+    /// The number of the part, from [`Block::begin_part`](crate::Block::begin_part).
     pub part: u32,
-    /// What for.
+    /// Why the part needs the node.
     pub why: Why,
-    /// The trie of the key. The way to a child trie leads through the top trie.
+    /// The trie of the key. Nodes of the top trie on the path to a child trie's root have the child
+    /// here.
     pub trie: TrieId<'a>,
-    /// The key that is read, changed or deleted; where a search for the next key began, or the prefix
-    /// that was cleared.
+    /// The key read, changed or deleted; for a search, where it began or the prefix that was cleared.
     pub key: &'a [u8],
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Entry {
     /// The child trie's storage key.
     pub(super) child: Option<Vec<u8>>,
     pub(super) path: Vec<u8>,
-    /// Indices of its wants.
+    /// Its range in `Attribution::wanted_by`.
     pub(super) wants: Range<usize>,
 }
 
@@ -149,17 +149,17 @@ impl<'a> RecordedEntry<'a> {
         self.entry.hash
     }
 
-    /// What it adds to the recorded size: its length and the SCALE prefix of that.
+    /// Bytes that it adds to the recorded size: its length and the SCALE prefix of the length.
     pub fn bytes(&self) -> u64 {
         self.entry.bytes
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> EntryKind {
         self.entry.kind
     }
 
-    /// The trie that it is in: where it was loaded first, if it is in several.
+    /// The trie that it is in; of several, the one where it was loaded first.
     pub fn trie(&self) -> TrieId<'a> {
         match &self.entry.child {
             None => TrieId::Top,
@@ -167,13 +167,13 @@ impl<'a> RecordedEntry<'a> {
         }
     }
 
-    /// The nibbles, one a byte, from the root of its trie to the end of its partial key; of a value
+    /// The nibbles, one per byte, from the root of its trie to the end of its partial key; for a value
     /// the nibbles of its key.
     pub fn path(&self) -> &'a [u8] {
         &self.entry.path
     }
 
-    /// Who needs it, the first part first, each reason once. There is one at least.
+    /// Who needs it, ordered by part, each reason once. There is at least one.
     pub fn wants(&self) -> impl ExactSizeIterator<Item = Want<'a>> + 'a {
         let Self { whole, entry } = *self;
         whole.wanted_by[entry.wants.clone()]
@@ -181,11 +181,11 @@ impl<'a> RecordedEntry<'a> {
             .map(move |&index| whole.want(index))
     }
 
-    /// Whose it is, where `item_of` says what item of the state a want is for: those that it says the
-    /// same of are for one item.
+    /// Its owner. `item_of` returns the item of the state that a want is for; wants with equal results
+    /// are for one item.
     pub fn owner<T: PartialEq>(&self, mut item_of: impl FnMut(&Want<'a>) -> T) -> Owner<T> {
         let mut wants = self.wants();
-        // Nobody needs what nothing was noted at: such a node is counted as everybody's.
+        // A node without notes has no known owner, so it counts as shared.
         let Some(first) = wants.next() else {
             return Owner {
                 part: 0,
@@ -200,7 +200,7 @@ impl<'a> RecordedEntry<'a> {
         for want in wants {
             several_parts |= want.part != first.part;
             several_items |= item_of(&want) != item;
-            // In the order of their weight.
+            // The reasons are ordered by weight: the first one decides.
             why = why.min(want.why);
         }
         Owner {

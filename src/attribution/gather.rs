@@ -1,10 +1,10 @@
-//! Notes and counts put together: each recorded node with who needs it.
+//! Combines notes and counts: each recorded node with who needs it.
 //!
 //! ```text
 //! for each node that the recorder counts:
 //!     its wants = the accesses noted at it
-//!     noted as merged: instead, for each place of it, the deletions below the branch above;
-//!                      the boundary that merged it, if the deletions are rolled back by now
+//!     for a noted merge, instead: the deletions below the branch above each of its places;
+//!                                 if they were rolled back, the boundary that merged it
 //! ```
 
 use super::{
@@ -20,10 +20,10 @@ use povmeter_delta_root::{
 use povmeter_overlay::{Lookup, Overlay};
 use povmeter_pov_estimate::Recorder;
 
-/// Where loaded nodes are: some are in several places.
+/// The places of each loaded node; equal nodes have several.
 type Places = BTreeMap<NodeId, Vec<(TrieHandle, ShadowNode)>>;
 
-/// The recorded nodes with what `ledger` has noted at them.
+/// The recorded nodes with the notes of `ledger`.
 pub(super) fn gather<S: NodeSource>(
     ledger: &Ledger,
     recorder: &Recorder,
@@ -63,21 +63,21 @@ fn places<S>(state: &ShadowState<S>) -> Places {
     places
 }
 
-/// An attribution in the making.
+/// An attribution under construction.
 struct Gathering<'a, S> {
     ledger: &'a Ledger,
     state: &'a ShadowState<S>,
     places: Places,
     deletions: Deletions<'a>,
-    /// Indices of wants by those of accesses.
+    /// The index of the want of each access.
     of_accesses: Vec<Option<usize>>,
-    /// Indices of wants by what they say: part, why, trie and key.
+    /// The index of each want by its part, why, trie and key.
     known: BTreeMap<(u32, Why, TrieId<'a>, &'a [u8]), usize>,
     attribution: Attribution,
 }
 
 impl<'a, S: NodeSource> Gathering<'a, S> {
-    /// Adds a recorded node with what is noted at it.
+    /// Adds a recorded node with its notes.
     fn add(&mut self, node: NodeId, notes: &[Note]) {
         let mut wants = Vec::with_capacity(notes.len());
         let mut merged_by = Vec::new();
@@ -119,7 +119,7 @@ impl<'a, S: NodeSource> Gathering<'a, S> {
         index
     }
 
-    /// The index of a want, which is kept once.
+    /// The index of this want, which is stored once.
     fn want(&mut self, part: u32, why: Why, trie: TrieId<'a>, key: &'a [u8]) -> usize {
         let Attribution { wants, keys, .. } = &mut self.attribution;
         let mut keep = |bytes: &[u8]| {
@@ -144,8 +144,8 @@ impl<'a, S: NodeSource> Gathering<'a, S> {
         })
     }
 
-    /// The deletions that had `node` merged: those below the branch above each of its places, or all
-    /// of each trie that was emptied.
+    /// The deletions because of which `node` is merged: those below the branch above each of its
+    /// places. For the null node, all deletions in each emptied trie.
     fn deletions_around(&self, node: NodeId) -> Vec<usize> {
         let state = self.state;
         let mut around = Vec::new();
@@ -202,22 +202,22 @@ fn nibbles(key: &[u8]) -> impl Iterator<Item = u8> + '_ {
     key.iter().flat_map(|byte| [byte >> 4, byte & 0x0f])
 }
 
-/// A key that the block deleted, or the key of a child trie's root that it so deleted.
+/// A key that the block deleted, or the root key of a child trie that it emptied.
 struct Deletion<'a> {
-    /// Where it was deleted.
+    /// The trie and the key where the deletion takes effect.
     handle: TrieHandle,
     at: Cow<'a, [u8]>,
-    /// Who deleted which key.
+    /// Who deleted which key; for a root key, a key of the child trie.
     part: u32,
     trie: TrieId<'a>,
     key: &'a [u8],
 }
 
-/// Ordered by place.
+/// Ordered by `handle` and `at`.
 struct Deletions<'a>(Vec<Deletion<'a>>);
 
 impl<'a> Deletions<'a> {
-    /// Those in `ledger` after which the key is still deleted.
+    /// The deletions in `ledger` whose keys are still deleted.
     fn of<S: NodeSource>(ledger: &'a Ledger, overlay: &Overlay, state: &ShadowState<S>) -> Self {
         let handles: BTreeMap<_, _> = state
             .handles()
@@ -254,7 +254,7 @@ impl<'a> Deletions<'a> {
         Self(deletions)
     }
 
-    /// The indices of those below the path of `nibbles`.
+    /// The indices of the deletions below `path`, in nibbles.
     fn below(&self, handle: TrieHandle, path: &[u8]) -> impl Iterator<Item = usize> + '_ {
         let (pairs, odd) = path.as_chunks::<2>();
         let whole: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();

@@ -21,7 +21,7 @@ pub(super) struct Access {
 /// A node, and the index of an access that needs it.
 pub(super) type Note = (NodeId, usize);
 
-/// A key that was changed: the index of an access that is none yet, and whether it was deleted.
+/// A changed key: its access, which has no notes before a boundary, and whether it was deleted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) access: usize,
@@ -37,8 +37,8 @@ struct Frame {
     walked: usize,
 }
 
-/// Lengths at the start of a call that may fail. Changes are not among them: a call makes its own when
-/// nothing can fail any more.
+/// Lengths at the start of a call that may fail. Changes are not among them, because a call notes its
+/// changes when it can't fail any more.
 #[derive(Clone, Copy, Debug, Default)]
 struct CallMark {
     keys: usize,
@@ -48,14 +48,14 @@ struct CallMark {
     walked: usize,
 }
 
-/// Notes, with the lifetimes of the recorder's counts.
+/// Notes, rolled back like the recorder's counts.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     part: u32,
     keys: Vec<u8>,
-    /// Stay when notes of them go.
+    /// Stay when a rollback removes their notes.
     accesses: Vec<Access>,
-    /// Notes that go with what the recorder counts as read, and with what it counts for the root.
+    /// Notes rolled back with the recorder's reads, and with what it counts for the root.
     reads: Vec<Note>,
     roots: Vec<Note>,
     /// Changes that are not rolled back.
@@ -101,7 +101,7 @@ impl Ledger {
         &self.changes
     }
 
-    /// The index of an access of the current part, the last one if it is the same.
+    /// The index of this access of the current part; an equal last access is used again.
     fn add(&mut self, why: Why, trie: TrieId<'_>, key: &[u8]) -> usize {
         let last = self.accesses.last().filter(|last| {
             (last.part, last.why) == (self.part, why)
@@ -129,7 +129,7 @@ impl Ledger {
         self.accesses.len() - 1
     }
 
-    /// Notes what a read of `key` touches, and tells `recorder`.
+    /// Observes a read of `key`: notes what it touches, and tells `recorder`.
     pub(super) fn reading<'a, O: Observer + 'a>(
         &'a mut self,
         recorder: O,
@@ -144,7 +144,7 @@ impl Ledger {
         }
     }
 
-    /// Tells `recorder` what a boundary touches, and notes what it merges.
+    /// Observes a boundary: tells `recorder` what it touches, and notes what it merges.
     pub(super) fn merging<'a, O: Observer + 'a>(&'a mut self, recorder: O) -> Merging<'a, O> {
         let access = self.add(Why::Merge, TrieId::Top, &[]);
         let notes = &mut self.roots;
@@ -155,7 +155,7 @@ impl Ledger {
         }
     }
 
-    /// The same for a root whose needs count as read, the ways to changed keys among them.
+    /// As [`Self::merging`], for a root whose nodes count as read, those on paths to changed keys too.
     pub(super) fn merging_for_good<'a, O: Observer + 'a>(
         &'a mut self,
         recorder: O,
@@ -171,13 +171,13 @@ impl Ledger {
         }
     }
 
-    /// Takes note of a change, for the next boundary.
+    /// Notes a change for the next boundary.
     pub(super) fn change(&mut self, trie: TrieId<'_>, key: &[u8], deletes: bool) {
         let access = self.add(Why::Way, trie, key);
         self.changes.push(Change { access, deletes });
     }
 
-    /// Takes note of the deletion of all that the block wrote below `prefix`.
+    /// Notes the deletion of every key that the block wrote below `prefix`.
     pub(super) fn clear_prefix(&mut self, overlay: &mut Overlay, trie: TrieId<'_>, prefix: &[u8]) {
         if let Lookup::Value(_) = overlay.get(trie, prefix) {
             self.change(trie, prefix, true);
@@ -194,11 +194,11 @@ impl Ledger {
         }
     }
 
-    /// Walks to the keys changed since the last boundary, and notes the ways.
+    /// Walks to the keys changed since the last boundary, and notes the paths.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be had. What was noted then has to be
-    /// [taken back](Self::take_back_call); the next call begins with the same keys.
+    /// [`LoadError`] if a node can't be loaded. The caller then has to call [`Self::take_back_call`];
+    /// the next call begins with the same keys.
     pub(super) fn walk_to_changed<S: NodeSource>(
         &mut self,
         overlay: &Overlay,
@@ -211,7 +211,7 @@ impl Ledger {
             let trie = child.map_or(TrieId::Top, TrieId::Child);
             let key = &self.keys[access.key.clone()];
             let untouched = matches!(overlay.get(trie, key), Lookup::Untouched);
-            // A key that was changed and changed back needs nothing.
+            // An untouched key needs nothing.
             if untouched || !met.insert((access.part, trie, key)) {
                 continue;
             }
@@ -239,8 +239,8 @@ impl Ledger {
         self.frames.pop();
     }
 
-    /// Forgets the changes of the innermost transaction, with its reads and its estimates if those
-    /// are no longer counted.
+    /// Removes the changes of the innermost transaction; also the notes of its reads if `reads`, and
+    /// those of its estimates if `roots`.
     pub(super) fn roll_back(&mut self, reads: bool, roots: bool) {
         let Some(frame) = self.frames.pop() else {
             return;
@@ -256,7 +256,7 @@ impl Ledger {
         self.walked = self.walked.min(self.changes.len());
     }
 
-    /// From here on, [`Self::take_back_call`] takes back what is noted.
+    /// Marks the point that [`Self::take_back_call`] goes back to.
     pub(super) fn begin_call(&mut self) {
         self.call = CallMark {
             keys: self.keys.len(),
@@ -267,7 +267,7 @@ impl Ledger {
         };
     }
 
-    /// Forgets what was noted since the call began.
+    /// Removes what was noted since the call began.
     pub(super) fn take_back_call(&mut self) {
         let CallMark {
             keys,
@@ -294,7 +294,7 @@ fn push(keys: &mut Vec<u8>, key: &[u8]) -> Range<usize> {
     start..keys.len()
 }
 
-/// Notes what a read touches.
+/// Notes the nodes that a read touches.
 pub(super) struct Noting<'a, O> {
     recorder: O,
     ledger: &'a mut Ledger,
@@ -323,7 +323,7 @@ impl<O: Observer> Observer for Noting<'_, O> {
     }
 }
 
-/// Notes what a boundary merges.
+/// Notes the nodes that a boundary merges.
 pub(super) struct Merging<'a, O> {
     recorder: O,
     notes: &'a mut Vec<Note>,
@@ -343,7 +343,7 @@ impl<O: Observer> Observer for Merging<'_, O> {
     }
 }
 
-/// Notes the way to a changed key.
+/// Notes the nodes on the path to a changed key.
 struct Way<'a> {
     notes: &'a mut Vec<Note>,
     access: usize,
@@ -356,7 +356,7 @@ impl Observer for Way<'_> {
         self.notes.push((node, self.access));
     }
 
-    /// No way leads to a value; the root of a child trie is read with its key.
+    /// The only value on a path is the root of a child trie, which counts as part of the path.
     fn value(&mut self, node: NodeId, length: usize) {
         self.touched(node, length);
     }

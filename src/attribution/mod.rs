@@ -1,15 +1,15 @@
 //! Who needs which bytes of the proof.
 //!
 //! ```text
-//! a part of the block begins                    -> its number is that of all notes from here on
-//! a read asks the parent state                  -> note (part, read, key) at each node it passes
-//! a key is changed                              -> note (part, key) aside
-//! a boundary, for each change noted aside since -> walk to the key: note (part, way, key) at each node
-//!     a child is loaded for a merge             -> note (part, merge) at that node
-//! a rollback, or a call that failed             -> forget what the recorder forgets
-//! the end: each node that the recorder counts, with the notes at it
+//! a part of the block begins             -> all notes from here on have its number
+//! a read asks the parent state           -> note (part, read, key) at each node it passes
+//! a key is changed                       -> keep (part, key) for the next boundary
+//! a boundary, for each key kept since    -> walk to the key: note (part, way, key) at each node
+//!     a child is loaded for a merge      -> note (part, merge) at that node
+//! a rollback, or a call that failed      -> remove the notes of what the recorder takes back
+//! the end                                -> each node that the recorder counts, with its notes
 //! ```
-//! The recorder alone says what is counted; notes say who needs it. A note at a node that is not
+//! Only the recorder decides what is counted; notes say who needs it. A note at a node that is not
 //! counted means nothing, so notes can't make the sum wrong.
 
 mod entries;
@@ -30,12 +30,12 @@ use povmeter_pov_estimate::Recorder;
 
 /// The accounting `A`, with notes of who needs each byte of the proof.
 ///
-/// Sizes, roots and proofs are those of `A`. [`Block::begin_part`] says whose turn it is,
-/// [`Block::attribution`] and [`SealedBlock::attribution`](crate::SealedBlock::attribution) say what
-/// came of it.
+/// Sizes, roots and proofs are those of `A`. [`Block::begin_part`] begins the next part of the block;
+/// [`Block::attribution`] and [`SealedBlock::attribution`](crate::SealedBlock::attribution) return who
+/// needs what.
 ///
-/// Costs a note for each node that a read passes, and at a boundary one more walk for each key that
-/// changed. Blocks of another accounting pay nothing.
+/// Costs a note for each node that a read passes, and at a boundary one more walk for each changed key.
+/// Blocks with another accounting pay nothing.
 ///
 /// ```
 /// use povmeter::{Attributed, Block, Cause, Consensus, Root, StateVersion::V0, TrieId::Top};
@@ -166,16 +166,16 @@ impl<A: Accounting> Notes for LedgerNotes<A> {
 }
 
 impl<S: NodeSource, A: Accounting> Block<S, Attributed<A>> {
-    /// Begins the next part of the block, an extrinsic for example, and returns its number. Reads
-    /// and changes from here on are its own. What comes before the first call is part 0.
+    /// Begins the next part of the block, for example an extrinsic, and returns its number. Reads and
+    /// changes from here on belong to it. What comes before the first call is part 0.
     ///
     /// Rolling back does not change the number.
     pub fn begin_part(&mut self) -> u32 {
         self.notes.ledger.begin_part()
     }
 
-    /// Who needs what is recorded so far: reads, and estimates made earlier. The entries are the
-    /// nodes of [`Self::recorded_proof`].
+    /// Who needs what reads and earlier estimates recorded. The entries are the nodes of
+    /// [`Self::recorded_proof`].
     ///
     /// Costs a pass over all notes.
     pub fn attribution(&self) -> Attribution {

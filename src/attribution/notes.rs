@@ -1,4 +1,4 @@
-//! What an accounting may take note of while a block goes on.
+//! The notes that an accounting may take of a block.
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
@@ -14,17 +14,17 @@ pub struct NoNotes;
 
 impl Notes for NoNotes {}
 
-/// What a block tells its accounting. The functions do here what a block without notes does.
+/// What a block tells its accounting. The provided methods take no notes.
 pub trait Notes: Default + Debug {
     /// A call begins that may fail.
     #[inline]
     fn begins(&mut self) {}
 
-    /// The call that began last has failed: what it noted since is forgotten.
+    /// The call that began last has failed: its notes are removed.
     #[inline]
     fn failed(&mut self) {}
 
-    /// Counts what a read of `key` touches.
+    /// Returns an observer that counts what a read of `key` touches.
     #[inline]
     fn reading<'a>(
         &'a mut self,
@@ -35,30 +35,30 @@ pub trait Notes: Default + Debug {
         recorder.reading()
     }
 
-    /// Counts what the root computation will need.
+    /// Returns an observer that counts what the root computation will need.
     #[inline]
     fn estimating<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl PathCache + 'a {
         recorder.estimating()
     }
 
-    /// Counts what the root computation needs as read.
+    /// Returns an observer that counts what the root computation needs as read.
     #[inline]
     fn reading_for_root<'a>(&'a mut self, recorder: &'a mut Recorder) -> impl PathCache + 'a {
         recorder.reading()
     }
 
-    /// `key` is written or, if it `deletes`, deleted.
+    /// `key` is written or, if `_deletes`, deleted.
     #[inline]
     fn changes(&mut self, _: TrieId<'_>, _key: &[u8], _deletes: bool) {}
 
-    /// What the block wrote below `prefix` is about to be deleted.
+    /// All keys that the block wrote below `prefix` are about to be deleted.
     #[inline]
     fn clears(&mut self, _: &mut Overlay, _: TrieId<'_>, _prefix: &[u8]) {}
 
     /// A boundary is about to count.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be had that the boundary needs, too.
+    /// [`LoadError`] if a node can't be loaded, which the boundary needs too.
     #[inline]
     fn boundary<S: NodeSource>(
         &mut self,
@@ -80,11 +80,11 @@ pub trait Notes: Default + Debug {
     #[inline]
     fn rolled_back(&mut self, _by_host: bool) {}
 
-    /// What estimates counted is taken back, since the block is sealed.
+    /// The counts of estimates are taken back, because the block is being sealed.
     #[inline]
     fn estimates_dropped(&mut self) {}
 
-    /// Who needs what is counted.
+    /// Who needs what is counted; `None` if no notes were taken.
     #[inline]
     fn attribution<S: NodeSource>(
         &self,

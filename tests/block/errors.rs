@@ -1,5 +1,4 @@
-//! Sources that fail and input that is bad: an error that names what was expected and what was
-//! found, and never a value.
+//! Failing sources and bad input: each error names what was expected and what was found.
 
 use crate::{accounts, key};
 use povmeter::{
@@ -9,7 +8,7 @@ use povmeter::{
 use povmeter_store::{MemoryStore, NodeStore};
 use std::cell::Cell;
 
-/// What a source does instead of answering.
+/// How a source fails.
 #[derive(Clone, Copy)]
 enum Trouble {
     None,
@@ -18,7 +17,7 @@ enum Trouble {
     Broken,
 }
 
-/// A store that gets into trouble with every node but the root.
+/// A store that fails for every node but the root.
 struct Troubled {
     store: MemoryStore,
     trouble: Cell<Trouble>,
@@ -51,7 +50,7 @@ impl NodeSource for Troubled {
     }
 }
 
-/// Each way to ask a block for something that has to be loaded.
+/// A call that has to load something.
 type Question = fn(&mut Block<&Troubled>) -> Result<(), BlockError>;
 
 fn questions() -> [(&'static str, Question); 9] {
@@ -72,8 +71,8 @@ fn questions() -> [(&'static str, Question); 9] {
     ]
 }
 
-/// The texts of what all questions answer under `trouble`. Each is asked again with the trouble
-/// gone, and answers, unless it was given bytes: those it keeps, and refuses again.
+/// The error texts of all calls under `trouble`. Each call is repeated on the repaired source, and
+/// succeeds, unless the source returned wrong bytes: those stay loaded and refused.
 fn answers(trouble: Trouble) -> Vec<String> {
     let store = accounts(100);
     let ask = |(name, question): (&str, Question)| {
@@ -156,7 +155,7 @@ fn roots_of_child_tries_can_not_be_written() {
     let store = accounts(10);
     let mut block = Block::new(&store, store.root());
     let key = povmeter_delta_root::child_root_key(b"pool");
-    let expected = "expected a key of the block's own, \
+    let expected = "expected a key that a block can write, \
                     found child root key 0x3a6368696c645f73746f726167653a64656661756c743a706f6f6c";
     for refused in [
         block.set(Top, &key, &[0; 32]),

@@ -1,4 +1,4 @@
-//! Bounds that users build on.
+//! Trait bounds that users rely on.
 
 use povmeter::{
     Advisory, Block, BlockError, CompactProof, Consensus, DecodeError, LoadError, ProofError,

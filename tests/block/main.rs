@@ -1,4 +1,4 @@
-//! What [`povmeter::Block`] promises, seen from outside.
+//! The guarantees of [`povmeter::Block`], tested through its public calls.
 #![allow(clippy::unwrap_used)]
 
 mod errors;

@@ -1,4 +1,4 @@
-//! Blocks in memory of earlier ones: as if it were new, however the earlier one ended.
+//! Blocks in memory of earlier ones behave like new ones, however the earlier ones ended.
 
 use crate::{accounts, key};
 use povmeter::{
@@ -14,7 +14,7 @@ use std::{
 const TOP: TrieId<'_> = TrieId::Top;
 const CHILD: TrieId<'_> = TrieId::Child(b"child");
 
-/// Some of everything, over a state of 100 accounts; other numbers do other things.
+/// All kinds of calls, over a state of 100 accounts; they differ by `number`.
 fn work<S: NodeSource>(block: &mut Block<S>, number: u32) -> Result<Vec<ProofSize>, BlockError> {
     let mut sizes = Vec::new();
     for extrinsic in 0..20 {
@@ -42,7 +42,7 @@ fn work<S: NodeSource>(block: &mut Block<S>, number: u32) -> Result<Vec<ProofSiz
     Ok(sizes)
 }
 
-/// All that comes of a block.
+/// The whole result of a block.
 fn outcome(sealed: &SealedBlock) -> String {
     format!("{sealed:?}")
 }
@@ -73,8 +73,7 @@ fn one_block_after_the_other() {
     }
 }
 
-/// Transactions of the host and of the runtime that are open when a block ends are of no block after it,
-/// in no part of it.
+/// A later block inherits no transaction of host or runtime that was open when a block ended.
 #[test]
 fn no_open_transaction_is_left() {
     let (store, pool) = (accounts(100), BlockPool::new());
@@ -116,7 +115,7 @@ fn what_was_handed_out_is_not_in_memory_that_is_used_again() {
     assert_eq!(before, fresh(&store, 1).1);
 }
 
-/// The block after one that is handed back, and what became of that one's nodes.
+/// A block after a recycled one uses that one's memory, and has the results of a new one.
 #[test]
 fn sealed_blocks_that_are_handed_back_leave_their_memory_and_nothing_else() {
     let (store, pool) = (accounts(100), BlockPool::new());
@@ -128,7 +127,7 @@ fn sealed_blocks_that_are_handed_back_leave_their_memory_and_nothing_else() {
         assert_eq!((sizes, outcome(&sealed)), fresh(&store, number));
         let nodes = &sealed.update().nodes;
         let first = nodes.iter().map(|node| node.encoded.as_ptr()).min();
-        // The first ones grow the memory.
+        // The first blocks grow the memory.
         if number > 2 {
             assert_eq!(
                 first, earlier,
@@ -141,7 +140,7 @@ fn sealed_blocks_that_are_handed_back_leave_their_memory_and_nothing_else() {
     }
 }
 
-/// As a store in memory does that takes nodes without a copy, or whoever sends the proof later.
+/// A store in memory shares nodes without a copy, and so does a proof that is sent later.
 #[test]
 fn nodes_that_somebody_shares_are_theirs() {
     let (store, pool) = (accounts(100), BlockPool::new());
@@ -177,7 +176,7 @@ fn nodes_that_somebody_shares_are_theirs() {
 fn sealed_blocks_come_back_in_any_order_and_from_anywhere() {
     let (small, large) = (accounts(100), accounts(3_000));
     let pool = BlockPool::new();
-    // Two at a time, one of which no pool has seen.
+    // Two at a time, one of them from no pool.
     for number in 0..4 {
         let mut first = pool.block(&small, small.root());
         let mut second = Block::new(&large, large.root());
@@ -194,7 +193,7 @@ fn sealed_blocks_come_back_in_any_order_and_from_anywhere() {
     }
 }
 
-/// A root computed and dropped, by a rollback, another change, an error or a panic.
+/// A root is computed and then dropped, by a rollback, another change, an error or a panic.
 #[test]
 fn a_root_that_is_not_sealed_leaves_nothing() {
     let (store, pool) = (accounts(100), BlockPool::new());
@@ -226,7 +225,7 @@ fn a_root_that_is_not_sealed_leaves_nothing() {
     }
 }
 
-/// A pool that blocks share, whoever is dropped first.
+/// Blocks share a pool, and are dropped before it or after it.
 #[test]
 fn a_shared_pool_lives_as_long_as_its_blocks() {
     let store = accounts(100);
@@ -244,7 +243,7 @@ fn a_shared_pool_lives_as_long_as_its_blocks() {
     last.seal(V1).unwrap();
 }
 
-/// A store that loses nodes after some.
+/// A store that has no more nodes after `left` requests.
 struct Losing<'a> {
     store: &'a MemoryStore,
     left: std::cell::Cell<u32>,
@@ -282,7 +281,7 @@ fn a_block_that_fails_leaves_nothing() {
     }
 }
 
-/// Sealing fails late: with all computed, a transaction is open.
+/// Sealing fails after everything else succeeded, because a transaction is open.
 #[test]
 fn a_block_that_cannot_be_sealed_leaves_nothing() {
     let (store, pool) = (accounts(100), BlockPool::new());
@@ -314,7 +313,7 @@ fn a_block_that_ends_in_a_panic_leaves_nothing_and_its_memory() {
     }
 }
 
-/// The runtime in control, transactions open, a root kept, counts looked at for the compact proof.
+/// Dropped with the runtime in control, transactions open, a root kept, and the compact length known.
 #[test]
 fn no_flag_survives() {
     let (store, pool) = (accounts(100), BlockPool::new());
@@ -360,7 +359,7 @@ fn another_state_and_several_at_once() {
     assert!((1..=4).contains(&pool.spare_blocks()));
 }
 
-/// What one block of unusual size takes is not kept for all that follow.
+/// The memory of one block of unusual size is not kept for all later ones.
 #[test]
 fn no_more_is_kept_than_usual_blocks_need() {
     let store = MemoryStore::new();
@@ -372,7 +371,7 @@ fn no_more_is_kept_than_usual_blocks_need() {
     drop(block);
     let kept: usize = pool.spare_bytes();
     assert!(kept < 32 << 20, "{kept}");
-    // And a usual block's memory is kept.
+    // The memory of a usual block is kept.
     assert!(kept > 1 << 20, "{kept}");
 
     let many: Vec<_> = (0..40).map(|_| pool.block(&store, Root::EMPTY)).collect();

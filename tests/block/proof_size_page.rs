@@ -1,4 +1,4 @@
-//! The worked examples of docs/proof-size.md, with the numbers that stand there.
+//! The worked examples of docs/proof-size.md, with its numbers.
 
 use crate::store_with;
 use povmeter::{
@@ -8,7 +8,7 @@ use povmeter::{
 };
 use povmeter_store::{MemoryStore, NodeStore};
 
-/// The bytes of reads, the bytes of the root besides, and the length of the compact proof.
+/// The bytes of reads, the bytes that only the root needs, and the length of the compact proof.
 fn sizes<S: NodeSource, A: Accounting>(block: &mut Block<S, A>) -> (u64, u64, u64) {
     let size = block.proof_size().unwrap();
     let compact = block.compact_proof_bytes().unwrap();
@@ -172,7 +172,7 @@ fn small_nodes_equal_nodes_and_no_nodes() {
     assert_eq!(sizes(&mut null), (2, 0, 3));
 }
 
-/// Child tries of this name, with entries each of 40 times a byte.
+/// Child tries by name; each value is 40 times the byte given for its key.
 type Children<'a> = &'a [(&'a [u8], &'a [(&'a [u8], u8)])];
 
 fn with_children(top: &[(&[u8], u8)], children: Children<'_>) -> MemoryStore {

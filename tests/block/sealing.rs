@@ -8,7 +8,7 @@ use povmeter::{
 };
 use povmeter_store::{MemoryStore, NodeStore};
 
-/// Some extrinsics, one of which fails midway, and the sizes told after each and inside.
+/// Some extrinsics, some of which fail midway; returns the sizes inside and after each.
 fn execute<S: NodeSource>(block: &mut Block<S>) -> Result<Vec<ProofSize>, BlockError> {
     let mut sizes = Vec::new();
     for extrinsic in 0..20_u32 {
@@ -140,8 +140,8 @@ fn the_root_follows_the_content_and_the_version() {
     assert_eq!(block.seal(V1).unwrap().update().root, store.root());
 }
 
-/// A root that was computed in a transaction of the host which is rolled back must not spare the
-/// end of the block its nodes.
+/// A root computed in a transaction that the host rolls back must not be used again, because its nodes
+/// are no longer recorded.
 fn seal_after_a_root_rolled_back<A: Accounting>(store: &MemoryStore) {
     let mut block = Block::with_accounting(store, store.root(), A::default());
     block.set(Top, &key(5), b"paid").unwrap();

@@ -6,7 +6,7 @@ use povmeter_store::{MemoryStore, NodeStore};
 
 type Misuse = fn(&mut Block<MemoryStore>) -> Result<(), BlockError>;
 
-/// What a misuse answers with: the error's text.
+/// The text of the error that `misuse` returns.
 fn refused(prepare: fn(&mut Block<MemoryStore>), misuse: Misuse) -> String {
     let store = accounts(10);
     let root = store.root();

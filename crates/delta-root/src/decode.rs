@@ -59,7 +59,7 @@ pub enum DecodeError {
     /// A length that is not a canonical SCALE compact integer.
     #[error("expected a SCALE compact length at byte {at}")]
     Length {
-        /// Where in the node.
+        /// The byte of the node.
         at: usize,
     },
     /// A child longer than a hash; such a node would have been stored by hash.
@@ -305,7 +305,7 @@ impl Input<'_> {
         let mut left = bitmap;
         while left != 0 {
             let length = match self.data.get(self.at) {
-                // As a rule, a hash.
+                // Most often a hash.
                 Some(&HASH_LENGTH_BYTE) => {
                     self.at += 1;
                     HASH_LENGTH
@@ -324,7 +324,7 @@ impl Input<'_> {
     }
 
     fn compact(&mut self) -> Result<usize, DecodeError> {
-        // Never empty-handed about why: a node that ends here is truncated, else the form is wrong.
+        // The error says why: a node that ends here is truncated, else the form is wrong.
         let rest = &self.data[self.at..];
         match scale::read_compact(rest) {
             Some((value, used)) => {
@@ -415,7 +415,7 @@ mod tests {
             decode(&[0x40, 0b101, 0]),
             Err(DecodeError::Length { at: 1 })
         );
-        // A count of nibbles that goes on and on: there can't be so many.
+        // A count of nibbles without an end: no node has so many.
         assert_eq!(
             decode(&[0xff; 5000]),
             Err(DecodeError::Truncated {

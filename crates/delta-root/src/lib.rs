@@ -108,7 +108,7 @@ pub use hash::{Blake2b256, HashMode, Hashing, UnsupportedMode};
 pub use needs::RootNeeds;
 pub use node_batch::{NodeBatch, NodeRequest, OpenRequests};
 pub use node_changes::{NodeChange, NodeChanges};
-/// The words that the overlay uses, too.
+/// The types that the overlay uses, too.
 pub use povmeter_primitives::{
     child_root_key, Fate, NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFIX, HASH_LENGTH,
 };

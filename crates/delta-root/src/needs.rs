@@ -6,12 +6,11 @@
 //!     for each branch with exactly one live child left and no live value: that child
 //!     for each trie that had entries and has none left: the null node
 //! ```
-//! An entry is live unless the changes delete it; what they insert does not matter. The result
-//! depends on the set of changes alone, not on their order, since every change is marked before the
-//! second line is looked at. It contains all that a sequential computation reads that applies the
-//! net changes one after the other, in any order: a branch that such a computation merges on its path
-//! has at most one child left in the end, and if it has none, that child was on the path to a
-//! changed key.
+//! An entry is live unless the changes delete it; what they insert does not matter. The result depends
+//! on the set of changes alone, not on their order, because every change is marked before the second
+//! line is applied. It contains all that a sequential computation reads that applies the net changes
+//! one after the other, in any order: a branch that such a computation merges on its path has at most
+//! one child left in the end, and if it has none, that child was on the path to a changed key.
 
 use crate::{
     nibbles::Prefixes, state::TOGETHER, LoadError, NodeSource, Observer, ShadowNode, ShadowState,
@@ -55,10 +54,10 @@ impl RootNeeds {
         self.flipped.clear();
     }
 
-    /// Marks what happens to the parent's entry `at`, which [`ShadowState::find`] gave.
+    /// Marks what happens to the parent's entry `at`, as returned by [`ShadowState::find`].
     ///
-    /// Marking an entry again, in whatever state it was, has the merges around it looked at again:
-    /// the observer may have forgotten what it was told since.
+    /// Marking an entry again, in whatever state it was, has the merges around it counted again,
+    /// because the observer may have taken its counts back since.
     pub fn mark<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -86,8 +85,8 @@ impl RootNeeds {
     /// Loads and observes what the changes marked so far need besides the paths to their keys.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be loaded. A later call goes on where this one stopped; for
-    /// [`Self::take_back`] there is nothing left to go on with.
+    /// [`LoadError`] if a node can't be loaded. A later call goes on where this one stopped; after
+    /// [`Self::take_back`] nothing is left to go on with.
     pub fn settle<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -109,8 +108,8 @@ impl RootNeeds {
         Ok(())
     }
 
-    /// Takes back what was marked since [`Self::begin`], as if it had not been: every entry is in the
-    /// state that it had then, and nothing is left to settle.
+    /// Takes back what was marked since [`Self::begin`]: every entry has the state that it had then,
+    /// and nothing is left to settle.
     ///
     /// What was marked before has to be settled before. Costs a step for each entry whose state changed.
     pub fn take_back<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {

@@ -253,8 +253,8 @@ impl Distinct {
         Self { last: [0; 256] }
     }
 
-    /// Takes note that `hash` is asked for after `requests`; `false` if it is one of them, which a hash
-    /// with the same first byte in between may hide.
+    /// Notes that `hash` is requested after `requests`; `false` if it is one of them, which a hash with
+    /// the same first byte in between may hide.
     #[inline]
     pub(crate) fn insert(&mut self, hash: &NodeHash, requests: &[NodeRequest<'_>]) -> bool {
         let last = &mut self.last[usize::from(hash.as_bytes()[0])];

@@ -80,7 +80,7 @@ impl WriteIndex {
 }
 
 impl NodeChanges {
-    /// How many changes there are.
+    /// Number of changes.
     pub fn len(&self) -> usize {
         self.order.len()
     }
@@ -105,8 +105,8 @@ impl NodeChanges {
         })
     }
 
-    /// The node that one of these changes has as `encoded`, without a copy: it shares the memory of
-    /// all nodes, and keeps it. Of any other bytes, a copy.
+    /// The node with the bytes `encoded`, which one of these changes has: without a copy, because it
+    /// shares the memory of all nodes and keeps it. For other bytes, a copy.
     pub fn share(&self, encoded: &[u8]) -> Bytes {
         let within = encoded.as_ptr_range();
         let holds = |buffer: &&Bytes| {

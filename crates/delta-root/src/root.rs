@@ -1,7 +1,7 @@
-//! The root update: what a block's net changes make of the parent state.
+//! The root update: the parent state after a block's net changes.
 //!
-//! Children first, each new child root then goes into the top trie, or leaves it with the child's
-//! last entry.
+//! Child tries come first. Each new child root then goes into the top trie, or leaves it with the
+//! child's last entry.
 
 use crate::{
     batch::{self, Input, NotLoaded, RootMemory, MOST_CHANGES},
@@ -22,8 +22,8 @@ pub type KeyChanges<'a> = Vec<(&'a [u8], Option<&'a [u8]>)>;
 pub struct Changes<'a> {
     /// Of the top trie. Roots of child tries are not among them.
     pub top: KeyChanges<'a>,
-    /// Of child tries by storage key, ordered by it. A child without changes has its root in the
-    /// top trie looked at but not changed.
+    /// Of child tries by storage key, ordered by it. The root of a child without changes is read in the
+    /// top trie but not changed.
     pub children: Vec<(&'a [u8], KeyChanges<'a>)>,
 }
 
@@ -187,7 +187,7 @@ fn all_changes(changes: &Changes<'_>) -> usize {
     changes.top.len() + children.sum::<usize>()
 }
 
-/// What `update` makes of the changes of the top trie and of the new roots of `children`.
+/// The new root of the top trie: `update` applied to its changes and the new roots of `children`.
 fn with_child_roots(
     top: &KeyChanges<'_>,
     children: &[(Vec<u8>, Root)],

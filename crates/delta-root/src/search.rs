@@ -31,8 +31,8 @@ struct Searched<'k, T> {
     tag: T,
 }
 
-/// Keys to be found in the parent state, each with a tag of the caller's. The order in which they are
-/// found means nothing.
+/// Keys to be found in the parent state, each with a tag of the caller's. They are found in no
+/// particular order.
 pub struct Search<'k, T> {
     keys: Vec<Searched<'k, T>>,
     /// Whether every walk has ended.

@@ -46,10 +46,10 @@ struct Child {
 
 /// The parent state of a block as far as the block has loaded it.
 ///
-/// Reads walk shadow tries and load what is missing from the source; nothing is loaded twice, and
-/// every node with a hash of its own that a call passes is reported to the observer, each time,
-/// whether it was loaded before or not, unless the observer [knows](PathCache::known) the path. So what is observed depends on the state and the calls
-/// alone, never on what was loaded earlier.
+/// Reads walk shadow tries and load missing nodes from the source; nothing is loaded twice. Each call
+/// reports to the observer every node with a hash of its own on its path, loaded before or not, unless
+/// the observer [knows](PathCache::known) the path. So what is observed depends on the state and the
+/// calls alone, never on what was loaded earlier.
 #[derive(Debug)]
 pub struct ShadowState<S> {
     source: S,
@@ -356,7 +356,7 @@ impl<S: NodeSource> ShadowState<S> {
     /// Loads nodes, and tells `loaded` of each by its place in `requests`.
     ///
     /// # Errors
-    /// The first that there is; the other nodes are loaded.
+    /// The first error; the other nodes are loaded.
     pub(crate) fn load_nodes(
         &mut self,
         requests: &[NodeRequest<'_>],
@@ -463,8 +463,8 @@ impl<S: NodeSource> ShadowState<S> {
         Ok(loaded)
     }
 
-    /// Loads what a root computation would merge around `at`, after all changes are marked; `loaded`
-    /// is what [`Self::load_lone_children`] said.
+    /// Loads what a root computation would merge around `at`, after all changes are marked; `loaded` is
+    /// the result of [`Self::load_lone_children`].
     pub(crate) fn settle(
         &mut self,
         handle: TrieHandle,

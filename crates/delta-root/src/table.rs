@@ -87,7 +87,7 @@ pub enum LoadError {
         hash: NodeHash,
         /// Where in the trie.
         path: KeyPath,
-        /// What the source says.
+        /// The source's error.
         error: SourceError,
     },
     /// A node is an ancestor of itself: the store holds bytes with another hash under this one.

@@ -1,4 +1,4 @@
-//! Nodes are asked for at their places, together or alone: by hash, and by prefix.
+//! Nodes are requested at their places, together or alone: by hash, and by prefix.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,7 +46,7 @@ const VALUES: [[&[u8]; 2]; 3] = [
     [&[5; 40], &[6; 50]],
 ];
 
-/// Which of the two values, if any, becomes of the key at an index; `None` if it is not changed.
+/// Which of the two values the key at an index gets, if any; `None` if it is not changed.
 type Step = fn(usize) -> Option<Option<usize>>;
 
 /// The changes of a step, in the top trie and in two child tries.

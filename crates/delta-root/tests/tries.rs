@@ -339,7 +339,7 @@ fn what_is_observed_does_not_depend_on_what_was_loaded() {
 fn a_missing_node_is_named_and_there_is_no_root() {
     let (entries, nodes, root) = hashed_state(300);
     let (key, _) = entries.first_key_value().unwrap();
-    // The leaf of the first key: the last node on the way to it.
+    // The leaf of the first key: the last node on the path to it.
     let mut state = ShadowState::new(&nodes, root);
     state.value(TrieId::Top, key, &mut ()).unwrap();
     let leaf = *state.table().hash(state.table().ids().last().unwrap());

@@ -79,7 +79,7 @@ impl Bytes {
 
 #[cfg(test)]
 impl Bytes {
-    /// As good as new but for memory. Names every field.
+    /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self { bytes: _, taken } = self;
         assert_eq!(*taken, 0);

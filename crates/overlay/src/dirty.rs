@@ -171,7 +171,7 @@ impl DirtyLog {
 
 #[cfg(test)]
 impl DirtyLog {
-    /// As good as new but for memory. Names every field.
+    /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self {
             ids,

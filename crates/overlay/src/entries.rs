@@ -188,7 +188,7 @@ impl Entries {
         self.table.hash(key)
     }
 
-    /// As good as new but for memory. Names every field.
+    /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self {
             list,

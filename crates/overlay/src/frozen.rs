@@ -1,4 +1,4 @@
-//! The changes of a block that is over.
+//! The changes of a finished block.
 
 use crate::{overlay::Overlay, Change, ChangeSet, TransactionError};
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ pub struct Frozen {
 }
 
 impl Overlay {
-    /// The changes, now that the block is over.
+    /// The changes so far, as a copy of their own.
     ///
     /// Costs a copy of keys and values.
     ///

@@ -187,7 +187,7 @@ const fn units_of_class(class: usize) -> usize {
 
 #[cfg(test)]
 impl Heap {
-    /// As good as new but for memory. Names every field.
+    /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self { bytes, free } = self;
         bytes.assert_as_new();

@@ -215,7 +215,7 @@ fn join_records(older: Slot, younger: Slot, heap: &mut Heap) -> Slot {
 
 #[cfg(test)]
 impl Journal {
-    /// As good as new but for memory. Names every field.
+    /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self { records } = self;
         assert!(records.is_empty());

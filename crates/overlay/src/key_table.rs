@@ -81,7 +81,7 @@ impl KeyTable {
         self.find_anywhere(store, key, is_it)
     }
 
-    /// As [`Self::find`], for the few keys of which it does not see the answer at once.
+    /// As [`Self::find`], for the few keys that the near bucket does not decide.
     #[cold]
     #[inline(never)]
     fn find_anywhere(&self, store: u32, key: &[u8], is_it: impl Fn(u32) -> bool) -> Option<u32> {
@@ -229,12 +229,12 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 #[cfg(test)]
 impl KeyTable {
-    /// The hash of a key under the seed of now.
+    /// The hash of a key under the current seed.
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         u64::from(self.sample_tag(0, key)) << 32 | u64::from(self.key_tag(0, key))
     }
 
-    /// As good as new but for memory. Names every field.
+    /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self {
             buckets,

@@ -94,7 +94,7 @@ fn same_middle(a: &[u8], b: &[u8]) -> bool {
 
 #[cfg(test)]
 impl Keys {
-    /// As good as new but for memory. Names every field.
+    /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self { bytes } = self;
         bytes.assert_as_new();

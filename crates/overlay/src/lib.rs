@@ -85,7 +85,7 @@ mod value;
 pub use dirty::Dirty;
 pub use frozen::Frozen;
 pub use overlay::{Lookup, Overlay};
-/// The words that the tries use, too.
+/// The types that the tries use, too.
 pub use povmeter_primitives::{Fate, TrieId};
 pub use transaction::TransactionError;
 

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 /// Places of a chunk.
 const CHUNK: usize = 128;
 
-/// See the top of the file. What ids are sorted by is known to the caller alone.
+/// See the top of the file. Only the caller knows what ids are sorted by.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     chunks: Vec<Chunk>,
@@ -146,7 +146,7 @@ impl Order {
 
 #[cfg(test)]
 impl Order {
-    /// As good as new but for memory. Names every field.
+    /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self { chunks, ids, free } = self;
         assert!(chunks.is_empty() && ids.is_empty() && free.is_empty());

@@ -53,8 +53,8 @@ impl Overlay {
         Self::default()
     }
 
-    /// Makes an overlay in any state as good as new, but keeps memory for the next block: as much as a
-    /// block of some ten thousand changes needs.
+    /// Makes an overlay in any state equal to a new one, but keeps memory for the next block: as much
+    /// as a block of some ten thousand changes needs.
     ///
     /// Costs a pass over the hash table, which gets a new seed.
     pub fn reset(&mut self) {

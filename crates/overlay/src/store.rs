@@ -163,7 +163,7 @@ impl Stores {
         self.table.hash(key)
     }
 
-    /// As good as new but for memory. Names every field.
+    /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self {
             top: Store { touched, valued },

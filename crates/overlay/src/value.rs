@@ -167,7 +167,7 @@ impl Value {
         self.write_prefix(count, heap);
     }
 
-    /// The list without the appends since its length was `mark`.
+    /// The list without the elements appended since its length was `mark`.
     pub(crate) fn take_back(mut self, mark: ListMark, heap: &mut Heap) -> Self {
         self.len = mark.len;
         self.write_prefix(mark.count, heap);

@@ -1,7 +1,7 @@
-//! The estimate: dirty keys in, nodes that the root will need counted.
+//! The estimate: counts the nodes that the root will need for dirty keys.
 //!
-//! The rule itself is [`RootNeeds`]; what is added here is memory: each distinct key of the block
-//! walks through the trie once, and afterwards costs a look-up.
+//! The rule itself is [`RootNeeds`]. The estimator also remembers keys: each distinct key of the block
+//! costs one walk through the trie, and afterwards a look-up.
 
 use alloc::vec::Vec;
 use povmeter_delta_root::{
@@ -14,26 +14,26 @@ use povmeter_delta_root::{
 struct Known {
     /// Where the key's entry is in the parent trie, if it has one and the key was ever counted.
     entry: Option<ShadowNode>,
-    /// Whether the way to the key is counted.
+    /// Whether the path to the key is counted.
     counted: bool,
     marked: Marked,
 }
 
-/// What the shadow trie was told of an entry.
+/// How an entry was last marked in the shadow trie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Marked {
-    /// Nothing: an entry that is written is as alive as one that is not touched.
+    /// Not at all: a written entry needs no mark, because it is as live as an untouched one.
     #[default]
     Never,
-    /// That it is deleted, after so many rollbacks. Until the next one, all that follows is counted.
+    /// As deleted, after so many rollbacks. What follows from it stays counted until the next.
     Deleted(u32),
-    /// That it is alive again.
+    /// As live again.
     Restored,
 }
 
 impl Known {
-    /// The entry to mark if the key has this fate after so many rollbacks; `None` if there is none,
-    /// or what it would be told is known.
+    /// The entry to mark for this fate after so many rollbacks; `None` if the key has no entry, or its
+    /// mark is up to date.
     #[inline]
     fn take_mark(&mut self, fate: Fate, rollbacks: u32) -> Option<ShadowNode> {
         let entry = self.entry?;
@@ -42,7 +42,7 @@ impl Known {
             (_, Fate::Written | Fate::Untouched) => Marked::Restored,
             (_, Fate::Deleted) => Marked::Deleted(rollbacks),
         };
-        // So many rollbacks can't be told apart any more.
+        // The number of rollbacks saturates, so at its maximum equal numbers prove nothing.
         let same = self.marked == marked && fate == Fate::Deleted && rollbacks != u32::MAX;
         self.marked = marked;
         (!same).then_some(entry)
@@ -67,14 +67,14 @@ impl KeyId {
     }
 }
 
-/// The keys of one trie that a boundary has seen, by index, and the key of the trie's own root.
+/// The keys of one trie that a boundary has seen, by index, and the key of the trie's root.
 #[derive(Debug, Default)]
 struct Keys {
     known: Vec<Known>,
     root: Known,
 }
 
-/// Finds what the root computation will need for the keys handed to it, each needed node once.
+/// Finds the nodes that the root computation will need for changed keys, each once.
 #[derive(Debug, Default)]
 pub struct Estimator {
     tries: Vec<Keys>,
@@ -86,7 +86,7 @@ pub struct Estimator {
     rollbacks: u32,
 }
 
-/// A point in an estimator's history.
+/// A point to which an estimator's counts can be rolled back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EstimatorMark(usize);
 
@@ -95,8 +95,8 @@ pub struct EstimatorMark(usize);
 pub struct ChangedKey<'k> {
     /// The trie it is in.
     pub trie: TrieHandle,
-    /// What the caller numbers it with among the keys of its trie: the same whenever the key is
-    /// handed in, dense from zero, since it is an index into a table.
+    /// The number that the caller gives the key within its trie: always the same, and dense from zero,
+    /// because it is an index into a table.
     pub index: u32,
     /// The key itself.
     pub key: &'k [u8],
@@ -111,7 +111,7 @@ pub struct Boundary<'e, 'k> {
     search: Option<Search<'k, (KeyId, Fate)>>,
 }
 
-/// Keys that are worth the memory it takes to look for them together.
+/// The fewest keys for which a joint search is worth its memory.
 const MANY_KEYS: usize = 24;
 
 impl Estimator {
@@ -137,10 +137,10 @@ impl Estimator {
         *rollbacks = 0;
     }
 
-    /// Begins a boundary: about so many `keys` are handed in, then [`Boundary::settle`] counts what
-    /// they need. Of many keys the ways are walked together, which is faster.
+    /// Begins a boundary for about so many `keys`; [`Boundary::settle`] ends it. The paths to many keys
+    /// are walked together, because that is faster.
     ///
-    /// A boundary that failed has to be [taken back](Self::take_back) before anything else is done.
+    /// A boundary that failed has to be [taken back](Self::take_back) before any other call.
     pub fn boundary<'k>(&mut self, keys: usize) -> Boundary<'_, 'k> {
         self.needs.begin();
         self.began = self.mark();
@@ -169,7 +169,7 @@ impl Estimator {
         &mut keys.known[index]
     }
 
-    /// Marks a key again whose entry is known; `false` if the way to it has to be counted first.
+    /// Marks a key whose entry is known; `false` if the path to it has to be counted first.
     #[inline]
     fn mark_known<S: NodeSource>(
         &mut self,
@@ -205,13 +205,13 @@ impl Estimator {
         }
     }
 
-    /// This point of history.
+    /// The current point, for [`Self::roll_back`].
     pub fn mark(&self) -> EstimatorMark {
         EstimatorMark(self.counted.len())
     }
 
-    /// Forgets that the keys counted since `mark` are. What they did to the trie stays noted until
-    /// they are handed in again with their fate after the rollback, as the overlay's dirty keys are.
+    /// Takes back the counts of keys since `mark`. Their marks in the shadow trie stay until the keys
+    /// are handed in again with their fate after the rollback, as the overlay's dirty keys are.
     pub fn roll_back(&mut self, mark: EstimatorMark) {
         self.rollbacks = self.rollbacks.saturating_add(1);
         while self.counted.len() > mark.0 {
@@ -221,10 +221,10 @@ impl Estimator {
         }
     }
 
-    /// Takes back the last boundary, as if it had not been: one that failed, or that was only to look.
-    /// What the observer was told is for the caller to take back.
+    /// Undoes the last boundary, whether it failed or was only a peek. The caller has to take back what
+    /// the observer counted.
     ///
-    /// The boundary must be the last thing that was done with the estimator and with `state`.
+    /// Nothing else may have been done with the estimator or with `state` since that boundary.
     pub fn take_back<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {
         self.needs.take_back(state);
         self.roll_back(self.began);
@@ -232,14 +232,14 @@ impl Estimator {
 }
 
 impl<'k> Boundary<'_, 'k> {
-    /// Takes note of what the block's changes do to a key now, and counts the way to it.
+    /// Marks what the block's changes do to a key now, and counts the path to it.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way to this key, or to one handed in before, can't be had. The
-    /// boundary has to be [taken back](Estimator::take_back).
+    /// [`LoadError`] if a node on the path to this key, or to one handed in before, can't be loaded.
+    /// The boundary has to be [taken back](Estimator::take_back).
     ///
     /// # Panics
-    /// If the trie's handle is another state's, which has more tries open.
+    /// If the trie's handle is of another state, which has more tries open.
     #[inline]
     pub fn mark_key<S: NodeSource>(
         &mut self,
@@ -254,7 +254,7 @@ impl<'k> Boundary<'_, 'k> {
         self.count(state, changed, observer)
     }
 
-    /// [`Self::mark_key`] of a key that is not counted.
+    /// [`Self::mark_key`] for a key that is not counted.
     #[inline(never)]
     fn count<S: NodeSource>(
         &mut self,
@@ -285,15 +285,15 @@ impl<'k> Boundary<'_, 'k> {
         Ok(())
     }
 
-    /// Whether the trie of `child` had no entry to begin with, or the keys handed in so far delete
-    /// them all.
+    /// Whether trie `child` has no entry in the parent state, or the keys handed in so far delete all
+    /// its entries.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way to a key handed in before can't be had. The boundary has to be
-    /// [taken back](Estimator::take_back).
+    /// [`LoadError`] if a node on the path to a key handed in before can't be loaded. The boundary has
+    /// to be [taken back](Estimator::take_back).
     ///
     /// # Panics
-    /// If the handle is another state's, which has more tries open.
+    /// If the handle is of another state, which has more tries open.
     pub fn is_bare<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -307,11 +307,11 @@ impl<'k> Boundary<'_, 'k> {
     /// As [`Self::mark_key`], for the key of the top trie that holds the root of `child`.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the way can't be had. The boundary has to be
-    /// [taken back](Estimator::take_back).
+    /// [`LoadError`] if a node on the path can't be loaded; [take back](Estimator::take_back) the
+    /// boundary then.
     ///
     /// # Panics
-    /// If the handle is another state's, which has more tries open.
+    /// If the handle is of another state, which has more tries open.
     pub fn mark_root_of<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -327,10 +327,10 @@ impl<'k> Boundary<'_, 'k> {
         Ok(())
     }
 
-    /// Counts what the keys need besides the ways to them: the merges.
+    /// Ends the boundary: counts the nodes to merge, which the keys need besides the paths to them.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be had. The boundary has to be [taken back](Estimator::take_back).
+    /// [`LoadError`] if a node can't be loaded; [take back](Estimator::take_back) the boundary then.
     pub fn settle<S: NodeSource>(
         mut self,
         state: &mut ShadowState<S>,

@@ -1,8 +1,8 @@
 //! What a storage proof holds, and how large it would be if the block ended now.
 //!
-//! A [`Recorder`] counts nodes, each once, and takes counts back with the transaction they were made
-//! in. An [`Estimator`] is handed the keys that a block changed and has the recorder count what the
-//! root computation will need for them. [`StorageProof`] and [`CompactProof`] are the result.
+//! A [`Recorder`] counts nodes, each once, and takes counts back with the transaction in which they
+//! were made. An [`Estimator`] takes the keys that a block changed, and lets the recorder count what
+//! the root computation will need for them. [`StorageProof`] and [`CompactProof`] are the result.
 //!
 //! ```
 //! use povmeter_delta_root::{Fate, ShadowState, TrieHandle, TrieId};
@@ -39,33 +39,33 @@
 //! # Types
 //! | type | what it is |
 //! |---|---|
-//! | [`Recorder`], [`RecorderMark`] | the nodes counted, and a point to take counts back to |
+//! | [`Recorder`], [`RecorderMark`] | the counted nodes, and a point to roll back to |
 //! | [`Reading`], [`Estimating`] | observers that count: for reads, and for the root |
-//! | [`Estimator`], [`EstimatorMark`] | changed keys in, needed nodes out; and a point to go back to |
-//! | [`Boundary`], [`ChangedKey`] | a count in progress, and what it is handed |
+//! | [`Estimator`], [`EstimatorMark`] | finds the nodes that changed keys need; a point to roll back to |
+//! | [`Boundary`], [`ChangedKey`] | a boundary in progress, and a key for it |
 //! | [`ProofSize`] | bytes of what reads need, and of what only the root needs |
 //! | [`CompactSize`] | the length of the compact proof, kept up to date |
 //! | [`StorageProof`] | a set of nodes, in lexicographic order |
-//! | [`CompactProof`] | the same as it travels: no hash that follows from another node |
-//! | [`ProofNodes`] | the nodes of a proof as a source to run a block from |
+//! | [`CompactProof`] | the same without the hashes that follow from its other nodes; collators send this form |
+//! | [`ProofNodes`] | the nodes of a proof, as a source to execute a block on |
 //! | [`ProofError`] | what is wrong with a proof |
 //!
 //! # Guarantees
 //! - A size is never below what the root computation of the keys handed in will need.
-//! - A node is counted once, by its hash, however many places of however many tries it has.
+//! - A node is counted once per hash, even if it is at several places or in several tries.
 //! - Taking counts back leaves nothing behind but loaded nodes.
 //! - Proofs are encoded, and packed, as `sp-trie` 47 does it, byte for byte.
 //! - Reading a proof never panics and never reserves memory beyond the size of its input.
 //!   [`CompactProof::to_source`] computes every hash anew: what it accepts is a proof of that root.
 //!
 //! # Costs
-//! - Counting a node that is counted: one look-up in a table by number.
+//! - Counting a node that is already counted: one look-up in a table by index.
 //! - A key handed in for the first time in a block: a walk through the shadow trie, or one hash table
-//!   look-up if it was read before. A key that was counted before: one look-up in a table by number.
-//! - A key that is read: the first time a walk, and its bytes are kept; later a hash table look-up.
-//! - Taking counts back: what was counted since.
-//! - A size: nothing. The compact length: what came and went since it was asked for last, and a climb to
-//!   the root for each new reference to a node or value that several nodes refer to.
+//!   look-up if it was read before. A key that was counted before: one look-up in a table by index.
+//! - A read of a key: the first time a walk, and its bytes are kept; later a hash table look-up.
+//! - Taking counts back: a step for each count made since.
+//! - A size: nothing. The compact length: a step for each node counted or taken back since the last
+//!   call, and a walk up to the root for each new reference to a node or value that has several.
 //!
 //! # Features
 //! - `std` (default): `std` in povmeter-delta-root. Without it the crate is `no_std` and needs `alloc`.

@@ -1,4 +1,4 @@
-//! Storage proofs: as a set of nodes, and compact as they travel.
+//! Storage proofs: as a set of nodes, and compact.
 
 use crate::size::scale_bytes;
 use alloc::{boxed::Box, vec::Vec};
@@ -21,7 +21,7 @@ pub enum ProofError {
     Encoding {
         /// What should be there.
         expected: &'static str,
-        /// Where.
+        /// The byte of the proof.
         at: usize,
         /// Bytes left there.
         found: usize,
@@ -34,10 +34,10 @@ pub enum ProofError {
         /// Root that the proof's nodes hash to.
         found: Root,
     },
-    /// Nodes that another node of the proof refers to are not in it.
+    /// A node that another node of the proof refers to is missing.
     #[error("expected more nodes in the proof: node {missing} is referred to, found the end")]
     Truncated {
-        /// The hash referred to, zero where the compact form does not say it.
+        /// Its hash; zero if the compact form does not hold it.
         missing: NodeHash,
     },
     /// Items after the last node.
@@ -48,10 +48,10 @@ pub enum ProofError {
         /// Items in the proof.
         found: usize,
     },
-    /// A node of the proof is no trie node.
-    #[error("a node of the proof is no trie node: {0}")]
+    /// A node of the proof is not a trie node.
+    #[error("a node of the proof is not a trie node: {0}")]
     Node(DecodeError),
-    /// The value under a child trie's key is no root.
+    /// The value under a child trie's root key is not a root.
     #[error("expected a child root of 32 bytes in the proof, found {found} bytes")]
     ChildRoot {
         /// Bytes found.
@@ -86,7 +86,7 @@ impl StorageProof {
         Self::in_memory(Vec::new(), nodes)
     }
 
-    /// The same in `memory`, in the place of what is in it.
+    /// As [`Self::new`], in `memory`, whose content is replaced.
     pub fn in_memory(mut memory: Vec<Bytes>, nodes: impl IntoIterator<Item = Bytes>) -> Self {
         memory.clear();
         memory.extend(nodes);
@@ -95,7 +95,7 @@ impl StorageProof {
         Self { nodes: memory }
     }
 
-    /// The nodes in lexicographic order, for good.
+    /// The nodes in lexicographic order, by value.
     pub fn into_nodes(self) -> Vec<Bytes> {
         self.nodes
     }
@@ -105,7 +105,7 @@ impl StorageProof {
         &self.nodes
     }
 
-    /// Bytes in the unit of sp-trie's recorder: of each node its length and the prefix of that.
+    /// Bytes in the unit of sp-trie's recorder: for each node its length and the prefix of the length.
     pub fn recorded_bytes(&self) -> u64 {
         self.nodes.iter().map(|node| scale_bytes(node.len())).sum()
     }
@@ -120,7 +120,7 @@ impl StorageProof {
         encode_list(&self.nodes)
     }
 
-    /// The proof that [`Self::encode`] wrote. Nodes in another order, or twice, are put right.
+    /// The proof that [`Self::encode`] wrote. Nodes are sorted, and duplicates removed.
     ///
     /// # Errors
     /// [`ProofError::Encoding`].
@@ -128,11 +128,11 @@ impl StorageProof {
         Ok(Self::new(decode_list(encoded)?))
     }
 
-    /// The proof without the hashes that its own nodes say: what travels in a block. The same bytes
-    /// that sp-trie makes of the same nodes.
+    /// The compact proof: without the hashes that follow from its other nodes. The same bytes that
+    /// sp-trie makes of the same nodes.
     ///
     /// # Errors
-    /// [`ProofError`] if the root node is missing or a node is none.
+    /// [`ProofError`] if the root node is missing or a node can't be decoded.
     pub fn to_compact(&self, root: Root) -> Result<CompactProof, ProofError> {
         if self.nodes.is_empty() {
             // A block that needed nothing of its parent state.
@@ -142,7 +142,7 @@ impl StorageProof {
         let mut seen = SeenHashes::<LayoutV1>::default();
         let mut items = pack_trie(&nodes, root, &mut seen)?;
         for child_root in child_roots(&nodes, root)? {
-            // A child's root may be there as part of a top trie node without the child being read.
+            // A node of the top trie may hold a child's root without the child being read.
             if nodes.has(&child_root.node_hash()) {
                 items.extend(pack_trie(&nodes, child_root, &mut seen)?);
             }
@@ -150,7 +150,7 @@ impl StorageProof {
         Ok(CompactProof { items })
     }
 
-    /// The nodes as a source to run a block from.
+    /// The nodes as a source to execute a block on.
     pub fn to_source(&self) -> ProofNodes {
         let mut nodes = ProofNodes::default();
         for node in &self.nodes {
@@ -172,14 +172,14 @@ fn pack_trie(
     Ok(items.into_iter().map(Bytes::from).collect())
 }
 
-/// The roots of child tries that the proof's top trie shows, in the order of their keys.
+/// The roots of child tries that the proof's top trie holds, in the order of their keys.
 fn child_roots(nodes: &ProofNodes, root: Root) -> Result<Vec<Root>, ProofError> {
     let root = root.node_hash();
     let trie = TrieDBBuilder::<LayoutV1>::new(nodes, &root).build();
     let mut roots = Vec::new();
     let mut entries = trie.iter()?;
     if entries.seek(CHILD_ROOT_PREFIX).is_err() {
-        // The proof does not reach there.
+        // The proof does not hold this part of the top trie.
         return Ok(roots);
     }
     for entry in entries {
@@ -197,14 +197,14 @@ fn child_roots(nodes: &ProofNodes, root: Root) -> Result<Vec<Root>, ProofError> 
     Ok(roots)
 }
 
-/// A storage proof as it travels: nodes in pre-order, children's hashes left out.
+/// A compact storage proof: nodes in pre-order, without the hashes of children in the proof.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactProof {
     items: Vec<Bytes>,
 }
 
 impl CompactProof {
-    /// The items: nodes without the hashes that follow from others, and values split from them.
+    /// The items: nodes without the hashes that follow from other items, and values split from them.
     pub fn items(&self) -> &[Bytes] {
         &self.items
     }
@@ -234,12 +234,12 @@ impl CompactProof {
         })
     }
 
-    /// The nodes, with every hash computed anew, as a source to run a block from. A proof without
-    /// items gives a source without nodes, whatever the root: the block needed nothing.
+    /// The nodes, with every hash computed anew, as a source to execute a block on. A proof without
+    /// items gives a source without nodes, whatever the root, because the block needed nothing.
     ///
     /// # Errors
-    /// [`ProofError`]: a proof of another state than `root`'s, one that ends early or goes on after
-    /// its end, or one with items that are no nodes.
+    /// [`ProofError`] if the proof is of another state than `root`'s, ends early, goes on after its
+    /// end, or has an item that is not a node.
     pub fn to_source(&self, root: Root) -> Result<ProofNodes, ProofError> {
         let mut nodes = ProofNodes::default();
         if self.items.is_empty() {
@@ -303,7 +303,7 @@ impl NodeSource for ProofNodes {
     }
 }
 
-// What trie-db's packing and unpacking read from and write to. Nothing is ever removed.
+// trie-db packs and unpacks proofs through these traits. It never removes a node.
 
 impl HashDBRef<Blake2b256, Vec<u8>> for ProofNodes {
     fn get(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Option<Vec<u8>> {
@@ -364,7 +364,7 @@ fn encode_list(items: &[Bytes]) -> Vec<u8> {
 fn decode_list(encoded: &[u8]) -> Result<Vec<Bytes>, ProofError> {
     let mut input = Input { encoded, at: 0 };
     let count = input.compact("the number of items")?;
-    // An item takes a byte at least: a count that is too large can't make us reserve memory.
+    // An item takes at least one byte, so a count that is too large can't make us reserve memory.
     let mut items = Vec::with_capacity(count.min(encoded.len()));
     for _ in 0..count {
         let length = input.compact("the length of an item")?;

@@ -10,27 +10,27 @@ use povmeter_delta_root::{NodeId, NodeTable, Observer, PathCache, ShadowNode, Tr
 const READ: u8 = 1;
 const ROOT: u8 = 2;
 
-/// Counts nodes for a proof: those that reads touched, and those that the root computation would
-/// need besides. A node counts once, however often and by whomever it is touched.
+/// Counts nodes for a proof: those that reads touched, and those that only the root computation would
+/// need. A node counts once, however often it is touched.
 ///
-/// Counts can be taken back to an earlier [`RecorderMark`], for the two kinds apart.
+/// Counts can be taken back to an earlier [`RecorderMark`], reads and root separately.
 ///
-/// A recorder is of one [`ShadowState`](povmeter_delta_root::ShadowState): it knows where the keys are
-/// that were read there. For another one it has to be [reset](Self::reset).
+/// A recorder belongs to one [`ShadowState`](povmeter_delta_root::ShadowState), because it knows where
+/// the keys are that were read there. [Reset](Self::reset) it before it is used with another one.
 #[derive(Debug, Default)]
 pub struct Recorder {
     /// By node id, whether reads or the root need the node.
     flags: Vec<u8>,
     reads: Vec<NodeId>,
     roots: Vec<NodeId>,
-    /// Keys to which all nodes are among `reads`.
+    /// Keys whose paths are counted in `reads`.
     ways: KnownWays,
     size: ProofSize,
-    /// Nodes that may have come in or gone since the last look, if anybody looks.
+    /// Nodes counted or taken back since the last `take_news`; `None` before the first.
     news: Option<Vec<NodeId>>,
 }
 
-/// A point in a recorder's history.
+/// A point to which a recorder's counts can be rolled back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecorderMark {
     reads: usize,
@@ -65,17 +65,17 @@ impl Recorder {
         self.size
     }
 
-    /// An observer that counts what it sees as read.
+    /// An observer that counts nodes as read.
     pub fn reading(&mut self) -> Reading<'_> {
         Reading(self)
     }
 
-    /// An observer that counts what it sees as needed by the root.
+    /// An observer that counts nodes as needed by the root.
     pub fn estimating(&mut self) -> Estimating<'_> {
         Estimating(self)
     }
 
-    /// This point of history.
+    /// The current point, for [`Self::roll_back`].
     pub fn mark(&self) -> RecorderMark {
         RecorderMark {
             reads: self.reads.len(),
@@ -93,8 +93,8 @@ impl Recorder {
         self.roll_back_roots(mark, table);
     }
 
-    /// Takes back the reads counted since `mark`. A node that the root needs too, by an earlier
-    /// count, goes on to count for the root.
+    /// Takes back the reads counted since `mark`. A node that was counted for the root before stays
+    /// counted for the root.
     ///
     /// # Panics
     /// If `table` is not the one that the counted nodes are from.
@@ -129,7 +129,7 @@ impl Recorder {
 
     /// The nodes counted, each once, in the order of their ids.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
-        // Each node is in one list or both; the flags say it once.
+        // A node may be in both lists.
         let mut listed: Vec<NodeId> = self.reads.iter().chain(&self.roots).copied().collect();
         listed.sort_unstable();
         listed.dedup();
@@ -143,7 +143,7 @@ impl Recorder {
             .is_some_and(|flags| *flags != 0)
     }
 
-    /// Nodes that may have come in or gone since the last call; all that are counted, at the first.
+    /// Nodes counted or taken back since the last call; at the first call, all counted nodes.
     pub(crate) fn take_news(&mut self) -> Vec<NodeId> {
         match self.news.replace(Vec::new()) {
             Some(news) => news,
@@ -151,7 +151,7 @@ impl Recorder {
         }
     }
 
-    /// Stops to keep what [`Self::take_news`] says, until it is called again.
+    /// Stops collecting news until [`Self::take_news`] is called again.
     pub(crate) fn forget_news(&mut self) {
         self.news = None;
     }
@@ -171,7 +171,7 @@ impl Recorder {
     }
 }
 
-/// Counts what it sees as read; see [`Recorder::reading`].
+/// An observer that counts nodes as read; see [`Recorder::reading`].
 #[derive(Debug)]
 pub struct Reading<'a>(&'a mut Recorder);
 
@@ -206,7 +206,7 @@ impl PathCache for Reading<'_> {
     }
 }
 
-/// Counts what it sees as needed by the root; see [`Recorder::estimating`].
+/// An observer that counts nodes as needed by the root; see [`Recorder::estimating`].
 #[derive(Debug)]
 pub struct Estimating<'a>(&'a mut Recorder);
 
@@ -214,8 +214,8 @@ impl Observer for Estimating<'_> {
     #[inline]
     fn touched(&mut self, node: NodeId, length: usize) {
         let flags = self.0.flags(node);
-        // A node that was read stays counted at least as long as this estimate does: the read came
-        // first, and whatever takes the read back takes back what followed.
+        // A read node stays counted at least as long as this estimate does: the read came first, so a
+        // rollback of the read also rolls back the estimate.
         if *flags != 0 {
             return;
         }
@@ -227,7 +227,7 @@ impl Observer for Estimating<'_> {
 }
 
 impl PathCache for Estimating<'_> {
-    // All that is on the way to a key that was read is counted at least as long as this is.
+    // The nodes on the path to a read key stay counted at least as long as this estimate does.
     #[inline]
     fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
         self.0.ways.get(trie, key)

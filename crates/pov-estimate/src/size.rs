@@ -11,7 +11,7 @@ use povmeter_delta_root::compact_bytes;
 pub struct ProofSize {
     /// Bytes of nodes that reads touched.
     pub read_bytes: u64,
-    /// Bytes of nodes that the root computation needs besides.
+    /// Bytes of nodes that only the root computation needs.
     pub root_bytes: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Keys whose ways reads have counted.
+//! Keys whose paths are counted by reads.
 //!
-//! A runtime reads a key again and again, and mostly before it writes it. Where its entry is, and that
-//! all nodes on the way are counted, is known from the first read on: what follows, the estimate of
-//! the key among it, costs a look-up in a hash table instead of a walk through the trie.
+//! A runtime reads most keys several times, and mostly before it writes them. From the first read on,
+//! the place of the entry is known and all nodes on the path are counted. So later reads, and the
+//! estimate of the key, cost a look-up in a hash table instead of a walk through the trie.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -10,16 +10,16 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use povmeter_delta_root::{ShadowNode, TrieHandle};
 
-/// Longer keys walk each time, so that what is kept of a key is no more than what its way takes.
+/// Longer keys are not kept, so that a key takes no more memory than its path.
 const LONGEST_KEY: usize = 256;
 
 /// The keys that were read, in order, each with what was found there.
 #[derive(Debug, Default)]
 pub(crate) struct KnownWays {
     ways: Vec<Way>,
-    /// The keys one after the other.
+    /// The bytes of all keys, one key after the other.
     keys: Vec<u8>,
-    /// Indices of `ways` by key. Nothing reads it in its own order, so its seeds show in no result.
+    /// Indices of `ways` by key. It is never iterated, so no result depends on its random seeds.
     by_key: HashTable<u32>,
     seeds: RandomState,
 }
@@ -27,7 +27,7 @@ pub(crate) struct KnownWays {
 #[derive(Clone, Copy, Debug)]
 struct Way {
     trie: TrieHandle,
-    /// Where the key begins and ends among the keys.
+    /// Where the key begins and ends in `keys`.
     start: u32,
     end: u32,
     found: Option<ShadowNode>,
@@ -63,7 +63,7 @@ impl KnownWays {
         self.ways.len()
     }
 
-    /// What was found at `key`, if it was read.
+    /// What was found at `key`; `None` if it was not read.
     #[inline]
     pub(crate) fn get(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
         if self.ways.is_empty() || key.len() > LONGEST_KEY {
@@ -74,9 +74,9 @@ impl KnownWays {
         Some(self.ways[*index as usize].found)
     }
 
-    /// Takes note that the way to `key`, which was not known, is counted, and of what is there.
+    /// Notes that the path to `key`, which was not known, is counted, and what was found there.
     pub(crate) fn insert(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
-        // Beyond 4 GiB of keys no more are known.
+        // Beyond 4 GiB of keys no more are kept.
         let (Ok(start), Ok(end), Ok(index)) = (
             u32::try_from(self.keys.len()),
             u32::try_from(self.keys.len().saturating_add(key.len())),
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Some node: they can't be made up.
+    /// A node of a real trie, because only a shadow trie makes nodes.
     fn some_node() -> ShadowNode {
         let root = Root::from(*Blake2b256::hash(NODE).as_bytes());
         let mut state = ShadowState::new(OneNode, root);

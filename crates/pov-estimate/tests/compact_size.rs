@@ -1,4 +1,4 @@
-//! [`CompactSize`] against the packed proof, where one node is met several times.
+//! [`CompactSize`] against the packed proof, where the walk meets one node several times.
 
 #![allow(clippy::unwrap_used)]
 
@@ -73,7 +73,7 @@ fn top(entries: &[(&[u8], &[u8])]) -> State {
     }
 }
 
-/// Nodes counted on a state, with the length told of their compact proof.
+/// The nodes counted on a state, and the length of their compact proof.
 struct Block {
     state: ShadowState<ProofNodes>,
     recorder: Recorder,
@@ -115,7 +115,7 @@ impl Block {
         }
     }
 
-    /// The length told, which is that of the packed proof.
+    /// The length, which must be that of the packed proof.
     #[track_caller]
     fn length(&mut self) -> u64 {
         let told = self.told.of(&mut self.recorder, &self.state).unwrap();
@@ -165,7 +165,7 @@ fn twins_are_packed_each() {
     let state = State::default().child(b"c", &twin).child(b"d", &twin);
     let mut block = Block::new(&state, V0);
     block.get(Child(b"c"), b"k");
-    // The root node under `d` is the one that was read, and so is the leaf that holds it.
+    // `d` has the same root node as `c`, in an equal leaf, so both nodes are known.
     assert_eq!(block.length(), 186);
     block.get(Child(b"d"), b"k");
     assert_eq!(block.length(), 186);
@@ -199,7 +199,7 @@ fn a_value_that_is_a_node() {
     assert!(both > child_only + branch.len() as u64, "{both}");
     block.roll_back();
     assert_eq!(block.length(), child_only);
-    // The other way round: a value first, whose hash is then a trie's root.
+    // In the other order: a value first, whose hash is then a trie's root.
     let mut block = Block::new(&state, V1);
     block.get(Top, &[3]);
     block.length();

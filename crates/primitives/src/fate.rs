@@ -7,6 +7,6 @@ pub enum Fate {
     Written,
     /// The key is deleted.
     Deleted,
-    /// The changes do not mention the key, because all that did were rolled back.
+    /// No change of the key is left, because all of them were rolled back.
     Untouched,
 }

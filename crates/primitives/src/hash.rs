@@ -47,8 +47,8 @@ macro_rules! hash_newtype {
             }
         }
 
-        // The first eight bytes are enough, since grinding many hashes that agree there costs more than
-        // a block is worth. Hashers are fastest with one number.
+        // The first eight bytes are enough, because grinding many hashes that agree in them costs more
+        // than a block is worth. A hasher is fastest with one number.
         impl core::hash::Hash for $name {
             #[inline]
             fn hash<H: core::hash::Hasher>(&self, state: &mut H) {

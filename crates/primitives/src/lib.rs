@@ -1,7 +1,7 @@
-//! The words that the crates of povmeter share.
+//! The types that the crates of povmeter share.
 //!
-//! The overlay knows nothing of tries, and the tries know nothing of the overlay. What both talk about
-//! is here, so that neither has to translate for the other.
+//! The overlay knows nothing of tries, and the tries know nothing of the overlay. The types that both
+//! use are here, so that nothing has to be converted between them.
 //!
 //! ```
 //! use povmeter_primitives::{Root, TrieId};

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-/// What the keys begin with under which the top trie holds the roots of child tries. The storage key of
-/// the child follows.
+/// The prefix of the keys under which the top trie holds the roots of child tries. The storage key of
+/// the child trie follows it.
 pub const CHILD_ROOT_PREFIX: &[u8] = b":child_storage:default:";
 
 /// Names a trie of the state.

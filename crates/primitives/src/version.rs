@@ -1,7 +1,7 @@
 //! The state version: how values are laid out in a trie.
 
-/// How a trie stores values it writes from now on. Values written earlier stay as they are until
-/// they are written again.
+/// How a trie stores the values that it writes. Values written earlier keep their form until they are
+/// written again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StateVersion {
     /// Every value lies in its node.

@@ -1,9 +1,9 @@
-//! Runs the test vectors of docs/proof-size.md on the core alone: no FRAME, nothing of sp-*, nothing of C.
+//! Runs the test vectors of docs/proof-size.md on the core alone: no FRAME, no sp-* crate, no C code.
 //!
-//! So they run wherever the core does, and build in seconds: on machines with addresses of 32 bits above
-//! all, as validators in wasm have them. The numbers in the file are told by a 64-bit build that the
-//! oracle holds to sp-state-machine; equal numbers here are the comparison. [`digest`] compares more than
-//! a file would hold: all that some hundred random blocks tell, as one hash.
+//! So they run wherever the core does, and build in seconds. Above all they run on 32-bit machines,
+//! because validators run in wasm of 32 bits. The numbers in the file come from a 64-bit build, which
+//! the oracle compares with sp-state-machine. [`digest`] compares more than a file could hold: the
+//! results of some hundred random blocks, as one hash.
 
 mod random;
 mod real_block;

@@ -1,4 +1,4 @@
-//! Random blocks, the same on every machine, and the hash of all that they tell.
+//! Random blocks, the same on every machine, and the hash of all their results.
 
 use crate::vector::{grow, inserted};
 use povmeter::{
@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 
 /// Bytes that keys are made of: few nibbles, in all positions.
 const KEY_BYTES: [u8; 5] = [0x00, 0x01, 0x10, 0x11, 0xf0];
-/// What keys may begin with: the header of a node changes its form at 15, 31 and 63 nibbles.
+/// Bytes of a key's fixed prefix: a node's header changes its form at 15, 31 and 63 nibbles.
 const STEMS: [usize; 6] = [0, 0, 7, 8, 31, 32];
-/// Value lengths about a hash, and about the forms of a SCALE length.
+/// Value lengths around that of a hash, and around the forms of a SCALE length.
 const VALUE_LENGTHS: [usize; 9] = [0, 1, 31, 32, 33, 63, 64, 300, 17_000];
 const CHILD: TrieId<'static> = TrieId::Child(b"child");
 
-/// A small generator of numbers.
+/// A small random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -26,7 +26,7 @@ impl Dice {
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        // Of 33 bits, the high ones: the remainder fits.
+        // The high 33 bits. The remainder fits, because `end` has 32 bits.
         u32::try_from((self.0 >> 31) % u64::from(end)).unwrap_or(0)
     }
 
@@ -50,10 +50,10 @@ impl Dice {
     }
 }
 
-/// The hash of all sizes, roots and proofs that `blocks` random blocks tell.
+/// The hash of all sizes, roots and proofs of `blocks` random blocks.
 ///
 /// # Errors
-/// [`BlockError`]: no block fails.
+/// [`BlockError`] if a block fails, which none should.
 pub fn digest(blocks: u32) -> Result<NodeHash, BlockError> {
     let mut told = Vec::new();
     for number in 0..blocks {
@@ -115,7 +115,7 @@ fn step<S: NodeSource, A: Accounting>(
         6..10 => block.set(trie, &key, &dice.value())?,
         10 => block.append(trie, &key, &dice.value())?,
         11 => {
-            // All of the top trie is not for a block to delete.
+            // A block can't clear the whole top trie, because that covers roots of child tries.
             let trie = if key.is_empty() { CHILD } else { trie };
             let removal = block.clear_prefix(trie, &key, Some(dice.below(5)), None)?;
             told.extend_from_slice(&removal.unique.to_le_bytes());
@@ -124,7 +124,7 @@ fn step<S: NodeSource, A: Accounting>(
         13 => told.push(u8::from(block.exists(trie, &key)?)),
         14..16 => told.extend_from_slice(block.get(trie, &key)?.unwrap_or_default()),
         16 => block.start_transaction(),
-        // Closing what is not open is refused, and changes nothing.
+        // Without an open transaction, closing is refused and changes nothing.
         17 => told.push(u8::from(block.commit_transaction().is_ok())),
         18 => told.push(u8::from(block.rollback_transaction().is_ok())),
         19 => told.extend_from_slice(block.root(version)?.root.as_bytes()),

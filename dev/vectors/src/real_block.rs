@@ -1,11 +1,11 @@
-//! A block of a public chain, with as much of the state before it as it needs.
+//! A block of a public chain, with the part of its parent state that it needs.
 
 use crate::vector::Hex;
 use povmeter::{Block, BlockError, CompactProof, ProofError, Root, StateVersion, TrieId};
 use serde::Deserialize;
 
-/// What a block of a public chain read and wrote, the proof of what it read, and the roots that the
-/// chain's headers have.
+/// A block of a public chain: its reads and writes, the proof of what it needs of the parent state, and
+/// the roots in the chain's headers.
 ///
 /// The file is made from a replay of the block by the chain's own runtime; the test in
 /// `dev/data/tests/small_block.rs` makes it again and compares.
@@ -30,26 +30,26 @@ pub struct RealBlock {
     changes: Vec<(Hex, Option<Hex>)>,
 }
 
-/// What comes of the reads and writes of a [`RealBlock`].
+/// The result of executing a [`RealBlock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealOutcome {
     /// The state root after the block.
     pub root: Root,
-    /// Bytes recorded.
+    /// Bytes that sp-state-machine's recorder counts.
     pub recorded_bytes: u64,
-    /// Bytes of the compact proof that the block makes.
+    /// Bytes of the compact proof of the block.
     pub compact_bytes: u64,
 }
 
-/// A real block can't be executed.
+/// Why a real block can't be executed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RealBlockError {
-    /// The file is not of this form.
+    /// The file is no JSON of this form.
     Json(serde_json::Error),
-    /// A root has not 32 bytes.
+    /// A root is not 32 bytes long.
     RootLength {
-        /// Bytes that it has.
+        /// Its length in bytes.
         found: usize,
     },
     /// The proof is not one of the parent state.
@@ -79,7 +79,7 @@ impl RealBlock {
         serde_json::from_str(text).map_err(RealBlockError::Json)
     }
 
-    /// What the chain and sp-state-machine say comes of the block.
+    /// The result according to the chain's headers and sp-state-machine.
     ///
     /// # Errors
     /// [`RealBlockError::RootLength`].
@@ -91,7 +91,7 @@ impl RealBlock {
         })
     }
 
-    /// What comes of it here, on nothing but the compact proof.
+    /// The result here, with nothing but the compact proof.
     ///
     /// # Errors
     /// [`RealBlockError`], among others if the block needs a node that the proof lacks.

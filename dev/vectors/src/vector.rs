@@ -1,4 +1,4 @@
-//! A vector: a parent state, a block on it, and what it has to tell.
+//! A vector: a parent state, a block on it, and the expected sizes and roots.
 
 use bytes::Bytes;
 use povmeter::{
@@ -17,10 +17,10 @@ pub struct VectorFile {
     pub vectors: Vec<Vector>,
 }
 
-/// One block with all that it tells.
+/// One block with its expected results.
 #[derive(Debug, Deserialize)]
 pub struct Vector {
-    /// What it is about.
+    /// What it tests.
     pub name: String,
     state: Vec<Part>,
     parent_root: Hex,
@@ -131,28 +131,28 @@ struct KeyValue {
 /// Why a vector does not hold.
 #[derive(Debug)]
 pub enum VectorError {
-    /// No file of vectors.
+    /// The file is no file of vectors.
     Json(serde_json::Error),
     /// A format that this reader does not know.
     Format {
         /// The one that it knows.
         expected: u32,
-        /// That of the file.
+        /// The one that the file has.
         found: u32,
     },
     /// A call failed.
     Block(BlockError),
-    /// The parent state could not be made.
+    /// The parent state could not be built.
     Parent(RootError),
     /// The proof could not be packed.
     Proof(ProofError),
-    /// Something that is not what the vector tells.
+    /// A result differs from the expected one.
     Differs {
-        /// Where: the number of the operation, or what else it is.
+        /// Where: the number of the operation, or a name.
         place: String,
-        /// What the vector tells.
+        /// The expected result.
         expected: String,
-        /// What the block tells.
+        /// The result of the block.
         found: String,
     },
 }
@@ -169,7 +169,7 @@ macro_rules! from {
 
 from!(Json: serde_json::Error, Block: BlockError, Parent: RootError, Proof: ProofError);
 
-/// The format that is read.
+/// The format that this reader knows.
 const FORMAT: u32 = 1;
 
 impl VectorFile {
@@ -187,10 +187,10 @@ impl VectorFile {
     }
 }
 
-/// Builds the block of `vector`, and compares all that it tells.
+/// Executes the block of `vector`, and compares all results.
 ///
 /// # Errors
-/// [`VectorError`], with the first thing that differs.
+/// [`VectorError`], with the first difference.
 pub fn run(vector: &Vector) -> Result<(), VectorError> {
     match vector.accounting {
         Book::Consensus => run_as::<Consensus>(vector),
@@ -253,7 +253,7 @@ fn entries(pairs: &[(Hex, Hex)]) -> KeyChanges<'_> {
         .collect()
 }
 
-/// The nodes and the root of the state that `parts` make, one written on top of the other.
+/// The nodes and the root of the state that `parts` make, each written on top of the last.
 fn parent(parts: &[Part]) -> Result<(ProofNodes, Root), VectorError> {
     let (mut nodes, mut root) = (Vec::new(), Root::EMPTY);
     for part in parts {
@@ -271,7 +271,7 @@ fn parent(parts: &[Part]) -> Result<(ProofNodes, Root), VectorError> {
     Ok((StorageProof::new(nodes).to_source(), root))
 }
 
-/// What `changes` make of the state of `root`, whose nodes are among `nodes`.
+/// The root update of `changes` to the state of `root`, whose nodes are among `nodes`.
 pub(crate) fn grow(
     nodes: &[Bytes],
     root: Root,
@@ -287,7 +287,7 @@ pub(crate) fn grow(
     )
 }
 
-/// The nodes that a store gains by `update`.
+/// The nodes that `update` inserts.
 pub(crate) fn inserted(update: &RootUpdate) -> impl Iterator<Item = Bytes> + '_ {
     let nodes = update.inserted();
     nodes.map(|node| Bytes::copy_from_slice(node.encoded))
@@ -306,7 +306,7 @@ fn make<S: NodeSource, A: Accounting>(
         Operation::Enter => block.enter_runtime()?,
         Operation::Exit => drop(block.exit_runtime()?),
         Operation::Root => _ = block.root(version)?,
-        // Compared elsewhere.
+        // The caller compares it.
         Operation::Boundary(_) => {}
         Operation::Get(Keyed { child, key }) => _ = block.get(trie(child), &key.0)?,
         Operation::Exists(Keyed { child, key }) => _ = block.exists(trie(child), &key.0)?,

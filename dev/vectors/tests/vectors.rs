@@ -1,4 +1,4 @@
-//! The vectors hold, and random blocks tell what they told on 64 bits.
+//! The vectors hold, and random blocks have the results of a 64-bit build.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,8 +15,8 @@ fn all_vectors_hold() {
     }
 }
 
-/// What a 64-bit build tells. It changes with whatever changes a size, a root or a proof, and with the
-/// blocks themselves: the new one is what a 64-bit build finds, after the oracles say that it is right.
+/// The digest of a 64-bit build. It changes with every change of a size, a root, a proof or the random
+/// blocks. Then take the digest that a 64-bit build finds, once the oracles pass.
 #[test]
 fn random_blocks_tell_the_same_on_every_machine() {
     let expected = "0xbcb29cd0c92eae3425e9a67b0889ef1ae60903e5a1875c00325e11a8f4ef75c4";

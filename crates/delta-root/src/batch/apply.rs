@@ -90,7 +90,7 @@ impl<'a> Batch<'a> {
             [(first, _), .., (last, _)] => [Some(first), Some(last)],
         };
         let mut ends = ends.into_iter().flatten();
-        // Most often none leaves it, which is faster to test.
+        // Most often none leaves it, and that is faster to test.
         let stays = skip == 0 && ends.clone().all(|key| old.partial.is_prefix_at(key, depth));
         if !stays {
             let length = old.partial.len() - skip;
@@ -323,8 +323,8 @@ impl<'a> Batch<'a> {
         Some(NewValue::Apart(number(self.memory.values.len() - 1)))
     }
 
-    /// Whether a change writes the value that was there. `false` for a value that is a node of its own:
-    /// only its hash could tell.
+    /// Whether a change writes the old value again. `false` for a value that is a node of its own,
+    /// because only its hash could show it.
     fn is_as_before(&self, new: NewValue, old: OldValue<'_>) -> bool {
         match (new, old) {
             (NewValue::None, OldValue::None) => true,

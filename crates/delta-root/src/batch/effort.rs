@@ -1,8 +1,8 @@
-//! How a root is computed; the result does not depend on it.
+//! The means to compute a root; the result does not depend on them.
 
 use crate::Hashing;
 
-/// By which means a root is computed.
+/// How a root is computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) hashing: Hashing,

@@ -226,7 +226,7 @@ impl Batch<'_> {
         self.writes.replace(place, old, hash, encoded);
     }
 
-    /// Notes that what a node replaces is removed, where the node itself lies inside its parent.
+    /// Notes that the replaced node is removed, for a new node inside its parent.
     fn gone(&mut self, index: u32) {
         let NewNode {
             place, replaces, ..

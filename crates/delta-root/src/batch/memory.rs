@@ -62,8 +62,8 @@ impl BatchMemory {
 
 /// What a root update takes: the batch of one trie after the other, and what they wrote.
 ///
-/// Only what an update hands out lies in none of this: what comes back of it, by
-/// [`RootMemory::take_back`], belongs to nobody else any more.
+/// What an update returns lies in none of this memory, and what [`RootMemory::take_back`] takes back
+/// has no other owner any more.
 #[derive(Debug, Default)]
 pub(crate) struct RootMemory {
     pub(super) batch: BatchMemory,
@@ -114,9 +114,9 @@ impl RootMemory {
         Some(changes)
     }
 
-    /// Has the next update in the memory of `changes`, in so far as nobody shares it.
+    /// Lets the next update use the memory of `changes` that nobody shares.
     pub(crate) fn take_back(&mut self, mut changes: NodeChanges) {
-        // The first part has what was not computed apart.
+        // The first part holds what was not computed apart.
         let first = changes.parts.drain(..).next();
         changes.order.clear();
         if let Some(first) = first {

@@ -9,9 +9,9 @@
 //!     nothing left: no node;  a value alone: a leaf
 //!     one child and no value: the child takes the place, its partial key put together
 //! ```
-//! What comes out is a tree of new nodes over references to kept ones ([`apply`], [`grow`]). It is turned into
-//! bytes and hashes from the leaves up, one level at a time ([`encode`]). A node that is not kept is
-//! removed, also where the same node comes out again: the update counts net references ([`order`]).
+//! The result is a tree of new nodes over references to kept ones ([`apply`], [`grow`]). It is turned
+//! into bytes and hashes from the leaves up, one level at a time ([`encode`]). A node that is not kept
+//! is removed, also where an equal node is new: the update counts net references ([`order`]).
 //!
 //! Depth of recursion: the number of branches on the longest changed key's path.
 
@@ -71,7 +71,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// With nothing in it, in memory of earlier ones.
+    /// An empty one, in memory of earlier ones.
     fn new(input: Input<'a>, memory: BatchMemory, writes: Writes) -> Self {
         Self {
             input,

@@ -51,13 +51,13 @@ impl Place {
     }
 }
 
-/// What comes of a subtree.
+/// The result of a subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Built {
     Empty,
     /// A loaded node, unchanged.
     Kept(ShadowNode),
-    /// A node not even looked at: what the branch holds for it at the nibble.
+    /// A node that was not visited: the branch above it, and its nibble there.
     Unloaded(ShadowNode, u8),
     /// Index into the new nodes.
     New(u32),

@@ -24,7 +24,7 @@ pub(super) struct Order {
     ends: Vec<u32>,
 }
 
-/// Groups are made by at most so many bits: the ends of more groups do not fit into the near cache.
+/// The most bits to group by, because the ends of more groups do not fit into the near cache.
 const MOST_BITS: u32 = 14;
 
 /// The bits of a number that are the index of a write. [`RootMemory::finish`](super::RootMemory::finish)

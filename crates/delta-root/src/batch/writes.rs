@@ -199,7 +199,7 @@ impl Writes {
         self.apart.push(more);
     }
 
-    /// How many there are, those of subtries that were computed apart included.
+    /// Number of writes, those of subtries that were computed apart included.
     pub(super) fn len(&self) -> usize {
         let apart = self.apart.iter().map(Self::len);
         self.entries.len() + apart.sum::<usize>()
@@ -221,7 +221,7 @@ impl Writes {
             paths,
             encoded,
         });
-        // These have none apart.
+        // A part computed apart has no parts of its own.
         for more in apart {
             more.into_parts(parts);
         }

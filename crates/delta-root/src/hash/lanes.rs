@@ -97,7 +97,7 @@ struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    /// Points somewhere, since a lane reads also without work.
+    /// An address to read from, because a lane reads also without work.
     const IDLE: Self = Self {
         rest: NOTHING.split_at(0).0,
         count: 0,

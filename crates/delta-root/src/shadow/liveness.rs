@@ -1,4 +1,4 @@
-//! What the block's changes left of the parent's entries.
+//! Which entries of the parent are live after the block's changes.
 //!
 //! An entry is live unless the changes delete it; a node is live if its value or a child is; a child
 //! that is not loaded is live, since nothing in it can have been deleted without walking to it.

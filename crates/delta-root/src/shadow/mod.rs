@@ -29,42 +29,42 @@ use node::{offset, Branch, Node, Slot, Value};
 
 /// Is told of every node and value with a hash of its own that an operation passes, each time.
 ///
-/// Implemented by what counts for a proof; `()` does not care.
+/// Recorders implement it; `()` ignores everything.
 pub trait Observer {
     /// `node`, of `length` bytes, was needed.
     fn touched(&mut self, node: NodeId, length: usize);
 
-    /// `node` is a value with a hash of its own, which was read. The same as [`Self::touched`] to
-    /// those who do not tell the two apart.
+    /// `node` is a value with a hash of its own, which was read. Calls [`Self::touched`] unless an
+    /// observer treats the two differently.
     #[inline]
     fn value(&mut self, node: NodeId, length: usize) {
         self.touched(node, length);
     }
 
     /// `node` is on no path to a changed key, but a root computation will merge it with the branch
-    /// above it; or it is the null node, for a trie that lost all its entries. The same as
-    /// [`Self::touched`] to those who do not tell the two apart.
+    /// above it; or it is the null node, for a trie that lost all its entries. Calls [`Self::touched`]
+    /// unless an observer treats the two differently.
     #[inline]
     fn merged(&mut self, node: NodeId, length: usize) {
         self.touched(node, length);
     }
 }
 
-/// An observer that may remember what it was told on the path to a key, so that nobody has to walk
-/// there again.
+/// An observer that may remember which nodes are on the path to a key, so that the path is not walked
+/// again.
 ///
-/// One that remembers nothing, as `()` does, implements no method.
+/// One that remembers nothing, as `()`, implements no method.
 pub trait PathCache: Observer {
-    /// What is at `key` of `trie`, if the observer remembers it and would learn nothing from being told
-    /// again of the nodes on the path: nobody walks there then. `Some(None)` where there is no entry.
+    /// What is at `key` of `trie`, if the observer remembers it and has already counted the nodes on
+    /// the path, which is then not walked. `Some(None)` if there is no entry.
     #[inline]
     fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
         let _ = (trie, key);
         None
     }
 
-    /// The path to `key` of `trie` was walked to its end, and the observer told of all nodes on it;
-    /// `found` is what is there, for [`Self::known`].
+    /// The path to `key` of `trie` was walked to its end, and the observer was told of all nodes on it;
+    /// `found` is what [`Self::known`] may return.
     #[inline]
     fn found(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
         let _ = (trie, key, found);
@@ -262,7 +262,7 @@ impl ShadowTrie {
         if !node.inlined() {
             observer.touched(node.data, node.stored_length());
         }
-        // Most branches of a large trie have no partial key; then nothing else is looked at.
+        // Most branches of a large trie have no partial key, so nothing else is read.
         let partial = match node.partial_nibbles() {
             0 => Partial::default(),
             _ => node.partial(table.bytes(node.data)),

@@ -1,7 +1,7 @@
 //! How a loaded node lies in memory: half a cache line, and one line more for a branch's children.
 //!
 //! A walk through a large trie waits for memory at each level, so what it needs of a node is in one
-//! place: the encoded bytes are looked at only to compare a partial key.
+//! place: the encoded bytes are read only to compare a partial key.
 
 use super::ShadowNode;
 use crate::{
@@ -20,7 +20,7 @@ pub(super) enum Value {
         start: Index,
         length: Index,
     },
-    /// The hash lies at `start`; the value itself is loaded when somebody reads it.
+    /// The hash lies at `start`; the value itself is loaded at its first read.
     Hashed {
         start: Index,
         loaded: Option<NodeId>,
@@ -60,7 +60,7 @@ pub(super) struct Node {
     header: u8,
 }
 
-/// In place of a header's length that takes more than a byte: those are computed each time.
+/// Replaces the length of a header of more than one byte, which is computed each time.
 const LONG_HEADER: u8 = u8::MAX;
 
 impl Node {

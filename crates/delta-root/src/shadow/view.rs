@@ -1,4 +1,4 @@
-//! A loaded node as the root computation looks at it.
+//! A loaded node as the root computation sees it.
 
 use super::{
     hash_at,

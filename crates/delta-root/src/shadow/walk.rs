@@ -15,8 +15,8 @@
 use super::{hash_at, key_prefix, node::Slot, Loader, Observer, ShadowNode, ShadowTrie};
 use crate::{decode, nibbles, LoadError, NodeId, NodeRequest, NodeSource, NodeTable, HASH_LENGTH};
 
-/// A walk that is not at its end: the node whose turn is next begins at `depth`; it is `at`, or the
-/// child of `at` there, not loaded.
+/// A walk that is not at its end. The next node begins at `depth`: it is `at`, or the child of `at`
+/// there, which is not loaded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     at: ShadowNode,
@@ -118,7 +118,7 @@ impl ShadowTrie {
     ) -> Result<Walk, LoadError> {
         let nibble = nibbles::at(key, depth - 1);
         let child = self.child(at, nibble, key_prefix(key, depth), loaded, loader)?;
-        // A walk does not stop before a child that there is not.
+        // A walk stops only before a child that exists.
         let at = child.unwrap_or(at);
         Ok(Walk { at, depth })
     }

@@ -126,7 +126,7 @@ impl<S: NodeSource> ShadowState<S> {
         } else if from < prefix {
             self.successor(trie, prefix, prefix, Bound::Inclusive, observer)
         } else {
-            // Nothing can be there; the peer looks at the root all the same.
+            // There is no such key. The peer reads the root node all the same.
             if let Some(handle) = self.open_existing(trie, observer)? {
                 let (trie, mut loader) = self.parts(handle);
                 trie.observe_root(&mut loader, observer)?;

@@ -19,14 +19,14 @@ pub struct ShadowScratch {
 }
 
 impl ShadowScratch {
-    /// Has the next root update in the memory of `update`, for whoever has no use for it any more.
+    /// Lets the next root update use the memory of `update`, which the caller no longer needs.
     ///
-    /// Encoded nodes that somebody shares, such as a store that has taken them, stay theirs: the next
-    /// update has new memory for its own then.
+    /// Encoded nodes that are shared, for example with a store, stay valid: the next update then
+    /// allocates new memory for its own.
     pub fn take_back(&mut self, update: RootUpdate) {
         self.root_memory.take_back(update.nodes);
         self.root_memory.reset(KEPT_NODES);
-        // There may be fewer now who share nodes of the parent state.
+        // Fewer owners may share nodes of the parent state now.
         self.table.reset(KEPT_NODES);
     }
 
@@ -36,7 +36,7 @@ impl ShadowScratch {
     }
 }
 
-/// Nodes that a scratch keeps memory for, at most: some blocks' worth.
+/// The most nodes that a scratch keeps memory for: some blocks' worth.
 const KEPT_NODES: usize = 1 << 16;
 
 impl Default for ShadowScratch {
@@ -50,7 +50,7 @@ impl Default for ShadowScratch {
 }
 
 impl<S> ShadowState<S> {
-    /// The same in the memory of another state.
+    /// As [`ShadowState::new`], in the memory of another state.
     pub fn in_scratch(source: S, root: Root, scratch: ShadowScratch) -> Self {
         let ShadowScratch {
             table,
@@ -99,7 +99,7 @@ impl<S> ShadowState<S> {
         }
     }
 
-    /// Starts anew on the state of `root`, nothing loaded, with `change` made to the source.
+    /// Restarts on the state of `root`, with nothing loaded, and applies `change` to the source.
     pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
         let Self {
             source,
@@ -107,7 +107,7 @@ impl<S> ShadowState<S> {
             top,
             children,
             child_handles,
-            // How, not what.
+            // Settings stay.
             effort: _,
             root_memory,
         } = self;
@@ -119,7 +119,7 @@ impl<S> ShadowState<S> {
         child_handles.clear();
     }
 
-    /// Has the next root update in the memory of `update`, as [`ShadowScratch::take_back`].
+    /// Lets the next root update use the memory of `update`, as [`ShadowScratch::take_back`].
     pub fn take_back(&mut self, update: RootUpdate) {
         self.root_memory.take_back(update.nodes);
     }

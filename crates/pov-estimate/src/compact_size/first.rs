@@ -1,4 +1,4 @@
-//! Which of the nodes that refer to one is met first.
+//! Finds the node by whose reference the walk meets another node first.
 
 use super::{
     links::Referrers,
@@ -8,7 +8,7 @@ use super::{
 use alloc::vec::Vec;
 use povmeter_delta_root::{NodeId, NodeTable};
 
-/// By what the walk comes to a node first.
+/// How the walk meets a node first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum First {
     /// It is the state's root node.
@@ -19,7 +19,7 @@ pub(super) enum First {
     Parent(NodeId),
 }
 
-/// Finds the referrers by which nodes are met first.
+/// Finds the referrers by which the walk meets nodes first.
 pub(super) struct Finder<'a> {
     pub(super) size: &'a CompactSize,
     pub(super) climb: Climb<'a>,
@@ -29,7 +29,7 @@ pub(super) struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// By what the walk meets `node` first.
+    /// How the walk meets `node` first; `None` if it does not meet it.
     pub(super) fn first(&mut self, node: NodeId, top: Option<NodeId>) -> Option<First> {
         let size = self.size;
         size.links.get(node)?;
@@ -59,7 +59,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The node that `value` is first met at.
+    /// The node at which the walk meets `value` first.
     pub(super) fn user(&mut self, value: NodeId) -> Option<NodeId> {
         let users = self.size.links.users.get(self.table.hash(value))?;
         match users.list() {
@@ -72,7 +72,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The referrer whose place is the least; `old` was that when it was looked for last.
+    /// The referrer with the first place in the walk; `old` is the result of the last search.
     fn least(
         &mut self,
         referrers: &Referrers,

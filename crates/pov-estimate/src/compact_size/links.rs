@@ -1,4 +1,4 @@
-//! Who refers to whom among the nodes that a proof holds.
+//! The references among the nodes of a proof.
 
 use alloc::vec::Vec;
 use foldhash::fast::RandomState;
@@ -9,17 +9,17 @@ use povmeter_delta_root::{NodeHash, NodeId, NodeReferences};
 #[derive(Debug, Default)]
 pub(super) struct Referrers {
     list: Vec<NodeId>,
-    /// How many of them, from the first on, were compared with each other.
+    /// How many, from the start of `list`, were compared with each other.
     compared: usize,
 }
 
 impl Referrers {
-    /// The nodes, in the order in which they came.
+    /// The nodes, in the order in which they were added.
     pub(super) fn list(&self) -> &[NodeId] {
         &self.list
     }
 
-    /// Those that came since all were compared.
+    /// The nodes added since all were compared.
     pub(super) fn new_ones(&self) -> &[NodeId] {
         self.list.get(self.compared..).unwrap_or_default()
     }
@@ -32,7 +32,7 @@ impl Referrers {
     }
 }
 
-/// Nodes by what they refer to.
+/// Nodes by the hash that they refer to.
 #[derive(Debug, Default)]
 pub(super) struct By(HashMap<NodeHash, Referrers, RandomState>);
 
@@ -46,7 +46,7 @@ impl By {
         self.0.get(hash)
     }
 
-    /// Takes note that all that refer to `hash` were compared; says how many they are.
+    /// Notes that all nodes that refer to `hash` were compared; returns their number.
     pub(super) fn set_compared(&mut self, hash: &NodeHash) -> usize {
         self.0.get_mut(hash).map_or(0, |referrers| {
             referrers.compared = referrers.list.len();
@@ -68,7 +68,7 @@ impl By {
     }
 }
 
-/// The trie nodes that a walk meets, with what they refer to.
+/// The trie nodes that the walk meets, with what they refer to.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     nodes: HashMap<NodeId, NodeReferences, RandomState>,
@@ -80,24 +80,24 @@ pub(super) struct Links {
     pub(super) holders: By,
 }
 
-/// The value in `data` if it may be a root.
+/// The value in `data`, if it is as long as a root.
 fn held_root(references: &NodeReferences, data: &[u8]) -> Option<NodeHash> {
     let value = data.get(references.inline_value.clone()?)?;
     <[u8; 32]>::try_from(value).ok().map(NodeHash::from)
 }
 
 impl Links {
-    /// What `node` refers to, if a walk meets it.
+    /// What `node` refers to, if the walk meets it.
     pub(super) fn get(&self, node: NodeId) -> Option<&NodeReferences> {
         self.nodes.get(&node)
     }
 
-    /// Number of nodes that a walk meets.
+    /// Number of nodes that the walk meets.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Adds `node`, whose bytes are `data`; says what to look at again.
+    /// Adds `node`, whose bytes are `data`; returns the hashes whose nodes need an update.
     pub(super) fn add(
         &mut self,
         node: NodeId,
@@ -118,7 +118,7 @@ impl Links {
         referred
     }
 
-    /// Removes `node`, whose bytes are `data`; says what to look at again.
+    /// Removes `node`, whose bytes are `data`; returns the hashes whose nodes need an update.
     pub(super) fn remove(&mut self, node: NodeId, data: &[u8]) -> Referred {
         let Some(references) = self.nodes.remove(&node) else {
             return Referred::default();

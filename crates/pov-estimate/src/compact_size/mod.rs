@@ -1,9 +1,9 @@
 //! The length of the compact proof, kept up to date as nodes are counted.
 //!
 //! A compact proof lists the nodes in the order of a walk through the tries. Each distinct node and
-//! each distinct value comes once, where the walk meets it first, and takes its own hash out of the
-//! item that refers to it there. The root node of a child trie is an exception: it comes for each
-//! key that it lies under, whether it was met before or not, since each trie is packed for itself:
+//! each distinct value comes once, where the walk meets it first, and the item that refers to it there
+//! omits its hash. The root node of a child trie is an exception: it comes for each key under which it
+//! lies, even if it was met before, because each trie is packed on its own:
 //! ```text
 //! item of a node  = its bytes - 32 for each child first met here
 //!                   - 30 or more if its value is first met here
@@ -14,8 +14,8 @@
 //! (A child's hash of 32 bytes becomes an empty one. A value's hash becomes an empty value, with an
 //! escape byte before the node, whose header may be shorter.)
 //!
-//! Where a node is met first matters only if several nodes refer to it. What to do when nodes come and
-//! go:
+//! Where a node is met first matters only if several nodes refer to it. An update after nodes were
+//! counted or taken back:
 //! ```text
 //! 1. link the nodes that the walk meets now, unlink those that it does not: the state's root node,
 //!    nodes that a linked node refers to, nodes that are roots of child tries
@@ -38,10 +38,10 @@ use links::{Links, Referred};
 use places::{Base, ChildKeys, ChildRoots, Climb, Reached};
 use povmeter_delta_root::{compact_bytes, NodeId, NodeReferences, NodeTable, ShadowState};
 
-/// Bytes that a child's hash takes more than its absence.
+/// Bytes that a child's hash adds to an item.
 const CHILD_HASH: usize = 32;
 
-/// What a counted node or value is to the walk.
+/// How the walk meets a counted node or value.
 #[derive(Debug, Default)]
 struct Counted {
     /// As a trie node: how it is met, if it is.
@@ -52,16 +52,16 @@ struct Counted {
     user: Option<NodeId>,
 }
 
-/// Keeps the length of the compact proof of what a [`Recorder`] counts.
+/// The length of the compact proof of what a [`Recorder`] counts, kept up to date.
 ///
-/// Costs nothing until it is asked for the first time, then a few look-ups for each node that came or
-/// went since it was asked last, and a climb to the root for each referrer of a node that has several.
+/// Costs nothing before the first call. A call costs some look-ups for each node counted or taken back
+/// since the last, and a walk up to the root for each referrer of a node that has several.
 #[derive(Debug, Default)]
 pub struct CompactSize {
     counted: HashMap<NodeId, Counted, RandomState>,
     links: Links,
     child_roots: ChildRoots,
-    /// Counted nodes that some value is the hash of.
+    /// Counted nodes whose hash is the value of some node.
     held: HashSet<NodeId, RandomState>,
     /// Counted nodes and values with several referrers.
     shared: HashSet<NodeId, RandomState>,
@@ -69,27 +69,27 @@ pub struct CompactSize {
     bytes: u64,
 }
 
-/// What one call has to look at.
+/// The work of one call.
 #[derive(Default)]
 struct Work {
     /// Nodes that may have to be linked or unlinked.
     pending: Vec<NodeId>,
-    /// Nodes and values with other referrers than before.
+    /// Nodes and values whose referrers changed.
     touched: Vec<NodeId>,
-    /// Counted nodes that may be the roots of other child tries than before.
+    /// Counted nodes whose keys as child roots may have changed.
     roots: Vec<NodeId>,
-    /// Whether places of linked nodes came or went.
+    /// Whether linked nodes gained or lost places.
     places_changed: bool,
     /// Whether the first place of a linked node may have changed.
     moved: bool,
 }
 
 impl CompactSize {
-    /// Length in bytes of the compact proof of what `recorder` counts, encoded: as
-    /// [`CompactProof::encoded_bytes`](crate::CompactProof::encoded_bytes) of the same nodes.
+    /// Length in bytes of the encoded compact proof of the nodes that `recorder` counts, as
+    /// [`CompactProof::encoded_bytes`](crate::CompactProof::encoded_bytes).
     ///
     /// # Errors
-    /// [`ProofError`] if the counted nodes are no proof of the state, which those of one state are.
+    /// [`ProofError`] if the counted nodes are no proof of the state; those of one state always are.
     pub fn of<S>(
         &mut self,
         recorder: &mut Recorder,
@@ -137,7 +137,7 @@ impl CompactSize {
         Ok(())
     }
 
-    /// Items of `node` and their bytes.
+    /// The number of items of `node`, and their bytes.
     fn weight(&self, node: NodeId, table: &NodeTable) -> (u64, u64) {
         let Some(counted) = self.counted.get(&node) else {
             return (0, 0);
@@ -154,14 +154,14 @@ impl CompactSize {
             let met_as_root = u64::from(matches!(first, First::Child(_)));
             whole = whole.saturating_add(keys.saturating_sub(met_as_root));
         }
-        // So many places that their number overflows are in no state.
+        // No state has so many places that their number overflows.
         (
             whole.wrapping_add(items),
             whole.wrapping_mul(scale_bytes(length)).wrapping_add(bytes),
         )
     }
 
-    /// Makes `change`, which alters the items of `node` alone.
+    /// Applies `change`, which changes the items of `node` alone.
     fn change(&mut self, node: NodeId, table: &NodeTable, change: impl FnOnce(&mut Self)) {
         let (items, bytes) = self.weight(node, table);
         self.items = self.items.wrapping_sub(items);
@@ -183,7 +183,7 @@ impl CompactSize {
         });
     }
 
-    /// Takes `node` out of what is counted.
+    /// Removes `node` from the counted nodes.
     fn forget(&mut self, node: NodeId, table: &NodeTable) {
         if self.counted.contains_key(&node) {
             self.set_first(node, None, table);
@@ -216,7 +216,7 @@ impl CompactSize {
                     self.links.add(node, data, references)
                 }
                 (false, Some(_)) => {
-                    // What it was met by, and what is met at it, end with it.
+                    // The walk no longer meets it, nor anything through it.
                     self.set_first(node, None, table);
                     self.change_counted(node, table, |counted| {
                         (counted.children_met, counted.value_met) = (0, false);
@@ -230,7 +230,7 @@ impl CompactSize {
         Ok(())
     }
 
-    /// Notes what has to be looked at since `node` was linked or unlinked.
+    /// Adds to `work` what follows from linking or unlinking `node`.
     fn note(&mut self, node: NodeId, referred: &Referred, work: &mut Work, table: &NodeTable) {
         let linked = self.links.get(node).is_some();
         for child in referred.children.iter().filter_map(|hash| table.find(hash)) {
@@ -260,7 +260,7 @@ impl CompactSize {
         }
     }
 
-    /// Finds the keys of child roots, where they may have changed.
+    /// Finds the keys of child roots where they may have changed.
     fn find_child_roots(&mut self, work: &mut Work, top: Option<NodeId>, table: &NodeTable) {
         let mut roots = core::mem::take(&mut work.roots);
         if work.places_changed {
@@ -332,7 +332,7 @@ impl CompactSize {
         }
     }
 
-    /// Says whether the node was met elsewhere before.
+    /// Sets how the walk meets `node` first; returns whether it met the node elsewhere before.
     fn set_first(&mut self, node: NodeId, first: Option<First>, table: &NodeTable) -> bool {
         let Some(old) = self.counted.get(&node).map(|counted| counted.first.clone()) else {
             return false;

@@ -1,4 +1,4 @@
-//! Where a walk meets the nodes that a proof holds.
+//! Where the walk meets the nodes of a proof.
 //!
 //! ```text
 //! starts(node) = the base's own start, if node is one
@@ -6,8 +6,7 @@
 //!                    for each of starts(parent): start + partial key of the parent + nibble
 //! ```
 //! A node is at several places if it, or a node above it, is referred to more than once. Their number
-//! can grow with each such level, so they are not listed: what is kept is how many there are, and the
-//! first.
+//! can multiply with each such level, so only the number and the first place are kept.
 
 use super::links::Links;
 use alloc::vec::Vec;
@@ -15,11 +14,11 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use povmeter_delta_root::{NodeId, NodeTable, CHILD_ROOT_PREFIX};
 
-/// A place in the order of the walk: the child trie's storage key, the top trie before all of them,
-/// and the path; both in nibbles.
+/// A place, ordered as the walk is: the storage key of the child trie, `None` for the top trie, which
+/// comes first, and the path; both in nibbles.
 pub(super) type Place = (Option<Vec<u8>>, Vec<u8>);
 
-/// Keys under which a child trie's root lies.
+/// The keys under which one child root lies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ChildKeys {
     pub(super) count: u64,
@@ -36,7 +35,7 @@ pub(super) enum Base<'a> {
         top: Option<NodeId>,
         children: &'a ChildRoots,
     },
-    /// At the node of the top trie below which all keys of child roots lie, at this path.
+    /// At this node of the top trie, below which all keys of child roots lie, and its path.
     ChildKeys { node: NodeId, path: Vec<u8> },
 }
 
@@ -61,7 +60,7 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// Adds the places that `other` are.
+    /// Adds the places of `other`.
     pub(super) fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         let firsts = self.first.take().into_iter().chain(other.first);
@@ -86,12 +85,12 @@ impl From<Reached> for ChildKeys {
     }
 }
 
-/// Finds places by the way up.
+/// Finds the places of a node by walking up to the root.
 pub(super) struct Climb<'a> {
     links: &'a Links,
     table: &'a NodeTable,
     base: Base<'a>,
-    /// Of nodes with several references.
+    /// The places of nodes with several references.
     known: HashMap<NodeId, Reached, RandomState>,
 }
 
@@ -105,7 +104,7 @@ impl<'a> Climb<'a> {
         }
     }
 
-    /// The base below which all keys of child roots lie, if the walk comes there.
+    /// The base below which all keys of child roots lie, if the proof holds it.
     pub(super) fn child_keys(
         links: &Links,
         table: &NodeTable,
@@ -141,7 +140,7 @@ impl<'a> Climb<'a> {
         self.ends(node).first
     }
 
-    /// The path to `child` by way of `parent`, where the walk meets that first.
+    /// The path to `child` through `parent`, where the walk meets that first.
     pub(super) fn child_place(&mut self, parent: NodeId, child: NodeId) -> Option<Place> {
         let mut ends = self.ends(parent);
         let nibble = self.nibble(parent, child)?;
@@ -149,7 +148,7 @@ impl<'a> Climb<'a> {
         ends.first
     }
 
-    /// The places of `node`, each with its partial key.
+    /// The places of `node`, each extended by its partial key.
     pub(super) fn ends(&mut self, node: NodeId) -> Reached {
         let mut reached = self.starts(node);
         if let Some(references) = self.links.get(node) {
@@ -169,7 +168,7 @@ impl<'a> Climb<'a> {
     fn starts(&mut self, node: NodeId) -> Reached {
         let (mut at, mut backwards) = (node, Vec::new());
         let mut steps = 0;
-        // Nodes with one reference make up nearly all of the way.
+        // Nearly all nodes on a path have one reference.
         while let (None, [parent]) = (
             self.base.start(at),
             self.links.parents.list(self.table.hash(at)),
@@ -182,7 +181,7 @@ impl<'a> Climb<'a> {
             at = *parent;
             steps += 1;
             if steps > self.links.len() {
-                // A source that has other bytes than those hashed.
+                // A cycle. Only a source whose nodes do not match their hashes has one.
                 return Reached::default();
             }
         }
@@ -195,7 +194,7 @@ impl<'a> Climb<'a> {
         if let Some(known) = self.known.get(&node) {
             return known.clone();
         }
-        // Nothing is below itself, but for a source that has other bytes than those hashed.
+        // Ends a cycle. Only a source whose nodes do not match their hashes has one.
         self.known.insert(node, Reached::default());
         let first = self.base.start(node);
         let count = u64::from(first.is_some());
