@@ -190,8 +190,8 @@ mod with_wasm {
     /// A block of a parachain made by `author`, in files of `folder`.
     fn parachain_block(folder: &Path, author: ParachainAuthor) -> PathBuf {
         let options = PlanOptions {
-            accounts: 20,
-            transfers: 3,
+            accounts: 40,
+            transfers: 8,
             // Deletes the sender, so that the root needs siblings.
             call: CallKind::TransferAll,
             ..PlanOptions::default()
