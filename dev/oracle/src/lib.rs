@@ -58,4 +58,4 @@ pub use roots::PeersUpdate;
 pub use roots::{compare_roots, on_one_thread, RootCounts, RootMismatch, RootMode};
 pub use shrink::shrink;
 pub use tally::{run_cases, CaseName, Failure, Tally};
-pub use vectors::{Vector, VectorError, VectorFile};
+pub use vectors::{case_of, generate_vectors, vectors_of};

@@ -5,10 +5,15 @@
 //! the oracle compares with sp-state-machine. [`digest`] compares more than a file could hold: the
 //! results of some hundred random blocks, as one hash.
 
+mod format;
 mod random;
 mod real_block;
-mod vector;
+mod run;
 
+pub use format::{
+    AccountingName, FormatError, Hex, KeyValue, Keyed, Operation, Pairs, Part, Sealed, Sizes,
+    Vector, VectorFile,
+};
 pub use random::digest;
 pub use real_block::{RealBlock, RealBlockError, RealOutcome};
-pub use vector::{run, VectorError, VectorFile};
+pub use run::{run, VectorError};

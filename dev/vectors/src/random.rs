@@ -1,6 +1,6 @@
 //! Random blocks, the same on every machine, and the hash of all their results.
 
-use crate::vector::{grow, inserted};
+use crate::run::{grow, inserted};
 use povmeter::{
     Accounting, Advisory, Block, BlockError, Consensus, NodeHash, NodeSource, Root, StateVersion,
     StorageProof, TrieId,

@@ -1,6 +1,6 @@
 //! A block of a public chain, with the part of its parent state that it needs.
 
-use crate::vector::Hex;
+use crate::format::Hex;
 use povmeter::{Block, BlockError, CompactProof, ProofError, Root, StateVersion, TrieId};
 use serde::Deserialize;
 

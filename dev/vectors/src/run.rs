@@ -1,152 +1,29 @@
-//! A vector: a parent state, a block on it, and the expected sizes and roots.
+//! Executes a vector and compares its results.
 
+use crate::format::{AccountingName, Hex, KeyValue, Keyed, Operation, Part, Sizes, Vector};
 use bytes::Bytes;
 use povmeter::{
     Accounting, Advisory, Block, BlockError, Consensus, NodeSource, ProofError, ProofNodes,
     ProofSize, Root, RootError, RootUpdate, StateVersion, StorageProof, TrieId,
 };
 use povmeter_delta_root::{state_update, Changes, KeyChanges, ShadowState};
-use serde::{de::Error as _, Deserialize, Deserializer};
 use std::fmt::Debug;
 
-/// The file of vectors.
-#[derive(Debug, Deserialize)]
-pub struct VectorFile {
-    format: u32,
-    /// The vectors.
-    pub vectors: Vec<Vector>,
-}
-
-/// One block with its expected results.
-#[derive(Debug, Deserialize)]
-pub struct Vector {
-    /// What it tests.
-    pub name: String,
-    state: Vec<Part>,
-    parent_root: Hex,
-    version: u8,
-    accounting: Book,
-    operations: Vec<Operation>,
-    sealed: Sealed,
-}
-
-/// Bytes, as hex with `0x` in front.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Hex(pub(crate) Vec<u8>);
-
-impl<'de> Deserialize<'de> for Hex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let digits = text.strip_prefix("0x").filter(|hex| hex.len() % 2 == 0);
-        let byte = |at: usize, digits: &str| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-        let bytes = digits.and_then(|digits| {
-            let places = (0..digits.len()).step_by(2);
-            places.map(|at| byte(at, digits)).collect::<Option<_>>()
-        });
-        let expected = || D::Error::custom(format!("expected hex with 0x in front, found {text}"));
-        bytes.map(Self).ok_or_else(expected)
-    }
-}
-
-#[derive(Debug, Deserialize)]
-struct Part {
-    version: u8,
-    top: Vec<(Hex, Hex)>,
-    children: Vec<(Hex, Vec<(Hex, Hex)>)>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Book {
-    Consensus,
-    Advisory,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-struct Sizes {
-    read_bytes: u64,
-    root_bytes: u64,
-    total_bytes: u64,
-    compact_bytes: u64,
-    nodes: u64,
-}
-
-impl Sizes {
-    fn new(size: ProofSize, compact_bytes: u64, proof: &StorageProof) -> Self {
-        Self {
-            read_bytes: size.read_bytes,
-            root_bytes: size.root_bytes,
-            total_bytes: size.total_bytes(),
-            compact_bytes,
-            nodes: proof.nodes().len() as u64,
-        }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-struct Sealed {
-    #[serde(flatten)]
-    sizes: Sizes,
-    root: Hex,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-enum Operation {
-    Start,
-    Commit,
-    Rollback,
-    Enter,
-    Exit,
-    Root,
-    Boundary(Sizes),
-    Get(Keyed),
-    Exists(Keyed),
-    Hash(Keyed),
-    NextKey(Keyed),
-    Remove(Keyed),
-    Set(KeyValue),
-    Append(KeyValue),
-    ClearPrefix {
-        child: Option<Hex>,
-        prefix: Hex,
-        limit: Option<u32>,
-        cursor: Option<Hex>,
-    },
-}
-
-#[derive(Debug, Deserialize)]
-struct Keyed {
-    child: Option<Hex>,
-    key: Hex,
-}
-
-#[derive(Debug, Deserialize)]
-struct KeyValue {
-    child: Option<Hex>,
-    key: Hex,
-    value: Hex,
-}
-
 /// Why a vector does not hold.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum VectorError {
-    /// The file is no file of vectors.
-    Json(serde_json::Error),
-    /// A format that this reader does not know.
-    Format {
-        /// The one that it knows.
-        expected: u32,
-        /// The one that the file has.
-        found: u32,
-    },
     /// A call failed.
-    Block(BlockError),
+    #[error("a call failed: {0}")]
+    Block(#[from] BlockError),
     /// The parent state could not be built.
-    Parent(RootError),
+    #[error("the parent state cannot be built: {0}")]
+    Parent(#[from] RootError),
     /// The proof could not be packed.
-    Proof(ProofError),
+    #[error("the proof cannot be packed: {0}")]
+    Proof(#[from] ProofError),
     /// A result differs from the expected one.
+    #[error("{place}: expected {expected}, found {found}")]
     Differs {
         /// Where: the number of the operation, or a name.
         place: String,
@@ -157,33 +34,16 @@ pub enum VectorError {
     },
 }
 
-macro_rules! from {
-    ($($kind:ident: $error:ty),*) => {$(
-        impl From<$error> for VectorError {
-            fn from(error: $error) -> Self {
-                Self::$kind(error)
-            }
+impl Sizes {
+    /// The sizes of `proof`, of which `size` was counted.
+    pub fn new(size: ProofSize, compact_bytes: u64, proof: &StorageProof) -> Self {
+        Self {
+            read_bytes: size.read_bytes,
+            root_bytes: size.root_bytes,
+            total_bytes: size.total_bytes(),
+            compact_bytes,
+            nodes: proof.nodes().len() as u64,
         }
-    )*};
-}
-
-from!(Json: serde_json::Error, Block: BlockError, Parent: RootError, Proof: ProofError);
-
-/// The format that this reader knows.
-const FORMAT: u32 = 1;
-
-impl VectorFile {
-    /// The file that `json` holds.
-    ///
-    /// # Errors
-    /// [`VectorError::Json`] or [`VectorError::Format`].
-    pub fn read(json: &str) -> Result<Self, VectorError> {
-        let file: Self = serde_json::from_str(json)?;
-        let (expected, found) = (FORMAT, file.format);
-        if found != expected {
-            return Err(VectorError::Format { expected, found });
-        }
-        Ok(file)
     }
 }
 
@@ -193,8 +53,8 @@ impl VectorFile {
 /// [`VectorError`], with the first difference.
 pub fn run(vector: &Vector) -> Result<(), VectorError> {
     match vector.accounting {
-        Book::Consensus => run_as::<Consensus>(vector),
-        Book::Advisory => run_as::<Advisory>(vector),
+        AccountingName::Consensus => run_as::<Consensus>(vector),
+        AccountingName::Advisory => run_as::<Advisory>(vector),
     }
 }
 
