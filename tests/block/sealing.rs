@@ -175,3 +175,33 @@ fn the_empty_state_is_a_state() {
     block.remove(Top, b"key").unwrap();
     assert_eq!(block.seal(V1).unwrap().update().root, Root::EMPTY);
 }
+
+/// The page of [`Block`] says so.
+#[test]
+fn a_killed_childs_root_key_reads_as_in_the_parent_state() {
+    let child = Child(b"contract");
+    let mut store = MemoryStore::new();
+    let mut genesis = Block::new(&store, Root::EMPTY);
+    for key in [b"a", b"b"] {
+        genesis.set(child, key, &[7; 40]).unwrap();
+    }
+    let sealed = genesis.seal(V1).unwrap();
+    let before = sealed.update().children[0].1;
+    store.commit(sealed.update()).unwrap();
+
+    let mut block = Block::new(&store, store.root());
+    let root_key = child.root_key();
+    let reads = |block: &mut Block<&MemoryStore>| {
+        let root = block.get(Top, &root_key).unwrap();
+        assert_eq!(root, Some(&before.as_bytes()[..]));
+    };
+    reads(&mut block);
+    let removal = block.clear_prefix(child, b"", None, None).unwrap();
+    assert_eq!((removal.from_parent, removal.cursor), (2, None));
+    reads(&mut block);
+    let update = block.root(V1).unwrap();
+    assert_eq!(update.children, [(b"contract".to_vec(), Root::EMPTY)]);
+    reads(&mut block);
+    let sealed = block.seal(V1).unwrap();
+    assert_eq!(sealed.update().root, Root::EMPTY);
+}
