@@ -1,7 +1,7 @@
 //! Measurements of estimates: povmeter's shadow trie beside trie-db, on the same keys in one run.
 //!
 //! Our side is an [`Estimator`](povmeter_pov_estimate::Estimator) and a
-//! [`Recorder`](povmeter_pov_estimate::Recorder) over a [`ShadowState`](povmeter::ShadowState),
+//! [`Recorder`](povmeter_pov_estimate::Recorder) over a [`ShadowState`](povmeter_delta_root::ShadowState),
 //! without the overlay. The peer's side is that of the open proposal for sp-state-machine: a trie
 //! opened on the parent state at each boundary, with a recorder, `get` for a written key and `remove`
 //! for a deleted one. The peer gets sorted keys, ours are in random order.

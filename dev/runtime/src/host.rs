@@ -119,17 +119,29 @@ pub struct NodeChange {
 }
 
 impl RootUpdate {
-    /// Makes an update of `changes`. Drops changes with a count of zero, and the encoding of removed
-    /// nodes.
+    /// Makes an update of `changes`, added up by key. Drops changes with a count of zero, and the
+    /// encoding of removed nodes.
+    ///
+    /// Two places of a trie can have one key, because `hash-db` writes an odd nibble as a byte: a node
+    /// below the nibble `f`, and a value node with the key `f0`. If both hold the same bytes, a database
+    /// sees one change.
     pub fn new(changes: impl IntoIterator<Item = NodeChange>) -> Self {
-        let mut nodes: Vec<_> = changes
-            .into_iter()
-            .filter(|change| change.count != 0)
-            .collect();
+        let mut nodes: Vec<NodeChange> = changes.into_iter().collect();
+        nodes.sort();
+        nodes.dedup_by(|next, kept| {
+            let same = next.key == kept.key;
+            if same {
+                kept.count = kept.count.saturating_add(next.count);
+                if !next.node.is_empty() {
+                    kept.node = std::mem::take(&mut next.node);
+                }
+            }
+            same
+        });
+        nodes.retain(|change| change.count != 0);
         for removed in nodes.iter_mut().filter(|change| change.count < 0) {
             removed.node = Vec::new();
         }
-        nodes.sort();
         Self { nodes }
     }
 
@@ -228,6 +240,13 @@ mod tests {
         };
         let update = RootUpdate::new([change(3, 1, b"c"), change(2, 0, b"b"), change(1, -1, b"a")]);
         assert_eq!(update.nodes(), [change(1, -1, b""), change(3, 1, b"c")]);
+        let moved = [
+            change(5, 1, b"e"),
+            change(5, -1, b""),
+            change(6, -1, b""),
+            change(6, 2, b"f"),
+        ];
+        assert_eq!(RootUpdate::new(moved).nodes(), [change(6, 1, b"f")]);
     }
 
     #[test]
