@@ -3,7 +3,7 @@
 use crate::{
     heap::Heap,
     index::{index, NOWHERE},
-    key_table::KeyTable,
+    key_table::{KeyTable, Near},
     keys::{KeyAt, Keys},
     order::{Order, Place},
     slot::Slot,
@@ -45,10 +45,20 @@ impl Entries {
     /// The id of `key` in the store of index `store`.
     #[inline(always)]
     pub(crate) fn find(&self, store: u32, key: &[u8]) -> Option<u32> {
-        self.table.find(store, key, |id| {
-            let entry = self.at(id);
-            entry.store == store && self.keys.is(entry.key, key)
-        })
+        match self.table.near(store, key) {
+            Near::Nothing => None,
+            Near::Likely(id) if self.is(id, store, key) => Some(id),
+            Near::Likely(_) | Near::Unclear => {
+                self.table.find(store, key, |id| self.is(id, store, key))
+            }
+        }
+    }
+
+    /// Whether `id` is that of `key` in the store of index `store`. No entry has [`NOWHERE`].
+    #[inline(always)]
+    fn is(&self, id: u32, store: u32, key: &[u8]) -> bool {
+        let entry = self.list.get(id as usize);
+        entry.is_some_and(|entry| entry.store == store && self.keys.is(entry.key, key))
     }
 
     /// The id of `key` in the store of index `store`, which is added if it is missing.

@@ -51,6 +51,17 @@ struct TableSlot {
     id: u32,
 }
 
+/// What the bucket of a key's sample says of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Near {
+    /// The table does not have the key.
+    Nothing,
+    /// If the table has the key, this is most likely its id, which may be [`NOWHERE`].
+    Likely(u32),
+    /// The key may lie elsewhere.
+    Unclear,
+}
+
 const FREE: TableSlot = TableSlot {
     tag: 0,
     id: NOWHERE,
@@ -64,30 +75,31 @@ const FEWEST: usize = 4;
 const NAME_BYTES: usize = 32;
 
 impl KeyTable {
-    /// The id of `key` in `store`. `is_it` tells whether an id is the one of that key.
+    /// What the bucket of the key's sample says. The caller compares the key of a likely id, so that the
+    /// comparison is inlined once.
     #[inline(always)]
-    pub(crate) fn find(&self, store: u32, key: &[u8], is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn near(&self, store: u32, key: &[u8]) -> Near {
         let tag = self.sample_tag(store, key);
-        let Bucket(slots) = self.buckets.get(self.bucket_of(tag))?;
+        let Some(Bucket(slots)) = self.buckets.get(self.bucket_of(tag)) else {
+            return Near::Nothing;
+        };
         // Looks at all slots, also behind a free one, because a fixed number of steps is faster.
         for slot in slots {
             if slot.tag == tag {
-                if slot.id != FREE.id && is_it(slot.id) {
-                    return Some(slot.id);
-                }
-                return self.find_anywhere(store, key, is_it);
+                return Near::Likely(slot.id);
             }
         }
         if slots[NEAR - 1].id == FREE.id {
-            return None;
+            return Near::Nothing;
         }
-        self.find_anywhere(store, key, is_it)
+        Near::Unclear
     }
 
-    /// As [`Self::find`], for the few keys that the near bucket does not decide.
+    /// The id of `key` in `store`. `is_it` tells whether an id is the one of that key. For the few keys of
+    /// which [`Self::near`] does not say it.
     #[cold]
     #[inline(never)]
-    fn find_anywhere(&self, store: u32, key: &[u8], is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, store: u32, key: &[u8], is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.path(store, key)
             .take_while(|(_, slot)| slot.id != FREE.id)
             .find_map(|(tag, slot)| (slot.tag == tag && is_it(slot.id)).then_some(slot.id))
@@ -269,7 +281,13 @@ mod tests {
                 let (its_store, its_key) = &self.keys[id as usize];
                 *its_store == store && its_key == key
             };
-            self.table.find(store, key, is_it)
+            let found = self.table.find(store, key, is_it);
+            match self.table.near(store, key) {
+                Near::Nothing => assert_eq!(found, None),
+                Near::Likely(id) if id != NOWHERE && is_it(id) => assert_eq!(found, Some(id)),
+                Near::Likely(_) | Near::Unclear => {}
+            }
+            found
         }
 
         fn insert(&mut self, store: u32, key: &[u8]) -> u32 {

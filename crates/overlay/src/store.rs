@@ -3,7 +3,7 @@
 use crate::{
     entries::Entries,
     index::index,
-    key_table::KeyTable,
+    key_table::{KeyTable, Near},
     keys::{KeyAt, Keys},
 };
 use alloc::vec::Vec;
@@ -68,10 +68,15 @@ impl Stores {
     }
 
     fn find_child(&self, key: &[u8]) -> Option<u32> {
-        let child = self.table.find(TOP, key, |child| {
-            let (known, _) = self.children[child as usize];
-            self.keys.is(known, key)
-        })?;
+        let is_it = |child: u32| {
+            let known = self.children.get(child as usize);
+            known.is_some_and(|(known, _)| self.keys.is(*known, key))
+        };
+        let child = match self.table.near(TOP, key) {
+            Near::Nothing => return None,
+            Near::Likely(child) if is_it(child) => child,
+            Near::Likely(_) | Near::Unclear => self.table.find(TOP, key, is_it)?,
+        };
         Some(child + 1)
     }
 
