@@ -58,7 +58,7 @@ impl Differences {
         };
         for node in ours.difference(&theirs) {
             let unasked = reasons.unasked.as_ref();
-            let of = if *node == NULL_NODE && (reasons.emptied || unasked.is_some()) {
+            let of = if *node == NULL_NODE && reasons.emptied {
                 &mut differences.null
             } else if reasons.deletions_first.contains(node) {
                 &mut differences.rule
@@ -231,6 +231,11 @@ mod tests {
         let emptied = by_design(&[NULL], &reasons(true, &[], None)).unwrap();
         let text = "2 bytes more than sp-state-machine: 2 null node of an emptied trie";
         assert_eq!(emptied, text);
+        // A question alone does not explain the null node.
+        assert_eq!(
+            by_design(&[NULL], &reasons(false, &[], Some(&[NULL]))),
+            None
+        );
         assert_eq!(by_design(&[SIBLING], &reasons(true, &[], None)), None);
         assert!(by_design(&[SIBLING], &reasons(false, &[SIBLING], None)).is_some());
         assert!(by_design(&[TOUCHED], &reasons(false, &[], Some(&[READ]))).is_some());
