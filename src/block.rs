@@ -9,7 +9,9 @@ use crate::{
     seal::SealMemory,
 };
 use alloc::vec::Vec;
-use povmeter_delta_root::{Blake2b256, LoadError, NodeSource, NodeTable, RootUpdate, ShadowState};
+use povmeter_delta_root::{
+    Blake2b256, Hashing, LoadError, NodeSource, NodeTable, RootUpdate, ShadowState,
+};
 use povmeter_overlay::{Lookup, Overlay};
 use povmeter_pov_estimate::{
     CompactSize, Estimator, EstimatorMark, ProofSize, Recorder, RecorderMark, StorageProof,
@@ -41,6 +43,10 @@ pub struct Block<S, A: Accounting = Consensus> {
     pub(crate) notes: A::Notes,
     pub(crate) seal_memory: SealMemory,
 }
+
+/// A point in the reads of a block; see [`Block::forget_reads`].
+#[derive(Clone, Copy, Debug)]
+pub struct ReadsMark(RecorderMark);
 
 /// Counts at the start of an open transaction.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +152,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// ```
     pub fn with_accounting(source: S, parent: Root, _accounting: A) -> Self {
         Self::in_scratch(source, parent, Scratch::default())
+    }
+
+    /// The same block, with root updates hashed by `hashing` instead of the fastest mode.
+    #[must_use]
+    pub fn with_hashing(mut self, hashing: Hashing) -> Self {
+        self.state = self.state.with_hashing(hashing);
+        self
     }
 
     /// The root of the parent state.
@@ -561,8 +574,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// taken back since. Each reference to a node that has several also costs a walk up to the root.
     ///
     /// # Errors
-    /// [`BlockError::Load`]; [`BlockError::Proof`] if the parent state is inconsistent.
+    /// [`BlockError::Load`]; [`BlockError::Proof`] if the parent state is inconsistent;
+    /// [`BlockError::NotAlone`] if the block [ignores](Self::ignore) nodes.
     pub fn compact_proof_bytes(&mut self) -> Result<u64, BlockError> {
+        let ignored = self.recorder.ignored();
+        if ignored > 0 {
+            return Err(BlockError::NotAlone { ignored });
+        }
         let mark = self.begin_call();
         let looked = self.look_at_dirty();
         looked.map_err(|error| self.take_back_call(mark, error))?;
@@ -576,6 +594,18 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
                 Err(self.take_back_call(mark, error))
             }
         }
+    }
+
+    /// The current point, for [`Self::forget_reads`].
+    pub fn reads_mark(&self) -> ReadsMark {
+        ReadsMark(self.recorder.mark())
+    }
+
+    /// Takes back what reads counted since `mark`: for reads that are no part of the block, such as a
+    /// validator's after its end. Changes stay, and so does what estimates and roots counted. A mark
+    /// from before a rollback takes nothing back that the rollback did not.
+    pub fn forget_reads(&mut self, mark: ReadsMark) {
+        self.recorder.roll_back_reads(mark.0, self.state.table());
     }
 
     /// The nodes recorded so far; right after [`Self::proof_size`] or [`Self::root`], the whole proof.

@@ -21,6 +21,12 @@ pub enum BlockError {
     /// The counted nodes can't be packed into a proof.
     #[error(transparent)]
     Proof(#[from] ProofError),
+    /// The compact proof of this block alone has no meaning, because it ignores nodes of earlier blocks.
+    #[error("expected the only block of a PoV, found one that ignores {ignored} nodes of earlier blocks")]
+    NotAlone {
+        /// How many nodes it ignores.
+        ignored: usize,
+    },
     /// The key holds the root of a child trie, which follows from the child trie and can't be written.
     #[error("expected a key that a block can write, found child root key 0x{}", hex(.key))]
     ChildRootKey {

@@ -60,6 +60,9 @@
 //! | [`RootUpdate`] | the new root, and the nodes that a node store inserts and removes |
 //! | [`StorageProof`], [`CompactProof`] | the proof as a set of nodes, and in the form that collators send |
 //! | [`ProofNodes`] | the nodes of a proof: the [`NodeSource`] of a validator |
+//! | [`ReadsMark`] | a point to take reads back to |
+//! | [`EarlierNodes`] | nodes that earlier blocks of the same PoV brought, which count nothing |
+//! | [`Hashing`], [`seed_hash_tables`] | for validators in wasm: the host's hash function, and keys of hash tables |
 //! | [`NodeSource`] | supplies nodes of the parent state; one required method |
 //! | [`BlockPool`], [`PooledBlock`] | reuses the memory of finished blocks for new ones |
 //! | [`BlockError`], [`ProofError`] | why a call failed |
@@ -111,6 +114,7 @@ mod attribution;
 mod block;
 mod boundary;
 mod changed;
+mod earlier;
 mod error;
 mod policy;
 #[cfg(feature = "std")]
@@ -121,8 +125,9 @@ mod seal_error;
 
 pub use accounting::{Accounting, Advisory, Consensus};
 pub use attribution::{Attributed, Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
-pub use block::{Block, Removal};
+pub use block::{Block, ReadsMark, Removal};
 pub use changed::Change;
+pub use earlier::EarlierNodes;
 pub use error::BlockError;
 pub use policy::{EstimatePolicy, SizeBound};
 #[cfg(feature = "std")]
@@ -133,12 +138,12 @@ pub use seal_error::SealError;
 /// The type in which a [`NodeSource`] returns nodes.
 pub use bytes::Bytes;
 pub use povmeter_delta_root::{
-    DecodeError, KeyPath, LoadError, NodeBatch, NodeChange, NodeChanges, NodePrefix, NodeRequest,
-    NodeSource, OpenRequests, RootError, RootUpdate, SourceError,
+    DecodeError, Hashing, KeyPath, LoadError, NodeBatch, NodeChange, NodeChanges, NodePrefix,
+    NodeRequest, NodeSource, OpenRequests, RootError, RootUpdate, SourceError,
 };
 pub use povmeter_overlay::TransactionError;
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};
-pub use povmeter_primitives::{NodeHash, Root, StateVersion, TrieId};
+pub use povmeter_primitives::{seed_hash_tables, NodeHash, Root, StateVersion, TrieId};
 
 /// Runs the example of the README as a test.
 #[cfg(doctest)]

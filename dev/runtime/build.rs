@@ -1,4 +1,5 @@
-//! Compiles the runtime to wasm if the feature `wasm` is on.
+//! Compiles the runtime to wasm if the feature `wasm` is on: as a chain of its own, and as a parachain with
+//! each `validate_block`.
 
 use std::{
     env,
@@ -7,7 +8,13 @@ use std::{
 };
 
 const TARGET: &str = "wasm32v1-none";
-const CRATE: &str = "povmeter_dev_wasm_runtime";
+/// The packages, and the variables that name their code.
+const PACKAGES: [(&str, &str); 4] = [
+    ("povmeter-dev-wasm-runtime", "POVMETER_WORKLOAD_WASM"),
+    ("povmeter-dev-blob-stock", "POVMETER_STOCK_BLOB"),
+    ("povmeter-dev-blob-reads", "POVMETER_READS_BLOB"),
+    ("povmeter-dev-blob-estimate", "POVMETER_ESTIMATE_BLOB"),
+];
 
 /// The flags for what the executor expects of a runtime: an imported memory, an exported table and
 /// heap, and no instructions beyond the first version of wasm.
@@ -28,6 +35,10 @@ fn main() {
         "wasm-runtime/Cargo.toml",
         "wasm-runtime/Cargo.lock",
         "wasm-runtime/src",
+        "wasm-runtime/parachain",
+        "wasm-runtime/stock",
+        "wasm-runtime/reads",
+        "wasm-runtime/estimate",
     ] {
         println!("cargo::rerun-if-changed={source}");
     }
@@ -38,12 +49,13 @@ fn main() {
         "../../crates/overlay",
         "../../crates/delta-root",
         "../../crates/pov-estimate",
+        "../../crates/primitives",
         "../../crates/proof-size",
+        "../../crates/validate-block",
     ] {
         println!("cargo::rerun-if-changed={source}");
     }
-    let wasm = build_runtime();
-    println!("cargo::rustc-env=POVMETER_WORKLOAD_WASM={}", wasm.display());
+    build();
 }
 
 /// Prints why the runtime was not compiled, and ends the build.
@@ -57,7 +69,8 @@ fn variable(name: &str) -> PathBuf {
     value.unwrap_or_else(|| give_up(&format!("expected the variable {name}, found none")))
 }
 
-fn build_runtime() -> PathBuf {
+/// Builds all packages, and tells the crate where their code lies.
+fn build() {
     expect_target();
     let out = variable("OUT_DIR");
     // Build in the target folder, four levels up, so that all profiles share one build.
@@ -65,6 +78,7 @@ fn build_runtime() -> PathBuf {
     let manifest = variable("CARGO_MANIFEST_DIR").join("wasm-runtime/Cargo.toml");
     let status = Command::new(variable("CARGO"))
         .args(["build", "--release", "--locked", "--target", TARGET])
+        .args(PACKAGES.iter().flat_map(|(package, _)| ["-p", package]))
         .arg("--manifest-path")
         .arg(manifest)
         .arg("--target-dir")
@@ -80,11 +94,14 @@ fn build_runtime() -> PathBuf {
         Ok(status) => give_up(&format!("cargo ended with {status}")),
         Err(error) => give_up(&format!("cargo can't be run: {error}")),
     }
-    let wasm = shared.join(TARGET).join(format!("release/{CRATE}.wasm"));
-    if !wasm.is_file() {
-        give_up(&format!("expected {}, found no such file", wasm.display()));
+    for (package, variable) in PACKAGES {
+        let name = package.replace('-', "_");
+        let wasm = shared.join(TARGET).join(format!("release/{name}.wasm"));
+        if !wasm.is_file() {
+            give_up(&format!("expected {}, found no such file", wasm.display()));
+        }
+        println!("cargo::rustc-env={variable}={}", wasm.display());
     }
-    wasm
 }
 
 /// Checks for the target first, because rustc's message for a missing one is about `core`.

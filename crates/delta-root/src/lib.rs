@@ -45,10 +45,11 @@
 //! | [`Changes`] | net changes of a state, sorted |
 //! | [`RootUpdate`], [`NodeChanges`], [`NodeChange`] | the new root, and what it does to a node store |
 //! | [`Root`], [`NodeHash`], [`Blake2b256`] | what commits a trie, what names a node, and the hash |
-//! | [`Hashing`], [`HashMode`], [`UnsupportedMode`] | how a state's new nodes are hashed; a mode that is not supported |
+//! | [`Hashing`], [`HashMode`], [`HashFunction`], [`UnsupportedMode`] | how a state's new nodes are hashed; a mode that is not supported |
 //! | [`StateVersion`] | how values are laid out |
 //! | [`StateCodec`], [`LayoutV0`], [`LayoutV1`] | the node format for trie-db |
 //! | [`NodeReferences`] | the hashes that an encoded node refers to |
+//! | [`CompactNode`] | a node of a compact proof, without the hashes that follow from other items |
 //! | [`LoadError`], [`DecodeError`], [`RootError`] | why a node, its encoding or a root is refused |
 //!
 //! # Guarantees
@@ -84,6 +85,7 @@ extern crate alloc;
 
 mod batch;
 mod codec;
+mod compact_node;
 mod decode;
 mod hash;
 mod index;
@@ -103,8 +105,9 @@ mod update;
 #[cfg(feature = "parallel")]
 pub use batch::SPLIT_FROM;
 pub use codec::{LayoutV0, LayoutV1, StateCodec};
+pub use compact_node::CompactNode;
 pub use decode::{DecodeError, NodeReferences};
-pub use hash::{Blake2b256, HashMode, Hashing, UnsupportedMode};
+pub use hash::{Blake2b256, HashFunction, HashMode, Hashing, UnsupportedMode};
 pub use needs::RootNeeds;
 pub use node_batch::{NodeBatch, NodeRequest, OpenRequests};
 pub use node_changes::{NodeChange, NodeChanges};

@@ -12,9 +12,10 @@ use crate::{
     nibbles::{BackwardPath, Prefixes},
     node_batch::Distinct,
     shadow::{Awaited, Loader, Observer, PathCache, Progress, ShadowNode, ShadowTrie, Walk},
-    Hashing, LoadError, NodeBatch, NodeId, NodeRequest, NodeSource, NodeTable, Root,
+    Hashing, LoadError, NodeBatch, NodeHash, NodeId, NodeRequest, NodeSource, NodeTable, Root,
 };
 use alloc::{collections::BTreeMap, vec::Vec};
+use bytes::Bytes;
 use povmeter_primitives::{child_root_key, TrieId, CHILD_ROOT_PREFIX};
 
 /// Nodes loaded together: enough for a processor to wait for all at once, and few enough for what
@@ -72,6 +73,25 @@ impl<S> ShadowState<S> {
     pub fn with_hashing(mut self, hashing: Hashing) -> Self {
         self.effort.hashing = hashing;
         self
+    }
+
+    /// Loads nodes that the caller has, so that the source is never asked for them. A node that is loaded
+    /// already stays as it is.
+    ///
+    /// # Errors
+    /// [`LoadError::TooMany`], [`LoadError::Corrupt`] for a node that is too long; those before it are
+    /// loaded then.
+    pub fn preload(
+        &mut self,
+        nodes: impl IntoIterator<Item = (NodeHash, Bytes)>,
+    ) -> Result<(), LoadError> {
+        nodes.into_iter().try_for_each(|(hash, node)| {
+            let request = NodeRequest {
+                hash,
+                ..NodeRequest::default()
+            };
+            self.table.insert(&request, node).map(drop)
+        })
     }
 
     /// The hashing of root updates.

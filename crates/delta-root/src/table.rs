@@ -7,8 +7,8 @@ use crate::{
 use alloc::{string::String, vec::Vec};
 use bytes::Bytes;
 use core::{fmt, fmt::Write, hash::BuildHasher};
-use foldhash::fast::RandomState;
 use hashbrown::{hash_table::Entry, HashTable};
+use povmeter_primitives::FastState;
 
 /// A node or value loaded in this block, dense from zero in the order of first loading.
 ///
@@ -169,7 +169,7 @@ pub struct NodeTable {
     nodes: Vec<Loaded>,
     // Keyed per process: the hashes are Blake2b of what users write, and so can be ground.
     by_hash: HashTable<NodeId>,
-    hasher: RandomState,
+    hasher: FastState,
     answer_memory: AnswerMemory,
 }
 
@@ -243,7 +243,7 @@ impl NodeTable {
         nodes.shrink_to(most);
         by_hash.clear();
         by_hash.shrink_to(most, |_| 0);
-        *hasher = RandomState::default();
+        *hasher = FastState::default();
     }
 
     /// Loads the nodes, not more than [`NodeBatch::MOST`], from `source`, and tells `loaded` of each of

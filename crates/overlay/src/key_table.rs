@@ -24,7 +24,7 @@
 use crate::index::NOWHERE;
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hasher};
-use foldhash::quality::RandomState;
+use povmeter_primitives::QualityState;
 
 /// A hash table of the ids under which somebody else keeps keys. Ids count from zero, in the order of
 /// [`KeyTable::insert`].
@@ -37,7 +37,7 @@ pub(crate) struct KeyTable {
     buckets: Vec<Bucket>,
     /// How many slots are in use.
     taken: u32,
-    hasher: RandomState,
+    hasher: QualityState,
 }
 
 /// Slots in use come before free ones.
@@ -189,7 +189,7 @@ impl KeyTable {
             hasher,
         } = self;
         *taken = 0;
-        *hasher = RandomState::default();
+        *hasher = QualityState::default();
         if buckets.len() > most {
             *buckets = Vec::new();
         } else {

@@ -78,6 +78,7 @@ mod estimator;
 mod proof;
 mod recorder;
 mod size;
+mod unpack;
 mod ways;
 
 pub use compact_size::CompactSize;

@@ -1,15 +1,15 @@
 //! Storage proofs: as a set of nodes, and compact.
 
-use crate::size::scale_bytes;
+use crate::{size::scale_bytes, unpack::Unpacking};
 use alloc::{boxed::Box, vec::Vec};
 use bytes::Bytes;
-use foldhash::fast::RandomState;
-use hash_db::{AsHashDB, HashDB, HashDBRef};
+use hash_db::HashDBRef;
 use hashbrown::HashMap;
 use povmeter_delta_root::{
-    compact_bytes, push_compact, read_compact, Blake2b256, DecodeError, LayoutV1, NodeHash,
-    NodePrefix, NodeSource, Root, SourceError, CHILD_ROOT_PREFIX,
+    compact_bytes, push_compact, read_compact, Blake2b256, DecodeError, Hashing, LayoutV1,
+    NodeChange, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError, CHILD_ROOT_PREFIX,
 };
+use povmeter_primitives::FastState;
 use trie_db::{SeenHashes, Trie, TrieDBBuilder, TrieError};
 
 /// What is wrong with a proof.
@@ -204,6 +204,11 @@ pub struct CompactProof {
 }
 
 impl CompactProof {
+    /// The proof of these items.
+    pub fn new(items: Vec<Bytes>) -> Self {
+        Self { items }
+    }
+
     /// The items: nodes without the hashes that follow from other items, and values split from them.
     pub fn items(&self) -> &[Bytes] {
         &self.items
@@ -241,11 +246,22 @@ impl CompactProof {
     /// [`ProofError`] if the proof is of another state than `root`'s, ends early, goes on after its
     /// end, or has an item that is not a node.
     pub fn to_source(&self, root: Root) -> Result<ProofNodes, ProofError> {
+        self.to_source_with(root, Hashing::best())
+    }
+
+    /// As [`Self::to_source`], with the hashing of choice. The result is wrong if that does not compute
+    /// Blake2b-256.
+    ///
+    /// # Errors
+    /// Those of [`Self::to_source`].
+    pub fn to_source_with(&self, root: Root, hashing: Hashing) -> Result<ProofNodes, ProofError> {
         let mut nodes = ProofNodes::default();
         if self.items.is_empty() {
             return Ok(nodes);
         }
-        let (found, mut used) = unpack_trie(&mut nodes, &self.items)?;
+        nodes.nodes.reserve(self.items.len());
+        let mut unpacking = Unpacking::new(&mut nodes, hashing);
+        let (found, mut used) = unpacking.trie(&self.items)?;
         if found != root {
             return Err(ProofError::WrongRoot {
                 expected: root,
@@ -254,7 +270,7 @@ impl CompactProof {
         }
         let mut child_roots = child_roots(&nodes, root)?.into_iter();
         while used < self.items.len() {
-            let (child, count) = unpack_trie(&mut nodes, &self.items[used..])?;
+            let (child, count) = Unpacking::new(&mut nodes, hashing).trie(&self.items[used..])?;
             // Children that the block did not read have a root in the top trie, and no items.
             if !child_roots.any(|root| root == child) {
                 return Err(ProofError::Trailing {
@@ -268,17 +284,10 @@ impl CompactProof {
     }
 }
 
-/// The root of the trie that `items` begin with, and the number of items it takes.
-fn unpack_trie(nodes: &mut ProofNodes, items: &[Bytes]) -> Result<(Root, usize), ProofError> {
-    let items = items.iter().map(Bytes::as_ref);
-    let (root, used) = trie_db::decode_compact_from_iter::<LayoutV1, _, _>(nodes, items)?;
-    Ok((Root::from(<[u8; 32]>::from(root)), used))
-}
-
 /// The nodes of a proof, by hash: all that a validator has of the parent state.
 #[derive(Clone, Debug, Default)]
 pub struct ProofNodes {
-    nodes: HashMap<NodeHash, Bytes, RandomState>,
+    nodes: HashMap<NodeHash, Bytes, FastState>,
 }
 
 impl ProofNodes {
@@ -295,6 +304,18 @@ impl ProofNodes {
     fn has(&self, hash: &NodeHash) -> bool {
         self.nodes.contains_key(hash)
     }
+
+    /// Adds the nodes that `update` inserts, so that a block can be executed on the state after it.
+    pub fn extend(&mut self, update: &RootUpdate) {
+        let nodes = &update.nodes;
+        let shared = |node: NodeChange<'_>| (node.hash, nodes.share(node.encoded));
+        self.nodes.extend(update.inserted().map(shared));
+    }
+
+    /// Adds a node.
+    pub(crate) fn insert(&mut self, hash: NodeHash, node: Bytes) {
+        self.nodes.insert(hash, node);
+    }
 }
 
 impl NodeSource for ProofNodes {
@@ -303,7 +324,7 @@ impl NodeSource for ProofNodes {
     }
 }
 
-// trie-db packs and unpacks proofs through these traits. It never removes a node.
+// trie-db packs proofs through this trait.
 
 impl HashDBRef<Blake2b256, Vec<u8>> for ProofNodes {
     fn get(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Option<Vec<u8>> {
@@ -312,42 +333,6 @@ impl HashDBRef<Blake2b256, Vec<u8>> for ProofNodes {
 
     fn contains(&self, hash: &NodeHash, _: NodePrefix<'_>) -> bool {
         self.has(hash)
-    }
-}
-
-impl HashDB<Blake2b256, Vec<u8>> for ProofNodes {
-    fn get(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Option<Vec<u8>> {
-        HashDBRef::get(self, hash, prefix)
-    }
-
-    fn contains(&self, hash: &NodeHash, _: NodePrefix<'_>) -> bool {
-        self.has(hash)
-    }
-
-    fn insert(&mut self, _: NodePrefix<'_>, value: &[u8]) -> NodeHash {
-        let hash = Blake2b256::hash(value);
-        self.nodes
-            .entry(hash)
-            .or_insert_with(|| Bytes::copy_from_slice(value));
-        hash
-    }
-
-    fn emplace(&mut self, hash: NodeHash, _: NodePrefix<'_>, value: Vec<u8>) {
-        self.nodes.insert(hash, Bytes::from(value));
-    }
-
-    fn remove(&mut self, hash: &NodeHash, _: NodePrefix<'_>) {
-        self.nodes.remove(hash);
-    }
-}
-
-impl AsHashDB<Blake2b256, Vec<u8>> for ProofNodes {
-    fn as_hash_db(&self) -> &dyn HashDB<Blake2b256, Vec<u8>> {
-        self
-    }
-
-    fn as_hash_db_mut<'a>(&'a mut self) -> &'a mut (dyn HashDB<Blake2b256, Vec<u8>> + 'a) {
-        self
     }
 }
 

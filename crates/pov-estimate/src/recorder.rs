@@ -26,6 +26,8 @@ pub struct Recorder {
     /// Keys whose paths are counted in `reads`.
     ways: KnownWays,
     size: ProofSize,
+    /// How many nodes are ignored.
+    ignored: usize,
     /// Nodes counted or taken back since the last `take_news`; `None` before the first.
     news: Option<Vec<NodeId>>,
 }
@@ -47,6 +49,7 @@ impl Recorder {
             roots,
             ways,
             size,
+            ignored,
             news,
         } = self;
         flags.clear();
@@ -57,6 +60,7 @@ impl Recorder {
         roots.shrink_to(most);
         ways.reset(most);
         *size = ProofSize::default();
+        *ignored = 0;
         *news = None;
     }
 
@@ -125,6 +129,21 @@ impl Recorder {
                 self.size.root_bytes -= scale_bytes(table.bytes(node).len());
             }
         }
+    }
+
+    /// Never counts `node` from now on, unless it is counted already.
+    pub fn ignore(&mut self, node: NodeId) {
+        let flags = self.flags(node);
+        if *flags == 0 {
+            // As a counted node, but in no list, so that nothing takes it back.
+            *flags = READ | ROOT;
+            self.ignored += 1;
+        }
+    }
+
+    /// How many nodes are ignored.
+    pub fn ignored(&self) -> usize {
+        self.ignored
     }
 
     /// The nodes counted, each once, in the order of their ids.

@@ -6,9 +6,9 @@
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
-use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use povmeter_delta_root::{ShadowNode, TrieHandle};
+use povmeter_primitives::FastState;
 
 /// Longer keys are not kept, so that a key takes no more memory than its path.
 const LONGEST_KEY: usize = 256;
@@ -21,7 +21,7 @@ pub(crate) struct KnownWays {
     keys: Vec<u8>,
     /// Indices of `ways` by key. It is never iterated, so no result depends on its random seeds.
     by_key: HashTable<u32>,
-    seeds: RandomState,
+    seeds: FastState,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl KnownWays {
         keys.shrink_to(most.saturating_mul(LONGEST_KEY / 4));
         by_key.clear();
         by_key.shrink_to(most, |_| 0);
-        *seeds = RandomState::default();
+        *seeds = FastState::default();
     }
 
     /// How many keys are known.
@@ -128,7 +128,7 @@ impl KnownWays {
 }
 
 #[inline]
-fn hash_of(seeds: &RandomState, trie: TrieHandle, key: &[u8]) -> u64 {
+fn hash_of(seeds: &FastState, trie: TrieHandle, key: &[u8]) -> u64 {
     seeds.hash_one((trie.index(), key))
 }
 

@@ -16,8 +16,10 @@
 //! | [`Fate`] | what the changes of a block do to a key |
 //! | [`Root`], [`NodeHash`] | what commits to a trie, and what names a node |
 //! | [`StateVersion`] | how values are laid out in tries |
+//! | [`FastState`], [`QualityState`], [`seed_hash_tables`] | keys of hash tables, and what they are drawn from |
 //!
-//! The crate is `no_std`, needs `alloc`, and has no dependencies.
+//! The crate is `no_std` and needs `alloc`. The feature `std` (off by default) draws the keys of hash
+//! tables from more sources.
 
 #![no_std]
 
@@ -25,10 +27,12 @@ extern crate alloc;
 
 mod fate;
 mod hash;
+mod table_state;
 mod trie_id;
 mod version;
 
 pub use fate::Fate;
 pub use hash::{NodeHash, Root, HASH_LENGTH};
+pub use table_state::{seed_hash_tables, FastState, QualityState};
 pub use trie_id::{child_root_key, TrieId, CHILD_ROOT_PREFIX};
 pub use version::StateVersion;

@@ -7,8 +7,8 @@ use crate::{
     sizes::{Question, ReplayError, SizeSource, Sizes},
 };
 use povmeter::{
-    Accounting, Attributed, BlockError, BlockPool, Consensus, NodeSource, PooledBlock, ProofSize,
-    Root, SealedBlock, TrieId,
+    Accounting, Attributed, BlockError, BlockPool, Consensus, EarlierNodes, NodeSource,
+    PooledBlock, ProofSize, Root, SealedBlock, TrieId,
 };
 use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_proof_size::RootedProofSizeExt;
@@ -145,6 +145,16 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
             parent,
             failure: None,
         }
+    }
+
+    /// Ignores the nodes that earlier blocks of the same PoV brought; see [`Block::ignore`].
+    ///
+    /// # Errors
+    /// [`MachineError::Block`] if there are more nodes than a block can load.
+    ///
+    /// [`Block::ignore`]: povmeter::Block::ignore
+    pub fn ignore(&mut self, earlier: &EarlierNodes) -> Result<(), MachineError> {
+        Ok(self.block.ignore(earlier)?)
     }
 
     /// Registers an extension for the runtime. A [`ProofSizeExt`] or [`RootedProofSizeExt`] replaces

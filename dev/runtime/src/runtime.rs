@@ -6,7 +6,8 @@
 //! - the limits on weight and length are far above a parachain's (see [`MAX_BLOCK_WEIGHT`]);
 //! - the state version is chosen per block, by [`with_state_version`].
 //!
-//! The same file is also compiled to wasm, without std, where the state version is 1.
+//! The same file is also compiled to wasm, without std, where the state version is 1. With the feature
+//! `parachain`, which only the build for wasm has, it is the runtime of a parachain.
 
 // The macros generate public items without docs, and casts.
 #![allow(missing_docs, unreachable_pub, clippy::cast_possible_truncation)]
@@ -62,6 +63,10 @@ pub type InnerExtensions = (
     frame_system::CheckWeight<Runtime>,
     pallet_transaction_payment::ChargeTransactionPayment<Runtime>,
 );
+/// Calls of the system.
+pub type SystemCall = frame_system::Call<Runtime>;
+/// Calls on balances.
+pub type BalancesCall = pallet_balances::Call<Runtime>;
 /// The entry points: `initialize_block`, `apply_extrinsic`, `finalize_block`.
 pub type Executive = frame_executive::Executive<
     Runtime,
@@ -150,6 +155,18 @@ type BeforeInherents = ();
 #[cfg(not(feature = "std"))]
 type BeforeInherents = crate::steps::StepsOfDigest;
 
+/// The work after the inherents: in a parachain, the messages that a test puts into the header.
+#[cfg(not(feature = "parachain"))]
+type AfterInherents = ();
+#[cfg(feature = "parachain")]
+type AfterInherents = crate::messages::MessagesOfDigest;
+
+/// Takes a new code of the runtime: a parachain's relay chain has to accept it first.
+#[cfg(not(feature = "parachain"))]
+type SetCode = ();
+#[cfg(feature = "parachain")]
+type SetCode = cumulus_pallet_parachain_system::ParachainSetCode<Runtime>;
+
 #[cfg(not(feature = "std"))]
 fn state_version() -> StateVersion {
     StateVersion::V1
@@ -176,6 +193,7 @@ impl Get<RuntimeVersion> for Version {
     }
 }
 
+#[cfg(not(feature = "parachain"))]
 #[frame_support::runtime]
 mod pallets {
     #[runtime::runtime]
@@ -212,6 +230,53 @@ mod pallets {
     pub type Utility = pallet_utility::Pallet<Runtime>;
 }
 
+// The macro keeps no `cfg` of a pallet, so the list is here twice.
+#[cfg(feature = "parachain")]
+#[frame_support::runtime]
+mod pallets {
+    #[runtime::runtime]
+    #[runtime::derive(
+        RuntimeCall,
+        RuntimeEvent,
+        RuntimeError,
+        RuntimeOrigin,
+        RuntimeFreezeReason,
+        RuntimeHoldReason,
+        RuntimeSlashReason,
+        RuntimeLockId,
+        RuntimeTask,
+        RuntimeViewFunction
+    )]
+    pub struct Runtime;
+
+    #[runtime::pallet_index(0)]
+    pub type System = frame_system::Pallet<Runtime>;
+
+    #[runtime::pallet_index(1)]
+    pub type Timestamp = pallet_timestamp::Pallet<Runtime>;
+
+    #[runtime::pallet_index(2)]
+    pub type Balances = pallet_balances::Pallet<Runtime>;
+
+    #[runtime::pallet_index(3)]
+    pub type TransactionPayment = pallet_transaction_payment::Pallet<Runtime>;
+
+    #[runtime::pallet_index(4)]
+    pub type WeightReclaim = cumulus_pallet_weight_reclaim::Pallet<Runtime>;
+
+    #[runtime::pallet_index(5)]
+    pub type Utility = pallet_utility::Pallet<Runtime>;
+
+    #[runtime::pallet_index(6)]
+    pub type ParachainSystem = cumulus_pallet_parachain_system::Pallet<Runtime>;
+}
+
+/// The inherents that the pallets of a parachain make of `data`.
+#[cfg(feature = "parachain")]
+pub fn inherents(data: &sp_inherents::InherentData) -> Vec<Extrinsic> {
+    data.create_extrinsics()
+}
+
 parameter_types! {
     pub const BlockHashCount: u32 = 4096;
     pub const ExistentialDeposit: Balance = EXISTENTIAL_DEPOSIT;
@@ -244,6 +309,8 @@ impl frame_system::Config for Runtime {
     type Hashing = Hashing;
     type MaxConsumers = ConstU32<16>;
     type Nonce = u32;
+    type OnSetCode = SetCode;
+    type PostInherents = AfterInherents;
     type PreInherents = BeforeInherents;
     type SystemWeightInfo = frame_system::weights::SubstrateWeight<Runtime>;
     type Version = Version;

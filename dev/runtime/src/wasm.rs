@@ -21,6 +21,17 @@ pub type HostFunctions = (
 /// The [`runtime`](crate::runtime) in wasm, compiled by the build script.
 const WORKLOAD: &[u8] = include_bytes!(env!("POVMETER_WORKLOAD_WASM"));
 
+/// The [`runtime`](crate::runtime) as a parachain, in wasm: the same but for `validate_block`, which the
+/// relay chain's validators call.
+pub mod parachain {
+    /// With the `validate_block` of `cumulus-pallet-parachain-system`.
+    pub const STOCK: &[u8] = include_bytes!(env!("POVMETER_STOCK_BLOB"));
+    /// With povmeter's, and the proof sizes of stock nodes.
+    pub const READS: &[u8] = include_bytes!(env!("POVMETER_READS_BLOB"));
+    /// With povmeter's, and proof sizes that include what the root needs.
+    pub const ESTIMATE: &[u8] = include_bytes!(env!("POVMETER_ESTIMATE_BLOB"));
+}
+
 /// The context of calls: those of a block, with the heap of a block.
 const CALL: CallContext = CallContext::Onchain { import: true };
 

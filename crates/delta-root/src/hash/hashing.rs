@@ -2,7 +2,7 @@
 
 #[cfg(has_avx512)]
 use super::avx512::Avx512;
-use super::{many::Many, portable::Portable, NodeHash};
+use super::{many::Many, portable, portable::Portable, NodeHash, HASH_LENGTH};
 use core::fmt;
 
 /// Computes Blake2b-256 of many inputs.
@@ -22,10 +22,15 @@ pub enum HashMode {
     Many,
     /// Eight at once with AVX-512. Needs the feature `std`, Rust 1.89 to compile with, and x86-64.
     Avx512,
+    /// One after the other, by a function that the caller of [`Hashing::with_function`] hands in.
+    Function,
 }
 
+/// A function that returns Blake2b-256 of its argument.
+pub type HashFunction = fn(&[u8]) -> [u8; HASH_LENGTH];
+
 impl HashMode {
-    /// All modes, the slowest first.
+    /// All modes that this crate implements, the slowest first.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Many, Self::Avx512];
 
     /// Its name.
@@ -34,6 +39,7 @@ impl HashMode {
             Self::Portable => "portable",
             Self::Many => "many",
             Self::Avx512 => "avx512",
+            Self::Function => "function",
         }
     }
 }
@@ -66,6 +72,7 @@ enum Engine {
     Many,
     #[cfg(has_avx512)]
     Avx512(Avx512),
+    Function(HashFunction),
 }
 
 impl Hashing {
@@ -74,10 +81,17 @@ impl Hashing {
         Self::new(HashMode::Avx512).unwrap_or(Self(Engine::Many))
     }
 
+    /// Hashing by `function`: a validator in wasm has its host hash, which is faster. The roots are wrong
+    /// if the function does not compute Blake2b-256.
+    pub fn with_function(function: HashFunction) -> Self {
+        Self(Engine::Function(function))
+    }
+
     /// The given mode.
     ///
     /// # Errors
-    /// [`UnsupportedMode`] if the processor or this build does not have it.
+    /// [`UnsupportedMode`] if the processor or this build does not have it, and for
+    /// [`HashMode::Function`].
     pub fn new(mode: HashMode) -> Result<Self, UnsupportedMode> {
         let engine = match mode {
             HashMode::Portable => Some(Engine::Portable),
@@ -86,6 +100,7 @@ impl Hashing {
             HashMode::Avx512 => Avx512::detect().map(Engine::Avx512),
             #[cfg(not(has_avx512))]
             HashMode::Avx512 => None,
+            HashMode::Function => None,
         };
         engine.map(Self).ok_or(UnsupportedMode(mode))
     }
@@ -97,6 +112,17 @@ impl Hashing {
             Engine::Many => HashMode::Many,
             #[cfg(has_avx512)]
             Engine::Avx512(_) => HashMode::Avx512,
+            Engine::Function(_) => HashMode::Function,
+        }
+    }
+
+    /// The hash of `input`.
+    #[inline]
+    pub fn hash(&self, input: &[u8]) -> NodeHash {
+        match self.0 {
+            Engine::Function(function) => NodeHash::from(function(input)),
+            // A single input is faster in plain Rust.
+            _ => portable::hash(input),
         }
     }
 
@@ -113,6 +139,11 @@ impl Hashing {
             Engine::Many => Many.hash_many(inputs, outputs),
             #[cfg(has_avx512)]
             Engine::Avx512(lanes) => lanes.hash_many(inputs, outputs),
+            Engine::Function(function) => {
+                for (output, input) in outputs.iter_mut().zip(inputs) {
+                    *output = NodeHash::from(function(input));
+                }
+            }
         }
     }
 }
@@ -140,8 +171,10 @@ mod tests {
 
     /// The modes of this machine.
     fn engines() -> Vec<Hashing> {
+        let function: HashFunction = |input| *portable::hash(input).as_bytes();
         let engines = HashMode::ALL.map(Hashing::new).into_iter();
         engines
+            .chain([Ok(Hashing::with_function(function))])
             .inspect(|engine| {
                 if let Err(unsupported) = engine {
                     println!("skipped: {unsupported}");

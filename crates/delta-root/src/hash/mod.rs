@@ -8,7 +8,7 @@ mod lanes;
 mod many;
 mod portable;
 
-pub use hashing::{HashMode, Hashing, UnsupportedMode};
+pub use hashing::{HashFunction, HashMode, Hashing, UnsupportedMode};
 
 use povmeter_primitives::{NodeHash, HASH_LENGTH};
 

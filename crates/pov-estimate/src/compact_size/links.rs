@@ -1,9 +1,9 @@
 //! The references among the nodes of a proof.
 
 use alloc::vec::Vec;
-use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use povmeter_delta_root::{NodeHash, NodeId, NodeReferences};
+use povmeter_primitives::FastState;
 
 /// The nodes that refer to one hash, once for each reference.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Referrers {
 
 /// Nodes by the hash that they refer to.
 #[derive(Debug, Default)]
-pub(super) struct By(HashMap<NodeHash, Referrers, RandomState>);
+pub(super) struct By(HashMap<NodeHash, Referrers, FastState>);
 
 impl By {
     /// The nodes that refer to `hash`.
@@ -71,7 +71,7 @@ impl By {
 /// The trie nodes that the walk meets, with what they refer to.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    nodes: HashMap<NodeId, NodeReferences, RandomState>,
+    nodes: HashMap<NodeId, NodeReferences, FastState>,
     /// Nodes by the hash of a child.
     pub(super) parents: By,
     /// Nodes by the hash of their value, if that is a node of its own.

@@ -32,11 +32,11 @@ mod places;
 use crate::{recorder::Recorder, size::scale_bytes, ProofError};
 use alloc::vec::Vec;
 use first::{Finder, First};
-use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use links::{Links, Referred};
 use places::{Base, ChildKeys, ChildRoots, Climb, Reached};
 use povmeter_delta_root::{compact_bytes, NodeId, NodeReferences, NodeTable, ShadowState};
+use povmeter_primitives::FastState;
 
 /// Bytes that a child's hash adds to an item.
 const CHILD_HASH: usize = 32;
@@ -58,13 +58,13 @@ struct Counted {
 /// since the last, and a walk up to the root for each referrer of a node that has several.
 #[derive(Debug, Default)]
 pub struct CompactSize {
-    counted: HashMap<NodeId, Counted, RandomState>,
+    counted: HashMap<NodeId, Counted, FastState>,
     links: Links,
     child_roots: ChildRoots,
     /// Counted nodes whose hash is the value of some node.
-    held: HashSet<NodeId, RandomState>,
+    held: HashSet<NodeId, FastState>,
     /// Counted nodes and values with several referrers.
-    shared: HashSet<NodeId, RandomState>,
+    shared: HashSet<NodeId, FastState>,
     items: u64,
     bytes: u64,
 }

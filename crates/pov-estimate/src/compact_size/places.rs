@@ -10,9 +10,9 @@
 
 use super::links::Links;
 use alloc::vec::Vec;
-use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use povmeter_delta_root::{NodeId, NodeTable, CHILD_ROOT_PREFIX};
+use povmeter_primitives::FastState;
 
 /// A place, ordered as the walk is: the storage key of the child trie, `None` for the top trie, which
 /// comes first, and the path; both in nibbles.
@@ -26,7 +26,7 @@ pub(super) struct ChildKeys {
     pub(super) first: Option<Vec<u8>>,
 }
 
-pub(super) type ChildRoots = HashMap<NodeId, ChildKeys, RandomState>;
+pub(super) type ChildRoots = HashMap<NodeId, ChildKeys, FastState>;
 
 /// Where the paths of a [`Climb`] begin.
 pub(super) enum Base<'a> {
@@ -91,7 +91,7 @@ pub(super) struct Climb<'a> {
     table: &'a NodeTable,
     base: Base<'a>,
     /// The places of nodes with several references.
-    known: HashMap<NodeId, Reached, RandomState>,
+    known: HashMap<NodeId, Reached, FastState>,
 }
 
 impl<'a> Climb<'a> {

@@ -1,26 +1,40 @@
 //! The FRAME runtime of `povmeter-dev-runtime` behind the entry points that a node calls.
 //!
-//! The runtime is the source file of the native one, with state version 1.
+//! The runtime is the source file of the native one, with state version 1. Another package compiles this
+//! source with the feature `parachain`, and others yet add a `validate_block` to that.
 #![no_std]
 
 extern crate alloc;
 
 #[path = "../../src/runtime.rs"]
-#[allow(dead_code)]
-mod runtime;
+#[allow(dead_code, missing_docs)]
+pub mod runtime;
 
+#[cfg(feature = "parachain")]
+mod messages;
+#[cfg(feature = "parachain")]
+mod parachain;
+#[cfg(feature = "parachain")]
+pub mod seal;
 mod steps;
+#[cfg_attr(feature = "parachain", allow(dead_code))]
 mod validator;
 
-use alloc::{string::String, vec::Vec};
-use cumulus_primitives_proof_size_hostfunction::storage_proof_size as first_version;
+use alloc::vec::Vec;
 use frame_support::traits::Get;
-use povmeter_proof_size::storage_proof_size as second_version;
 use runtime::{Block, Executive, Extrinsic, Header, Runtime, Version};
 use sp_runtime::{ApplyExtrinsicResult, ExtrinsicInclusionMode};
 use sp_version::RuntimeVersion;
-use validator::{Outcome, Step};
 
+#[cfg(not(feature = "parachain"))]
+use {
+    alloc::string::String,
+    cumulus_primitives_proof_size_hostfunction::storage_proof_size as first_version,
+    povmeter_proof_size::storage_proof_size as second_version,
+    validator::{Outcome, Step},
+};
+
+#[cfg(not(feature = "parachain"))]
 sp_api::decl_runtime_apis! {
     /// Calls for tests.
     pub trait Checks {
@@ -44,7 +58,10 @@ sp_api::impl_runtime_apis! {
         }
 
         fn execute_block(block: <Block as sp_runtime::traits::Block>::LazyBlock) {
-            Executive::execute_block(block)
+            #[cfg(not(feature = "parachain"))]
+            Executive::execute_block(block);
+            #[cfg(feature = "parachain")]
+            <seal::BlockExecutor as frame_support::traits::ExecuteBlock<Block>>::execute_block(block);
         }
 
         fn initialize_block(header: &Header) -> ExtrinsicInclusionMode {
@@ -61,8 +78,14 @@ sp_api::impl_runtime_apis! {
             Executive::finalize_block()
         }
 
+        #[cfg(not(feature = "parachain"))]
         fn inherent_extrinsics(_data: sp_inherents::InherentData) -> Vec<Extrinsic> {
             Vec::new()
+        }
+
+        #[cfg(feature = "parachain")]
+        fn inherent_extrinsics(data: sp_inherents::InherentData) -> Vec<Extrinsic> {
+            runtime::inherents(&data)
         }
 
         fn check_inherents(
@@ -73,6 +96,7 @@ sp_api::impl_runtime_apis! {
         }
     }
 
+    #[cfg(not(feature = "parachain"))]
     impl crate::Checks<Block> for Runtime {
         fn proof_sizes(key: Vec<u8>) -> (u64, u64) {
             frame_support::storage::unhashed::put_raw(&key, &[1; 40]);

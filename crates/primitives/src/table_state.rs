@@ -1,0 +1,103 @@
+//! Keys of hash tables.
+//!
+//! Users choose the keys of a state, so hash tables are keyed: who does not know the key can't make keys
+//! that collide. With an operating system `foldhash` draws keys from the time and from addresses. A
+//! validator in wasm has neither, and every execution of a block draws the same keys. There the caller
+//! [hands in](seed_hash_tables) a secret that users could not know when they chose their keys, such as a
+//! hash of the block's header.
+
+use core::{
+    hash::BuildHasher,
+    sync::atomic::{AtomicU32, Ordering},
+};
+use foldhash::{fast, quality, SharedSeed};
+
+/// The seed of [`seed_hash_tables`], in words because not every target has larger atomic numbers.
+static SEED: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
+
+/// Mixes `seed` into the key of every hash table made from now on. Replaces an earlier seed. Zeros, as at
+/// the start, leave the keys as they are drawn.
+///
+/// Call it once before the first block. No result depends on the seed, because nothing reads a hash table
+/// in its own order.
+pub fn seed_hash_tables(seed: [u8; 16]) {
+    for (word, bytes) in SEED.iter().zip(seed.as_chunks::<4>().0) {
+        word.store(u32::from_le_bytes(*bytes), Ordering::Relaxed);
+    }
+}
+
+/// The key of a new hash table: drawn by foldhash, and mixed with the seed if there is one.
+fn table_key() -> fast::SeedableRandomState {
+    let drawn = fast::SeedableRandomState::random();
+    let seed = SEED.each_ref().map(|word| word.load(Ordering::Relaxed));
+    if seed == [0; 4] {
+        return drawn;
+    }
+    fast::SeedableRandomState::with_seed(drawn.hash_one(seed), SharedSeed::global_random())
+}
+
+/// The key of a hash table that needs speed: foldhash's fast variant.
+#[derive(Clone, Debug)]
+pub struct FastState(fast::SeedableRandomState);
+
+impl Default for FastState {
+    fn default() -> Self {
+        Self(table_key())
+    }
+}
+
+impl BuildHasher for FastState {
+    type Hasher = fast::FoldHasher<'static>;
+
+    #[inline]
+    fn build_hasher(&self) -> Self::Hasher {
+        self.0.build_hasher()
+    }
+}
+
+/// The key of a hash table that uses few bits of a hash: foldhash's variant for quality.
+#[derive(Clone, Debug)]
+pub struct QualityState(quality::SeedableRandomState);
+
+impl Default for QualityState {
+    fn default() -> Self {
+        let key = table_key().hash_one(());
+        Self(quality::SeedableRandomState::with_seed(
+            key,
+            SharedSeed::global_random(),
+        ))
+    }
+}
+
+impl BuildHasher for QualityState {
+    type Hasher = quality::FoldHasher<'static>;
+
+    #[inline]
+    fn build_hasher(&self) -> Self::Hasher {
+        self.0.build_hasher()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+
+    #[test]
+    fn tables_have_keys_of_their_own() {
+        let hash = || {
+            (
+                FastState::default().hash_one(7),
+                QualityState::default().hash_one(7),
+            )
+        };
+        let unseeded = [hash(), hash()];
+        seed_hash_tables([1; 16]);
+        let seeded = [hash(), hash()];
+        let all: std::collections::HashSet<_> = unseeded.iter().chain(&seeded).collect();
+        assert_eq!(all.len(), 4, "{all:?}");
+        let state = FastState::default();
+        assert_eq!(state.hash_one(7), state.clone().hash_one(7));
+    }
+}

@@ -1,0 +1,130 @@
+//! A parachain's `validate_block` on povmeter.
+//!
+//! Validators of the relay chain check a parachain's block by its runtime, in wasm, from the block and a
+//! proof of its parent state alone. This crate is in place of the `validate_block` of
+//! `cumulus-pallet-parachain-system`: it accepts the same blocks with the same result, takes less time,
+//! and can tell the runtime the proof sizes that include what the storage root needs.
+//!
+//! ```ignore
+//! // In the runtime, in place of cumulus_pallet_parachain_system::register_validate_block:
+//! povmeter_validate_block::register_validate_block! {
+//!     Runtime = Runtime,
+//!     BlockExecutor = cumulus_pallet_aura_ext::BlockExecutor::<Runtime, Executive>,
+//! }
+//! ```
+//!
+//! # Settings
+//! | setting | values |
+//! |---|---|
+//! | `Runtime` | the runtime, which has the pallet `cumulus-pallet-parachain-system` |
+//! | `BlockExecutor` | what executes its blocks, such as `frame_executive::Executive` |
+//! | `Sizes` | [`Reads`] (default): the proof size is what reads needed, the rule of stock nodes. [`Estimate`]: with what the storage root needs; all collators must then answer by povmeter, with `SizeSource::Estimate` |
+//! | `Hash` | [`Host`] (default): the validator's host hashes. [`Wasm`]: the blob does, by code of its own, which is slower |
+//!
+//! The order of the settings is that of the table; the last two can be left out. The second version of the
+//! proof-size function always includes what the root needs. It is answered inside the blob, because
+//! validators do not have it.
+//!
+//! # Guarantees
+//! - What the stock function accepts is accepted with the same `ValidationResult`, byte for byte, if the
+//!   rule for sizes is the same.
+//! - What it refuses is refused: the blob panics, with the reason in the message.
+//! - A proof that lacks a node that the storage root needs is refused. The stock function takes the old
+//!   root then, and compares it with that of the header.
+//! - Hash tables have keys made of the block and the relay chain's state, so that users can't choose keys
+//!   of the state that collide.
+//!
+//! # Features
+//! - `std` (default): for the native runtime, which has no `validate_block`: the macro expands to nothing.
+//! - `transaction-index`: answers the host functions that index transactions, by doing nothing.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+#[cfg(not(feature = "std"))]
+extern crate alloc;
+
+#[cfg(not(feature = "std"))]
+mod block_data;
+#[cfg(not(feature = "std"))]
+mod chain;
+#[cfg(not(feature = "std"))]
+mod entry;
+#[cfg(not(feature = "std"))]
+mod host;
+#[cfg(not(feature = "std"))]
+mod messages;
+#[cfg(not(feature = "std"))]
+mod session;
+mod settings;
+#[cfg(not(feature = "std"))]
+mod validate;
+
+pub use settings::{Estimate, HashRule, Host, Reads, SizeRule, Wasm};
+
+/// For the code of the macro.
+#[cfg(not(feature = "std"))]
+#[doc(hidden)]
+pub mod private {
+    pub use crate::entry::call;
+    pub use sp_runtime::traits::GetRuntimeBlockType;
+}
+
+/// Exports `validate_block` from a runtime in wasm; expands to nothing with the feature `std`. See the
+/// [crate page](crate) for the settings.
+#[cfg(not(feature = "std"))]
+#[macro_export]
+macro_rules! register_validate_block {
+    (BlockExecutor = $executor:ty, Runtime = $runtime:ty $(, $setting:ident = $value:ty)* $(,)?) => {
+        $crate::register_validate_block! {
+            Runtime = $runtime, BlockExecutor = $executor $(, $setting = $value)*
+        }
+    };
+    (Runtime = $runtime:ty, BlockExecutor = $executor:ty $(,)?) => {
+        $crate::register_validate_block! {
+            Runtime = $runtime, BlockExecutor = $executor, Sizes = $crate::Reads, Hash = $crate::Host
+        }
+    };
+    (Runtime = $runtime:ty, BlockExecutor = $executor:ty, Sizes = $sizes:ty $(,)?) => {
+        $crate::register_validate_block! {
+            Runtime = $runtime, BlockExecutor = $executor, Sizes = $sizes, Hash = $crate::Host
+        }
+    };
+    (Runtime = $runtime:ty, BlockExecutor = $executor:ty, Hash = $hash:ty $(,)?) => {
+        $crate::register_validate_block! {
+            Runtime = $runtime, BlockExecutor = $executor, Sizes = $crate::Reads, Hash = $hash
+        }
+    };
+    (
+        Runtime = $runtime:ty,
+        BlockExecutor = $executor:ty,
+        Sizes = $sizes:ty,
+        Hash = $hash:ty $(,)?
+    ) => {
+        #[doc(hidden)]
+        mod parachain_validate_block {
+            use super::*;
+
+            #[no_mangle]
+            unsafe extern "C" fn validate_block(arguments: *mut u8, arguments_len: usize) -> u64 {
+                // SAFETY: the host calls this function with the memory that it allocated for the
+                // arguments, and does not use that memory any more.
+                unsafe {
+                    $crate::private::call::<
+                        <$runtime as $crate::private::GetRuntimeBlockType>::RuntimeBlock,
+                        $executor,
+                        $runtime,
+                        $sizes,
+                        $hash,
+                    >(arguments, arguments_len)
+                }
+            }
+        }
+    };
+}
+
+/// Exports `validate_block` from a runtime in wasm; expands to nothing with the feature `std`. See the
+/// [crate page](crate) for the settings.
+#[cfg(feature = "std")]
+#[macro_export]
+macro_rules! register_validate_block {
+    ($($settings:tt)*) => {};
+}

@@ -1,0 +1,190 @@
+//! The block that host functions work on.
+
+use alloc::{sync::Arc, vec::Vec};
+use bytes::Bytes;
+use core::fmt::Display;
+use povmeter::{Block, Hashing, ProofNodes, Removal, Root, StateVersion, TrieId};
+use sp_core::storage::{well_known_keys::is_child_storage_key, ChildInfo};
+use sp_io::KillStorageResult;
+
+/// The prefix of the keys under which the top trie holds the roots of child tries.
+use sp_core::storage::well_known_keys::DEFAULT_CHILD_STORAGE_KEY_PREFIX as CHILD_ROOTS;
+
+/// A block, and the rule by which it tells its size.
+///
+/// The functions of the host have no errors, so each method panics where the block fails: a node is
+/// missing in the proof, or is no node.
+pub(crate) struct Session {
+    block: Block<Arc<ProofNodes>>,
+    sizes: Sizes,
+}
+
+/// What questions for the proof size are answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sizes {
+    /// Nothing is counted: the reads are no part of a block.
+    Nothing,
+    /// The first version of the function with what reads needed.
+    Reads,
+    /// Both versions with what the root needs, too.
+    WithRoot,
+}
+
+environmental::environmental!(current: Session);
+
+/// Returns the result of `call`, run with `session` behind the host functions.
+pub(crate) fn run<R>(session: &mut Session, call: impl FnOnce() -> R) -> R {
+    current::using(session, call)
+}
+
+/// Returns the result of `call` on the session that runs.
+///
+/// # Panics
+/// If none does.
+pub(crate) fn with<R>(call: impl FnOnce(&mut Session) -> R) -> R {
+    current::with(call).expect("storage is used outside of a block")
+}
+
+/// The result of a call on the block.
+#[track_caller]
+fn must<T, E: Display>(result: Result<T, E>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("the proof does not hold what the block needs: {error}"),
+    }
+}
+
+impl Session {
+    pub(crate) fn new(nodes: Arc<ProofNodes>, root: Root, hashing: Hashing, sizes: Sizes) -> Self {
+        let mut block = Block::new(nodes, root).with_hashing(hashing);
+        // All transactions from now on are the runtime's.
+        must(block.enter_runtime());
+        Self { block, sizes }
+    }
+
+    pub(crate) fn block(&mut self) -> &mut Block<Arc<ProofNodes>> {
+        &mut self.block
+    }
+
+    /// The block, after its runtime.
+    pub(crate) fn into_block(self) -> Block<Arc<ProofNodes>> {
+        let Self { mut block, .. } = self;
+        must(block.exit_runtime());
+        block
+    }
+
+    /// Runs `call`, whose reads count nothing.
+    pub(crate) fn uncounted<R>(&mut self, call: impl FnOnce() -> R) -> R {
+        let sizes = core::mem::replace(&mut self.sizes, Sizes::Nothing);
+        let mark = self.block.reads_mark();
+        let result = run(self, call);
+        self.block.forget_reads(mark);
+        self.sizes = sizes;
+        result
+    }
+
+    pub(crate) fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<&[u8]> {
+        must(self.block.get(trie, key))
+    }
+
+    /// Copies the value at `key`, from byte `offset` on, into `out`, as far as it fits. Returns the
+    /// length of the value.
+    pub(crate) fn read(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        out: &mut [u8],
+        offset: u32,
+    ) -> Option<u32> {
+        let value = self.get(trie, key)?;
+        let rest = value.get(offset as usize..).unwrap_or_default();
+        let copied = rest.len().min(out.len());
+        out[..copied].copy_from_slice(&rest[..copied]);
+        Some(u32::try_from(value.len()).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> bool {
+        must(self.block.exists(trie, key))
+    }
+
+    pub(crate) fn next_key(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Vec<u8>> {
+        must(self.block.next_key(trie, key))
+    }
+
+    /// As the stock function does, ignores writes of the runtime to the roots of child tries.
+    pub(crate) fn place(&mut self, trie: TrieId<'_>, key: &[u8], value: Option<&[u8]>) {
+        if trie == TrieId::Top && is_child_storage_key(key) {
+            return;
+        }
+        must(match value {
+            Some(value) => self.block.set(trie, key, value),
+            None => self.block.remove(trie, key),
+        });
+    }
+
+    pub(crate) fn append(&mut self, key: &[u8], element: &[u8]) {
+        if !is_child_storage_key(key) {
+            must(self.block.append(TrieId::Top, key, element));
+        }
+    }
+
+    /// As the stock function does, clears nothing where roots of child tries are.
+    pub(crate) fn clear_prefix(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        limit: Option<u32>,
+    ) -> KillStorageResult {
+        if trie == TrieId::Top
+            && (prefix.starts_with(CHILD_ROOTS) || CHILD_ROOTS.starts_with(prefix))
+        {
+            return KillStorageResult::AllRemoved(0);
+        }
+        let Removal {
+            cursor, looked_at, ..
+        } = must(self.block.clear_prefix(trie, prefix, limit, None));
+        match cursor {
+            None => KillStorageResult::AllRemoved(looked_at),
+            Some(_) => KillStorageResult::SomeRemaining(looked_at),
+        }
+    }
+
+    pub(crate) fn root(&mut self, version: StateVersion) -> Root {
+        must(self.block.root(version)).root
+    }
+
+    /// The root of a child trie: the new one if the block changed the child.
+    pub(crate) fn child_root(&mut self, child: &[u8], version: StateVersion) -> Root {
+        let update = must(self.block.root(version));
+        let changed = update.children.iter().find(|(key, _)| key == child);
+        if let Some((_, root)) = changed {
+            return *root;
+        }
+        let info = ChildInfo::new_default(child);
+        let root = self.get(TrieId::Top, &info.into_prefixed_storage_key());
+        root.and_then(|root| <[u8; 32]>::try_from(root).ok())
+            .map_or(Root::EMPTY, Root::from)
+    }
+
+    /// The answer to the first version of the proof-size function.
+    pub(crate) fn size(&mut self) -> u64 {
+        match self.sizes {
+            Sizes::Nothing => 0,
+            Sizes::Reads => self.block.recorded_size().read_bytes,
+            Sizes::WithRoot => self.size_with_root(),
+        }
+    }
+
+    /// The answer to the second version.
+    pub(crate) fn size_with_root(&mut self) -> u64 {
+        match self.sizes {
+            Sizes::Nothing => 0,
+            Sizes::Reads | Sizes::WithRoot => must(self.block.proof_size()).total_bytes(),
+        }
+    }
+
+    /// The value at `key`, in memory of its own.
+    pub(crate) fn get_bytes(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Bytes> {
+        self.get(trie, key).map(Bytes::copy_from_slice)
+    }
+}

@@ -1,0 +1,8 @@
+//! A parachain's runtime with povmeter's `validate_block`, and sizes that include what the root needs.
+#![no_std]
+
+povmeter_validate_block::register_validate_block! {
+    Runtime = povmeter_dev_parachain_runtime::runtime::Runtime,
+    BlockExecutor = povmeter_dev_parachain_runtime::seal::BlockExecutor,
+    Sizes = povmeter_validate_block::Estimate,
+}

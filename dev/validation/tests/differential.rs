@@ -1,0 +1,120 @@
+//! Random PoVs and damaged ones, validated by the stock function and by povmeter's: both accept the same,
+//! with the same result.
+#![cfg(feature = "wasm")]
+#![allow(clippy::unwrap_used)]
+
+use povmeter_dev_runtime::wasm::parachain;
+use povmeter_dev_validation::{Pov, RandomPovs, Validator};
+use povmeter_substrate::SizeSource;
+
+const SEED: u64 = 1;
+/// PoVs of the test that always runs, and damaged ones of each.
+const POVS: usize = 30;
+const DAMAGED: usize = 10;
+
+struct Both {
+    stock: Validator,
+    ours: Validator,
+}
+
+/// How the PoVs of a run ended.
+#[derive(Debug, Default)]
+struct Tally {
+    accepted: usize,
+    refused: usize,
+    blocks: usize,
+    messages: usize,
+    upgrades: usize,
+    failed_calls: usize,
+}
+
+impl Both {
+    fn new() -> Self {
+        Self {
+            stock: Validator::new(parachain::STOCK).unwrap(),
+            ours: Validator::new(parachain::READS).unwrap(),
+        }
+    }
+
+    /// Whether both accept `arguments`. Fails if they disagree.
+    #[track_caller]
+    fn accept(&self, arguments: &[u8], what: &str) -> bool {
+        let stock = self.stock.validate(arguments).unwrap();
+        let ours = self.ours.validate(arguments).unwrap();
+        match (&stock.result, &ours.result) {
+            (Ok(stock), Ok(ours)) => assert_eq!(stock, ours, "{what}"),
+            (Err(_), Err(_)) => {}
+            _ => panic!(
+                "{what}: stock {:?}, povmeter {:?}",
+                stock.result, ours.result
+            ),
+        }
+        stock.result.is_ok()
+    }
+}
+
+fn run(povs: usize, damaged: usize) {
+    let both = Both::new();
+    let mut random = RandomPovs::new(SEED, SizeSource::Reads, false);
+    let mut tally = Tally::default();
+    let mut last: Option<Pov> = None;
+    for index in 0..povs {
+        let candidate = random.candidate().unwrap();
+        let arguments = candidate.pov.arguments();
+        assert!(
+            both.accept(&arguments, &format!("PoV {index}")),
+            "PoV {index} is refused"
+        );
+        let validation = both.ours.validate(&arguments).unwrap();
+        let result = validation.decoded().unwrap().unwrap();
+        tally.blocks += candidate.pov.blocks.len();
+        tally.failed_calls += candidate.failed;
+        tally.messages += result.upward_messages.len() + result.horizontal_messages.len();
+        tally.upgrades += usize::from(result.new_validation_code.is_some());
+        let foreign = last
+            .replace(candidate.pov.clone())
+            .unwrap_or(candidate.pov.clone());
+        for damage in 0..damaged {
+            let arguments = random.damaged(&candidate.pov, &foreign);
+            let accepted = both.accept(&arguments, &format!("PoV {index}, damage {damage}"));
+            tally.accepted += usize::from(accepted);
+            tally.refused += usize::from(!accepted);
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.blocks > povs, "{tally:?}");
+    assert!(tally.messages > povs / 4, "{tally:?}");
+    assert!(tally.upgrades > 0, "{tally:?}");
+    assert!(tally.refused > 5 * tally.accepted, "{tally:?}");
+}
+
+#[test]
+fn both_validators_agree_on_random_povs() {
+    run(POVS, DAMAGED);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn both_validators_agree_on_many_povs_takes_long() {
+    run(200, 50);
+}
+
+#[test]
+fn collators_and_validators_tell_the_same_sizes() {
+    for (sizes, blob) in [
+        (SizeSource::Reads, parachain::READS),
+        (SizeSource::Estimate, parachain::ESTIMATE),
+    ] {
+        let validator = Validator::new(blob).unwrap();
+        // The runtime writes the sizes into the state, so other sizes lead to another root.
+        let mut random = RandomPovs::new(2, sizes.clone(), true);
+        for index in 0..30 {
+            let candidate = random.candidate().unwrap();
+            let validation = validator.validate(&candidate.pov.arguments()).unwrap();
+            assert!(
+                validation.result.is_ok(),
+                "{sizes:?}, PoV {index}: {validation:?}"
+            );
+        }
+    }
+}
