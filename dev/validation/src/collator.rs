@@ -236,8 +236,13 @@ impl Draft {
     fn digests(&self, place: Option<BundlePlace>) -> Vec<DigestItem> {
         let mut digest = self.digest.clone();
         digest.extend(place.map(BundlePlace::digest));
-        if !self.steps.is_empty() {
-            digest.push(digest_of(&self.steps));
+        let mut steps = self.steps.clone();
+        if self.sealed {
+            // The proof has to hold what checking the seal reads. A consensus reads its authorities.
+            steps.push(Step::Get(None, SEALER.0.to_vec()));
+        }
+        if !steps.is_empty() {
+            digest.push(digest_of(&steps));
         }
         if !self.acts.is_empty() {
             digest.push(Act::digest(&self.acts));

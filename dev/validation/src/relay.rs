@@ -10,7 +10,6 @@ use cumulus_primitives_parachain_inherent::{
 use cumulus_test_relay_sproof_builder::RelayStateSproofBuilder;
 use sp_core::H256;
 use sp_inherents::InherentData;
-use sp_runtime::traits::Header as _;
 
 /// The id of the parachain; that of the runtime.
 const PARACHAIN: u32 = 2_000;
@@ -48,9 +47,9 @@ impl RelayState {
             msg: message.clone(),
         });
         let messages: Vec<_> = messages.collect();
-        messages
-            .iter()
-            .for_each(|message| drop(queue.extend_downward(message)));
+        for message in &messages {
+            queue.extend_downward(message);
+        }
         let mut builder = RelayStateSproofBuilder {
             para_id: ParaId::from(PARACHAIN),
             included_para_head: Some(HeadData(parent_head.to_vec())),
