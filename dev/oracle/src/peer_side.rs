@@ -93,20 +93,15 @@ impl PeerSide {
 
     fn step(&mut self, step: TransactionStep) -> Result<(), HostError> {
         self.block.transaction(step)?;
-        match step {
-            TransactionStep::Start => self.log.start(),
-            TransactionStep::Commit => self.log.commit(),
-            TransactionStep::Rollback => self.log.roll_back(),
-        }
+        self.log.follow(step);
         Ok(())
     }
 
     fn exit(&mut self) -> Result<(), HostError> {
         let outside = |_| HostError::Runtime { expected: "inside" };
         self.block.overlay.exit_runtime().map_err(outside)?;
-        while self.log.depth() > self.block.overlay.transaction_depth() {
-            self.log.roll_back();
-        }
+        self.log
+            .roll_back_to(self.block.overlay.transaction_depth());
         // Child tries touched only in rolled back transactions stay listed until the next rollback.
         self.forget_cached_root()
     }
