@@ -68,12 +68,9 @@ pub(crate) fn run(args: &OverlayArgs) -> Result<String, CliError> {
         only: args.only.clone(),
     };
     let bar = progress::bar(ROWS, "");
-    let measured = measure_overlay(
-        &options,
-        trace.as_deref(),
-        &allocations::allocated,
-        |what| bar.next(what),
-    );
+    let measured = measure_overlay(&options, trace.as_ref(), &allocations::allocated, |what| {
+        bar.next(what)
+    });
     drop(bar);
     if measured.rows.is_empty() {
         return Err(CliError::NoOperation(args.only.clone()));

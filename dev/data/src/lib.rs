@@ -11,7 +11,4 @@ pub mod wasm;
 pub use chain_spec::{genesis_hash, ChainSpec, ChainSpecError};
 pub use data_files::{data_dir, expect_data, read_file, FileError, FILE_LIMIT};
 pub use real_blocks::{block_files, RealBlock, RealBlocks, RealBlocksError, RealHeader};
-pub use trace::{
-    parse_trace, read_trace, Removal, StorageCall, TraceError, TracePhase, TraceRecord,
-    TraceRecordError,
-};
+pub use trace::{read_trace, Trace, TraceError, TraceLineError, TracePhase, TraceRecord};

@@ -15,38 +15,40 @@
 //! root VERSION ROOT                                      the storage root, with its result
 //! ext                                                    the proof size was asked for
 //! offchain K V                                           a write to the offchain index
-//! cget CHILD K V ...                                     a storage record in a child trie
+//! cget CHILD K V ...                                     in a child trie: all but append and root
 //! ckill CHILD LIMIT CURSOR CURSOR-OUT BACKEND UNIQUE LOOPS
 //! ```
+//!
+//! A trace holds no sizes, so that a call for the proof size has no result here.
 
-use crate::{data_files::read_file, data_files::FileError};
+use crate::{data_files::read_file, data_files::FileError, trace_line::TraceLine};
+use povmeter_dev_runtime::Entries;
+use povmeter_vectors::{Answer, Op, TrieName};
 use sp_core::storage::StateVersion;
-use sp_core::H256;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::str::FromStr;
 
-/// One record of a trace. It prints as the line that it was read from.
+/// A recorded block, and the state before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Entries of the top trie before the block.
+    pub top: Entries,
+    /// Entries of child tries before the block, by storage key.
+    pub children: BTreeMap<Vec<u8>, Entries>,
+    /// State version of the roots that the block asks for, if it asks.
+    pub version: Option<StateVersion>,
+    /// What happened in the block, in order.
+    pub records: Vec<TraceRecord>,
+}
+
+/// Something that happened in a recorded block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceRecord {
     /// The block author begins a phase.
     Phase(TracePhase),
     /// The block author begins the extrinsic with this index.
     Extrinsic(u32),
-    /// A call into the runtime begins.
-    Enter,
-    /// A call into the runtime ends.
-    Exit,
-    /// The author opens a transaction around an extrinsic.
-    HostStart,
-    /// The author commits the transaction around an extrinsic.
-    HostCommit,
-    /// The runtime opens a transaction.
-    Start,
-    /// The runtime commits its innermost transaction.
-    Commit,
-    /// The runtime rolls its innermost transaction back.
-    Rollback,
-    /// The proof size is asked for.
-    ProofSize,
     /// A write to the offchain index; no value removes the key.
     Offchain {
         /// Key in the index.
@@ -54,20 +56,8 @@ pub enum TraceRecord {
         /// Value, if one is written.
         value: Option<Vec<u8>>,
     },
-    /// A storage call.
-    Storage {
-        /// Storage key of the child trie, or `None` for the top trie.
-        child: Option<Vec<u8>>,
-        /// The call and its result.
-        call: StorageCall,
-    },
-    /// A whole child trie is removed.
-    KillChild {
-        /// Storage key of the child trie.
-        child: Vec<u8>,
-        /// Limit and result of the removal.
-        removal: Removal,
-    },
+    /// A call, and its result.
+    Call(Op, Answer),
 }
 
 /// A phase of a block outside its extrinsics.
@@ -77,96 +67,6 @@ pub enum TracePhase {
     Initialize,
     /// After the last extrinsic.
     Finalize,
-}
-
-/// A call on one trie, and its result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StorageCall {
-    /// An entry of the state before the block; not a call.
-    Genesis {
-        /// Key of the entry.
-        key: Vec<u8>,
-        /// Value of the entry.
-        value: Vec<u8>,
-    },
-    /// A value is read.
-    Get {
-        /// Key that is read.
-        key: Vec<u8>,
-        /// Value of the key.
-        value: Option<Vec<u8>>,
-    },
-    /// The hash of a value is read.
-    Hash {
-        /// Key that is read.
-        key: Vec<u8>,
-        /// Hash of the value.
-        hash: Option<Vec<u8>>,
-    },
-    /// A key is tested for a value.
-    Exists {
-        /// Key that is tested.
-        key: Vec<u8>,
-        /// Whether it has a value.
-        exists: bool,
-    },
-    /// The next key is asked for.
-    Next {
-        /// Key after which the search starts.
-        key: Vec<u8>,
-        /// The next key.
-        next: Option<Vec<u8>>,
-    },
-    /// A value is written.
-    Set {
-        /// Key that is written.
-        key: Vec<u8>,
-        /// The new value.
-        value: Vec<u8>,
-    },
-    /// A value is removed.
-    Delete {
-        /// Key that is removed.
-        key: Vec<u8>,
-    },
-    /// An element is appended to the SCALE-encoded sequence in a value.
-    Append {
-        /// Key of the sequence.
-        key: Vec<u8>,
-        /// The encoded element.
-        element: Vec<u8>,
-    },
-    /// All keys that begin with a prefix are removed.
-    Clear {
-        /// The prefix.
-        prefix: Vec<u8>,
-        /// Limit and result.
-        removal: Removal,
-    },
-    /// The storage root is computed.
-    Root {
-        /// State version of the root.
-        version: StateVersion,
-        /// The root.
-        root: H256,
-    },
-}
-
-/// A removal of many keys: its limit and its result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Removal {
-    /// The most keys of the parent state to remove.
-    pub limit: Option<u32>,
-    /// Cursor from an earlier call.
-    pub cursor: Option<Vec<u8>>,
-    /// Cursor for the next call, if keys are left.
-    pub next_cursor: Option<Vec<u8>>,
-    /// Keys removed from the parent state.
-    pub backend: u32,
-    /// Distinct keys removed, from the parent state and from the changes of the block.
-    pub unique: u32,
-    /// Keys looked at.
-    pub loops: u32,
 }
 
 /// Why a trace could not be read.
@@ -188,14 +88,30 @@ pub enum TraceError {
         /// Number of the line; the first is 1.
         line: usize,
         /// Why it is not a record.
-        source: TraceRecordError,
+        source: TraceLineError,
+    },
+    /// A key of the state before the block has two values.
+    #[error("line {line}: expected one entry per key, found a second")]
+    SecondEntry {
+        /// Number of the line; the first is 1.
+        line: usize,
+    },
+    /// Two roots have different state versions.
+    #[error("line {line}: expected a root of state version {expected:?}, found one of {found:?}")]
+    Version {
+        /// Number of the line; the first is 1.
+        line: usize,
+        /// Version of the root before.
+        expected: StateVersion,
+        /// Version of this root.
+        found: StateVersion,
     },
 }
 
 /// Why a line is not a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TraceRecordError {
+pub enum TraceLineError {
     /// The first field is not the name of a record.
     #[error("expected the name of a record, found `{0}`")]
     UnknownRecord(String),
@@ -227,24 +143,55 @@ pub enum TraceRecordError {
     },
 }
 
-/// Reads the records of the trace in the file at `path`, which may be compressed with gzip.
+/// Reads the trace in the file at `path`, which may be compressed with gzip.
 ///
 /// # Errors
-/// If the file cannot be read or decompressed, is too large, or has a line that is not a record.
-pub fn read_trace(path: &Path) -> Result<Vec<TraceRecord>, TraceError> {
+/// If the file cannot be read or decompressed, is too large, or is not a trace.
+pub fn read_trace(path: &Path) -> Result<Trace, TraceError> {
     let bytes = read_file(path)?;
     let text = std::str::from_utf8(&bytes).map_err(|error| TraceError::NotText {
         at: error.valid_up_to(),
     })?;
-    parse_trace(text).collect()
+    text.parse()
 }
 
-/// Parses a trace: returns a record, or an error, for each line of `text`.
-pub fn parse_trace(text: &str) -> impl Iterator<Item = Result<TraceRecord, TraceError>> + '_ {
-    (1..).zip(text.lines()).map(|(line, text)| {
-        text.parse()
-            .map_err(|source| TraceError::Line { line, source })
-    })
+impl FromStr for Trace {
+    type Err = TraceError;
+
+    fn from_str(text: &str) -> Result<Self, TraceError> {
+        let mut trace = Self::default();
+        for (line, text) in (1..).zip(text.lines()) {
+            let read = text
+                .parse()
+                .map_err(|source| TraceError::Line { line, source })?;
+            match read {
+                TraceLine::Genesis { trie, key, value } => {
+                    let entries = match trie {
+                        TrieName::Top => &mut trace.top,
+                        TrieName::Child(name) => trace.children.entry(name).or_default(),
+                    };
+                    if entries.insert(key, value).is_some() {
+                        return Err(TraceError::SecondEntry { line });
+                    }
+                }
+                TraceLine::Root { version, root } => {
+                    let expected = *trace.version.get_or_insert(version);
+                    if version != expected {
+                        let found = version;
+                        return Err(TraceError::Version {
+                            line,
+                            expected,
+                            found,
+                        });
+                    }
+                    let call = TraceRecord::Call(Op::Root, Answer::Root(root));
+                    trace.records.push(call);
+                }
+                TraceLine::Record(record) => trace.records.push(record),
+            }
+        }
+        Ok(trace)
+    }
 }
 
 #[cfg(test)]
@@ -255,49 +202,70 @@ mod tests {
 
     #[test]
     #[ignore = "needs the real chain data"]
-    fn every_line_of_the_recorded_trace_prints_as_it_was() {
-        let data = expect_data();
-        let path = data.join("traces/transfers-544.trace.gz");
-        let text = String::from_utf8(read_file(&path).unwrap()).unwrap();
-        let records = read_trace(&path).unwrap();
-        assert_eq!(records.len(), text.lines().count());
-        for (record, line) in records.iter().zip(text.lines()) {
-            assert_eq!(record.to_string(), line);
-        }
-        let count =
-            |of: fn(&TraceRecord) -> bool| records.iter().filter(|record| of(record)).count();
+    fn every_line_of_the_recorded_trace_is_read() {
+        let path = expect_data().join("traces/transfers-544.trace.gz");
+        let lines = String::from_utf8(read_file(&path).unwrap()).unwrap();
+        let trace = read_trace(&path).unwrap();
+        assert_eq!(trace.top.len(), 10_014);
+        assert!(trace.children.is_empty());
+        assert_eq!(trace.version, Some(StateVersion::V1));
+        let (records, entries) = (trace.records.len(), trace.top.len());
+        assert_eq!(records + entries, lines.lines().count());
+        let count = |of: fn(&TraceRecord) -> bool| {
+            let records = trace.records.iter();
+            records.filter(|record| of(record)).count()
+        };
         // 544 transfers and the inherent that sets the time.
         assert_eq!(
             count(|record| matches!(record, TraceRecord::Extrinsic(_))),
             545
         );
         assert_eq!(
-            count(|record| matches!(record, TraceRecord::HostCommit)),
+            count(|record| matches!(record, TraceRecord::Call(Op::HostCommit, _))),
             545
         );
-        let genesis = |record: &TraceRecord| {
-            matches!(
-                record,
-                TraceRecord::Storage {
-                    call: StorageCall::Genesis { .. },
-                    ..
-                }
-            )
+    }
+
+    #[test]
+    fn entries_are_apart_from_what_happens() {
+        let root = "07".repeat(32);
+        let text = format!("genesis 01 02\ncgenesis 0c 01 03\nenter\nroot 00 {root}\nexit\n");
+        let trace: Trace = text.parse().unwrap();
+        let entries = |value| Entries::from([(vec![1], vec![value])]);
+        let call = |op, answer| TraceRecord::Call(op, answer);
+        let expected = Trace {
+            top: entries(2),
+            children: BTreeMap::from([(vec![12], entries(3))]),
+            version: Some(StateVersion::V0),
+            records: vec![
+                call(Op::Enter, Answer::Done),
+                call(Op::Root, Answer::Root(vec![7; 32])),
+                call(Op::Exit, Answer::Done),
+            ],
         };
-        assert_eq!(count(genesis), 10_014);
+        assert_eq!(trace, expected);
     }
 
     #[test]
     fn errors_name_the_line_and_the_field() {
-        let trace = "enter\nget 01 02\nget 01 zz\nexit\n";
-        let errors: Vec<_> = parse_trace(trace)
-            .filter_map(Result::err)
-            .map(|error| error.to_string())
-            .collect();
-        assert_eq!(
-            errors,
-            ["line 3: expected hexadecimal digits, `.` or `-` as field 2, found `zz`"]
-        );
+        let root = "07".repeat(32);
+        for (trace, expected) in [
+            (
+                "enter\nget 01 02\nget 01 zz\nexit\n".to_owned(),
+                "line 3: expected hexadecimal digits, `.` or `-` as field 2, found `zz`",
+            ),
+            (
+                "genesis 01 02\ngenesis 01 02\n".to_owned(),
+                "line 2: expected one entry per key, found a second",
+            ),
+            (
+                format!("root 00 {root}\nroot 01 {root}\n"),
+                "line 2: expected a root of state version V0, found one of V1",
+            ),
+        ] {
+            let error = trace.parse::<Trace>().unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
     }
 
     #[test]

@@ -1,51 +1,75 @@
-//! Reading and printing the lines of a trace.
+//! Reading the lines of a trace.
 
-use crate::{
-    trace::Removal, trace::StorageCall, trace::TracePhase, trace::TraceRecord,
-    trace::TraceRecordError,
-};
+use crate::trace::{TraceLineError, TracePhase, TraceRecord};
+use povmeter_vectors::{Answer, Op, TrieName};
 use sp_core::storage::StateVersion;
-use std::fmt;
 use std::str::FromStr;
 
-impl FromStr for TraceRecord {
-    type Err = TraceRecordError;
+/// What one line of a trace holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TraceLine {
+    /// An entry of the state before the block.
+    Genesis {
+        trie: TrieName,
+        key: Vec<u8>,
+        value: Vec<u8>,
+    },
+    /// The storage root, with the state version that it was asked for in.
+    Root {
+        version: StateVersion,
+        root: Vec<u8>,
+    },
+    Record(TraceRecord),
+}
 
-    fn from_str(line: &str) -> Result<Self, TraceRecordError> {
+impl FromStr for TraceLine {
+    type Err = TraceLineError;
+
+    fn from_str(line: &str) -> Result<Self, TraceLineError> {
         let mut fields = Fields::of(line);
-        let record = match fields.name {
-            "phase" => Self::Phase(fields.one_of("init or finalize", |field| match field {
-                "init" => Some(TracePhase::Initialize),
-                "finalize" => Some(TracePhase::Finalize),
-                _ => None,
-            })?),
-            "tx" => Self::Extrinsic(fields.number()?),
-            "enter" => Self::Enter,
-            "exit" => Self::Exit,
-            "host-start" => Self::HostStart,
-            "host-commit" => Self::HostCommit,
-            "start" => Self::Start,
-            "commit" => Self::Commit,
-            "rollback" => Self::Rollback,
-            "ext" => Self::ProofSize,
-            "offchain" => Self::Offchain {
+        let (name, trie) = fields.name_and_trie()?;
+        let line = match name {
+            "genesis" => Self::Genesis {
+                trie,
+                key: fields.bytes()?,
+                value: fields.bytes()?,
+            },
+            "root" => Self::Root {
+                version: fields.one_of("state version 00 or 01", |field| match field {
+                    "00" => Some(StateVersion::V0),
+                    "01" => Some(StateVersion::V1),
+                    _ => None,
+                })?,
+                root: fields.one_of("32 bytes in hexadecimal", |field| {
+                    parse_bytes(field).filter(|root| root.len() == 32)
+                })?,
+            },
+            "phase" => {
+                let phase = fields.one_of("init or finalize", |field| match field {
+                    "init" => Some(TracePhase::Initialize),
+                    "finalize" => Some(TracePhase::Finalize),
+                    _ => None,
+                })?;
+                Self::Record(TraceRecord::Phase(phase))
+            }
+            "tx" => Self::Record(TraceRecord::Extrinsic(fields.number()?)),
+            "offchain" => Self::Record(TraceRecord::Offchain {
                 key: fields.bytes()?,
                 value: fields.optional_bytes()?,
-            },
-            "ckill" => Self::KillChild {
-                child: fields.bytes()?,
-                removal: fields.removal()?,
-            },
-            name => fields.storage(name)?,
+            }),
+            name => {
+                let (op, answer) = fields.call(name, trie)?;
+                Self::Record(TraceRecord::Call(op, answer))
+            }
         };
         fields.end()?;
-        Ok(record)
+        Ok(line)
     }
 }
 
-/// Names of storage records. With a `c` in front they are of a child trie.
-const STORAGE_RECORDS: [&str; 10] = [
-    "genesis", "get", "hash", "exists", "next", "set", "del", "append", "clear", "root",
+/// Names of records of a child trie, without the `c` in front of them.
+const IN_CHILDREN: [&str; 9] = [
+    "genesis", "get", "hash", "exists", "next", "set", "del", "clear", "kill",
 ];
 
 /// The fields of one line, read from left to right.
@@ -67,130 +91,128 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The name of the record, and the trie that it is of: a `c` in front stands for a child trie, whose
+    /// storage key is then the first field.
+    fn name_and_trie(&mut self) -> Result<(&'a str, TrieName), TraceLineError> {
+        let in_child = self.name.strip_prefix('c');
+        match in_child.filter(|name| IN_CHILDREN.contains(name)) {
+            Some(name) => Ok((name, TrieName::Child(self.bytes()?))),
+            None => Ok((self.name, TrieName::Top)),
+        }
+    }
+
     fn one_of<T>(
         &mut self,
         expected: &'static str,
         parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, TraceRecordError> {
+    ) -> Result<T, TraceLineError> {
         self.field += 1;
         let field = self.field;
         let found = self
             .rest
             .next()
-            .ok_or(TraceRecordError::MissingField { field, expected })?;
-        parse(found).ok_or_else(|| TraceRecordError::Field {
+            .ok_or(TraceLineError::MissingField { field, expected })?;
+        parse(found).ok_or_else(|| TraceLineError::Field {
             field,
             expected,
             found: found.to_owned(),
         })
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>, TraceRecordError> {
+    fn bytes(&mut self) -> Result<Vec<u8>, TraceLineError> {
         self.one_of("hexadecimal digits or `.`", parse_bytes)
     }
 
-    fn optional_bytes(&mut self) -> Result<Option<Vec<u8>>, TraceRecordError> {
+    fn optional_bytes(&mut self) -> Result<Option<Vec<u8>>, TraceLineError> {
         self.one_of("hexadecimal digits, `.` or `-`", |field| match field {
             "-" => Some(None),
             field => parse_bytes(field).map(Some),
         })
     }
 
-    fn number(&mut self) -> Result<u32, TraceRecordError> {
+    fn number(&mut self) -> Result<u32, TraceLineError> {
         self.one_of("a number below 2^32", parse_number)
     }
 
-    fn removal(&mut self) -> Result<Removal, TraceRecordError> {
-        Ok(Removal {
-            limit: self.one_of("a number below 2^32 or `-`", |field| match field {
-                "-" => Some(None),
-                field => parse_number(field).map(Some),
-            })?,
-            cursor: self.optional_bytes()?,
-            next_cursor: self.optional_bytes()?,
-            backend: self.number()?,
-            unique: self.number()?,
-            loops: self.number()?,
-        })
-    }
-
-    fn storage(&mut self, name: &str) -> Result<TraceRecord, TraceRecordError> {
-        let is_storage = |name: &&str| STORAGE_RECORDS.contains(name);
-        if is_storage(&name) {
-            return Ok(TraceRecord::Storage {
-                child: None,
-                call: self.storage_call(name)?,
-            });
-        }
-        let unknown = || TraceRecordError::UnknownRecord(name.to_owned());
-        let name = name
-            .strip_prefix('c')
-            .filter(is_storage)
-            .ok_or_else(unknown)?;
-        Ok(TraceRecord::Storage {
-            child: Some(self.bytes()?),
-            call: self.storage_call(name)?,
-        })
-    }
-
-    fn storage_call(&mut self, name: &str) -> Result<StorageCall, TraceRecordError> {
+    /// The call of the record `name`, and its result.
+    fn call(&mut self, name: &str, trie: TrieName) -> Result<(Op, Answer), TraceLineError> {
+        let done = |op| (op, Answer::Done);
         Ok(match name {
-            "genesis" => StorageCall::Genesis {
-                key: self.bytes()?,
-                value: self.bytes()?,
-            },
-            "get" => StorageCall::Get {
-                key: self.bytes()?,
-                value: self.optional_bytes()?,
-            },
-            "hash" => StorageCall::Hash {
-                key: self.bytes()?,
-                hash: self.optional_bytes()?,
-            },
-            "exists" => StorageCall::Exists {
-                key: self.bytes()?,
-                exists: self.one_of("00 or 01", |field| match field {
+            "enter" => done(Op::Enter),
+            "exit" => done(Op::Exit),
+            "host-start" => done(Op::HostStart),
+            "host-commit" => done(Op::HostCommit),
+            "start" => done(Op::Start),
+            "commit" => done(Op::Commit),
+            "rollback" => done(Op::Rollback),
+            "ext" => done(Op::Boundary),
+            "set" => {
+                let (key, value) = (self.bytes()?, self.bytes()?);
+                done(Op::Set { trie, key, value })
+            }
+            "del" => {
+                let key = self.bytes()?;
+                done(Op::Remove { trie, key })
+            }
+            "append" => {
+                let (key, element) = (self.bytes()?, self.bytes()?);
+                done(Op::Append { trie, key, element })
+            }
+            "get" => {
+                let key = self.bytes()?;
+                (Op::Get { trie, key }, Answer::Value(self.optional_bytes()?))
+            }
+            "hash" => {
+                let key = self.bytes()?;
+                (Op::Hash { trie, key }, Answer::Hash(self.optional_bytes()?))
+            }
+            "exists" => {
+                let key = self.bytes()?;
+                let exists = self.one_of("00 or 01", |field| match field {
                     "00" => Some(false),
                     "01" => Some(true),
                     _ => None,
-                })?,
-            },
-            "next" => StorageCall::Next {
-                key: self.bytes()?,
-                next: self.optional_bytes()?,
-            },
-            "set" => StorageCall::Set {
-                key: self.bytes()?,
-                value: self.bytes()?,
-            },
-            "del" => StorageCall::Delete { key: self.bytes()? },
-            "append" => StorageCall::Append {
-                key: self.bytes()?,
-                element: self.bytes()?,
-            },
-            "clear" => StorageCall::Clear {
-                prefix: self.bytes()?,
-                removal: self.removal()?,
-            },
-            "root" => StorageCall::Root {
-                version: self.one_of("state version 00 or 01", |field| match field {
-                    "00" => Some(StateVersion::V0),
-                    "01" => Some(StateVersion::V1),
-                    _ => None,
-                })?,
-                root: self.one_of("32 bytes in hexadecimal", |field| {
-                    let root: [u8; 32] = parse_bytes(field)?.try_into().ok()?;
-                    Some(root.into())
-                })?,
-            },
-            _ => return Err(TraceRecordError::UnknownRecord(name.to_owned())),
+                })?;
+                (Op::Exists { trie, key }, Answer::Exists(exists))
+            }
+            "next" => {
+                let key = self.bytes()?;
+                (Op::Next { trie, key }, Answer::Key(self.optional_bytes()?))
+            }
+            "clear" => {
+                let prefix = self.bytes()?;
+                self.clear(trie, prefix)?
+            }
+            // A whole child trie is removed.
+            "kill" if trie != TrieName::Top => self.clear(trie, Vec::new())?,
+            _ => return Err(TraceLineError::UnknownRecord(self.name.to_owned())),
         })
     }
 
-    fn end(mut self) -> Result<(), TraceRecordError> {
+    fn clear(&mut self, trie: TrieName, prefix: Vec<u8>) -> Result<(Op, Answer), TraceLineError> {
+        let limit = self.one_of("a number below 2^32 or `-`", |field| match field {
+            "-" => Some(None),
+            field => parse_number(field).map(Some),
+        })?;
+        let op = Op::Clear {
+            trie,
+            prefix,
+            limit,
+            cursor: self.optional_bytes()?,
+        };
+        let removed = Answer::Removed {
+            cursor: self.optional_bytes()?,
+            from_parent: self.number()?,
+            unique: self.number()?,
+            looked_at: self.number()?,
+        };
+        Ok((op, removed))
+    }
+
+    fn end(mut self) -> Result<(), TraceLineError> {
         match self.rest.next() {
             None => Ok(()),
-            Some(found) => Err(TraceRecordError::ExtraField {
+            Some(found) => Err(TraceLineError::ExtraField {
                 field: self.field + 1,
                 found: found.to_owned(),
             }),
@@ -198,7 +220,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Parses a number in the form that records print: no plus sign, no leading zeros.
+/// Parses a number as traces write it: no plus sign, no leading zeros.
 fn parse_number(field: &str) -> Option<u32> {
     field
         .parse()
@@ -206,7 +228,7 @@ fn parse_number(field: &str) -> Option<u32> {
         .filter(|number: &u32| number.to_string() == field)
 }
 
-/// Parses bytes in the form that records print: no upper case digits.
+/// Parses bytes as traces write them: no upper case digits.
 fn parse_bytes(field: &str) -> Option<Vec<u8>> {
     match field {
         "." => Some(Vec::new()),
@@ -216,175 +238,123 @@ fn parse_bytes(field: &str) -> Option<Vec<u8>> {
     }
 }
 
-impl fmt::Display for TraceRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Phase(TracePhase::Initialize) => f.write_str("phase init"),
-            Self::Phase(TracePhase::Finalize) => f.write_str("phase finalize"),
-            Self::Extrinsic(index) => write!(f, "tx {index}"),
-            Self::Enter => f.write_str("enter"),
-            Self::Exit => f.write_str("exit"),
-            Self::HostStart => f.write_str("host-start"),
-            Self::HostCommit => f.write_str("host-commit"),
-            Self::Start => f.write_str("start"),
-            Self::Commit => f.write_str("commit"),
-            Self::Rollback => f.write_str("rollback"),
-            Self::ProofSize => f.write_str("ext"),
-            Self::Offchain { key, value } => {
-                write!(f, "offchain {} {}", Field(key), optional(value))
-            }
-            Self::Storage { child: None, call } => call.fmt_in(f, ""),
-            Self::Storage {
-                child: Some(child),
-                call,
-            } => call.fmt_in(f, &format!(" {}", Field(child))),
-            Self::KillChild { child, removal } => write!(f, "ckill {} {removal}", Field(child)),
-        }
-    }
-}
-
-impl StorageCall {
-    /// Prints the record. `child` is a space and the field of the child trie, or empty.
-    fn fmt_in(&self, f: &mut fmt::Formatter<'_>, child: &str) -> fmt::Result {
-        if !child.is_empty() {
-            f.write_str("c")?;
-        }
-        match self {
-            Self::Genesis { key, value } => {
-                write!(f, "genesis{child} {} {}", Field(key), Field(value))
-            }
-            Self::Get { key, value } => write!(f, "get{child} {} {}", Field(key), optional(value)),
-            Self::Hash { key, hash } => write!(f, "hash{child} {} {}", Field(key), optional(hash)),
-            Self::Exists { key, exists } => {
-                write!(f, "exists{child} {} 0{}", Field(key), u8::from(*exists))
-            }
-            Self::Next { key, next } => write!(f, "next{child} {} {}", Field(key), optional(next)),
-            Self::Set { key, value } => write!(f, "set{child} {} {}", Field(key), Field(value)),
-            Self::Delete { key } => write!(f, "del{child} {}", Field(key)),
-            Self::Append { key, element } => {
-                write!(f, "append{child} {} {}", Field(key), Field(element))
-            }
-            Self::Clear { prefix, removal } => {
-                write!(f, "clear{child} {} {removal}", Field(prefix))
-            }
-            Self::Root { version, root } => {
-                write!(
-                    f,
-                    "root{child} 0{} {}",
-                    u8::from(*version == StateVersion::V1),
-                    Field(root.as_ref())
-                )
-            }
-        }
-    }
-}
-
-impl fmt::Display for Removal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.limit {
-            Some(limit) => write!(f, "{limit}")?,
-            None => f.write_str("-")?,
-        }
-        let Self {
-            cursor,
-            next_cursor,
-            backend,
-            unique,
-            loops,
-            ..
-        } = self;
-        write!(
-            f,
-            " {} {} {backend} {unique} {loops}",
-            optional(cursor),
-            optional(next_cursor)
-        )
-    }
-}
-
-/// Bytes printed as a field of a record.
-struct Field<'a>(&'a [u8]);
-
-impl fmt::Display for Field<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [] => f.write_str("."),
-            bytes => f.write_str(&hex::encode(bytes)),
-        }
-    }
-}
-
-fn optional(bytes: &Option<Vec<u8>>) -> String {
-    bytes
-        .as_ref()
-        .map_or_else(|| "-".to_owned(), |bytes| Field(bytes).to_string())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
+    /// Calls on a key, each in the top trie and in a child trie: the line, the call in the JSON of test
+    /// vectors, and the result.
     #[test]
-    fn every_kind_of_record_prints_as_it_was_read() {
-        let root = "07".repeat(32);
-        let in_top = [
-            "genesis 01 02".to_owned(),
-            "get 01 -".into(),
-            "get 01 .".into(),
-            "get . 0203".into(),
-            "hash 01 0a".into(),
-            "hash 01 -".into(),
-            "exists 01 00".into(),
-            "exists 01 01".into(),
-            "next 01 02".into(),
-            "next 01 -".into(),
-            "set 01 .".into(),
-            "del 01".into(),
-            "append 01 ff".into(),
-            "clear 01 - - - 0 1 2".into(),
-            "clear . 4294967295 01 02 3 4 5".into(),
-            format!("root 00 {root}"),
-            format!("root 01 {root}"),
-        ];
-        let others = "phase init|phase finalize|tx 0|tx 4294967295|enter|exit|host-start|host-commit|start|commit|\
-            rollback|ext|offchain 01 02|offchain 01 -|ckill 0c - - - 0 0 0|ckill 0c 7 01 02 3 4 5";
-        let in_child = in_top
-            .iter()
-            .map(|line| format!("c{}", line.replacen(' ', " 0c ", 1)));
-        let lines = in_top
-            .iter()
-            .cloned()
-            .chain(in_child)
-            .chain(others.split('|').map(Into::into));
-        let mut read = Vec::new();
-        for line in lines {
-            let record: TraceRecord = line
-                .parse()
-                .unwrap_or_else(|error| panic!("{line}: {error}"));
-            assert_eq!(record.to_string(), line);
-            assert!(!read.contains(&record), "{line} reads like an earlier line");
-            read.push(record);
+    fn calls_in_any_trie_are_read_with_their_results() {
+        let removed = |cursor| Answer::Removed {
+            cursor,
+            from_parent: 3,
+            unique: 4,
+            looked_at: 5,
+        };
+        let (get, hash) = (r#""get","key":"0x01""#, r#""hash","key":"0x01""#);
+        let (exists, next) = (r#""exists","key":"0x01""#, r#""next_key","key":"0x01""#);
+        let set = r#""set","key":"0x01","value":"0x0203""#;
+        let to_nothing = r#""set","key":"0x01","value":"0x""#;
+        let clear = r#""clear_prefix","prefix":"0x01""#;
+        let limited = r#""clear_prefix","prefix":"0x","limit":4294967295,"cursor":"0x01""#;
+        for (line, json, answer) in [
+            ("get 01 -", get, Answer::Value(None)),
+            ("get 01 .", get, Answer::Value(Some(vec![]))),
+            ("get 01 0203", get, Answer::Value(Some(vec![2, 3]))),
+            ("hash 01 -", hash, Answer::Hash(None)),
+            ("hash 01 0a", hash, Answer::Hash(Some(vec![10]))),
+            ("exists 01 00", exists, Answer::Exists(false)),
+            ("exists 01 01", exists, Answer::Exists(true)),
+            ("next 01 -", next, Answer::Key(None)),
+            ("next 01 02", next, Answer::Key(Some(vec![2]))),
+            ("set 01 .", to_nothing, Answer::Done),
+            ("set 01 0203", set, Answer::Done),
+            ("del 01", r#""remove","key":"0x01""#, Answer::Done),
+            ("clear 01 - - - 3 4 5", clear, removed(None)),
+            (
+                "clear . 4294967295 01 02 3 4 5",
+                limited,
+                removed(Some(vec![2])),
+            ),
+        ] {
+            let in_child = format!("c{}", line.replacen(' ', " 0c ", 1));
+            let json_in_child = json.replacen(',', r#","child":"0x0c","#, 1);
+            for (line, json) in [(line, json), (&in_child, &json_in_child)] {
+                let Ok(TraceLine::Record(TraceRecord::Call(op, found))) = line.parse() else {
+                    panic!("{line} is not a call");
+                };
+                let op = serde_json::to_string(&op).unwrap();
+                assert_eq!(op, format!(r#"{{"op":{json}}}"#), "{line}");
+                assert_eq!(found, answer, "{line}");
+            }
         }
     }
 
     #[test]
-    fn a_child_call_has_its_child_first() {
-        let call = StorageCall::Get {
+    fn other_calls_are_read() {
+        let append = Op::Append {
+            trie: TrieName::Top,
             key: vec![1],
-            value: Some(vec![2]),
+            element: vec![255],
         };
-        assert_eq!(
-            "cget 0c 01 02".parse(),
-            Ok(TraceRecord::Storage {
-                child: Some(vec![12]),
-                call: call.clone()
-            })
-        );
-        assert_eq!(
-            "get 01 02".parse(),
-            Ok(TraceRecord::Storage { child: None, call })
-        );
+        for (line, op) in [
+            ("append 01 ff", append),
+            ("enter", Op::Enter),
+            ("exit", Op::Exit),
+            ("host-start", Op::HostStart),
+            ("host-commit", Op::HostCommit),
+            ("start", Op::Start),
+            ("commit", Op::Commit),
+            ("rollback", Op::Rollback),
+            ("ext", Op::Boundary),
+        ] {
+            let record = TraceRecord::Call(op, Answer::Done);
+            assert_eq!(line.parse(), Ok(TraceLine::Record(record)), "{line}");
+        }
+        // A whole child trie is removed as all keys with the empty prefix.
+        let killed = "ckill 0c 7 01 02 3 4 5".parse::<TraceLine>();
+        assert_eq!(killed, "cclear 0c . 7 01 02 3 4 5".parse());
+        assert!(killed.is_ok());
+    }
+
+    #[test]
+    fn what_is_no_call_is_read() {
+        let offchain = |value| {
+            let key = vec![1];
+            TraceLine::Record(TraceRecord::Offchain { key, value })
+        };
+        let genesis = |trie| {
+            let (key, value) = (vec![1], vec![2]);
+            TraceLine::Genesis { trie, key, value }
+        };
+        let root = |version| {
+            let root = vec![7; 32];
+            TraceLine::Root { version, root }
+        };
+        let record = TraceLine::Record;
+        let hex = "07".repeat(32);
+        for (line, expected) in [
+            ("genesis 01 02", genesis(TrieName::Top)),
+            ("cgenesis 0c 01 02", genesis(TrieName::Child(vec![12]))),
+            (&format!("root 00 {hex}")[..], root(StateVersion::V0)),
+            (&format!("root 01 {hex}")[..], root(StateVersion::V1)),
+            (
+                "phase init",
+                record(TraceRecord::Phase(TracePhase::Initialize)),
+            ),
+            (
+                "phase finalize",
+                record(TraceRecord::Phase(TracePhase::Finalize)),
+            ),
+            ("tx 0", record(TraceRecord::Extrinsic(0))),
+            ("tx 4294967295", record(TraceRecord::Extrinsic(u32::MAX))),
+            ("offchain 01 02", offchain(Some(vec![2]))),
+            ("offchain 01 -", offchain(None)),
+        ] {
+            assert_eq!(line.parse(), Ok(expected), "{line}");
+        }
     }
 
     #[test]
@@ -394,6 +364,9 @@ mod tests {
             " ",
             "got 01 02",
             "ccget 01 02 03",
+            "kill - - - 0 0 0",
+            "cappend 0c 01 02",
+            "croot 0c 01 02",
             "c",
             "cc",
             "center",
@@ -402,9 +375,9 @@ mod tests {
             "\u{130}",
         ];
         for line in unknown {
-            let error = line.parse::<TraceRecord>().unwrap_err();
+            let error = line.parse::<TraceLine>().unwrap_err();
             assert!(
-                matches!(error, TraceRecordError::UnknownRecord(_)),
+                matches!(error, TraceLineError::UnknownRecord(_)),
                 "{line}: {error}"
             );
         }
@@ -417,9 +390,9 @@ mod tests {
             "clear 01 - - - 0 1",
             "ckill 01",
         ] {
-            let error = line.parse::<TraceRecord>().unwrap_err();
+            let error = line.parse::<TraceLine>().unwrap_err();
             assert!(
-                matches!(error, TraceRecordError::MissingField { .. }),
+                matches!(error, TraceLineError::MissingField { .. }),
                 "{line}: {error}"
             );
         }
@@ -430,9 +403,9 @@ mod tests {
             "tx 0 ",
             "clear 01 - - - 0 1 2 3",
         ] {
-            let error = line.parse::<TraceRecord>().unwrap_err();
+            let error = line.parse::<TraceLine>().unwrap_err();
             assert!(
-                matches!(error, TraceRecordError::ExtraField { .. }),
+                matches!(error, TraceLineError::ExtraField { .. }),
                 "{line}: {error}"
             );
         }
@@ -459,9 +432,9 @@ mod tests {
             "ckill 01 - - - 0 0 -",
         ];
         for line in bad {
-            let error = line.parse::<TraceRecord>().unwrap_err();
+            let error = line.parse::<TraceLine>().unwrap_err();
             assert!(
-                matches!(error, TraceRecordError::Field { .. }),
+                matches!(error, TraceLineError::Field { .. }),
                 "{line}: {error}"
             );
         }

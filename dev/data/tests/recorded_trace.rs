@@ -3,60 +3,40 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter::{Advisory, Block, NodeSource, Root, SealedBlock, StateVersion, TrieId};
-use povmeter_dev_data::{expect_data, read_trace, Removal, StorageCall, TraceRecord};
+use povmeter::{Accounting, Advisory, Block, NodeSource, Root, SealedBlock, StateVersion};
+use povmeter_dev_data::{expect_data, read_trace, Trace, TraceRecord};
+use povmeter_dev_oracle::{ask, ask_externalities, Answer, Op};
 use povmeter_dev_runtime::{
-    commit_state, Calls, Entries, Estimates, Host, LockstepBlock, Peer, PovmeterBlock, SharedNodes,
+    commit_state, Calls, Estimates, Host, LockstepBlock, Peer, PovmeterBlock, SharedNodes,
     SizeRule, TransactionStep,
 };
 use povmeter_store::{MemoryStore, NodeStore};
 use povmeter_substrate::{state_version, SizeSource, StateMachine};
-use sp_core::{
-    storage::{ChildInfo, StateVersion as PeerVersion},
-    H256,
-};
-use sp_externalities::{with_externalities, Externalities, ExternalitiesExt, MultiRemovalResults};
+use sp_core::{storage::StateVersion as PeerVersion, H256};
+use sp_externalities::{with_externalities, Externalities, ExternalitiesExt};
 use sp_trie::proof_size_extension::ProofSizeExt;
-use std::collections::BTreeMap;
+use std::slice::Iter;
 
-/// The trace: its parent state and its records.
-struct Trace {
+/// The recorded block, and its parent state in a store.
+struct Recorded {
     store: MemoryStore,
+    version: PeerVersion,
     records: Vec<TraceRecord>,
 }
 
-/// Reads the recorded trace.
-fn trace() -> Trace {
-    let path = expect_data().join("traces/transfers-544.trace.gz");
-    let mut top = Entries::new();
-    let mut records = Vec::new();
-    for record in read_trace(&path).unwrap() {
-        match record {
-            TraceRecord::Storage {
-                child: None,
-                call: StorageCall::Genesis { key, value },
-            } => {
-                assert!(top.insert(key, value).is_none());
-            }
-            record => records.push(record),
+impl Recorded {
+    fn read() -> Self {
+        let trace = read_trace(&expect_data().join("traces/transfers-544.trace.gz")).unwrap();
+        let Trace { top, children, .. } = &trace;
+        let version = trace.version.unwrap();
+        let mut store = MemoryStore::new();
+        commit_state(&mut store, top, children, version, None).unwrap();
+        Self {
+            store,
+            version,
+            records: trace.records,
         }
     }
-    assert_eq!(top.len(), 10_014);
-    let mut store = MemoryStore::new();
-    commit_state(&mut store, &top, &BTreeMap::new(), version(&records), None).unwrap();
-    Trace { store, records }
-}
-
-/// The state version of the root computation.
-fn version(records: &[TraceRecord]) -> PeerVersion {
-    let mut versions = records.iter().filter_map(|record| match record {
-        TraceRecord::Storage {
-            call: StorageCall::Root { version, .. },
-            ..
-        } => Some(*version),
-        _ => None,
-    });
-    versions.next().unwrap()
 }
 
 #[track_caller]
@@ -73,8 +53,12 @@ fn assert_proof(block: &SealedBlock, parent: Root) {
 #[test]
 #[ignore = "needs the real chain data"]
 fn through_the_externalities() {
-    let Trace { store, records } = trace();
-    let (parent, version) = (store.root(), version(&records));
+    let Recorded {
+        store,
+        version,
+        records,
+    } = Recorded::read();
+    let parent = store.root();
     let mut results = 0;
     for (sizes, at_boundaries) in [
         (SizeSource::Estimate, true),
@@ -85,26 +69,20 @@ fn through_the_externalities() {
         let mut records = records.iter();
         while let Some(record) = records.next() {
             match record {
-                TraceRecord::Enter => {
-                    let inside = records
-                        .by_ref()
-                        .take_while(|record| **record != TraceRecord::Exit);
-                    let call = || {
-                        with_externalities(|ext| {
-                            inside.map(|record| replay(ext, record)).sum::<u32>()
-                        })
-                    };
+                TraceRecord::Call(Op::Enter, _) => {
+                    let call = |ext: &mut dyn Externalities| replay(ext, &mut records, version);
+                    let call = || with_externalities(call);
                     results += machine.execute(call).unwrap().unwrap();
                 }
-                TraceRecord::HostStart => machine.start_transaction(),
-                TraceRecord::HostCommit => {
+                TraceRecord::Call(Op::HostStart, _) => machine.start_transaction(),
+                TraceRecord::Call(Op::HostCommit, _) => {
                     machine.commit_transaction().unwrap();
                     if at_boundaries {
                         machine.proof_size().unwrap();
                     }
                 }
                 TraceRecord::Phase(_) | TraceRecord::Extrinsic(_) => {}
-                other => panic!("{other} outside of the runtime"),
+                other => panic!("{other:?} outside of the runtime"),
             }
         }
         assert_eq!(machine.sizes().len(), 1088);
@@ -118,8 +96,12 @@ fn through_the_externalities() {
 #[test]
 #[ignore = "needs the real chain data"]
 fn in_lockstep_with_the_peer() {
-    let Trace { store, records } = trace();
-    let (parent, version) = (store.root(), version(&records));
+    let Recorded {
+        store,
+        version,
+        records,
+    } = Recorded::read();
+    let parent = store.root();
     let nodes = SharedNodes::new(store);
     for (sizes, rule) in [
         (SizeSource::Reads, SizeRule::Equal),
@@ -133,17 +115,16 @@ fn in_lockstep_with_the_peer() {
         let mut records = records.iter();
         while let Some(record) = records.next() {
             match record {
-                TraceRecord::Enter => {
-                    let inside = records
-                        .by_ref()
-                        .take_while(|record| **record != TraceRecord::Exit);
-                    let call = |ext: &mut dyn Externalities| {
-                        inside.map(|record| replay(ext, record)).sum::<u32>()
-                    };
+                TraceRecord::Call(Op::Enter, _) => {
+                    let call = |ext: &mut dyn Externalities| replay(ext, &mut records, version);
                     both.execute(|| with_externalities(call)).unwrap().unwrap();
                 }
-                TraceRecord::HostStart => both.transaction(TransactionStep::Start).unwrap(),
-                TraceRecord::HostCommit => both.transaction(TransactionStep::Commit).unwrap(),
+                TraceRecord::Call(Op::HostStart, _) => {
+                    both.transaction(TransactionStep::Start).unwrap()
+                }
+                TraceRecord::Call(Op::HostCommit, _) => {
+                    both.transaction(TransactionStep::Commit).unwrap();
+                }
                 _ => {}
             }
         }
@@ -160,94 +141,43 @@ fn in_lockstep_with_the_peer() {
 /// Number of results in the trace: of get, exists, clear and root.
 const RESULTS: u32 = 40_837 + 1_633 + 1 + 1;
 
-/// Makes a call of the runtime and compares its result. Returns the number of results compared.
-fn replay(mut ext: &mut dyn Externalities, record: &TraceRecord) -> u32 {
-    match record {
-        TraceRecord::Start => ext.storage_start_transaction(),
-        TraceRecord::Commit => ext.storage_commit_transaction().unwrap(),
-        TraceRecord::Rollback => ext.storage_rollback_transaction().unwrap(),
-        TraceRecord::ProofSize => {
-            let size = ext
-                .extension::<ProofSizeExt>()
-                .unwrap()
-                .storage_proof_size();
-            assert!(size > 0);
+/// Makes the calls of the runtime up to its exit, and compares their results. Returns the number of
+/// results compared.
+fn replay(
+    mut ext: &mut dyn Externalities,
+    records: &mut Iter<'_, TraceRecord>,
+    version: PeerVersion,
+) -> u32 {
+    let mut results = 0;
+    for record in records {
+        match record {
+            TraceRecord::Call(Op::Exit, _) => break,
+            TraceRecord::Call(Op::Boundary, _) => {
+                let size = ext.extension::<ProofSizeExt>().unwrap();
+                assert!(size.storage_proof_size() > 0);
+            }
+            TraceRecord::Call(op, answer) => {
+                assert_eq!(&ask_externalities(ext, op, version), answer, "{op}");
+                results += u32::from(*answer != Answer::Done);
+            }
+            TraceRecord::Offchain { key, value } => {
+                ext.set_offchain_storage(key, value.as_deref());
+            }
+            other => panic!("{other:?} inside of the runtime"),
         }
-        TraceRecord::Offchain { key, value } => {
-            ext.set_offchain_storage(key, value.as_deref());
-        }
-        TraceRecord::Storage { child: None, call } => return replay_storage(ext, call),
-        TraceRecord::Storage {
-            child: Some(child),
-            call,
-        } => return replay_child(ext, &ChildInfo::new_default(child), call),
-        TraceRecord::KillChild { child, removal } => {
-            let info = ChildInfo::new_default(child);
-            let found = ext.kill_child_storage(&info, removal.limit, removal.cursor.as_deref());
-            return compare_removal(found, removal);
-        }
-        other => panic!("{other} inside of the runtime"),
     }
-    0
-}
-
-fn replay_storage(ext: &mut dyn Externalities, call: &StorageCall) -> u32 {
-    match call {
-        StorageCall::Get { key, value } => assert_eq!(&ext.storage(key), value, "{call:?}"),
-        StorageCall::Hash { key, hash } => assert_eq!(&ext.storage_hash(key), hash, "{call:?}"),
-        StorageCall::Exists { key, exists } => {
-            assert_eq!(ext.exists_storage(key), *exists, "{call:?}");
-        }
-        StorageCall::Next { key, next } => assert_eq!(&ext.next_storage_key(key), next, "{call:?}"),
-        StorageCall::Set { key, value } => {
-            ext.set_storage(key.clone(), value.clone());
-            return 0;
-        }
-        StorageCall::Delete { key } => {
-            ext.clear_storage(key);
-            return 0;
-        }
-        StorageCall::Append { key, element } => {
-            ext.storage_append(key.clone(), element.clone());
-            return 0;
-        }
-        StorageCall::Clear { prefix, removal } => {
-            let found = ext.clear_prefix(prefix, removal.limit, removal.cursor.as_deref());
-            return compare_removal(found, removal);
-        }
-        StorageCall::Root { version, root } => {
-            assert_eq!(ext.storage_root(*version), root.as_bytes());
-        }
-        StorageCall::Genesis { .. } => panic!("an entry of the parent state inside of the block"),
-    }
-    1
-}
-
-/// As [`replay`], in a child trie. The recorded trace has no such call; other traces may.
-fn replay_child(ext: &mut dyn Externalities, info: &ChildInfo, call: &StorageCall) -> u32 {
-    match call {
-        StorageCall::Get { key, value } => assert_eq!(&ext.child_storage(info, key), value),
-        StorageCall::Set { key, value } => {
-            ext.set_child_storage(info, key.clone(), value.clone());
-            return 0;
-        }
-        other => panic!("{other:?} in a child trie"),
-    }
-    1
-}
-
-fn compare_removal(found: MultiRemovalResults, expected: &Removal) -> u32 {
-    assert_eq!(found.maybe_cursor, expected.next_cursor);
-    let counts = (found.backend, found.unique, found.loops);
-    assert_eq!(counts, (expected.backend, expected.unique, expected.loops));
-    1
+    results
 }
 
 #[test]
 #[ignore = "needs the real chain data"]
 fn through_the_block() {
-    let Trace { store, records } = trace();
-    let (parent, version) = (store.root(), state_version(version(&records)));
+    let Recorded {
+        store,
+        version,
+        records,
+    } = Recorded::read();
+    let (parent, version) = (store.root(), state_version(version));
     let mut proven = Block::new(&store, parent);
     let mut advisory = Block::with_accounting(&store, parent, Advisory);
     let mut results = 0;
@@ -255,7 +185,7 @@ fn through_the_block() {
         results += replay_block(&mut proven, record, version);
         results += replay_block(&mut advisory, record, version);
         // Both read the same. Only with one of them the root's nodes count as read.
-        if *record == TraceRecord::HostCommit {
+        if matches!(record, TraceRecord::Call(Op::HostCommit, _)) {
             let [proven, advisory] = [proven.recorded_size(), advisory.recorded_size()];
             assert_eq!(proven.read_bytes, advisory.read_bytes);
         }
@@ -270,65 +200,21 @@ fn through_the_block() {
     assert_eq!(proven.update(), advisory.update());
 }
 
-/// As [`replay`], on a bare block with the accounting `A`.
-fn replay_block<S: NodeSource, A: povmeter::Accounting>(
+/// Makes what `record` asks of a block, and compares the result. Returns the number of results compared.
+fn replay_block<S: NodeSource, A: Accounting>(
     block: &mut Block<S, A>,
     record: &TraceRecord,
     version: StateVersion,
 ) -> u32 {
     match record {
-        TraceRecord::Enter => block.enter_runtime().unwrap(),
-        TraceRecord::Exit => assert_eq!(block.exit_runtime().unwrap(), 0),
-        TraceRecord::HostStart | TraceRecord::Start => block.start_transaction(),
-        TraceRecord::HostCommit | TraceRecord::Commit => block.commit_transaction().unwrap(),
-        TraceRecord::Rollback => block.rollback_transaction().unwrap(),
-        TraceRecord::ProofSize => assert!(block.proof_size().unwrap().total_bytes() > 0),
-        TraceRecord::Phase(_) | TraceRecord::Extrinsic(_) | TraceRecord::Offchain { .. } => {}
-        TraceRecord::Storage { child: None, call } => return replay_call(block, call, version),
-        other => panic!("{other} in a trace without child tries"),
+        TraceRecord::Call(Op::Boundary, _) => {
+            assert!(block.proof_size().unwrap().total_bytes() > 0);
+            0
+        }
+        TraceRecord::Call(op, answer) => {
+            assert_eq!(&ask(block, op, version).unwrap(), answer, "{op}");
+            u32::from(*answer != Answer::Done)
+        }
+        TraceRecord::Phase(_) | TraceRecord::Extrinsic(_) | TraceRecord::Offchain { .. } => 0,
     }
-    0
-}
-
-fn replay_call<S: NodeSource, A: povmeter::Accounting>(
-    block: &mut Block<S, A>,
-    call: &StorageCall,
-    version: StateVersion,
-) -> u32 {
-    const TOP: TrieId<'_> = TrieId::Top;
-    match call {
-        StorageCall::Get { key, value } => {
-            assert_eq!(block.get(TOP, key).unwrap(), value.as_deref(), "{call:?}");
-        }
-        StorageCall::Exists { key, exists } => {
-            assert_eq!(block.exists(TOP, key).unwrap(), *exists, "{call:?}");
-        }
-        StorageCall::Clear { prefix, removal } => {
-            let cursor = removal.cursor.as_deref();
-            let found = block
-                .clear_prefix(TOP, prefix, removal.limit, cursor)
-                .unwrap();
-            assert_eq!(found.cursor, removal.next_cursor);
-            let counts = (found.from_parent, found.unique, found.looked_at);
-            assert_eq!(counts, (removal.backend, removal.unique, removal.loops));
-        }
-        StorageCall::Root { root, .. } => {
-            let update = block.root(version).unwrap();
-            assert_eq!(update.root.as_bytes(), root.as_fixed_bytes());
-        }
-        StorageCall::Set { key, value } => {
-            block.set(TOP, key, value).unwrap();
-            return 0;
-        }
-        StorageCall::Delete { key } => {
-            block.remove(TOP, key).unwrap();
-            return 0;
-        }
-        StorageCall::Append { key, element } => {
-            block.append(TOP, key, element).unwrap();
-            return 0;
-        }
-        other => panic!("{other:?} is not in this trace"),
-    }
-    1
 }

@@ -12,16 +12,13 @@ mod validator;
 
 use codec::Encode;
 use povmeter::CompactProof;
-use povmeter_dev_data::{expect_data, read_trace, StorageCall, TraceRecord};
+use povmeter_dev_data::{expect_data, read_trace, TraceRecord};
 use povmeter_dev_oracle::{Case, Flavour, Op, ParentNodes, TrieName};
-use povmeter_dev_runtime::{
-    commit_parent, commit_state, wasm::WasmRuntime, Entries, Plan, PlanOptions,
-};
+use povmeter_dev_runtime::{commit_parent, commit_state, wasm::WasmRuntime, Plan, PlanOptions};
 use povmeter_store::{MemoryStore, NodeStore};
 use povmeter_substrate::{SizeSource, StateMachine};
 use sp_core::storage::StateVersion;
 use sp_state_machine::BasicExternalities;
-use std::collections::BTreeMap;
 use validator::{execute, validate, Outcome, Step};
 
 fn trie(name: &TrieName) -> validator::Trie {
@@ -44,7 +41,7 @@ fn step(op: &Op) -> Step {
             value,
         } => Step::Set(trie(&t), key, value),
         Op::Remove { trie: t, key } => Step::Remove(trie(&t), key),
-        Op::Append { key, element } => Step::Append(key, element),
+        Op::Append { key, element, .. } => Step::Append(key, element),
         Op::Get { trie: t, key } => Step::Get(trie(&t), key),
         Op::Hash { trie: t, key } => Step::Hash(trie(&t), key),
         Op::Exists { trie: t, key } => Step::Exists(trie(&t), key),
@@ -129,38 +126,15 @@ fn a_validator_without_std_gets_the_authors_sizes() {
 #[test]
 #[ignore = "needs the real chain data"]
 fn the_recorded_block_in_wasm() {
-    let data = expect_data();
-    let (mut top, mut steps) = (Entries::new(), Vec::new());
-    for record in read_trace(&data.join("traces/transfers-544.trace.gz")).unwrap() {
-        steps.push(match record {
-            TraceRecord::Enter => Step::Enter,
-            TraceRecord::Exit => Step::Exit,
-            TraceRecord::HostStart | TraceRecord::Start => Step::Start,
-            TraceRecord::HostCommit | TraceRecord::Commit => Step::Commit,
-            TraceRecord::Rollback => Step::Rollback,
-            TraceRecord::ProofSize => Step::Size,
-            TraceRecord::Storage { child: None, call } => match call {
-                StorageCall::Genesis { key, value } => {
-                    top.insert(key, value);
-                    continue;
-                }
-                StorageCall::Get { key, .. } => Step::Get(None, key),
-                StorageCall::Hash { key, .. } => Step::Hash(None, key),
-                StorageCall::Exists { key, .. } => Step::Exists(None, key),
-                StorageCall::Next { key, .. } => Step::Next(None, key),
-                StorageCall::Set { key, value } => Step::Set(None, key, value),
-                StorageCall::Delete { key } => Step::Remove(None, key),
-                StorageCall::Append { key, element } => Step::Append(key, element),
-                StorageCall::Clear { prefix, removal } => {
-                    Step::Clear(None, prefix, removal.limit, removal.cursor)
-                }
-                StorageCall::Root { .. } => Step::Root,
-            },
-            _ => continue,
-        });
-    }
+    let trace = read_trace(&expect_data().join("traces/transfers-544.trace.gz")).unwrap();
+    let steps = trace.records.iter().filter_map(|record| match record {
+        TraceRecord::Call(op, _) => Some(step(op)),
+        _ => None,
+    });
+    let steps: Vec<_> = steps.collect();
     let mut store = MemoryStore::new();
-    commit_state(&mut store, &top, &BTreeMap::new(), StateVersion::V1, None).unwrap();
+    let version = StateVersion::V1;
+    commit_state(&mut store, &trace.top, &trace.children, version, None).unwrap();
     let root = store.root();
     let (author, proof) = execute(&store, root, 1, &steps).unwrap();
     assert_eq!(author.0.len(), 1_088);

@@ -54,20 +54,13 @@ impl Host for LadderBlock {
                 call,
             )
         })?;
-        // The overlay rolls back the transactions that the runtime left open.
-        while log.depth() > depth {
-            log.roll_back();
-        }
+        log.roll_back_to(depth);
         Ok(result)
     }
 
     fn transaction(&mut self, step: TransactionStep) -> Result<(), HostError> {
         self.block.transaction(step)?;
-        match step {
-            TransactionStep::Start => self.log.start(),
-            TransactionStep::Commit => self.log.commit(),
-            TransactionStep::Rollback => self.log.roll_back(),
-        }
+        self.log.follow(step);
         Ok(())
     }
 

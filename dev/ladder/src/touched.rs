@@ -1,5 +1,6 @@
 //! A log of the keys that the runtime changed since the last boundary.
 
+use povmeter_dev_runtime::TransactionStep;
 use sp_core::storage::{ChildInfo, StateVersion};
 use sp_externalities::{Error, Extension, ExtensionStore, Externalities, MultiRemovalResults};
 use std::any::{Any, TypeId};
@@ -44,6 +45,23 @@ impl TouchLog {
     pub fn roll_back(&mut self) {
         if let Some(mark) = self.marks.pop() {
             self.touches.truncate(mark);
+        }
+    }
+
+    /// Follows a step of the host.
+    pub fn follow(&mut self, step: TransactionStep) {
+        match step {
+            TransactionStep::Start => self.start(),
+            TransactionStep::Commit => self.commit(),
+            TransactionStep::Rollback => self.roll_back(),
+        }
+    }
+
+    /// Rolls back until `depth` transactions are open, as the overlay does with those that a runtime
+    /// leaves open.
+    pub fn roll_back_to(&mut self, depth: usize) {
+        while self.depth() > depth {
+            self.roll_back();
         }
     }
 

@@ -1,13 +1,13 @@
 //! Measurement of allocations of a recorded block, in fresh memory and in that of the block before.
 
 use super::overlay::Allocated;
-use povmeter::{Block, BlockError, BlockPool, ProofSize, SealedBlock, StateVersion, TrieId::Top};
-use povmeter_dev_data::{StorageCall, TraceRecord};
-use povmeter_dev_runtime::{commit_state, Entries, StateError};
+use povmeter::{Block, BlockError, BlockPool, ProofSize, SealedBlock, StateVersion};
+use povmeter_dev_data::{Trace, TraceRecord};
+use povmeter_dev_oracle::{Answer, Op};
+use povmeter_dev_runtime::{commit_state, StateError};
 use povmeter_store::{MemoryStore, NodeStore};
 use povmeter_substrate::state_version;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// The savings from memory of earlier blocks.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -93,40 +93,15 @@ pub enum PoolError {
 /// # Errors
 /// [`PoolError`] if the replay fails or a result differs.
 pub fn measure_pool(
-    trace: &[TraceRecord],
+    trace: &Trace,
     allocated: &dyn Fn() -> Allocated,
 ) -> Result<PoolReport, PoolError> {
-    let is_genesis = |record: &&TraceRecord| {
-        matches!(
-            record,
-            TraceRecord::Storage {
-                call: StorageCall::Genesis { .. },
-                ..
-            }
-        )
-    };
-    let (genesis, records): (Vec<_>, Vec<_>) = trace.iter().partition(is_genesis);
-    let version = records.iter().find_map(|record| match record {
-        TraceRecord::Storage {
-            call: StorageCall::Root { version, .. },
-            ..
-        } => Some(*version),
-        _ => None,
-    });
-    let version = version.ok_or(PoolError::NoRoot)?;
-    let entries = genesis.into_iter().filter_map(|record| match record {
-        TraceRecord::Storage {
-            child: None,
-            call: StorageCall::Genesis { key, value },
-        } => Some((key.clone(), value.clone())),
-        _ => None,
-    });
+    let version = trace.version.ok_or(PoolError::NoRoot)?;
     let mut store = MemoryStore::new();
-    let entries: Entries = entries.collect();
-    commit_state(&mut store, &entries, &BTreeMap::new(), version, None)?;
+    commit_state(&mut store, &trace.top, &trace.children, version, None)?;
     let recorded = Recorded {
         store,
-        records,
+        records: &trace.records,
         version: state_version(version),
         allocated,
     };
@@ -160,7 +135,7 @@ pub fn measure_pool(
 /// A recorded block and its parent state.
 struct Recorded<'a> {
     store: MemoryStore,
-    records: Vec<&'a TraceRecord>,
+    records: &'a [TraceRecord],
     version: StateVersion,
     allocated: &'a dyn Fn() -> Allocated,
 }
@@ -199,7 +174,7 @@ impl Recorded<'_> {
         let start = (self.allocated)();
         let mut block = pool.block(&self.store, self.store.root());
         let (mut extrinsics, mut first, mut last) = (0, start, start);
-        for record in &self.records {
+        for record in self.records {
             match record {
                 TraceRecord::Extrinsic(1..) => {
                     if extrinsics == 0 {
@@ -207,12 +182,13 @@ impl Recorded<'_> {
                     }
                     extrinsics += 1;
                 }
-                TraceRecord::HostCommit => {
+                TraceRecord::Call(Op::HostCommit, _) => {
                     block.commit_transaction()?;
                     sizes.push(block.proof_size()?);
                     last = (self.allocated)();
                 }
-                record => make(&mut block, record)?,
+                TraceRecord::Call(op, answer) => make(&mut block, op, answer)?,
+                _ => {}
             }
         }
         let before = (self.allocated)();
@@ -232,50 +208,59 @@ impl Recorded<'_> {
     }
 }
 
-/// Makes one call and compares its result with the recorded one.
-fn make(block: &mut Block<&MemoryStore>, record: &TraceRecord) -> Result<(), PoolError> {
-    let as_recorded = match record {
-        TraceRecord::Enter => block.enter_runtime().map(|()| true)?,
-        TraceRecord::Exit => block.exit_runtime()? == 0,
-        TraceRecord::HostStart | TraceRecord::Start => {
-            block.start_transaction();
-            true
-        }
-        TraceRecord::HostCommit | TraceRecord::Commit => {
-            block.commit_transaction().map(|()| true)?
-        }
-        TraceRecord::Rollback => block.rollback_transaction().map(|()| true)?,
+/// Makes one call and compares its result with the recorded one, without a copy of it, because that
+/// would be an allocation.
+fn make(block: &mut Block<&MemoryStore>, op: &Op, answer: &Answer) -> Result<(), PoolError> {
+    match op {
+        Op::Enter => block.enter_runtime()?,
+        Op::Exit => drop(block.exit_runtime()?),
+        Op::HostStart | Op::Start => block.start_transaction(),
+        Op::HostCommit | Op::Commit => block.commit_transaction()?,
+        Op::HostRollback | Op::Rollback => block.rollback_transaction()?,
+        Op::Set { trie, key, value } => block.set(trie.id(), key, value)?,
+        Op::Remove { trie, key } => block.remove(trie.id(), key)?,
+        Op::Append { trie, key, element } => block.append(trie.id(), key, element)?,
         // Not compared, because the trace does not hold our sizes.
-        TraceRecord::ProofSize => block.proof_size().map(|_| true)?,
-        TraceRecord::Phase(_) | TraceRecord::Extrinsic(_) | TraceRecord::Offchain { .. } => true,
-        TraceRecord::Storage { child: None, call } => match call {
-            StorageCall::Get { key, value } => block.get(Top, key)? == value.as_deref(),
-            StorageCall::Exists { key, exists } => block.exists(Top, key)? == *exists,
-            StorageCall::Next { key, next } => block.next_key(Top, key)? == *next,
-            StorageCall::Set { key, value } => block.set(Top, key, value).map(|()| true)?,
-            StorageCall::Delete { key } => block.remove(Top, key).map(|()| true)?,
-            StorageCall::Append { key, element } => {
-                block.append(Top, key, element).map(|()| true)?
-            }
-            StorageCall::Clear { prefix, removal } => {
-                let cursor = removal.cursor.as_deref();
-                let found = block.clear_prefix(Top, prefix, removal.limit, cursor)?;
-                found.cursor == removal.next_cursor && found.unique == removal.unique
-            }
-            // Skipped, because sealing computes the root at the end of the block.
-            StorageCall::Root { .. } => true,
-            StorageCall::Hash { .. } | StorageCall::Genesis { .. } => {
-                return Err(PoolError::Unknown(record.to_string()))
-            }
-        },
-        TraceRecord::Storage { .. } | TraceRecord::KillChild { .. } => {
-            return Err(PoolError::Unknown(record.to_string()))
+        Op::Boundary => drop(block.proof_size()?),
+        // Skipped, because sealing computes the root at the end of the block.
+        Op::Root => {}
+        _ => return read(block, op, answer),
+    }
+    Ok(())
+}
+
+/// [`make`], for the calls that return something.
+fn read(block: &mut Block<&MemoryStore>, op: &Op, answer: &Answer) -> Result<(), PoolError> {
+    let as_recorded = match (op, answer) {
+        (Op::Get { trie, key }, Answer::Value(value)) => {
+            block.get(trie.id(), key)? == value.as_deref()
         }
+        (Op::Exists { trie, key }, Answer::Exists(exists)) => {
+            block.exists(trie.id(), key)? == *exists
+        }
+        (Op::Next { trie, key }, Answer::Key(next)) => block.next_key(trie.id(), key)? == *next,
+        (
+            Op::Clear {
+                trie,
+                prefix,
+                limit,
+                cursor,
+            },
+            Answer::Removed {
+                cursor: next,
+                unique,
+                ..
+            },
+        ) => {
+            let found = block.clear_prefix(trie.id(), prefix, *limit, cursor.as_deref())?;
+            found.cursor == *next && found.unique == *unique
+        }
+        _ => return Err(PoolError::Unknown(op.to_string())),
     };
     if as_recorded {
         Ok(())
     } else {
-        Err(PoolError::Differs(record.to_string()))
+        Err(PoolError::Differs(op.to_string()))
     }
 }
 
@@ -287,7 +272,7 @@ mod tests {
     #[test]
     fn what_is_not_as_recorded_is_an_error() {
         let replay = |lines: &[&str]| {
-            let trace: Vec<TraceRecord> = lines.iter().map(|line| line.parse().unwrap()).collect();
+            let trace: Trace = lines.join("\n").parse().unwrap();
             measure_pool(&trace, &Allocated::default)
         };
         let root = format!("root 01 {}", "00".repeat(32));
@@ -303,7 +288,7 @@ mod tests {
         assert!(report.same_block && report.same_sizes);
         assert_eq!(report.extrinsics, 1);
         let wrong = ["genesis 01 02", "get 01 03", &root];
-        assert!(matches!(replay(&wrong), Err(PoolError::Differs(call)) if call == "get 01 03"));
+        assert!(matches!(replay(&wrong), Err(PoolError::Differs(call)) if call == "get top 0x01"));
         assert!(matches!(replay(&["get 01 -"]), Err(PoolError::NoRoot)));
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! The packed proof is povmeter's own here; [`run_case`](super::run_case) compares that with the peer's.
 
-use super::{answer::ask, case::ParentNodes, equal_nodes::TrieNodes, mismatch::Mismatch, Case};
+use super::{case::ParentNodes, equal_nodes::TrieNodes, mismatch::Mismatch, Case};
 use povmeter::{Accounting, Block, BlockError};
+use povmeter_vectors::ask;
 use std::ops::AddAssign;
 
 /// Sums over the boundaries at which compact lengths were compared.

@@ -274,6 +274,7 @@ impl<R: RngCore> Generator<R> {
                 value: self.value(),
             },
             49..53 => Op::Append {
+                trie: TrieName::Top,
                 key,
                 element: self.value(),
             },

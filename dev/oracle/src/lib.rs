@@ -20,7 +20,6 @@
 //! [`compare_roots`] compares only the root update of a case, in every [`RootMode`]; [`run_roots`]
 //! compares those of many cases, and [`KnownState`] those of real states.
 
-mod answer;
 mod case;
 mod compact;
 mod dice;
@@ -31,7 +30,6 @@ mod known_states;
 mod lockstep;
 mod mismatch;
 mod net;
-mod op;
 mod peer_side;
 mod report;
 mod roles;
@@ -43,15 +41,15 @@ mod tally;
 mod traps;
 mod vectors;
 
-pub use answer::{ask, Answer};
 pub use case::{Case, Flavour, ParentNodes, ParentState, TrieEntries};
 pub use compact::{compare_compact, CompactCounts, EqualNodeKinds};
 pub use dice::ByteDice;
 pub use known_states::{KnownState, KnownStatesError};
 pub use lockstep::run_case;
 pub use mismatch::{Mismatch, MismatchKind, Role, RoleDifference};
-pub use op::{Op, TrieName};
+pub use peer_side::ask_externalities;
 pub use povmeter_delta_root::SPLIT_FROM;
+pub use povmeter_vectors::{ask, Answer, Op, TrieName};
 pub use report::CaseReport;
 pub use root_tally::{run_roots, RootFailure, RootTally};
 pub use roots::PeersUpdate;

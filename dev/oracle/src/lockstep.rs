@@ -1,19 +1,19 @@
 //! Runs a case on both sides, step by step.
 
 use super::{
-    answer::{ask, Answer},
     case::{Case, ParentNodes},
     mismatch::Mismatch,
     net::NetChanges,
     peer_side::PeerSide,
     report::CaseReport,
     roles::check_roles,
-    rule, Op,
+    rule,
 };
 use codec::Encode;
 use povmeter::{Accounting, Block, SealedBlock};
 use povmeter_delta_root::Blake2b256;
 use povmeter_dev_runtime::{runtime::Hashing, NodeChange, RootUpdate};
+use povmeter_vectors::{ask, Answer, Op};
 use sp_core::H256;
 use sp_trie::StorageProof;
 use std::collections::BTreeSet;

@@ -1,13 +1,17 @@
 //! The peer's side of a case.
 
-use super::{answer::Answer, net::NetChanges, Op};
+use super::net::NetChanges;
 use codec::Encode;
 use povmeter_dev_ladder::{estimate, Changed, Ephemeral, TouchLog, Tracked, Writes};
 use povmeter_dev_runtime::{
     runtime::Hashing, BlockRecorder, Finished, Host, HostError, Parent, Peer, PeerBlock,
     SplitRecorder, TransactionStep,
 };
-use sp_core::{storage::StateVersion, H256};
+use povmeter_vectors::{Answer, Op, TrieName};
+use sp_core::{
+    storage::{ChildInfo, StateVersion},
+    H256,
+};
 use sp_externalities::{Externalities, MultiRemovalResults};
 use sp_state_machine::{Backend, Ext};
 use sp_trie::{recorder::Recorder, PrefixedMemoryDB, StorageProof};
@@ -89,20 +93,15 @@ impl PeerSide {
 
     fn step(&mut self, step: TransactionStep) -> Result<(), HostError> {
         self.block.transaction(step)?;
-        match step {
-            TransactionStep::Start => self.log.start(),
-            TransactionStep::Commit => self.log.commit(),
-            TransactionStep::Rollback => self.log.roll_back(),
-        }
+        self.log.follow(step);
         Ok(())
     }
 
     fn exit(&mut self) -> Result<(), HostError> {
         let outside = |_| HostError::Runtime { expected: "inside" };
         self.block.overlay.exit_runtime().map_err(outside)?;
-        while self.log.depth() > self.block.overlay.transaction_depth() {
-            self.log.roll_back();
-        }
+        self.log
+            .roll_back_to(self.block.overlay.transaction_depth());
         // Child tries touched only in rolled back transactions stay listed until the next rollback.
         self.forget_cached_root()
     }
@@ -175,9 +174,12 @@ impl PeerSide {
     }
 }
 
-/// The answer of `ext` to a call of the runtime.
-pub(super) fn ask_externalities(
-    ext: &mut impl Externalities,
+/// The answer of `ext` to a call of the runtime. Other calls are not made and answer [`Answer::Done`].
+///
+/// # Panics
+/// If `op` appends in a child trie, which no runtime can.
+pub fn ask_externalities(
+    ext: &mut (impl Externalities + ?Sized),
     op: &Op,
     version: StateVersion,
 ) -> Answer {
@@ -189,36 +191,39 @@ pub(super) fn ask_externalities(
         Op::Rollback => {
             let _ = ext.storage_rollback_transaction();
         }
-        Op::Set { trie, key, value } => match trie.child_info() {
+        Op::Set { trie, key, value } => match child_info(trie) {
             None => ext.set_storage(key.clone(), value.clone()),
             Some(child) => ext.set_child_storage(&child, key.clone(), value.clone()),
         },
-        Op::Remove { trie, key } => match trie.child_info() {
+        Op::Remove { trie, key } => match child_info(trie) {
             None => ext.clear_storage(key),
             Some(child) => ext.clear_child_storage(&child, key),
         },
-        Op::Append { key, element } => ext.storage_append(key.clone(), element.clone()),
+        Op::Append { trie, key, element } => {
+            assert_eq!(*trie, TrieName::Top, "expected a call of a runtime: {op}");
+            ext.storage_append(key.clone(), element.clone());
+        }
         _ => return read(ext, op, version),
     }
     Answer::Done
 }
 
 /// [`ask_externalities`], for the calls that return something.
-fn read(ext: &mut impl Externalities, op: &Op, version: StateVersion) -> Answer {
+fn read(ext: &mut (impl Externalities + ?Sized), op: &Op, version: StateVersion) -> Answer {
     match op {
-        Op::Get { trie, key } => Answer::Value(match trie.child_info() {
+        Op::Get { trie, key } => Answer::Value(match child_info(trie) {
             None => ext.storage(key),
             Some(child) => ext.child_storage(&child, key),
         }),
-        Op::Hash { trie, key } => Answer::Hash(match trie.child_info() {
+        Op::Hash { trie, key } => Answer::Hash(match child_info(trie) {
             None => ext.storage_hash(key),
             Some(child) => ext.child_storage_hash(&child, key),
         }),
-        Op::Exists { trie, key } => Answer::Exists(match trie.child_info() {
+        Op::Exists { trie, key } => Answer::Exists(match child_info(trie) {
             None => ext.exists_storage(key),
             Some(child) => ext.exists_child_storage(&child, key),
         }),
-        Op::Next { trie, key } => Answer::Key(match trie.child_info() {
+        Op::Next { trie, key } => Answer::Key(match child_info(trie) {
             None => ext.next_storage_key(key),
             Some(child) => ext.next_child_storage_key(&child, key),
         }),
@@ -229,7 +234,7 @@ fn read(ext: &mut impl Externalities, op: &Op, version: StateVersion) -> Answer 
             cursor,
         } => {
             let cursor = cursor.as_deref();
-            removed(match trie.child_info() {
+            removed(match child_info(trie) {
                 None => ext.clear_prefix(prefix, *limit, cursor),
                 Some(child) if prefix.is_empty() => ext.kill_child_storage(&child, *limit, cursor),
                 Some(child) => ext.clear_child_prefix(&child, prefix, *limit, cursor),
@@ -237,6 +242,14 @@ fn read(ext: &mut impl Externalities, op: &Op, version: StateVersion) -> Answer 
         }
         Op::Root => Answer::Root(ext.storage_root(version)),
         _ => Answer::Done,
+    }
+}
+
+/// The child trie in the peer's terms, `None` for the top trie.
+fn child_info(trie: &TrieName) -> Option<ChildInfo> {
+    match trie {
+        TrieName::Top => None,
+        TrieName::Child(storage_key) => Some(ChildInfo::new_default(storage_key)),
     }
 }
 

@@ -1,12 +1,10 @@
 //! Checks that every role gets what the author of a block got.
 
 use super::{
-    answer::ask,
     case::{Case, ParentNodes},
     lockstep::Size,
     mismatch::{Mismatch, Role, RoleDifference},
     peer_side::PeerSide,
-    Op,
 };
 use bytes::Bytes;
 use povmeter::{
@@ -14,6 +12,7 @@ use povmeter::{
     StorageProof,
 };
 use povmeter_dev_runtime::{panic_message, MemoryNodes, Parent};
+use povmeter_vectors::{ask, Op};
 use sp_core::H256;
 use std::{
     panic::{catch_unwind, AssertUnwindSafe},

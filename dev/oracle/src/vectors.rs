@@ -2,13 +2,9 @@
 //!
 //! A [`Vector`] is a [`Case`] with the sizes that povmeter returns at each boundary.
 
-use super::{
-    answer::ask, case::ParentNodes, traps, Case, Flavour, Op, ParentState, TrieEntries, TrieName,
-};
+use super::{case::ParentNodes, traps, Case, Flavour, ParentState, TrieEntries};
 use povmeter::{Accounting, Advisory, Block, BlockError, Consensus};
-use povmeter_vectors::{
-    AccountingName, Hex, KeyValue, Keyed, Operation, Pairs, Part, Sealed, Sizes, Vector, VectorFile,
-};
+use povmeter_vectors::{AccountingName, Hex, Pairs, Part, Sealed, Step, Vector, VectorFile};
 use sp_core::storage::StateVersion;
 
 /// The vectors of the project: the traps of the rule, written by hand, and small random blocks.
@@ -78,13 +74,10 @@ pub fn case_of(vector: &Vector) -> Case {
     }
     let rewritten = vector.state.get(1);
     parent.rewritten = rewritten.map_or_else(TrieEntries::new, |part| entries(&part.top));
-    let mut in_runtime = false;
     let operations = vector.operations.iter();
     Case {
         parent,
-        ops: operations
-            .map(|operation| op(operation, &mut in_runtime))
-            .collect(),
+        ops: operations.map(|step| step.op.clone()).collect(),
         version: version(vector.version),
     }
 }
@@ -132,135 +125,13 @@ fn parts(parent: &ParentState) -> Vec<Part> {
 }
 
 /// The operations of `case` with the sizes at its boundaries and at its end.
-fn results<A: Accounting>(case: &Case) -> Result<(Vec<Operation>, Sealed), BlockError> {
+fn results<A: Accounting>(case: &Case) -> Result<(Vec<Step>, Sealed), BlockError> {
     let parent = ParentNodes::new(&case.parent);
     let root = parent.root();
     let mut block = Block::with_accounting(parent, root, A::default());
-    let mut operations = Vec::new();
-    for op in &case.ops {
-        ask(&mut block, op, case.our_version())?;
-        operations.push(match op {
-            Op::Boundary => {
-                let compact_bytes = block.compact_proof_bytes()?;
-                let (size, proof) = (block.recorded_size(), block.recorded_proof());
-                Operation::Boundary(Sizes::new(size, compact_bytes, &proof))
-            }
-            op => operation(op),
-        });
-    }
-    let sealed = block.seal(case.our_version())?;
-    let compact_bytes = sealed.proof().to_compact(root)?.encoded_bytes();
-    let sizes = Sizes::new(sealed.size(), compact_bytes, sealed.proof());
-    let root = Hex(sealed.update().root.as_bytes().to_vec());
-    Ok((operations, Sealed { sizes, root }))
-}
-
-/// The operation for `op`. A boundary is made in `results`, with its sizes.
-fn operation(op: &Op) -> Operation {
-    let child = |trie: &TrieName| match trie {
-        TrieName::Top => None,
-        TrieName::Child(key) => Some(Hex(key.clone())),
-    };
-    let keyed = |trie: &TrieName, key: &[u8]| Keyed {
-        child: child(trie),
-        key: Hex(key.to_vec()),
-    };
-    match op {
-        Op::HostStart | Op::Start => Operation::Start,
-        Op::HostCommit | Op::Commit => Operation::Commit,
-        Op::HostRollback | Op::Rollback => Operation::Rollback,
-        Op::Enter => Operation::Enter,
-        Op::Exit => Operation::Exit,
-        Op::Root | Op::Boundary => Operation::Root,
-        Op::Get { trie, key } => Operation::Get(keyed(trie, key)),
-        Op::Exists { trie, key } => Operation::Exists(keyed(trie, key)),
-        Op::Hash { trie, key } => Operation::Hash(keyed(trie, key)),
-        Op::Next { trie, key } => Operation::NextKey(keyed(trie, key)),
-        Op::Remove { trie, key } => Operation::Remove(keyed(trie, key)),
-        Op::Set { trie, key, value } => Operation::Set(KeyValue {
-            child: child(trie),
-            key: Hex(key.clone()),
-            value: Hex(value.clone()),
-        }),
-        Op::Append { key, element } => Operation::Append(KeyValue {
-            child: None,
-            key: Hex(key.clone()),
-            value: Hex(element.clone()),
-        }),
-        Op::Clear {
-            trie,
-            prefix,
-            limit,
-            cursor,
-        } => Operation::ClearPrefix {
-            child: child(trie),
-            prefix: Hex(prefix.clone()),
-            limit: *limit,
-            cursor: cursor.clone().map(Hex),
-        },
-    }
-}
-
-/// The call of `operation`; a transaction is the runtime's if it executes.
-fn op(operation: &Operation, in_runtime: &mut bool) -> Op {
-    let trie = |child: &Option<Hex>| match child {
-        None => TrieName::Top,
-        Some(key) => TrieName::Child(key.0.clone()),
-    };
-    let by = |runtime: Op, host: Op| if *in_runtime { runtime } else { host };
-    match operation {
-        Operation::Start => by(Op::Start, Op::HostStart),
-        Operation::Commit => by(Op::Commit, Op::HostCommit),
-        Operation::Rollback => by(Op::Rollback, Op::HostRollback),
-        Operation::Enter => {
-            *in_runtime = true;
-            Op::Enter
-        }
-        Operation::Exit => {
-            *in_runtime = false;
-            Op::Exit
-        }
-        Operation::Root => Op::Root,
-        Operation::Boundary { .. } => Op::Boundary,
-        Operation::Get(at) => Op::Get {
-            trie: trie(&at.child),
-            key: at.key.0.clone(),
-        },
-        Operation::Exists(at) => Op::Exists {
-            trie: trie(&at.child),
-            key: at.key.0.clone(),
-        },
-        Operation::Hash(at) => Op::Hash {
-            trie: trie(&at.child),
-            key: at.key.0.clone(),
-        },
-        Operation::NextKey(at) => Op::Next {
-            trie: trie(&at.child),
-            key: at.key.0.clone(),
-        },
-        Operation::Remove(at) => Op::Remove {
-            trie: trie(&at.child),
-            key: at.key.0.clone(),
-        },
-        Operation::Set(set) => Op::Set {
-            trie: trie(&set.child),
-            key: set.key.0.clone(),
-            value: set.value.0.clone(),
-        },
-        Operation::Append(append) => Op::Append {
-            key: append.key.0.clone(),
-            element: append.value.0.clone(),
-        },
-        Operation::ClearPrefix {
-            child,
-            prefix,
-            limit,
-            cursor,
-        } => Op::Clear {
-            trie: trie(child),
-            prefix: prefix.0.clone(),
-            limit: *limit,
-            cursor: cursor.as_ref().map(|cursor| cursor.0.clone()),
-        },
-    }
+    let version = case.our_version();
+    let ops = case.ops.iter();
+    let steps = ops.map(|op| Step::make(&mut block, op, version));
+    let steps = steps.collect::<Result<_, _>>()?;
+    Ok((steps, Sealed::new(&block.seal(version)?)?))
 }

@@ -175,19 +175,7 @@ impl<S: NodeSource> PovmeterBlock<S> {
             Estimates::Nowhere => SizeSource::Reads,
         };
         let version = plan.options().state_version;
-        let parent = parent_root(plan);
-        Self {
-            machine: Some(StateMachine::pooled(
-                Arc::clone(&pool),
-                source,
-                parent,
-                sizes,
-            )),
-            pool,
-            estimates,
-            version,
-            depth: 0,
-        }
+        Self::in_pool(pool, source, parent_root(plan), version, estimates, sizes)
     }
 
     /// Makes a block on the state with root `parent`, whose nodes are in `source`. Its runtime gets
@@ -212,7 +200,17 @@ impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
         estimates: Estimates,
         sizes: SizeSource,
     ) -> Self {
-        let pool: Arc<BlockPool> = Arc::default();
+        Self::in_pool(Arc::default(), source, parent, version, estimates, sizes)
+    }
+
+    fn in_pool(
+        pool: Arc<BlockPool>,
+        source: S,
+        parent: Root,
+        version: StateVersion,
+        estimates: Estimates,
+        sizes: SizeSource,
+    ) -> Self {
         Self {
             machine: Some(StateMachine::with_accounting(
                 Arc::clone(&pool),
@@ -294,16 +292,16 @@ impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S,
         }
         let machine = self.machine()?;
         match step {
-            TransactionStep::Start => machine.start_transaction(),
-            TransactionStep::Commit => machine.commit_transaction().map_err(HostError::state)?,
-            TransactionStep::Rollback => {
-                machine.rollback_transaction().map_err(HostError::state)?;
+            TransactionStep::Start => {
+                machine.start_transaction();
+                self.depth += 1;
+                return Ok(());
             }
+            TransactionStep::Commit => machine.commit_transaction(),
+            TransactionStep::Rollback => machine.rollback_transaction(),
         }
-        match step {
-            TransactionStep::Start => self.depth += 1,
-            TransactionStep::Commit | TransactionStep::Rollback => self.depth -= 1,
-        }
+        .map_err(HostError::state)?;
+        self.depth -= 1;
         Ok(())
     }
 

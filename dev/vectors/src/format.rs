@@ -1,6 +1,7 @@
 //! The JSON form of test vectors, which docs/proof-size.md describes. Read and written here alone.
 
-use serde::{de::Error as _, Deserialize, Deserializer, Serialize, Serializer};
+use crate::{hex::Hex, op::Op};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The format that is written and read.
 const FORMAT: u32 = 1;
@@ -27,14 +28,11 @@ pub struct Vector {
     /// The accounting of the block.
     pub accounting: AccountingName,
     /// Calls on the block, in order.
-    pub operations: Vec<Operation>,
+    #[serde(deserialize_with = "steps")]
+    pub operations: Vec<Step>,
     /// The results after all operations.
     pub sealed: Sealed,
 }
-
-/// Bytes, in JSON as hex with `0x` in front.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hex(pub Vec<u8>);
 
 /// Keys with their values.
 pub type Pairs = Vec<(Hex, Hex)>;
@@ -85,74 +83,32 @@ pub struct Sealed {
     pub root: Hex,
 }
 
-/// One call on a block.
+/// One call on the block of a vector, and what it tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Operation {
-    /// Opens a transaction: the runtime's if it executes, otherwise the host's.
-    Start,
-    /// Commits the innermost transaction.
-    Commit,
-    /// Rolls the innermost transaction back.
-    Rollback,
-    /// Gives control to the runtime.
-    Enter,
-    /// Takes control back.
-    Exit,
-    /// Computes the storage root.
-    Root,
-    /// Asks for the proof size, which is this.
-    Boundary(Sizes),
-    /// Reads a value.
-    Get(Keyed),
-    /// Asks whether a key has a value.
-    Exists(Keyed),
-    /// Reads the hash of a value.
-    Hash(Keyed),
-    /// Searches the next key.
-    NextKey(Keyed),
-    /// Deletes a key.
-    Remove(Keyed),
-    /// Writes a value.
-    Set(KeyValue),
-    /// Appends an encoded element to a list.
-    Append(KeyValue),
-    /// Deletes the keys with a prefix.
-    ClearPrefix {
-        /// Storage key of the child trie; the top trie without.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        child: Option<Hex>,
-        /// The prefix.
-        prefix: Hex,
-        /// The most keys of the parent state to delete.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        limit: Option<u32>,
-        /// The key of the parent state to begin with.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        cursor: Option<Hex>,
-    },
+pub struct Step {
+    /// The call.
+    #[serde(flatten)]
+    pub op: Op,
+    /// The sizes, of a boundary.
+    #[serde(flatten)]
+    pub sizes: Option<Sizes>,
 }
 
-/// A key of a trie.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Keyed {
-    /// Storage key of the child trie; the top trie without.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub child: Option<Hex>,
-    /// The key.
-    pub key: Hex,
-}
-
-/// A key of a trie, and bytes for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyValue {
-    /// Storage key of the child trie; the top trie without.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub child: Option<Hex>,
-    /// The key.
-    pub key: Hex,
-    /// The value or the element.
-    pub value: Hex,
+/// Reads the calls of a block. A transaction is the runtime's if it executes, otherwise the host's.
+fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
+    let mut steps = Vec::<Step>::deserialize(deserializer)?;
+    let mut in_runtime = false;
+    for Step { op, .. } in &mut steps {
+        match op {
+            Op::Enter => in_runtime = true,
+            Op::Exit => in_runtime = false,
+            Op::Start if !in_runtime => *op = Op::HostStart,
+            Op::Commit if !in_runtime => *op = Op::HostCommit,
+            Op::Rollback if !in_runtime => *op = Op::HostRollback,
+            _ => {}
+        }
+    }
+    Ok(steps)
 }
 
 /// A file is not one of vectors.
@@ -216,28 +172,5 @@ impl Vector {
             serde_json::to_string(&self.accounting)?,
             serde_json::to_string(&self.sealed)?,
         ))
-    }
-}
-
-impl Serialize for Hex {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).into_iter();
-        let digits = self.0.iter();
-        let digits = digits.flat_map(|byte| digit(byte >> 4).chain(digit(byte & 15)));
-        serializer.serialize_str(&"0x".chars().chain(digits).collect::<String>())
-    }
-}
-
-impl<'de> Deserialize<'de> for Hex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let digits = text.strip_prefix("0x").filter(|hex| hex.len() % 2 == 0);
-        let byte = |at: usize, digits: &str| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-        let bytes = digits.and_then(|digits| {
-            let places = (0..digits.len()).step_by(2);
-            places.map(|at| byte(at, digits)).collect::<Option<_>>()
-        });
-        let expected = || D::Error::custom(format!("expected hex with 0x in front, found {text}"));
-        bytes.map(Self).ok_or_else(expected)
     }
 }

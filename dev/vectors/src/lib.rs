@@ -4,16 +4,24 @@
 //! because validators run in wasm of 32 bits. The numbers in the file come from a 64-bit build, which
 //! the oracle compares with sp-state-machine. [`digest`] compares more than a file could hold: the
 //! results of some hundred random blocks, as one hash.
+//!
+//! An [`Op`] is one call on a block and an [`Answer`] its result, for all who execute calls: vectors, the
+//! oracle's random blocks and the recorded blocks of `dev/data`.
 
+mod answer;
 mod format;
+mod hex;
+mod op;
 mod random;
 mod real_block;
 mod run;
 
+pub use answer::{ask, Answer};
 pub use format::{
-    AccountingName, FormatError, Hex, KeyValue, Keyed, Operation, Pairs, Part, Sealed, Sizes,
-    Vector, VectorFile,
+    AccountingName, FormatError, Pairs, Part, Sealed, Sizes, Step, Vector, VectorFile,
 };
+pub use hex::Hex;
+pub use op::{Op, TrieName};
 pub use random::digest;
 pub use real_block::{RealBlock, RealBlockError, RealOutcome};
 pub use run::{run, VectorError};

@@ -1,6 +1,6 @@
 //! A block of a public chain, with the part of its parent state that it needs.
 
-use crate::format::Hex;
+use crate::hex::Hex;
 use povmeter::{Block, BlockError, CompactProof, ProofError, Root, StateVersion, TrieId};
 use serde::Deserialize;
 

@@ -1,10 +1,15 @@
 //! Executes a vector and compares its results.
 
-use crate::format::{AccountingName, Hex, KeyValue, Keyed, Operation, Part, Sizes, Vector};
+use crate::{
+    answer::ask,
+    format::{AccountingName, Part, Sealed, Sizes, Step, Vector},
+    hex::Hex,
+    op::Op,
+};
 use bytes::Bytes;
 use povmeter::{
     Accounting, Advisory, Block, BlockError, Consensus, NodeSource, ProofError, ProofNodes,
-    ProofSize, Root, RootError, RootUpdate, StateVersion, StorageProof, TrieId,
+    ProofSize, Root, RootError, RootUpdate, SealedBlock, StateVersion, StorageProof,
 };
 use povmeter_delta_root::{state_update, Changes, KeyChanges, ShadowState};
 use std::fmt::Debug;
@@ -36,7 +41,7 @@ pub enum VectorError {
 
 impl Sizes {
     /// The sizes of `proof`, of which `size` was counted.
-    pub fn new(size: ProofSize, compact_bytes: u64, proof: &StorageProof) -> Self {
+    fn new(size: ProofSize, compact_bytes: u64, proof: &StorageProof) -> Self {
         Self {
             read_bytes: size.read_bytes,
             root_bytes: size.root_bytes,
@@ -44,6 +49,43 @@ impl Sizes {
             compact_bytes,
             nodes: proof.nodes().len() as u64,
         }
+    }
+}
+
+impl Step {
+    /// Makes the call `op` on `block`, and notes the sizes if it is a boundary.
+    ///
+    /// # Errors
+    /// Those of the block.
+    pub fn make<S: NodeSource, A: Accounting>(
+        block: &mut Block<S, A>,
+        op: &Op,
+        version: StateVersion,
+    ) -> Result<Self, BlockError> {
+        ask(block, op, version)?;
+        let mut sizes = None;
+        if *op == Op::Boundary {
+            let compact_bytes = block.compact_proof_bytes()?;
+            let (size, proof) = (block.recorded_size(), block.recorded_proof());
+            sizes = Some(Sizes::new(size, compact_bytes, &proof));
+        }
+        let op = op.clone();
+        Ok(Self { op, sizes })
+    }
+}
+
+impl Sealed {
+    /// The results of `block`.
+    ///
+    /// # Errors
+    /// [`ProofError`] if the proof cannot be packed.
+    pub fn new(block: &SealedBlock) -> Result<Self, ProofError> {
+        let (update, proof) = (block.update(), block.proof());
+        let compact_bytes = proof.to_compact(update.parent)?.encoded_bytes();
+        Ok(Self {
+            sizes: Sizes::new(block.size(), compact_bytes, proof),
+            root: hex(update.root),
+        })
     }
 }
 
@@ -63,25 +105,12 @@ fn run_as<A: Accounting>(vector: &Vector) -> Result<(), VectorError> {
     compare("parent root", &vector.parent_root, &hex(root))?;
     let version = version(vector.version);
     let mut block = Block::with_accounting(nodes, root, A::default());
-    for (at, operation) in vector.operations.iter().enumerate() {
-        match operation {
-            Operation::Boundary(expected) => {
-                let compact_bytes = block.compact_proof_bytes()?;
-                let found = Sizes::new(
-                    block.recorded_size(),
-                    compact_bytes,
-                    &block.recorded_proof(),
-                );
-                compare(&format!("operation {at}"), expected, &found)?;
-            }
-            _ => make(&mut block, operation, version)?,
-        }
+    for (at, expected) in vector.operations.iter().enumerate() {
+        let found = Step::make(&mut block, &expected.op, version)?;
+        compare(&format!("operation {at}"), expected, &found)?;
     }
     let sealed = block.seal(version).map_err(BlockError::from)?;
-    let compact_bytes = sealed.proof().to_compact(root)?.encoded_bytes();
-    let found = Sizes::new(sealed.size(), compact_bytes, sealed.proof());
-    compare("sealed", &vector.sealed.sizes, &found)?;
-    compare("root", &vector.sealed.root, &hex(sealed.update().root))
+    compare("sealed", &vector.sealed, &Sealed::new(&sealed)?)
 }
 
 fn hex(root: Root) -> Hex {
@@ -151,50 +180,4 @@ pub(crate) fn grow(
 pub(crate) fn inserted(update: &RootUpdate) -> impl Iterator<Item = Bytes> + '_ {
     let nodes = update.inserted();
     nodes.map(|node| Bytes::copy_from_slice(node.encoded))
-}
-
-/// Makes one call.
-fn make<S: NodeSource, A: Accounting>(
-    block: &mut Block<S, A>,
-    operation: &Operation,
-    version: StateVersion,
-) -> Result<(), BlockError> {
-    match operation {
-        Operation::Start => block.start_transaction(),
-        Operation::Commit => block.commit_transaction()?,
-        Operation::Rollback => block.rollback_transaction()?,
-        Operation::Enter => block.enter_runtime()?,
-        Operation::Exit => drop(block.exit_runtime()?),
-        Operation::Root => _ = block.root(version)?,
-        // The caller compares it.
-        Operation::Boundary(_) => {}
-        Operation::Get(Keyed { child, key }) => _ = block.get(trie(child), &key.0)?,
-        Operation::Exists(Keyed { child, key }) => _ = block.exists(trie(child), &key.0)?,
-        Operation::Hash(Keyed { child, key }) => _ = block.value_hash(trie(child), &key.0)?,
-        Operation::NextKey(Keyed { child, key }) => _ = block.next_key(trie(child), &key.0)?,
-        Operation::Remove(Keyed { child, key }) => block.remove(trie(child), &key.0)?,
-        Operation::Set(KeyValue { child, key, value }) => {
-            block.set(trie(child), &key.0, &value.0)?;
-        }
-        Operation::Append(KeyValue { child, key, value }) => {
-            block.append(trie(child), &key.0, &value.0)?;
-        }
-        Operation::ClearPrefix {
-            child,
-            prefix,
-            limit,
-            cursor,
-        } => {
-            let cursor = cursor.as_ref().map(|cursor| &cursor.0[..]);
-            block.clear_prefix(trie(child), &prefix.0, *limit, cursor)?;
-        }
-    }
-    Ok(())
-}
-
-fn trie(child: &Option<Hex>) -> TrieId<'_> {
-    match child {
-        None => TrieId::Top,
-        Some(key) => TrieId::Child(&key.0),
-    }
 }

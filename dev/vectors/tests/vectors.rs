@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter_vectors::{digest, run, RealBlock, VectorError, VectorFile};
+use povmeter_vectors::{digest, run, FormatError, Op, RealBlock, VectorError, VectorFile};
 
 const FILE: &str = include_str!("../../../docs/proof-size-vectors.json");
 
@@ -13,6 +13,45 @@ fn all_vectors_hold() {
     for vector in &file.vectors {
         run(vector).unwrap_or_else(|error| panic!("{}: {error:?}", vector.name));
     }
+}
+
+/// Reading and writing lose nothing, although the host's transactions and the runtime's have one name in
+/// the file.
+#[test]
+fn the_file_is_written_as_it_was_read() {
+    let file = VectorFile::read(FILE).unwrap();
+    assert!(file.to_json().unwrap() == FILE, "another file");
+    let steps = |op: Op| {
+        let all = file.vectors.iter().flat_map(|vector| &vector.operations);
+        all.filter(|step| step.op == op).count()
+    };
+    assert!(steps(Op::HostStart) > 0 && steps(Op::Start) > 0);
+    assert!(steps(Op::HostRollback) > 0 && steps(Op::Rollback) > 0);
+}
+
+#[test]
+fn an_operation_that_the_page_does_not_name_is_refused() {
+    let at = FILE.find("{\"op\":\"get\"").unwrap();
+    for other in [
+        "{\"op\":\"host_start\"},",
+        "{\"op\":\"fork\"},",
+        "{\"op\":\"get\",\"key\":\"0x\",\"limit\":1},",
+        "{\"op\":\"get\",\"key\":\"00\"},",
+    ] {
+        let (before, after) = FILE.split_at(at);
+        let error = VectorFile::read(&[before, other, after].concat()).unwrap_err();
+        assert!(matches!(error, FormatError::Json(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_boundary_without_its_sizes_does_not_hold() {
+    let mut file = VectorFile::read(FILE).unwrap();
+    let vector = &mut file.vectors[0];
+    let steps = vector.operations.iter_mut();
+    steps.for_each(|step| step.sizes = None);
+    let error = run(vector).unwrap_err();
+    assert!(matches!(error, VectorError::Differs { .. }), "{error:?}");
 }
 
 /// The digest of a 64-bit build. It changes with every change of a size, a root, a proof or the random

@@ -4,6 +4,7 @@
 
 mod appends;
 mod dirty;
+mod edges;
 mod frozen;
 mod many;
 mod naive;

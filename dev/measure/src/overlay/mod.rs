@@ -16,7 +16,7 @@ mod transfer;
 pub use meter::Allocated;
 
 use meter::Meter;
-use povmeter_dev_data::TraceRecord;
+use povmeter_dev_data::Trace;
 use povmeter_overlay::Overlay;
 use rows::Keys;
 use serde::Serialize;
@@ -89,7 +89,7 @@ type Work<'a, T> = fn(&T, &mut Meter<'a>);
 /// each row before it is measured.
 pub fn measure_overlay(
     options: &OverlayOptions,
-    trace: Option<&[TraceRecord]>,
+    trace: Option<&Trace>,
     allocated: &dyn Fn() -> Allocated,
     mut progress: impl FnMut(&'static str),
 ) -> OverlayReport {
@@ -132,7 +132,7 @@ pub fn measure_overlay(
         "clear prefix, 10 of 100,000", clear_prefix, few;
         "first clear prefix, 10 of 100,000", first_clear_prefix, few;
     }
-    if let Some(calls) = trace.map(Calls::new) {
+    if let Some(calls) = trace.map(|trace| Calls::new(&trace.records)) {
         let mut transfers = |name: &'static str, peer, ours| {
             if name.contains(&options.only) {
                 progress(name);
@@ -190,22 +190,14 @@ fn row<'a, T>(
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)]
+#[allow(clippy::float_cmp, clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_row_is_measured() {
-        let trace = [
-            "tx 1",
-            "host-start",
-            "get 01 -",
-            "set 01 02",
-            "host-commit",
-            "phase finalize",
-        ];
-        let trace: Vec<TraceRecord> = trace.iter().filter_map(|line| line.parse().ok()).collect();
-        assert_eq!(trace.len(), 6);
+        let lines = "tx 1\nhost-start\nget 01 -\nset 01 02\nhost-commit\nphase finalize\n";
+        let trace: Trace = lines.parse().unwrap();
         let options = OverlayOptions {
             rounds: 1,
             ..OverlayOptions::default()

@@ -32,6 +32,32 @@ pub(super) type Peer = OverlayedChanges<Hashing>;
 /// Why no transaction call fails here.
 const IN_TURN: &str = "transactions are opened and closed in turn";
 
+/// The calls that have the same names and errors on both sides.
+macro_rules! transactions {
+    () => {
+        fn start(&mut self) {
+            self.start_transaction();
+        }
+
+        fn commit(&mut self) {
+            self.commit_transaction().expect(IN_TURN);
+        }
+
+        fn roll_back(&mut self) {
+            self.rollback_transaction().expect(IN_TURN);
+        }
+
+        // `Self::` finds the overlay's own call before that of the trait.
+        fn enter_runtime(&mut self) {
+            Self::enter_runtime(self).expect(IN_TURN);
+        }
+
+        fn exit_runtime(&mut self) {
+            Self::exit_runtime(self).expect(IN_TURN);
+        }
+    };
+}
+
 impl Side for Peer {
     fn get(&mut self, key: &[u8]) -> usize {
         match self.storage(key) {
@@ -53,25 +79,7 @@ impl Side for Peer {
         self.append_storage(key.to_vec(), element.to_vec(), Vec::new);
     }
 
-    fn start(&mut self) {
-        self.start_transaction();
-    }
-
-    fn commit(&mut self) {
-        self.commit_transaction().expect(IN_TURN);
-    }
-
-    fn roll_back(&mut self) {
-        self.rollback_transaction().expect(IN_TURN);
-    }
-
-    fn enter_runtime(&mut self) {
-        OverlayedChanges::enter_runtime(self).expect(IN_TURN);
-    }
-
-    fn exit_runtime(&mut self) {
-        OverlayedChanges::exit_runtime(self).expect(IN_TURN);
-    }
+    transactions!();
 
     fn next_after(&mut self, key: &[u8]) -> Option<(&[u8], bool)> {
         let (key, value) = self.iter_after(key).next()?;
@@ -110,25 +118,7 @@ impl Side for Overlay {
         let Ok(()) = Overlay::append(self, Top, key, element, nothing);
     }
 
-    fn start(&mut self) {
-        self.start_transaction();
-    }
-
-    fn commit(&mut self) {
-        self.commit_transaction().expect(IN_TURN);
-    }
-
-    fn roll_back(&mut self) {
-        self.rollback_transaction().expect(IN_TURN);
-    }
-
-    fn enter_runtime(&mut self) {
-        Overlay::enter_runtime(self).expect(IN_TURN);
-    }
-
-    fn exit_runtime(&mut self) {
-        Overlay::exit_runtime(self).expect(IN_TURN);
-    }
+    transactions!();
 
     fn next_after(&mut self, key: &[u8]) -> Option<(&[u8], bool)> {
         let (key, value) = Overlay::next_after(self, Top, key)?;

@@ -1,7 +1,8 @@
 //! The calls of a recorded block of transfers on the overlay.
 
 use super::{meter::Meter, sides::Side};
-use povmeter_dev_data::{StorageCall, TraceRecord};
+use povmeter_dev_data::TraceRecord;
+use povmeter_dev_oracle::{Op, TrieName::Top};
 use std::collections::HashMap;
 
 /// The calls of a block on its overlay.
@@ -121,26 +122,35 @@ fn make<S: Side>(side: &mut S, calls: &[Call<&[u8], &[u8]>]) -> usize {
     answers
 }
 
-/// The call of `record` on the overlay; `None` if it makes none.
+/// The call of `record` on the overlay; `None` if it makes none. Transfers do not touch child tries.
 fn call(record: &TraceRecord) -> Option<Call<&[u8], &[u8]>> {
-    Some(match record {
-        TraceRecord::Enter => Call::Enter,
-        TraceRecord::Exit => Call::Exit,
-        TraceRecord::HostStart | TraceRecord::Start => Call::Start,
-        TraceRecord::HostCommit | TraceRecord::Commit => Call::Commit,
-        TraceRecord::Rollback => Call::RollBack,
-        TraceRecord::Storage { child: None, call } => match call {
-            StorageCall::Get { key, .. }
-            | StorageCall::Hash { key, .. }
-            | StorageCall::Exists { key, .. } => Call::Get(key),
-            StorageCall::Next { key, .. } => Call::NextAfter(key),
-            StorageCall::Set { key, value } => Call::Set(key, value),
-            StorageCall::Delete { key } => Call::Remove(key),
-            StorageCall::Append { key, element } => Call::Append(key, element),
-            StorageCall::Clear { prefix, .. } => Call::ClearPrefix(prefix),
-            StorageCall::Genesis { .. } | StorageCall::Root { .. } => return None,
-        },
-        // Transfers do not touch child tries, and other records make no call on the overlay.
+    let TraceRecord::Call(op, _) = record else {
+        return None;
+    };
+    Some(match op {
+        Op::Enter => Call::Enter,
+        Op::Exit => Call::Exit,
+        Op::HostStart | Op::Start => Call::Start,
+        Op::HostCommit | Op::Commit => Call::Commit,
+        Op::HostRollback | Op::Rollback => Call::RollBack,
+        Op::Get { trie: Top, key }
+        | Op::Hash { trie: Top, key }
+        | Op::Exists { trie: Top, key } => Call::Get(key),
+        Op::Next { trie: Top, key } => Call::NextAfter(key),
+        Op::Set {
+            trie: Top,
+            key,
+            value,
+        } => Call::Set(key, value),
+        Op::Remove { trie: Top, key } => Call::Remove(key),
+        Op::Append {
+            trie: Top,
+            key,
+            element,
+        } => Call::Append(key, element),
+        Op::Clear {
+            trie: Top, prefix, ..
+        } => Call::ClearPrefix(prefix),
         _ => return None,
     })
 }

@@ -113,6 +113,40 @@ impl<'a> Lockstep<'a> {
         self.on_both(call, || named(name, info, key))
     }
 
+    /// [`Self::write`] for a removal of many keys, whose results do not compare.
+    fn remove_many(
+        &mut self,
+        name: &str,
+        info: Option<&ChildInfo>,
+        prefix: &[u8],
+        call: impl Fn(&mut dyn Externalities) -> MultiRemovalResults,
+    ) -> MultiRemovalResults {
+        let parts = |removed: MultiRemovalResults| {
+            let counts = (removed.backend, removed.unique, removed.loops);
+            (removed.maybe_cursor, counts)
+        };
+        let removed = self.write(name, info, prefix, |ext| parts(call(ext)));
+        let (maybe_cursor, (backend, unique, loops)) = removed;
+        MultiRemovalResults {
+            maybe_cursor,
+            backend,
+            unique,
+            loops,
+        }
+    }
+
+    /// Notes the results of a call that only one side refuses. Errors do not compare.
+    fn compare_refusals(
+        &mut self,
+        name: &str,
+        expected: &Result<(), Error>,
+        found: &Result<(), Error>,
+    ) {
+        if found.is_ok() != expected.is_ok() {
+            self.calls.note(name.to_owned(), expected, found);
+        }
+    }
+
     fn other<R: PartialEq + fmt::Debug>(
         &mut self,
         name: &str,
@@ -143,28 +177,6 @@ fn named(name: &str, info: Option<&ChildInfo>, key: &[u8]) -> String {
 fn told(extension: &mut dyn Any) -> Option<u64> {
     let extension = extension.downcast_mut::<ProofSizeExt>();
     extension.map(|extension| extension.storage_proof_size())
-}
-
-/// Converts the result of a removal to a form that can be compared.
-fn parts(results: &MultiRemovalResults) -> (Option<Vec<u8>>, u32, u32, u32) {
-    let MultiRemovalResults {
-        maybe_cursor,
-        backend,
-        unique,
-        loops,
-    } = results;
-    (maybe_cursor.clone(), *backend, *unique, *loops)
-}
-
-fn removed(
-    (maybe_cursor, backend, unique, loops): (Option<Vec<u8>>, u32, u32, u32),
-) -> MultiRemovalResults {
-    MultiRemovalResults {
-        maybe_cursor,
-        backend,
-        unique,
-        loops,
-    }
 }
 
 impl Externalities for Lockstep<'_> {
@@ -216,9 +228,9 @@ impl Externalities for Lockstep<'_> {
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> MultiRemovalResults {
-        removed(self.write("kill", Some(info), &[], |ext| {
-            parts(&ext.kill_child_storage(info, limit, cursor))
-        }))
+        self.remove_many("kill", Some(info), &[], |ext| {
+            ext.kill_child_storage(info, limit, cursor)
+        })
     }
 
     fn clear_prefix(
@@ -227,9 +239,9 @@ impl Externalities for Lockstep<'_> {
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> MultiRemovalResults {
-        removed(self.write("clear", None, prefix, |ext| {
-            parts(&ext.clear_prefix(prefix, limit, cursor))
-        }))
+        self.remove_many("clear", None, prefix, |ext| {
+            ext.clear_prefix(prefix, limit, cursor)
+        })
     }
 
     fn clear_child_prefix(
@@ -239,9 +251,9 @@ impl Externalities for Lockstep<'_> {
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> MultiRemovalResults {
-        removed(self.write("clear", Some(info), prefix, |ext| {
-            parts(&ext.clear_child_prefix(info, prefix, limit, cursor))
-        }))
+        self.remove_many("clear", Some(info), prefix, |ext| {
+            ext.clear_child_prefix(info, prefix, limit, cursor)
+        })
     }
 
     fn place_storage(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
@@ -380,10 +392,7 @@ impl ExtensionStore for Lockstep<'_> {
         if let Some(peer) = &mut self.peer {
             let placeholder = Box::new(Placeholder(type_id));
             let expected = peer.register_extension_with_type_id(type_id, placeholder);
-            if found.is_ok() != expected.is_ok() {
-                self.calls
-                    .note("register extension".to_owned(), &expected, &found);
-            }
+            self.compare_refusals("register extension", &expected, &found);
         }
         found
     }
@@ -393,10 +402,7 @@ impl ExtensionStore for Lockstep<'_> {
         let found = self.ours.deregister_extension_by_type_id(type_id);
         if let Some(peer) = &mut self.peer {
             let expected = peer.deregister_extension_by_type_id(type_id);
-            if found.is_ok() != expected.is_ok() {
-                self.calls
-                    .note("deregister extension".to_owned(), &expected, &found);
-            }
+            self.compare_refusals("deregister extension", &expected, &found);
         }
         found
     }

@@ -1,9 +1,9 @@
-//! The answer to a call on a block, on either side.
+//! The answer to a call on a block.
 
 use crate::Op;
 use povmeter::{Accounting, Block, BlockError, NodeSource, StateVersion};
 
-/// The answer to an [`Op`], the same type for both sides.
+/// The answer to an [`Op`], the same type for povmeter and for the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The call returns nothing.
@@ -48,7 +48,7 @@ pub fn ask<S: NodeSource, A: Accounting>(
         Op::Exit => drop(block.exit_runtime()?),
         Op::Set { trie, key, value } => block.set(trie.id(), key, value)?,
         Op::Remove { trie, key } => block.remove(trie.id(), key)?,
-        Op::Append { key, element } => block.append(povmeter::TrieId::Top, key, element)?,
+        Op::Append { trie, key, element } => block.append(trie.id(), key, element)?,
         Op::Boundary => {}
         _ => return read(block, op, version),
     }

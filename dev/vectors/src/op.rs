@@ -1,13 +1,16 @@
-//! Calls on a block, as data.
+//! Calls on a block, as data: random ones, those of test vectors and those of recorded blocks.
 
+use crate::hex::{self, Digits, Hex};
 use povmeter::TrieId;
-use sp_core::{hexdisplay::HexDisplay, storage::ChildInfo};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A trie by name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A trie by name. In JSON the storage key of the child trie; the top trie has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Option<Hex>", into = "Option<Hex>")]
 pub enum TrieName {
     /// The top trie.
+    #[default]
     Top,
     /// The child trie of this storage key.
     Child(Vec<u8>),
@@ -22,11 +25,22 @@ impl TrieName {
         }
     }
 
-    /// The child trie in the peer's terms, `None` for the top trie.
-    pub fn child_info(&self) -> Option<ChildInfo> {
-        match self {
-            Self::Top => None,
-            Self::Child(storage_key) => Some(ChildInfo::new_default(storage_key)),
+    fn is_top(&self) -> bool {
+        *self == Self::Top
+    }
+}
+
+impl From<Option<Hex>> for TrieName {
+    fn from(child: Option<Hex>) -> Self {
+        child.map_or(Self::Top, |storage_key| Self::Child(storage_key.0))
+    }
+}
+
+impl From<TrieName> for Option<Hex> {
+    fn from(trie: TrieName) -> Self {
+        match trie {
+            TrieName::Top => None,
+            TrieName::Child(storage_key) => Some(Hex(storage_key)),
         }
     }
 }
@@ -35,19 +49,26 @@ impl fmt::Display for TrieName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Top => f.write_str("top"),
-            Self::Child(storage_key) => write!(f, "child {}", HexDisplay::from(storage_key)),
+            Self::Child(storage_key) => write!(f, "child {}", Digits(storage_key)),
         }
     }
 }
 
 /// One call on a block.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// JSON has one name for a transaction of the host and one of the runtime, because the calls before it
+/// tell which one it is. Reading a vector tells them apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Op {
     /// The host opens a transaction.
+    #[serde(rename = "start", skip_deserializing)]
     HostStart,
     /// The host keeps its innermost transaction.
+    #[serde(rename = "commit", skip_deserializing)]
     HostCommit,
     /// The host undoes its innermost transaction.
+    #[serde(rename = "rollback", skip_deserializing)]
     HostRollback,
     /// Control goes to the runtime.
     Enter,
@@ -62,63 +83,91 @@ pub enum Op {
     /// A value is written.
     Set {
         /// Where.
+        #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is written.
+        #[serde(with = "hex::bytes")]
         key: Vec<u8>,
         /// Its value from now on.
+        #[serde(with = "hex::bytes")]
         value: Vec<u8>,
     },
     /// A key is deleted, whether it has a value or not.
     Remove {
         /// Where.
+        #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is deleted.
+        #[serde(with = "hex::bytes")]
         key: Vec<u8>,
     },
-    /// An element is appended to a list in the top trie.
+    /// An element is appended to a list.
     Append {
+        /// Where. Under a runtime always the top trie.
+        #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
+        trie: TrieName,
         /// Key of the list.
+        #[serde(with = "hex::bytes")]
         key: Vec<u8>,
         /// The encoded element.
+        #[serde(rename = "value", with = "hex::bytes")]
         element: Vec<u8>,
     },
     /// A value is read.
     Get {
         /// Where.
+        #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is read.
+        #[serde(with = "hex::bytes")]
         key: Vec<u8>,
     },
     /// The hash of a value is read.
     Hash {
         /// Where.
+        #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is read.
+        #[serde(with = "hex::bytes")]
         key: Vec<u8>,
     },
     /// The runtime asks whether a key has a value.
     Exists {
         /// Where.
+        #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is asked for.
+        #[serde(with = "hex::bytes")]
         key: Vec<u8>,
     },
     /// The next key is asked for.
+    #[serde(rename = "next_key")]
     Next {
         /// Where.
+        #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that it follows.
+        #[serde(with = "hex::bytes")]
         key: Vec<u8>,
     },
     /// All keys with a prefix are deleted.
+    #[serde(rename = "clear_prefix")]
     Clear {
         /// Where.
+        #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// The prefix of the keys.
+        #[serde(with = "hex::bytes")]
         prefix: Vec<u8>,
         /// Most keys of the parent state to look at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<u32>,
         /// First key of the parent state to look at.
+        #[serde(
+            default,
+            with = "hex::optional_bytes",
+            skip_serializing_if = "Option::is_none"
+        )]
         cursor: Option<Vec<u8>>,
     },
     /// The runtime asks for the storage root.
@@ -129,29 +178,29 @@ pub enum Op {
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = |bytes: &[u8]| format!("0x{}", HexDisplay::from(&bytes));
         match self {
             Self::Set { trie, key, value } => {
                 let bytes = value.len();
-                write!(f, "set {trie} {} to {bytes} bytes", hex(key))
+                write!(f, "set {trie} {} to {bytes} bytes", Digits(key))
             }
-            Self::Remove { trie, key } => write!(f, "remove {trie} {}", hex(key)),
-            Self::Append { key, element } => {
-                write!(f, "append {} bytes to {}", element.len(), hex(key))
+            Self::Remove { trie, key } => write!(f, "remove {trie} {}", Digits(key)),
+            Self::Append { trie, key, element } => {
+                let bytes = element.len();
+                write!(f, "append {bytes} bytes to {trie} {}", Digits(key))
             }
-            Self::Get { trie, key } => write!(f, "get {trie} {}", hex(key)),
-            Self::Hash { trie, key } => write!(f, "hash {trie} {}", hex(key)),
-            Self::Exists { trie, key } => write!(f, "exists {trie} {}", hex(key)),
-            Self::Next { trie, key } => write!(f, "next {trie} {}", hex(key)),
+            Self::Get { trie, key } => write!(f, "get {trie} {}", Digits(key)),
+            Self::Hash { trie, key } => write!(f, "hash {trie} {}", Digits(key)),
+            Self::Exists { trie, key } => write!(f, "exists {trie} {}", Digits(key)),
+            Self::Next { trie, key } => write!(f, "next {trie} {}", Digits(key)),
             Self::Clear {
                 trie,
                 prefix,
                 limit,
                 cursor,
             } => {
-                write!(f, "clear {trie} {} limit {limit:?}", hex(prefix))?;
+                write!(f, "clear {trie} {} limit {limit:?}", Digits(prefix))?;
                 match cursor {
-                    Some(cursor) => write!(f, " from {}", hex(cursor)),
+                    Some(cursor) => write!(f, " from {}", Digits(cursor)),
                     None => Ok(()),
                 }
             }
