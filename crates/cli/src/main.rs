@@ -28,8 +28,9 @@ mod parent_state;
 mod pool;
 mod progress;
 mod replay;
-#[cfg(feature = "wasm")]
 mod replay_report;
+#[cfg(feature = "wasm")]
+mod replayed;
 mod report;
 mod runtime_form;
 mod table;
