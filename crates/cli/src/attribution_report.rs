@@ -22,7 +22,9 @@ pub(crate) struct AttributionReport {
     /// Bytes of shared nodes; those that are shared by both are in both.
     shared_by: SharedBy,
     /// What the forms of the proof add to its nodes, or leave out; not there if it is not known.
+    // It is left out, so the schema does not allow null.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Overhead")]
     overhead: Option<Overhead>,
     #[serde(skip)]
     top: usize,

@@ -95,6 +95,7 @@ pub(crate) struct Proof {
     pub(crate) nodes: u64,
     /// Whose the bytes are, with --attribute; else it is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AttributionReport")]
     pub(crate) attribution: Option<AttributionReport>,
 }
 

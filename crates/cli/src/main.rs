@@ -33,6 +33,8 @@ mod replay_report;
 mod replayed;
 mod report;
 mod runtime_form;
+#[cfg(test)]
+mod schemas;
 mod table;
 
 use clap::{CommandFactory, Parser, Subcommand};

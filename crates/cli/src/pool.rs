@@ -30,7 +30,7 @@ pub(crate) struct PoolArgs {
     report: ReportArgs,
 }
 
-/// A block in fresh memory and in that of earlier blocks.
+// Without a doc comment, so that the schema is that of the type inside, with its description.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct Report(pub(crate) PoolReport);

@@ -83,6 +83,7 @@ pub(crate) struct Row {
     pub(crate) sizes_told: usize,
     /// Whose the bytes are, with --attribute; else it is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AttributionReport")]
     pub(crate) attribution: Option<AttributionReport>,
 }
 

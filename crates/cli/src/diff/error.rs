@@ -115,8 +115,11 @@ impl Problem {
         if let Some(name) = missing.and_then(|name| name.strip_suffix('`')) {
             return Self::Missing(name.to_owned());
         }
-        let Some((_, expected)) = message.rsplit_once(", expected ") else {
-            return Self::Other(message.to_owned());
+        let expected = match message.rsplit_once(", expected ") {
+            Some((_, expected)) => expected,
+            // Of a whole number, where serde_json has the feature `arbitrary_precision`.
+            None if message == "invalid number" => "u64",
+            None => return Self::Other(message.to_owned()),
         };
         let expected = match expected {
             "f64" => "a number of 0 or more",
