@@ -115,7 +115,7 @@ impl Attributing {
         drop(bar);
         let (holds, detail) = adds_up(&noted, &again.built.proof, &outcome.built.proof);
         let check = Check {
-            name: "attribution adds up",
+            name: "attribution adds up".to_owned(),
             holds,
             detail,
         };

@@ -3,74 +3,100 @@
 use crate::attribution_files;
 use povmeter_attribution::{BlockPart, ByteTally, Bytes};
 use povmeter_dev_runtime::ProofSizes;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Bytes of one proof, or of several, by extrinsic, item and cause.
-#[derive(Clone, Debug, Serialize)]
+/// Which bytes of the proof belong to whom, with --attribute; not there without. The bytes of each list
+/// sum to recorded.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct AttributionReport {
+    /// Bytes recorded.
     recorded: u64,
-    by_extrinsic: Vec<PartRow>,
-    by_item: Vec<ItemRow>,
+    /// By the part of the block that was the first to need a node, in the order of the block.
+    pub(crate) by_extrinsic: Vec<PartRow>,
+    /// By pallet and storage item, most bytes first.
+    pub(crate) by_item: Vec<ItemRow>,
+    /// By cause.
     by_cause: Causes,
+    /// Bytes of shared nodes; those that are shared by both are in both.
     shared_by: SharedBy,
+    /// What the forms of the proof add to its nodes, or leave out; not there if it is not known.
+    // It is left out, so the schema does not allow null.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Overhead")]
     overhead: Option<Overhead>,
     #[serde(skip)]
     top: usize,
     #[serde(skip)]
     nodes: u64,
-    /// A flame graph of the bytes.
+    // A flame graph of the bytes.
     #[serde(skip)]
     picture: Option<String>,
 }
 
 /// The bytes that a part of a block was the first to need.
-#[derive(Clone, Debug, Serialize)]
-struct PartRow {
-    /// The extrinsic's index in the block; `None` for other parts.
-    index: Option<usize>,
-    phase: &'static str,
-    bytes: u64,
-    nodes: u64,
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct PartRow {
+    /// Place of the extrinsic in the block; null of other parts.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) index: Option<usize>,
+    /// The part.
+    #[schemars(extend("enum" = PHASES))]
+    pub(crate) phase: String,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// Nodes.
+    pub(crate) nodes: u64,
     #[serde(flatten)]
     causes: Causes,
 }
 
 /// The bytes that are needed for a storage item.
-#[derive(Clone, Debug, Serialize)]
-struct ItemRow {
-    name: String,
-    bytes: u64,
-    nodes: u64,
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ItemRow {
+    /// Name of the item.
+    pub(crate) name: String,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// Nodes.
+    pub(crate) nodes: u64,
     #[serde(flatten)]
     causes: Causes,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+/// Bytes by cause.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 struct Causes {
+    /// Bytes of nodes that were read.
     read: u64,
+    /// Bytes of nodes that only the root computation needs, on the way to a changed key.
     root: u64,
+    /// Bytes of siblings that merge.
     sibling: u64,
+    /// Bytes of value nodes.
     value: u64,
+    /// Bytes of nodes that several need.
     shared: u64,
 }
 
-/// Shared bytes. Bytes that are shared in both ways are in both numbers.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// Bytes of shared nodes. Those that are shared in both ways are in both numbers.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 struct SharedBy {
+    /// By several parts of the block.
     extrinsics: u64,
+    /// By several items.
     items: u64,
 }
 
 /// What the forms of a proof add to its nodes or leave out.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct Overhead {
-    /// Recorded bytes that are length prefixes of nodes.
+    /// Bytes of the recorded ones that are lengths of nodes.
     length_prefixes: u64,
-    /// Bytes that the encoded proof adds to the recorded ones.
+    /// Bytes that the encoded proof has more than were recorded.
     list_prefix: u64,
-    /// Bytes that the compact proof saves, compared with the encoded one.
+    /// Bytes that the compact proof has less than the encoded one.
     compact_saves: u64,
 }
 
@@ -94,14 +120,19 @@ impl From<&Bytes> for Causes {
     }
 }
 
+/// The names of the parts of a block, in its order.
+const PHASES: [&str; 4] = ["before", "initialize", "extrinsic", "finalize"];
+
 /// The name of a part, and the index of its extrinsic.
-fn phase(part: Option<BlockPart>) -> (&'static str, Option<usize>) {
-    match part {
-        None => ("before", None),
-        Some(BlockPart::Initialize) => ("initialize", None),
-        Some(BlockPart::Extrinsic(index)) => ("extrinsic", Some(index)),
-        Some(BlockPart::Finalize) => ("finalize", None),
-    }
+fn phase(part: Option<BlockPart>) -> (String, Option<usize>) {
+    let [before, initialize, extrinsic, finalize] = PHASES;
+    let (name, index) = match part {
+        None => (before, None),
+        Some(BlockPart::Initialize) => (initialize, None),
+        Some(BlockPart::Extrinsic(index)) => (extrinsic, Some(index)),
+        Some(BlockPart::Finalize) => (finalize, None),
+    };
+    (name.to_owned(), index)
 }
 
 impl AttributionReport {
@@ -337,7 +368,7 @@ impl fmt::Display for AttributionReport {
         let parts = self.by_extrinsic.iter().map(|row| {
             let name = match row.index {
                 Some(index) => index.to_string(),
-                None => row.phase.to_owned(),
+                None => row.phase.clone(),
             };
             (name, row.bytes, row.nodes, row.causes)
         });

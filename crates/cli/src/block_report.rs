@@ -1,89 +1,138 @@
 //! The report on a block, as a table and as JSON.
 
 use crate::{
-    attribution_report::AttributionReport, checks::Check, options::UsedOptions, output::Heading,
+    attribution_report::AttributionReport,
+    checks::Check,
+    options::UsedOptions,
+    output::{CommandResult, HexHash},
 };
 use povmeter_dev_runtime::{BlockOutcome, BoundarySize, Phases, Plan, Spent};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The report on a block.
-#[derive(Serialize)]
+/// One block, built and checked.
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct BlockReport {
-    #[serde(flatten)]
-    heading: Heading,
+    /// The block that was asked for.
     pub(crate) options: UsedOptions,
-    pub(crate) parent_root: String,
-    pub(crate) root: String,
+    /// Root of the state before the block.
+    pub(crate) parent_root: HexHash,
+    /// Root of the state after it.
+    pub(crate) root: HexHash,
+    /// Signed extrinsics.
     pub(crate) extrinsics: Extrinsics,
-    per_extrinsic_us: PerExtrinsic,
-    growth_bytes: Option<Growth>,
+    /// Mean processor time in microseconds; the inherent counts as one extrinsic.
+    pub(crate) per_extrinsic_us: PerExtrinsic,
+    /// Bytes that single extrinsics add to the estimate; null if there is none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) growth_bytes: Option<Growth>,
+    /// Sizes of the proof in bytes.
     pub(crate) proof_bytes: Proof,
+    /// Time by phase.
     pub(crate) phases: PhaseTimes,
-    /// After the inherent and after each extrinsic.
-    estimates: Vec<Estimate>,
-    /// The proof sizes that the runtime was told, in order.
-    told: Vec<u64>,
+    /// Estimates in bytes: after the inherent, then after each extrinsic.
+    pub(crate) estimates: Vec<Estimate>,
+    /// Sizes that the runtime was told, in order.
+    pub(crate) told: Vec<u64>,
+    /// What must hold.
     pub(crate) checks: Vec<Check>,
 }
 
-#[derive(Serialize)]
+impl CommandResult for BlockReport {
+    const COMMAND: &'static str = "block";
+    const WHAT: &'static str = "block";
+    const SCHEMA: u64 = 1;
+}
+
+/// What became of the signed extrinsics.
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Extrinsics {
+    /// Included in the block.
     pub(crate) applied: usize,
+    /// Those of them whose call failed.
     pub(crate) failed: usize,
+    /// Left out.
     pub(crate) refused: usize,
 }
 
 /// Mean processor time in microseconds, the inherent counted as one extrinsic.
-#[derive(Serialize)]
-struct PerExtrinsic {
-    execute: f64,
-    estimate: f64,
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct PerExtrinsic {
+    /// Executing one.
+    pub(crate) execute: f64,
+    /// The size after it.
+    pub(crate) estimate: f64,
 }
 
 /// What single extrinsics add to the estimate.
-#[derive(Serialize)]
-struct Growth {
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Growth {
+    /// By the first one.
     first: u64,
+    /// By the last one.
     last: u64,
+    /// The least.
     min: u64,
+    /// The most.
     max: u64,
 }
 
-#[derive(Serialize)]
+/// Sizes of a proof in bytes, and whose they are.
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Proof {
+    /// The estimate after the last extrinsic.
     pub(crate) estimate_after_last: u64,
-    /// The part of the last estimate that only the root computation needs.
+    /// The part of it that only the root computation needs.
     pub(crate) root_adds_after_last: u64,
+    /// The proof of the whole block, each node with the prefix of its length.
     pub(crate) recorded: u64,
+    /// The proof, encoded.
     pub(crate) encoded: u64,
+    /// The compact proof, encoded.
     pub(crate) compact: u64,
+    /// Number of nodes.
     pub(crate) nodes: u64,
+    /// Whose the bytes are, with --attribute; else it is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AttributionReport")]
     pub(crate) attribution: Option<AttributionReport>,
 }
 
-#[derive(Serialize)]
-struct Estimate {
+/// An estimate in bytes.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Estimate {
+    /// What is read so far.
     recorded: u64,
+    /// What only the root needs.
     root_adds: u64,
+    /// Both.
     total: u64,
 }
 
 /// Milliseconds.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Time {
+    /// Processor time of the thread.
     pub(crate) cpu_ms: f64,
+    /// Time of the clock.
     pub(crate) wall_ms: f64,
 }
 
-#[derive(Serialize)]
+/// Time by phase.
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PhaseTimes {
-    initialize: Time,
-    extrinsics: Time,
-    estimates: Time,
-    finalize: Time,
-    seal: Time,
+    /// Initializing the block.
+    pub(crate) initialize: Time,
+    /// Executing the extrinsics.
+    pub(crate) extrinsics: Time,
+    /// The sizes after each of them.
+    pub(crate) estimates: Time,
+    /// Finalizing the block, in which the root is computed.
+    pub(crate) finalize: Time,
+    /// Making the changes and the proof.
+    pub(crate) seal: Time,
+    /// All of them.
     pub(crate) total: Time,
 }
 
@@ -131,10 +180,9 @@ impl BlockReport {
         // Exact, because the count is far below 2^52.
         let mean = |spent: Spent| spent.cpu.as_secs_f64() * 1e6 / count as f64;
         Self {
-            heading: Heading::BLOCK,
             options,
-            parent_root: format!("{:?}", plan.parent().state_root),
-            root: format!("{:?}", outcome.built.root),
+            parent_root: plan.parent().state_root.into(),
+            root: outcome.built.root.into(),
             extrinsics: Extrinsics {
                 applied: outcome.applied,
                 failed: outcome.failed.len(),

@@ -8,13 +8,17 @@ use povmeter_dev_runtime::{
     build_block, build_block_with, BlockOutcome, BoundarySize, Built, Estimates, Plan,
     PovmeterBlock,
 };
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A check, and whether it holds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Check {
-    pub(crate) name: &'static str,
+    /// What.
+    pub(crate) name: String,
+    /// Whether it does.
     pub(crate) holds: bool,
+    /// Numbers to it.
     pub(crate) detail: String,
 }
 
@@ -44,7 +48,7 @@ pub(crate) fn check_block(
     Ok(vec![
         estimate_complete(block, &Oracle::ask(&peer, plan)?),
         Check {
-            name: "same block as sp-state-machine",
+            name: "same block as sp-state-machine".to_owned(),
             holds: same_block(&block.built, &theirs.built),
             detail: format!(
                 "root {:?}, {} keys changed, {} nodes inserted or removed",
@@ -54,13 +58,13 @@ pub(crate) fn check_block(
             ),
         },
         Check {
-            name: "same proof as sp-state-machine",
+            name: "same proof as sp-state-machine".to_owned(),
             holds: block.built.proof == theirs.built.proof,
             detail: format!("{} bytes recorded", theirs.sizes.recorded),
         },
         executes_again(block, plan, told, runtime)?,
         Check {
-            name: "sp-state-machine validates the proof",
+            name: "sp-state-machine validates the proof".to_owned(),
             holds: peer.validate_told(plan, &block.compact, told)? == block.built.root,
             detail: format!("{} bytes compact", block.sizes.compact),
         },
@@ -73,7 +77,7 @@ fn estimate_complete(block: &BlockOutcome, oracle: &Oracle) -> Check {
     let finalize = oracle.finalize_adds();
     let under = oracle.lacks(last).max(grown.saturating_sub(finalize));
     Check {
-        name: "estimate complete",
+        name: "estimate complete".to_owned(),
         holds: under == 0,
         detail: format!(
             "{last} after the last extrinsic, {finalize} touched by finalize, {} recorded after \
@@ -94,7 +98,7 @@ fn executes_again(
     let again = again.map_err(CliError::build("povmeter"))?;
     let sizes = again.built.told.as_deref() == Some(told);
     Ok(Check {
-        name: "executes again from the compact proof alone",
+        name: "executes again from the compact proof alone".to_owned(),
         holds: sizes && same_block(&again.built, &block.built),
         detail: format!(
             "root {:?}, {} sizes told, {}",
@@ -106,7 +110,7 @@ fn executes_again(
 }
 
 /// The names of the checks that failed.
-pub(crate) fn failed(checks: &[Check]) -> Vec<&'static str> {
+pub(crate) fn failed(checks: &[Check]) -> Vec<String> {
     let failed = checks.iter().filter(|check| !check.holds);
-    failed.map(|check| check.name).collect()
+    failed.map(|check| check.name.clone()).collect()
 }

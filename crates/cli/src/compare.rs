@@ -18,7 +18,8 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum};
 use povmeter_dev_runtime::{build_block, BoundarySize, Phases, Plan};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// What to compare.
@@ -68,8 +69,8 @@ pub(crate) struct CompareArgs {
     report: ReportArgs,
 }
 
-/// The peer's trie cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+/// The trie cache of sp-state-machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CacheArg {
     // Nothing is kept between blocks.
@@ -230,7 +231,7 @@ fn row(
     let median_ms = median(spent, |phases| phases.total().cpu);
     let extrinsics = (outcome.applied + outcome.refused.len() + 1) as f64;
     Row {
-        name: contender.name(),
+        name: contender.name().to_owned(),
         median_ms,
         // Divide first, because the quotient of equal times is exactly one.
         percent_of_peer_none: (peer_ms / median_ms) * 100.0,

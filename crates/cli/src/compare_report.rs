@@ -3,56 +3,85 @@
 use crate::{
     compare::CacheArg,
     options::UsedOptions,
-    output::{self, verdict, Heading},
+    output::{self, verdict, CommandResult},
     table::{or_dash, Table},
 };
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One contender's result. Times are processor time of the thread unless named otherwise; sizes are
+/// One way to build a block. Times are processor time of the thread unless named otherwise; sizes are
 /// bytes.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Row {
-    pub(crate) name: &'static str,
+    /// The way; peer-none is sp-state-machine without estimates.
+    pub(crate) name: String,
+    /// Processor time of the whole block in milliseconds, median of the rounds.
     pub(crate) median_ms: f64,
+    /// Throughput in percent of peer-none.
     pub(crate) percent_of_peer_none: f64,
+    /// The estimate after the last extrinsic in bytes; null without estimates.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) estimate_after_last: Option<u64>,
+    /// Bytes of the proof, each node with the prefix of its length.
     pub(crate) recorded: u64,
+    /// Bytes of the proof, encoded.
     pub(crate) encoded: u64,
+    /// Bytes of the compact proof, encoded.
     pub(crate) compact: u64,
+    /// Number of nodes.
     pub(crate) nodes: u64,
+    /// Allocations of an extrinsic with the estimate after it.
     pub(crate) allocations_per_extrinsic: f64,
+    /// Time of the clock of the whole block in milliseconds, median of the rounds.
     pub(crate) median_wall_ms: f64,
-    /// Executing one extrinsic, without the estimate after it.
+    /// Processor time of one extrinsic in microseconds, without the estimate after it.
     pub(crate) per_extrinsic_us: f64,
-    /// `finalize_block`, in which the root is computed.
+    /// Processor time of finalize_block in milliseconds, in which the root is computed.
     pub(crate) finalize_ms: f64,
-    /// The runtime's call for the root in `finalize_block`, in blocks whose calls are timed.
+    /// Processor time of the runtime's call for the root in it in milliseconds, in blocks whose calls
+    /// are timed one by one.
     pub(crate) root_ms: f64,
-    /// Share of the state machine in the block's time; the rest is the runtime.
+    /// Share of the state machine in the time of the block, in percent; the rest is the runtime.
     pub(crate) state_machine_percent: f64,
+    /// Rounds that this way took part in.
     pub(crate) rounds: usize,
+    /// Whether it claims never to be too low.
     pub(crate) claims_complete: bool,
-    /// By how many bytes the last estimate is too low; `None` without estimates.
+    /// Bytes that the last estimate lacks; null without estimates.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) estimate_under_bytes: Option<u64>,
 }
 
-#[derive(Clone, Copy, Serialize)]
-struct Checks {
-    roots_equal: bool,
-    estimates_complete: bool,
+/// What must hold.
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Checks {
+    /// Every way comes to the block of sp-state-machine.
+    pub(crate) roots_equal: bool,
+    /// Nothing is too low where that is claimed.
+    pub(crate) estimates_complete: bool,
 }
 
-/// All contenders' results.
-#[derive(Serialize)]
+/// Ways to build a block, measured side by side.
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct CompareReport {
-    #[serde(flatten)]
-    heading: Heading,
-    options: UsedOptions,
-    cache: CacheArg,
-    rounds: u32,
+    /// The block that was asked for.
+    pub(crate) options: UsedOptions,
+    /// The cache of sp-state-machine.
+    pub(crate) cache: CacheArg,
+    /// Measured rounds.
+    pub(crate) rounds: u32,
+    /// One for each way.
     pub(crate) rows: Vec<Row>,
-    checks: Checks,
+    /// What must hold.
+    pub(crate) checks: Checks,
+}
+
+/// The same `what` as that of `block`, told apart by its `rows`.
+impl CommandResult for CompareReport {
+    const COMMAND: &'static str = "compare block";
+    const WHAT: &'static str = "block";
+    const SCHEMA: u64 = 1;
 }
 
 impl CompareReport {
@@ -66,7 +95,6 @@ impl CompareReport {
         let mut claiming = rows.iter().filter(|row| row.claims_complete);
         let estimates_complete = claiming.all(|row| row.estimate_under_bytes == Some(0));
         Self {
-            heading: Heading::COMPARE,
             options,
             cache,
             rounds,
@@ -99,7 +127,7 @@ impl CompareReport {
     }
 
     /// The names of the checks that failed.
-    pub(crate) fn failed(&self) -> Vec<&'static str> {
+    pub(crate) fn failed(&self) -> Vec<String> {
         output::failed(self.named_checks().map(|(name, holds, _)| (name, holds)))
     }
 
@@ -151,7 +179,7 @@ impl CompareReport {
         ]);
         for row in &self.rows {
             table.row([
-                row.name.to_owned(),
+                row.name.clone(),
                 format!("{:.3}", row.median_ms),
                 format!("{:.1}", row.percent_of_peer_none),
                 format!("{:.3}", row.median_wall_ms),

@@ -5,13 +5,13 @@ use crate::{
     compare_root_report::{Checks, Failed, KnownFailed, OfVersion, RootReport},
     error::{chain, CliError},
     options::accounts_from,
-    output::{printed, Heading},
+    output::printed,
     progress,
     report::{self, ReportArgs},
 };
 use clap::Args;
 use povmeter_dev_data::data_dir;
-use povmeter_dev_measure::{measure_roots, RootSpeedOptions};
+use povmeter_dev_measure::{measure_roots, RootSpeedOptions, RootSpeedReport};
 use povmeter_dev_oracle::{run_roots, KnownState, RootCounts, RootMode, RootTally, SPLIT_FROM};
 use sp_core::storage::StateVersion;
 
@@ -55,7 +55,7 @@ const FAILURES_SHOWN: usize = 10;
 pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
     let page = args.report.open(&report::ROOT_CHARTS)?;
     let mut missing = Vec::new();
-    let modes = RootMode::all(|unsupported| missing.push(unsupported.0.name()))?;
+    let modes = RootMode::all(|unsupported| missing.push(unsupported.0.name().to_owned()))?;
     let bar = progress::bar(args.cases, "random blocks");
     let tally = run_roots(args.seed, args.cases, &modes, || bar.step());
     drop(bar);
@@ -72,12 +72,12 @@ pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
     let speed = measure_roots(&options, &measured, allocations::count, |what| {
         bar.next(what)
     })?;
+    let RootSpeedReport { rows, hashing } = speed;
     drop(bar);
     let report = RootReport {
-        heading: Heading::ROOT,
         cases: args.cases,
         seed: args.seed,
-        modes: modes.iter().map(|mode| mode.name).collect(),
+        modes: modes.iter().map(|mode| mode.name.to_owned()).collect(),
         missing,
         checks: Checks {
             updates_differ: tally.failures.len(),
@@ -91,7 +91,8 @@ pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
         failures: failures(&tally),
         known_failures,
         rounds: options.rounds,
-        speed,
+        rows,
+        hashing,
     };
     if let Some(page) = page {
         page.write(&report.page())?;
@@ -137,7 +138,7 @@ fn failures(tally: &RootTally) -> Vec<Failed> {
     let failures = tally.failures.iter().take(FAILURES_SHOWN);
     failures
         .map(|failure| Failed {
-            flavour: failure.flavour.name(),
+            flavour: failure.flavour.name().to_owned(),
             seed: failure.seed,
             state_version: match failure.version {
                 StateVersion::V0 => 0,

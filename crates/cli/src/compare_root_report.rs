@@ -1,26 +1,28 @@
 //! The report on root updates, as text and as JSON.
 
 use crate::{
-    output::{self, verdict, Heading},
+    options::VersionArg,
+    output::{self, verdict, CommandResult},
     table::{or_dash, Table},
 };
-use povmeter_dev_measure::RootSpeedReport;
-use serde::Serialize;
+use povmeter_dev_measure::{HashRow, RootRow};
+use povmeter_dev_oracle::Flavour;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The result of the comparison with the peer.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// What the comparison gave.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
-    /// Random blocks whose update is not the peer's in some mode.
+    /// Random blocks whose update is another one in some mode; must be 0.
     pub(crate) updates_differ: usize,
-    /// Real states whose update from the empty state is not the peer's in some mode, or whose root is
-    /// not the known one.
+    /// Real states whose update from nothing is another one; must be 0.
     pub(crate) known_states_differ: usize,
 }
 
 impl Checks {
     /// The names of the checks that failed.
-    pub(crate) fn failed(&self) -> Vec<&'static str> {
+    pub(crate) fn failed(&self) -> Vec<String> {
         output::failed([
             ("updates_differ", self.updates_differ == 0),
             ("known_states_differ", self.known_states_differ == 0),
@@ -29,50 +31,78 @@ impl Checks {
 }
 
 /// Sums over the blocks of one state version that agree.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct OfVersion {
+    /// The version of the state's layout.
+    #[schemars(extend("enum" = VersionArg::NUMBERS))]
     pub(crate) state_version: u8,
+    /// Blocks that agreed.
     pub(crate) blocks: u64,
+    /// Changes in them.
     pub(crate) changes: u64,
+    /// Nodes inserted.
     pub(crate) inserted: u64,
+    /// Nodes removed.
     pub(crate) removed: u64,
 }
 
-/// A block that did not agree with the peer.
-#[derive(Clone, Debug, Serialize)]
+/// A block that does not agree.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Failed {
-    pub(crate) flavour: &'static str,
+    /// What kind of random blocks.
+    #[schemars(extend("enum" = Flavour::ALL.map(Flavour::name)))]
+    pub(crate) flavour: String,
+    /// The block's own seed.
     pub(crate) seed: u64,
+    /// The version of the state's layout.
+    #[schemars(extend("enum" = VersionArg::NUMBERS))]
     pub(crate) state_version: u8,
+    /// What is not the same.
     pub(crate) mismatch: String,
 }
 
-/// A real state that did not agree.
-#[derive(Clone, Debug, Serialize)]
+/// A real state that does not agree.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct KnownFailed {
+    /// Name of the state.
     pub(crate) state: String,
+    /// What is not the same.
     pub(crate) mismatch: String,
 }
 
-/// Correctness and cost of root updates.
-#[derive(Clone, Debug, Serialize)]
+/// Root updates beside those of sp-state-machine, and what they cost.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct RootReport {
-    #[serde(flatten)]
-    pub(crate) heading: Heading,
+    /// Random blocks of each state version.
     pub(crate) cases: u64,
+    /// What they are drawn from.
     pub(crate) seed: u64,
-    /// The modes compared.
-    pub(crate) modes: Vec<&'static str>,
-    /// The modes that this machine does not support.
-    pub(crate) missing: Vec<&'static str>,
+    /// Ways to compute a root that were compared.
+    pub(crate) modes: Vec<String>,
+    /// Ways that this processor does not have.
+    pub(crate) missing: Vec<String>,
+    /// What the comparison gave.
     pub(crate) checks: Checks,
+    /// By state version.
     pub(crate) versions: [OfVersion; 2],
+    /// Real states that were compared.
     pub(crate) known_states: usize,
+    /// The first blocks that do not agree.
     pub(crate) failures: Vec<Failed>,
+    /// Real states that do not agree.
     pub(crate) known_failures: Vec<KnownFailed>,
+    /// Measured rounds.
     pub(crate) rounds: usize,
-    #[serde(flatten)]
-    pub(crate) speed: RootSpeedReport,
+    /// Cost of an update.
+    pub(crate) rows: Vec<RootRow>,
+    /// Cost of hashing the new nodes of an update.
+    pub(crate) hashing: Vec<HashRow>,
+}
+
+impl CommandResult for RootReport {
+    const COMMAND: &'static str = "compare root";
+    const WHAT: &'static str = "root";
+    const SCHEMA: u64 = 1;
 }
 
 impl fmt::Display for RootReport {
@@ -147,12 +177,12 @@ impl RootReport {
             "peer_node",
             "allocs/change",
         ]);
-        for row in &self.speed.rows {
+        for row in &self.rows {
             let allocations = row.allocations_per_change;
             table.row([
                 row.keys.to_string(),
                 row.changes.to_string(),
-                row.mode.to_owned(),
+                row.mode.clone(),
                 format!("{:.1}", row.us),
                 format!("{:.2}", row.ratio_to_peer_plain),
                 format!("{:.2}", row.ratio_to_peer_node),
@@ -173,12 +203,12 @@ impl RootReport {
             "compressions",
             "ns per compression",
         ]);
-        for row in &self.speed.hashing {
+        for row in &self.hashing {
             let each = row.us * 1_000.0 / row.compressions.max(1) as f64;
             table.row([
                 row.keys.to_string(),
                 row.changes.to_string(),
-                row.mode.to_owned(),
+                row.mode.clone(),
                 format!("{:.1}", row.us),
                 row.nodes.to_string(),
                 row.compressions.to_string(),

@@ -81,10 +81,7 @@ pub(crate) enum CliError {
     #[error("expected `--state-version 1` with `--runtime wasm`, found 0")]
     WasmVersion,
     #[error("expected all checks to hold, found failed ones: {failed:?}")]
-    ChecksFailed {
-        failed: Vec<&'static str>,
-        report: String,
-    },
+    ChecksFailed { failed: Vec<String>, report: String },
     #[error("expected no number worse than its limit, found {}", what.join(", "))]
     Regressed { what: Vec<String>, report: String },
     #[error(transparent)]

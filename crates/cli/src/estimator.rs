@@ -5,12 +5,12 @@ use crate::{
     error::{chain, CliError},
     estimator_report::{Checks, EstimatorReport, Failed, OfFlavour},
     options::accounts_from,
-    output::{printed, Heading},
+    output::printed,
     progress,
     report::{self, ReportArgs},
 };
 use clap::Args;
-use povmeter_dev_measure::{measure, SpeedOptions};
+use povmeter_dev_measure::{measure, SpeedOptions, SpeedReport};
 use povmeter_dev_oracle::{run_cases, Flavour, MismatchKind, Tally};
 
 /// How many blocks to compare, and which.
@@ -56,9 +56,13 @@ pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
     };
     let bar = progress::bar(3 * options.keys.len() + 1, "");
     let speed = measure(&options, allocations::count, |what| bar.next(what))?;
+    let SpeedReport {
+        rows,
+        flatness,
+        memory,
+    } = speed;
     drop(bar);
     let report = EstimatorReport {
-        heading: Heading::ESTIMATOR,
         cases: args.cases,
         seed: args.seed,
         checks: checks(&tally),
@@ -66,7 +70,9 @@ pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
         failures: failures(&tally),
         dirty_keys: options.dirty_keys,
         rounds: options.rounds,
-        speed,
+        rows,
+        flatness,
+        memory,
     };
     if let Some(page) = page {
         page.write(&report.page())?;
@@ -91,7 +97,7 @@ fn checks(tally: &Tally) -> Checks {
 fn of_flavour(tally: &Tally, flavour: Flavour) -> OfFlavour {
     let report = tally.of(flavour);
     OfFlavour {
-        flavour: flavour.name(),
+        flavour: flavour.name().to_owned(),
         blocks: report.blocks,
         boundaries: report.boundaries,
         over_bytes_percent: report.over_bytes_percent(),
@@ -110,12 +116,12 @@ fn failures(tally: &Tally) -> Vec<Failed> {
     let failures = tally.failures().iter().take(FAILURES_SHOWN);
     failures
         .map(|failure| Failed {
-            flavour: failure.case.flavour.name(),
+            flavour: failure.case.flavour.name().to_owned(),
             seed: failure.case.seed,
             accounting: if failure.case.proven {
-                "consensus"
+                "consensus".to_owned()
             } else {
-                "advisory"
+                "advisory".to_owned()
             },
             mismatch: chain(&failure.mismatch),
         })

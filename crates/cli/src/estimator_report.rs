@@ -1,37 +1,39 @@
 //! The report on estimates, as text and as JSON.
 
 use crate::{
-    output::{self, verdict, Heading},
+    output::{self, verdict, CommandResult},
     table::{or_dash, Table},
 };
-use povmeter_dev_measure::SpeedReport;
-use serde::Serialize;
+use povmeter_dev_measure::{Flatness, ShadowMemory, SpeedRow};
+use povmeter_dev_oracle::Flavour;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The result of the comparison with the peer. A block is counted under its first difference.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// What the comparison gave. A block counts under what it differs in first.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
-    /// Boundaries of blocks that agreed.
+    /// Places at which an estimate was compared, in blocks that agreed.
     pub(crate) boundaries: u64,
-    /// Blocks with an estimate below the truth.
+    /// Blocks with an estimate below the truth; must be 0.
     pub(crate) under: usize,
-    /// How far estimates are above the truth in mixed blocks.
+    /// Bytes too many, in percent of the truth, of mixed blocks.
     pub(crate) over_bytes_percent: f64,
-    /// The same in nodes, in adversarial blocks.
+    /// Nodes too many, in percent of the truth, of adversarial blocks.
     pub(crate) over_nodes_percent: f64,
-    /// Boundaries at which the upstream strategy, a fresh trie per boundary, is below the truth.
+    /// Places at which a fresh trie for each boundary tells less than the truth.
     pub(crate) upstream_under: u64,
-    /// Blocks whose importers or validator get other results than the author.
+    /// Blocks whose importers or validator get another size than the author; must be 0.
     pub(crate) roles_differ: usize,
-    /// Blocks whose compact proof, or its length, is not the peer's.
+    /// Blocks with another compact proof, or another length of it; must be 0.
     pub(crate) compact_differs: usize,
-    /// Blocks in which an answer, root, or set of nodes is not the peer's.
+    /// Blocks with another answer, root or set of nodes; must be 0.
     pub(crate) others_differ: usize,
 }
 
 impl Checks {
     /// The names of the checks that failed.
-    pub(crate) fn failed(&self) -> Vec<&'static str> {
+    pub(crate) fn failed(&self) -> Vec<String> {
         output::failed([
             ("under", self.under == 0),
             ("roles_differ", self.roles_differ == 0),
@@ -42,46 +44,80 @@ impl Checks {
 }
 
 /// The result for blocks of one flavour, both accountings together.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct OfFlavour {
-    pub(crate) flavour: &'static str,
+    /// What kind of random blocks.
+    #[schemars(extend("enum" = Flavour::ALL.map(Flavour::name)))]
+    pub(crate) flavour: String,
+    /// Blocks, in both accountings.
     pub(crate) blocks: u64,
+    /// Places compared.
     pub(crate) boundaries: u64,
+    /// Bytes too many, in percent of the truth.
     pub(crate) over_bytes_percent: f64,
+    /// The same of consensus accounting alone.
     pub(crate) consensus_over_bytes_percent: f64,
+    /// The same of advisory accounting alone.
     pub(crate) advisory_over_bytes_percent: f64,
-    /// The part that the rule asks for, whatever was asked before.
+    /// The part of over_bytes_percent that the counting rule asks for whatever was asked before; the
+    /// rest is due to earlier questions.
     pub(crate) rule_over_bytes_percent: f64,
+    /// Nodes too many, in percent of the truth.
     pub(crate) over_nodes_percent: f64,
+    /// Places at which deletions of absent keys were kept from the trie of sp-state-machine.
     pub(crate) left_out: u64,
+    /// Places at which the fresh trie was asked.
     pub(crate) upstream_boundaries: u64,
+    /// Those of them at which it was too low.
     pub(crate) upstream_under: u64,
+    /// Blocks with such a place.
     pub(crate) upstream_under_blocks: u64,
 }
 
-/// A block that did not agree with the peer.
-#[derive(Clone, Debug, Serialize)]
+/// A block that does not agree.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Failed {
-    pub(crate) flavour: &'static str,
+    /// What kind of random blocks.
+    #[schemars(extend("enum" = Flavour::ALL.map(Flavour::name)))]
+    pub(crate) flavour: String,
+    /// The block's own seed.
     pub(crate) seed: u64,
-    pub(crate) accounting: &'static str,
+    /// How estimates counted.
+    #[schemars(extend("enum" = ["consensus", "advisory"]))]
+    pub(crate) accounting: String,
+    /// What is not the same.
     pub(crate) mismatch: String,
 }
 
-/// Correctness and cost of estimates.
-#[derive(Clone, Debug, Serialize)]
+/// Estimates beside what sp-state-machine reads for the same blocks, and what they cost.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct EstimatorReport {
-    #[serde(flatten)]
-    pub(crate) heading: Heading,
+    /// Random blocks of each flavour.
     pub(crate) cases: u64,
+    /// What they are drawn from.
     pub(crate) seed: u64,
+    /// What the comparison gave. A block counts under what it differs in first.
     pub(crate) checks: Checks,
+    /// By flavour.
     pub(crate) flavours: [OfFlavour; 3],
+    /// The first blocks that do not agree.
     pub(crate) failures: Vec<Failed>,
+    /// Keys of one boundary that is measured.
     pub(crate) dirty_keys: usize,
+    /// Measured rounds.
     pub(crate) rounds: usize,
-    #[serde(flatten)]
-    pub(crate) speed: SpeedReport,
+    /// Cost of one changed key.
+    pub(crate) rows: Vec<SpeedRow>,
+    /// Whether estimates get slower as a block grows.
+    pub(crate) flatness: Vec<Flatness>,
+    /// What the shadow trie of a block holds.
+    pub(crate) memory: Vec<ShadowMemory>,
+}
+
+impl CommandResult for EstimatorReport {
+    const COMMAND: &'static str = "compare estimator";
+    const WHAT: &'static str = "estimator";
+    const SCHEMA: u64 = 1;
 }
 
 impl fmt::Display for EstimatorReport {
@@ -120,7 +156,7 @@ impl EstimatorReport {
         ]);
         for of in &self.flavours {
             table.row([
-                of.flavour.to_owned(),
+                of.flavour.clone(),
                 of.blocks.to_string(),
                 of.boundaries.to_string(),
                 format!("{:.4}", of.over_bytes_percent),
@@ -168,7 +204,7 @@ impl EstimatorReport {
             self.dirty_keys, self.rounds
         )?;
         let mut table = Table::new(["<", "keys", "trie-db", "povmeter", "times", "allocs/key"]);
-        for row in &self.speed.rows {
+        for row in &self.rows {
             let times = row.peer_ns.map(|peer| peer / row.ours_ns);
             table.row([
                 row.case.name().to_owned(),
@@ -183,7 +219,7 @@ impl EstimatorReport {
     }
 
     fn fmt_block(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for flat in &self.speed.flatness {
+        for flat in &self.flatness {
             write!(
                 f,
                 "\n{} keys: an estimate takes {:.0} ns after the 50th transfer, {:.0} ns after the \
@@ -191,7 +227,7 @@ impl EstimatorReport {
                 flat.keys, flat.after_50_ns, flat.after_5000_ns, flat.ratio
             )?;
         }
-        for memory in &self.speed.memory {
+        for memory in &self.memory {
             write!(
                 f,
                 "\n{} keys: {} nodes loaded at the end, {:.0} arena bytes per node",

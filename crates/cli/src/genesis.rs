@@ -3,7 +3,7 @@
 use crate::{
     error::CliError,
     options::VersionArg,
-    output::{printed, Heading},
+    output::{printed, CommandResult, HexHash},
     progress,
 };
 use clap::Args;
@@ -11,7 +11,8 @@ use povmeter::Root;
 use povmeter_dev_data::{genesis_hash, ChainSpec, ChainSpecError};
 use povmeter_dev_runtime::commit_state;
 use povmeter_store::MemoryStore;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sp_core::H256;
 use std::{fmt, path::PathBuf};
 
@@ -50,19 +51,34 @@ fn parse_root(text: &str) -> Result<Root, String> {
     Ok(Root::from(bytes))
 }
 
-/// What is known about a genesis state.
-#[derive(Serialize)]
-struct Genesis {
-    #[serde(flatten)]
-    heading: Heading,
-    name: Option<String>,
-    id: Option<String>,
-    entries: usize,
-    child_tries: usize,
-    child_entries: usize,
-    state_version: u8,
-    state_root: String,
-    genesis_hash: String,
+/// The genesis state of a chain specification.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Genesis {
+    /// Name of the chain; null if the file holds a plain state.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) name: Option<String>,
+    /// Its id; null likewise.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) id: Option<String>,
+    /// Entries of the top trie.
+    pub(crate) entries: usize,
+    /// Child tries.
+    pub(crate) child_tries: usize,
+    /// Entries of all of them.
+    pub(crate) child_entries: usize,
+    /// The version of the state's layout.
+    #[schemars(extend("enum" = VersionArg::NUMBERS))]
+    pub(crate) state_version: u8,
+    /// Root of the state.
+    pub(crate) state_root: HexHash,
+    /// Hash of the genesis block.
+    pub(crate) genesis_hash: HexHash,
+}
+
+impl CommandResult for Genesis {
+    const COMMAND: &'static str = "genesis";
+    const WHAT: &'static str = "genesis";
+    const SCHEMA: u64 = 1;
 }
 
 /// The report on the genesis state.
@@ -90,14 +106,14 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<String, CliError> {
             args.expect_root,
         )
     })?;
+    let root = H256(root.into());
     let genesis = Genesis {
-        heading: Heading::GENESIS,
         entries: spec.top.len(),
         child_tries: spec.children.len(),
         child_entries: spec.children.values().map(|entries| entries.len()).sum(),
         state_version: args.state_version.number(),
-        state_root: root.to_string(),
-        genesis_hash: format!("{:?}", genesis_hash(H256(root.into()))),
+        state_root: root.into(),
+        genesis_hash: genesis_hash(root).into(),
         name: spec.name,
         id: spec.id,
     };

@@ -28,10 +28,13 @@ mod parent_state;
 mod pool;
 mod progress;
 mod replay;
-#[cfg(feature = "wasm")]
 mod replay_report;
+#[cfg(feature = "wasm")]
+mod replayed;
 mod report;
 mod runtime_form;
+#[cfg(test)]
+mod schemas;
 mod table;
 
 use clap::{CommandFactory, Parser, Subcommand};

@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use povmeter_dev_runtime::{CallKind, Plan, PlanOptions, Signatures};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sp_core::storage::StateVersion;
 
 use crate::{error::CliError, progress, runtime_form::RuntimeArg};
@@ -28,7 +29,7 @@ pub(crate) struct PlanArgs {
 }
 
 /// The call of each extrinsic.
-#[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallArg {
     #[value(name = "transfer_keep_alive")]
@@ -38,7 +39,7 @@ pub(crate) enum CallArg {
 }
 
 /// How extrinsics are signed.
-#[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SignaturesArg {
     // No `///` on values, because clap would then print a longer text for `--help` than for `-h`.
@@ -68,6 +69,9 @@ pub(crate) fn accounts_from(
 }
 
 impl VersionArg {
+    /// The numbers of all versions, for schemas.
+    pub(crate) const NUMBERS: [u8; 2] = [0, 1];
+
     pub(crate) fn version(self) -> StateVersion {
         match self {
             Self::V0 => StateVersion::V0,
@@ -84,7 +88,7 @@ impl VersionArg {
 }
 
 /// Where the parent state is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StateArg {
     // In an embedded database on disk.
@@ -120,16 +124,25 @@ impl PlanArgs {
     }
 }
 
-/// The options as a report lists them.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// The block that was asked for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct UsedOptions {
+    /// Endowed accounts in the parent state.
     accounts: u32,
+    /// Signed extrinsics in the block.
     transfers: u32,
+    /// What each extrinsic calls.
     call: CallArg,
+    /// How extrinsics are signed.
     signatures: SignaturesArg,
+    /// The version of the state's layout.
+    #[schemars(extend("enum" = VersionArg::NUMBERS))]
     state_version: u8,
+    /// Where the parent state lies.
     state: StateArg,
+    /// How the runtime is compiled.
     runtime: RuntimeArg,
+    /// What accounts, pairs and amounts are drawn from.
     seed: u64,
 }
 

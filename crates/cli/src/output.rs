@@ -1,47 +1,87 @@
 //! Prints results, as text or as JSON for other programs.
 
 use crate::error::CliError;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sp_core::H256;
 use std::fmt;
 
-/// The first fields of a result in JSON. `docs/json.md` lists all fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Heading {
-    /// What the result is about.
-    pub(crate) what: &'static str,
-    /// Version of the fields. It changes if a field is removed or changes its meaning, not if one is
-    /// added.
-    pub(crate) schema: u64,
+/// A result of a command. `docs/json.md` lists the fields of all results.
+pub(crate) trait CommandResult: Serialize {
+    /// The command that makes it, without `povmeter`.
+    const COMMAND: &'static str;
+    /// What it is about: the field `what`.
+    const WHAT: &'static str;
+    /// The version of its fields: the field `schema`. It changes if a field is removed or changes its
+    /// meaning, not if one is added.
+    const SCHEMA: u64;
 }
 
-impl Heading {
-    const fn first(what: &'static str) -> Self {
-        Self { what, schema: 1 }
-    }
+/// A result as it is printed in JSON, with the fields that come first. The schema has the description of
+/// the result.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = format!("povmeter {} --json", R::COMMAND), description = "")]
+pub(crate) struct Printed<'a, R: CommandResult> {
+    /// What the result is about.
+    #[schemars(extend("const" = R::WHAT))]
+    what: &'static str,
+    /// Version of this form.
+    #[schemars(extend("const" = R::SCHEMA))]
+    schema: u64,
+    #[serde(flatten)]
+    report: &'a R,
+}
 
-    pub(crate) const BLOCK: Self = Self::first("block");
-    pub(crate) const REPLAY: Self = Self::first("replay");
-    /// `compare block`: the same `what` as `block`, told apart by its `rows`.
-    pub(crate) const COMPARE: Self = Self::first("block");
-    pub(crate) const ESTIMATOR: Self = Self::first("estimator");
-    pub(crate) const ROOT: Self = Self::first("root");
-    pub(crate) const OVERLAY: Self = Self::first("overlay");
-    pub(crate) const POOL: Self = Self::first("pool");
-    pub(crate) const GENESIS: Self = Self::first("genesis");
-    pub(crate) const DIFF: Self = Self::first("diff");
+/// A hash in a result: 32 bytes in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("pattern" = "^0x[0-9a-f]{64}$"))]
+pub(crate) struct HexHash(String);
+
+impl HexHash {
+    /// The first digits, for a table.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn start(&self) -> &str {
+        self.0.get(..10).unwrap_or_default()
+    }
+}
+
+impl From<H256> for HexHash {
+    fn from(hash: H256) -> Self {
+        // With `{}` it would be shortened.
+        Self(format!("{hash:?}"))
+    }
+}
+
+impl fmt::Display for HexHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// `report` as JSON.
+///
+/// # Errors
+/// An error of `serde_json`, if a field can't be written.
+pub(crate) fn json<R: CommandResult>(report: &R) -> Result<String, serde_json::Error> {
+    serde_json::to_string_pretty(&Printed {
+        what: R::WHAT,
+        schema: R::SCHEMA,
+        report,
+    })
 }
 
 /// `report` as text or as JSON.
 ///
 /// # Errors
 /// [`CliError::ChecksFailed`] with the same text, if checks have `failed`.
-pub(crate) fn printed<R: Serialize + fmt::Display>(
+pub(crate) fn printed<R: CommandResult + fmt::Display>(
     report: &R,
-    json: bool,
-    failed: Vec<&'static str>,
+    as_json: bool,
+    failed: Vec<String>,
 ) -> Result<String, CliError> {
-    let report = if json {
-        serde_json::to_string_pretty(report)?
+    let report = if as_json {
+        json(report)?
     } else {
         report.to_string()
     };
@@ -53,9 +93,9 @@ pub(crate) fn printed<R: Serialize + fmt::Display>(
 }
 
 /// The names of the checks that failed.
-pub(crate) fn failed<const N: usize>(checks: [(&'static str, bool); N]) -> Vec<&'static str> {
+pub(crate) fn failed<const N: usize>(checks: [(&str, bool); N]) -> Vec<String> {
     let failed = checks.into_iter().filter(|(_, holds)| !holds);
-    failed.map(|(name, _)| name).collect()
+    failed.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The first word of a check's line.

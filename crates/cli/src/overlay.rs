@@ -3,15 +3,18 @@
 use crate::{
     allocations,
     error::CliError,
-    output::{printed, Heading},
+    output::{printed, CommandResult},
     progress,
     report::{self, ReportArgs},
     table::Table,
 };
 use clap::Args;
 use povmeter_dev_data::{data_dir, read_trace};
-use povmeter_dev_measure::{measure_overlay, OverlayOptions, OverlayReport};
-use serde::Serialize;
+use povmeter_dev_measure::{
+    measure_overlay, OverlayMemory, OverlayOptions, OverlayReport, OverlayRow,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How often to measure, and on which keys.
@@ -44,14 +47,23 @@ pub(crate) struct OverlayArgs {
 /// Number of operations, for the progress bar.
 const ROWS: usize = 21;
 
-#[derive(Debug, Serialize)]
+/// The overlay beside that of sp-state-machine, call by call.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Report {
-    #[serde(flatten)]
-    heading: Heading,
+    /// Measured rounds.
     pub(crate) rounds: u32,
+    /// What keys are drawn from.
     pub(crate) seed: u64,
-    #[serde(flatten)]
-    pub(crate) measured: OverlayReport,
+    /// By operation.
+    pub(crate) rows: Vec<OverlayRow>,
+    /// Memory in use for each changed key.
+    pub(crate) memory: OverlayMemory,
+}
+
+impl CommandResult for Report {
+    const COMMAND: &'static str = "compare overlay";
+    const WHAT: &'static str = "overlay";
+    const SCHEMA: u64 = 1;
 }
 
 /// The report on the overlay.
@@ -71,15 +83,16 @@ pub(crate) fn run(args: &OverlayArgs) -> Result<String, CliError> {
     let measured = measure_overlay(&options, trace.as_ref(), &allocations::allocated, |what| {
         bar.next(what)
     });
+    let OverlayReport { rows, memory } = measured;
     drop(bar);
-    if measured.rows.is_empty() {
+    if rows.is_empty() {
         return Err(CliError::NoOperation(args.only.clone()));
     }
     let report = Report {
-        heading: Heading::OVERLAY,
         rounds: args.rounds,
         seed: args.seed,
-        measured,
+        rows,
+        memory,
     };
     if let Some(page) = page {
         page.write(&report.page())?;
@@ -97,9 +110,9 @@ impl fmt::Display for Report {
             "peer allocs",
             "povm allocs",
         ]);
-        for row in &self.measured.rows {
+        for row in &self.rows {
             table.row([
-                row.operation.to_owned(),
+                row.operation.clone(),
                 format!("{:.1}", row.peer_ns),
                 format!("{:.1}", row.ours_ns),
                 format!("{:.1}", row.ratio),
@@ -108,7 +121,7 @@ impl fmt::Display for Report {
             ]);
         }
         writeln!(f, "{table}")?;
-        let OverlayReport { memory, .. } = &self.measured;
+        let memory = &self.memory;
         write!(
             f,
             "\nbytes in use per changed key ({} keys): sp-state-machine {:.0}, povmeter {:.0}",

@@ -3,7 +3,7 @@
 use crate::{
     allocations,
     error::CliError,
-    output::{self, printed, verdict, Heading},
+    output::{self, printed, verdict, CommandResult},
     progress,
     report::{self, ReportArgs},
     table::Table,
@@ -11,7 +11,8 @@ use crate::{
 use clap::Args;
 use povmeter_dev_data::{data_dir, read_trace};
 use povmeter_dev_measure::{measure_pool, PoolReport};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How to print.
@@ -29,12 +30,15 @@ pub(crate) struct PoolArgs {
     report: ReportArgs,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    #[serde(flatten)]
-    heading: Heading,
-    #[serde(flatten)]
-    pub(crate) measured: PoolReport,
+// Without a doc comment, so that the schema is that of the type inside, with its description.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct Report(pub(crate) PoolReport);
+
+impl CommandResult for Report {
+    const COMMAND: &'static str = "compare pool";
+    const WHAT: &'static str = "pool";
+    const SCHEMA: u64 = 1;
 }
 
 /// The report on pooled blocks.
@@ -48,10 +52,7 @@ pub(crate) fn run(args: &PoolArgs) -> Result<String, CliError> {
     let measured = progress::during("replaying a block", || {
         measure_pool(&trace, &allocations::allocated)
     })?;
-    let report = Report {
-        heading: Heading::POOL,
-        measured,
-    };
+    let report = Report(measured);
     if let Some(page) = page {
         page.write(&report.page())?;
     }
@@ -65,7 +66,7 @@ impl Report {
             same_block,
             same_sizes,
             ..
-        } = self.measured;
+        } = self.0;
         [
             ("same_block", same_block, "root, changes and proof"),
             ("same_sizes", same_sizes, "after each transfer"),
@@ -73,7 +74,7 @@ impl Report {
     }
 
     /// The names of the checks that failed.
-    fn failed(&self) -> Vec<&'static str> {
+    fn failed(&self) -> Vec<String> {
         output::failed(self.named_checks().map(|(name, holds, _)| (name, holds)))
     }
 }
@@ -88,7 +89,7 @@ impl fmt::Display for Report {
             kept_percent,
             extrinsics,
             ..
-        } = &self.measured;
+        } = &self.0;
         writeln!(
             f,
             "{extrinsics} transfers, replayed call by call, with the proof size after each\n"

@@ -1,267 +1,107 @@
-//! The report on replayed blocks, as a table and as JSON.
+//! The report on replayed blocks.
 
-use crate::{attribution::Attributing, attribution_report::AttributionReport, output::Heading};
-use povmeter_attribution::ByteTally;
-use povmeter_dev_data::{
-    wasm::ReplayAttribution, wasm::ReplayMode, wasm::ReplaySizes, wasm::ReplayedBlock, RealBlocks,
+use crate::{
+    attribution_report::AttributionReport,
+    output::{CommandResult, HexHash},
 };
-use serde::Serialize;
-use std::fmt;
+#[cfg(feature = "wasm")]
+use povmeter_attribution::ByteTally;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The results of all blocks.
-#[derive(Serialize)]
+/// The state machines that execute blocks: povmeter, the peer, both.
+pub(crate) const STATE_MACHINES: [&str; 3] = ["povmeter", "sp-state-machine", "both in lockstep"];
+/// What runtimes are told of the proof size: reads, estimates, what a record says.
+pub(crate) const SIZES: [&str; 3] = ["reads", "estimate", "record"];
+
+/// Blocks of a chain, executed again. `povmeter block --chain-spec` has the same result.
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ReplayReport {
-    #[serde(flatten)]
-    heading: Heading,
+    /// Name of the chain, as the file has it.
     pub(crate) name: String,
-    pub(crate) on: &'static str,
-    /// The source of the proof sizes that runtimes were told.
-    pub(crate) sizes: &'static str,
+    /// Which state machine executed them.
+    #[schemars(extend("enum" = STATE_MACHINES))]
+    pub(crate) on: String,
+    /// What runtimes were told of the proof size.
+    #[schemars(extend("enum" = SIZES))]
+    pub(crate) sizes: String,
+    /// The blocks, in their order.
     pub(crate) blocks: Vec<Row>,
+    /// What must hold for each block.
     pub(crate) checks: Vec<Checks>,
-    /// The attribution of the bytes of all proofs.
+    // The attribution of the bytes of all proofs.
+    #[cfg(feature = "wasm")]
     #[serde(skip)]
-    tally: ByteTally,
+    pub(crate) tally: ByteTally,
+    #[cfg(feature = "wasm")]
     #[serde(skip)]
     pub(crate) attribution: Option<AttributionReport>,
 }
 
+impl CommandResult for ReplayReport {
+    const COMMAND: &'static str = "replay";
+    const WHAT: &'static str = "replay";
+    const SCHEMA: u64 = 1;
+}
+
 /// One block. Times are processor time of the thread, sizes are bytes.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Row {
+    /// Number of the block.
     pub(crate) number: u32,
-    pub(crate) hash: String,
-    pub(crate) state_root: String,
+    /// Its hash.
+    pub(crate) hash: HexHash,
+    /// The state root after it.
+    pub(crate) state_root: HexHash,
+    /// Extrinsics in it, inherents included.
     pub(crate) extrinsics: usize,
+    /// Processor time in milliseconds, executed as a whole.
     pub(crate) whole_ms: f64,
+    /// The same, initialized, applied and finalized.
     pub(crate) steps_ms: f64,
-    /// `None` if calls are not counted.
+    /// Reads of the runtime; null where they are not counted.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) reads: Option<u64>,
+    /// Writes of the runtime; null where they are not counted.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) writes: Option<u64>,
+    /// Bytes of the proof, each node with the prefix of its length.
     pub(crate) recorded: u64,
+    /// Bytes of the proof, encoded.
     pub(crate) encoded: u64,
+    /// Bytes of the compact proof, encoded.
     pub(crate) compact: u64,
+    /// Number of nodes.
     pub(crate) nodes: u64,
+    /// The estimate after the last extrinsic in bytes; null of sp-state-machine.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) estimate_after_last: Option<u64>,
+    /// What sp-state-machine would have recorded, had the block ended there; null if it was not asked.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) truth_after_last: Option<u64>,
+    /// How often the runtime asked for the proof size, executing the block as a whole.
     pub(crate) sizes_told: usize,
+    /// Whose the bytes are, with --attribute; else it is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    attribution: Option<AttributionReport>,
+    #[schemars(with = "AttributionReport")]
+    pub(crate) attribution: Option<AttributionReport>,
 }
 
 /// One kind of check, over all blocks.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
-    pub(crate) name: &'static str,
+    /// What.
+    pub(crate) name: String,
+    /// Blocks for which it does.
     pub(crate) holds: usize,
+    /// Blocks for which it was checked.
     pub(crate) of: usize,
-    /// Blocks for which something differs from sp-state-machine by design.
+    /// Those of them in which something differs from sp-state-machine by design.
     pub(crate) by_design: usize,
+    /// The first of those, and what differs; null if there is none.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) first_by_design: Option<String>,
+    /// The first block for which it does not, and why; null if there is none.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) first_failure: Option<String>,
-}
-
-impl ReplayReport {
-    pub(crate) fn new(file: &RealBlocks, mode: ReplayMode, sizes: &ReplaySizes) -> Self {
-        Self {
-            heading: Heading::REPLAY,
-            name: file.name.clone(),
-            on: match mode {
-                ReplayMode::Ours => "povmeter",
-                ReplayMode::Peer => "sp-state-machine",
-                ReplayMode::Lockstep => "both in lockstep",
-            },
-            sizes: match sizes {
-                ReplaySizes::Reads => "reads",
-                ReplaySizes::Estimate => "estimate",
-                ReplaySizes::Record(_) => "record",
-            },
-            blocks: Vec::new(),
-            checks: Vec::new(),
-            tally: ByteTally::default(),
-            attribution: None,
-        }
-    }
-
-    /// The bytes of all proofs, added up.
-    pub(crate) fn tally(&self) -> &ByteTally {
-        &self.tally
-    }
-
-    /// Attributes the bytes of the next block's proof.
-    fn attribute(
-        &mut self,
-        block: &ReplayedBlock,
-        attributing: &Attributing,
-    ) -> Option<AttributionReport> {
-        let ReplayAttribution {
-            block: noted,
-            names,
-        } = block.attribution.as_ref()?;
-        // If the runtime does not name its items, the well-known names and the user's table do.
-        let of_runtime = names.as_ref().as_ref().map_or(&[][..], Vec::as_slice);
-        let names = attributing.names(of_runtime.iter().cloned());
-        let tally = ByteTally::of(noted, &names);
-        self.tally.add(&tally);
-        let sizes = &block.sizes;
-        let nodes = block.proof.iter_nodes();
-        let nodes = nodes.map(|node| node.len() as u64).sum();
-        let report = attributing.report(&tally).with_overhead(sizes, nodes);
-        let all = attributing.report(&self.tally);
-        self.attribution = Some(match self.attribution.take() {
-            None => report.clone(),
-            Some(before) => all.by_phase().after(&before).with_overhead(sizes, nodes),
-        });
-        Some(report)
-    }
-
-    /// Adds a flame graph of the bytes, for a page.
-    pub(crate) fn draw(&mut self) {
-        if let Some(attribution) = &mut self.attribution {
-            attribution.draw(&self.tally);
-        }
-    }
-
-    /// Adds the results of the next block.
-    pub(crate) fn add(&mut self, block: &ReplayedBlock, attributing: Option<&Attributing>) {
-        let attribution = attributing.and_then(|attributing| self.attribute(block, attributing));
-        let calls = &block.calls;
-        let counted = |count| (calls.all > 0).then_some(count);
-        self.blocks.push(Row {
-            number: block.number,
-            hash: format!("{:?}", block.hash),
-            state_root: format!("{:?}", block.state_root),
-            extrinsics: block.extrinsics,
-            whole_ms: block.times.whole.cpu.as_secs_f64() * 1e3,
-            steps_ms: block.times.steps.cpu.as_secs_f64() * 1e3,
-            reads: counted(calls.reads),
-            writes: counted(calls.writes),
-            recorded: block.sizes.recorded,
-            encoded: block.sizes.encoded,
-            compact: block.sizes.compact,
-            nodes: block.sizes.nodes,
-            estimate_after_last: block.estimate.map(|estimate| estimate.total()),
-            truth_after_last: block.truth,
-            sizes_told: block.told.len(),
-            attribution,
-        });
-        self.check("state root as published", true, block.number, "");
-        for check in &block.checks {
-            let of_kind = self.check(check.name, check.holds, block.number, &check.detail);
-            if let Some(by_design) = &check.by_design {
-                of_kind.by_design += 1;
-                let first = || format!("block {}: {by_design}", block.number);
-                of_kind.first_by_design.get_or_insert_with(first);
-            }
-        }
-    }
-
-    fn check(&mut self, name: &'static str, holds: bool, number: u32, detail: &str) -> &mut Checks {
-        let known = self.checks.iter().position(|check| check.name == name);
-        let at = known.unwrap_or_else(|| {
-            self.checks.push(Checks {
-                name,
-                holds: 0,
-                of: 0,
-                by_design: 0,
-                first_by_design: None,
-                first_failure: None,
-            });
-            self.checks.len() - 1
-        });
-        let check = &mut self.checks[at];
-        check.of += 1;
-        check.holds += usize::from(holds);
-        if !holds && check.first_failure.is_none() {
-            check.first_failure = Some(format!("block {number}: {detail}"));
-        }
-        check
-    }
-
-    /// The names of the checks that failed for a block.
-    pub(crate) fn failed(&self) -> Vec<&'static str> {
-        let failed = self.checks.iter().filter(|check| check.holds < check.of);
-        failed.map(|check| check.name).collect()
-    }
-}
-
-impl fmt::Display for ReplayReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, on) = (&self.name, self.on);
-        writeln!(f, "{name}: {} blocks on {on}", self.blocks.len())?;
-        let questions: usize = self.blocks.iter().map(|row| row.sizes_told).sum();
-        if questions > 0 {
-            let sizes = self.sizes;
-            writeln!(
-                f,
-                "{questions} questions for the proof size, answered from: {sizes}"
-            )?;
-        }
-        writeln!(f)?;
-        writeln!(
-            f,
-            "{:>7} {:>5} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6}  {:<10}",
-            "block",
-            "txs",
-            "whole ms",
-            "steps ms",
-            "reads",
-            "writes",
-            "estimate",
-            "truth",
-            "recorded",
-            "compact",
-            "nodes",
-            "state root",
-        )?;
-        for row in &self.blocks {
-            let or_none =
-                |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |c| c.to_string());
-            writeln!(
-                f,
-                "{:>7} {:>5} {:>9.3} {:>9.3} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6}  {:<10}",
-                row.number,
-                row.extrinsics,
-                row.whole_ms,
-                row.steps_ms,
-                or_none(row.reads),
-                or_none(row.writes),
-                or_none(row.estimate_after_last),
-                or_none(row.truth_after_last),
-                row.recorded,
-                row.compact,
-                row.nodes,
-                row.state_root.get(..10).unwrap_or_default(),
-            )?;
-        }
-        writeln!(
-            f,
-            "\nestimate and truth: bytes after the last extrinsic; finalizing the block adds to them"
-        )?;
-        if let Some(attribution) = &self.attribution {
-            writeln!(f, "\n{attribution}")?;
-        }
-        for check in &self.checks {
-            let Checks {
-                name,
-                holds,
-                of,
-                by_design,
-                first_by_design,
-                first_failure,
-            } = check;
-            let verdict = if holds == of { "ok" } else { "FAILED" };
-            write!(f, "\n{verdict:<7}{name}: {holds} of {of} blocks")?;
-            if let Some(failure) = first_failure {
-                write!(f, "; {failure}")?;
-            }
-            if let Some(first) = first_by_design {
-                write!(
-                    f,
-                    "\n       {by_design} of them differ by design (docs/differences.md), the first: {first}"
-                )?;
-            }
-        }
-        Ok(())
-    }
 }

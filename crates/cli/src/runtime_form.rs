@@ -5,11 +5,14 @@ use clap::ValueEnum;
 use povmeter_dev_runtime::{
     runtime::Extrinsic, runtime::Header, EntryPoints, Native, RuntimeError,
 };
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sp_runtime::ApplyExtrinsicResult;
 
 /// How the runtime is compiled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RuntimeArg {
     // Compiled into this program.

@@ -33,10 +33,11 @@ pub use roots::{
     measure_roots, HashRow, RootRow, RootSpeedError, RootSpeedOptions, RootSpeedReport,
 };
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The measured case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpeedCase {
     /// Keys whose values were read before. trie-db opens a new trie, so it cannot reuse the reads.
@@ -64,49 +65,51 @@ impl SpeedCase {
     }
 }
 
-/// The cost of one case per dirty key.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// The cost of one case per changed key.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SpeedRow {
-    /// The measured case.
+    /// What was measured.
     pub case: SpeedCase,
-    /// Number of accounts in the parent state.
+    /// Accounts in the parent state.
     pub keys: usize,
-    /// Nanoseconds of the peer; `None` if it lacks the operation.
+    /// Processor time of trie-db in nanoseconds, median; null if it does no such thing.
+    // `Option::deserialize`, here and elsewhere: null is a value, a missing field is an error.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub peer_ns: Option<f64>,
-    /// Nanoseconds of our side.
+    /// The same of povmeter.
     pub ours_ns: f64,
-    /// Allocations of our side.
+    /// Allocations of povmeter.
     pub allocations_per_key: f64,
 }
 
 /// Whether estimates get slower as a block grows.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Flatness {
-    /// Number of accounts in the parent state.
+    /// Accounts in the parent state.
     pub keys: usize,
-    /// Nanoseconds per estimate, over the 50 transfers after the 50th.
+    /// Nanoseconds of an estimate after the 50th transfer, over 50 transfers.
     pub after_50_ns: f64,
-    /// Nanoseconds per estimate after the 5,000th, for accounts that the block touched before.
+    /// The same after the 5,000th, for accounts that the block touched before.
     pub after_5000_ns: f64,
-    /// `after_5000_ns` divided by `after_50_ns`.
+    /// The latter divided by the former.
     pub ratio: f64,
 }
 
 /// Memory of the shadow trie of a block of transfers.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShadowMemory {
-    /// Number of accounts in the parent state.
+    /// Accounts in the parent state.
     pub keys: usize,
-    /// Number of loaded trie nodes, including inlined ones.
+    /// Nodes loaded, including inlined ones.
     pub loaded_nodes: usize,
-    /// Bytes of the arenas, without the encoded nodes.
+    /// Bytes of memory of them, without the encoded nodes.
     pub arena_bytes: usize,
-    /// Bytes of the arenas per node.
+    /// The same for each node.
     pub arena_bytes_per_node: f64,
 }
 
 /// The cost of estimates.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct SpeedReport {
     /// A row for each case and size of the parent state.
     pub rows: Vec<SpeedRow>,

@@ -7,39 +7,40 @@ use povmeter_dev_oracle::{Answer, Op};
 use povmeter_dev_runtime::{commit_state, StateError};
 use povmeter_store::{MemoryStore, NodeStore};
 use povmeter_substrate::state_version;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The savings from memory of earlier blocks.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// A block in fresh memory and in that of earlier blocks.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PoolReport {
-    /// Whether both blocks have the same root, changes and proof.
+    /// Whether both have the same root, changes and proof.
     pub same_block: bool,
-    /// Whether both blocks have the same sizes at every question.
+    /// Whether all sizes on the way are the same.
     pub same_sizes: bool,
-    /// Number of extrinsics counted: all but the first, which sets the time.
+    /// Extrinsics that are counted: all but the first, which sets the time.
     pub extrinsics: u32,
-    /// In fresh memory.
+    /// On fresh memory.
     pub fresh: PoolRow,
-    /// In memory that the block before gave back: the mean of several blocks.
+    /// On that of the block before, which was handed back: the mean of some blocks.
     pub pooled: PoolRow,
-    /// As `pooled`, where a store keeps the new nodes and so the memory that they are in.
+    /// The same where a store keeps the new nodes, and the memory that they are in.
     pub kept: PoolRow,
-    /// All bytes that `pooled` allocates, in percent of `fresh`.
+    /// All bytes that the pooled block allocates, in percent of the fresh one's.
     pub bytes_percent: f64,
-    /// All bytes that `kept` allocates, in percent of `fresh`.
+    /// The same where a store keeps the new nodes.
     pub kept_percent: f64,
 }
 
-/// The allocations of one block.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+/// What one block allocates.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PoolRow {
-    /// Allocations per extrinsic, including the estimate after it.
+    /// Allocations for each extrinsic, with the estimate after it.
     pub allocations_per_extrinsic: f64,
     /// Allocations until the block is sealed.
     pub allocations: f64,
-    /// Bytes allocated until the block is sealed.
+    /// Bytes until the block is sealed.
     pub bytes: f64,
-    /// Bytes allocated when it is sealed: root, changes and proof.
+    /// Bytes of sealing it: root, changes and proof.
     pub bytes_of_sealing: f64,
 }
 

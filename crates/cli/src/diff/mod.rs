@@ -1,7 +1,7 @@
 //! `povmeter diff`: two results side by side.
 //!
 //! ```text
-//! read A and B       the fields that `shape` lists for this kind of result
+//! read A and B       by the types that the commands print; `kinds` says which fields count
 //! options            the same, or an error unless the user allows it
 //! numbers            by row and field: the largest change first, then what only one of them has
 //! limits             a judged number that is worse by more than its limit fails
@@ -9,16 +9,19 @@
 
 mod change;
 mod error;
+mod kind;
+mod kinds;
+mod measure;
+mod parts;
 mod report;
 mod result;
-mod shape;
 
 pub(crate) use error::DiffError;
+pub(crate) use report::DiffReport;
 
-use crate::error::CliError;
+use crate::{error::CliError, output};
 use change::{Compared, Limits};
 use clap::Args;
-use report::DiffReport;
 use result::RunResult;
 use std::path::{Path, PathBuf};
 
@@ -82,7 +85,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<String, CliError> {
     };
     let report = compare([&args.a, &args.b], &limits, args.allow_different)?;
     let text = if args.json {
-        serde_json::to_string_pretty(&report)?
+        output::json(&report)?
     } else {
         report.text(args.all)
     };
@@ -101,14 +104,14 @@ fn compare(
 ) -> Result<DiffReport, DiffError> {
     let [a, b] = paths;
     let [a, b] = [RunResult::read(a)?, RunResult::read(b)?];
-    let same_command = a.shape.command == b.shape.command;
+    let same_command = a.kind.command == b.kind.command;
     if !same_command && !allow_different {
         return Err(DiffError::DifferentCommands {
-            a: a.shape.command,
-            b: b.shape.command,
+            a: a.kind.command,
+            b: b.kind.command,
         });
     }
-    let compared = Compared::new(&a, &b, limits);
+    let compared = Compared::new(&a.parts, &b.parts, limits);
     let report = DiffReport::new(paths, [&a, &b], *limits, compared);
     match report.different_options() {
         different if !different.is_empty() && !allow_different => {

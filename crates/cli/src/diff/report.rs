@@ -1,52 +1,70 @@
 //! The report on two results, as text and as JSON.
 
 use super::{
-    change::{Change, Compared, Limits},
+    change::{Change, Compared, Limits, Same},
+    measure::Measure,
     result::RunResult,
-    shape::Measure,
 };
 use crate::{
-    output::{verdict, Heading},
+    output::{verdict, CommandResult},
     table::{or_dash, Table},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use std::{collections::BTreeMap, fmt::Write, path::Path};
+use std::{fmt::Write, path::Path};
 
 /// Changes of each measure that are shown without `--all`.
 const SHOWN: usize = 12;
 
-/// One of the two results.
-#[derive(Debug, Serialize)]
+/// A result.
+#[derive(Debug, Serialize, JsonSchema)]
 struct Side {
+    /// Its file, as it was named.
     file: String,
-    /// The command that made it, without `povmeter`.
+    /// The command that made it, without povmeter.
     command: &'static str,
 }
 
-/// An option or a fact that differs.
-#[derive(Debug, Serialize)]
+/// A value that is not the same.
+#[derive(Debug, Serialize, JsonSchema)]
 struct Different {
+    /// Its name.
     name: String,
+    /// In the first; null if it is not there.
     a: Option<String>,
+    /// In the second; null if it is not there.
     b: Option<String>,
 }
 
-/// The report on two results.
-#[derive(Debug, Serialize)]
+/// Two results side by side.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DiffReport {
-    #[serde(flatten)]
-    heading: Heading,
+    /// The result before.
     a: Side,
+    /// The result after.
     b: Side,
+    /// Options that are not the same.
     different_options: Vec<Different>,
+    /// Roots, counts and checks that are not the same.
     different_facts: Vec<Different>,
+    /// Rows and numbers that only the first has.
     only_in_a: Vec<String>,
+    /// Rows and numbers that only the second has.
     only_in_b: Vec<String>,
-    /// How many numbers of each measure are the same.
-    same: BTreeMap<&'static str, usize>,
+    /// How many numbers are the same.
+    same: Same,
+    /// Numbers that are not the same, what changed most first.
     changes: Vec<Change>,
+    /// By how many percent a number may be worse; null where any number may be.
     limits_percent: Limits,
+    /// Numbers that are worse by more than their limit.
     regressed: usize,
+}
+
+impl CommandResult for DiffReport {
+    const COMMAND: &'static str = "diff";
+    const WHAT: &'static str = "diff";
+    const SCHEMA: u64 = 1;
 }
 
 impl DiffReport {
@@ -58,14 +76,14 @@ impl DiffReport {
     ) -> Self {
         let side = |which: usize| Side {
             file: paths[which].display().to_string(),
-            command: results[which].shape.command,
+            command: results[which].kind.command,
         };
+        let [a, b] = results.map(|result| &result.parts);
         Self {
-            heading: Heading::DIFF,
             a: side(0),
             b: side(1),
-            different_options: different(&results[0].options, &results[1].options, true),
-            different_facts: different(&results[0].facts, &results[1].facts, false),
+            different_options: different(&a.options, &b.options, true),
+            different_facts: different(&a.facts, &b.facts, false),
             regressed: compared.regressed().count(),
             only_in_a: compared.only_in_a,
             only_in_b: compared.only_in_b,
@@ -122,7 +140,7 @@ impl DiffReport {
     fn section(&self, measure: Measure, most: usize) -> Option<String> {
         let changes = self.changes.iter();
         let changes: Vec<_> = changes.filter(|change| change.measure == measure).collect();
-        let same = self.same.get(measure.name()).copied().unwrap_or_default();
+        let same = self.same.of(measure);
         let (name, count) = (measure.name(), changes.len());
         if changes.is_empty() {
             return (same > 0).then(|| format!("\n{name}: all {same} numbers are the same\n"));
@@ -130,10 +148,10 @@ impl DiffReport {
         let mut text = format!("\n{name}: {count} of {} numbers changed\n", count + same);
         let mut table = Table::new(["<", "A", "B", "change", "<"]);
         // Never left out: numbers that are worse than their limit, and numbers outside of rows.
-        let (shown, left_out): (Vec<_>, Vec<_>) =
-            changes.iter().enumerate().partition(|(place, change)| {
-                *place < most || change.regressed || change.row.is_empty()
-            });
+        let (shown, left_out): (Vec<_>, Vec<_>) = changes
+            .iter()
+            .enumerate()
+            .partition(|(place, change)| *place < most || change.regressed || change.row.is_none());
         for (_, change) in shown {
             let percent = change.change_percent;
             table.row([

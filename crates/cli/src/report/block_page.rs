@@ -61,7 +61,7 @@ impl BlockReport {
             ],
         );
         let checks = self.checks.iter();
-        let checks = checks.map(|check| (check.name, check.holds, check.detail.clone()));
+        let checks = checks.map(|check| (&*check.name, check.holds, check.detail.clone()));
         page.section("Checks", vec![Part::Table(Table::checks(checks))]);
         page
     }
@@ -86,7 +86,7 @@ impl BlockReport {
             .map(|(name, value)| vec![name.to_owned(), count(value)])
             .into();
         for (name, root) in [("parent root", &self.parent_root), ("root", &self.root)] {
-            rows.push(vec![name.to_owned(), root.clone()]);
+            rows.push(vec![name.to_owned(), root.to_string()]);
         }
         Table {
             caption: "Sizes".to_owned(),

@@ -52,10 +52,10 @@ impl CompareReport {
 
     fn ladder(&self) -> Chart {
         let bars = self.rows.iter().map(|row| Bar {
-            name: row.name.to_owned(),
+            name: row.name.clone(),
             value: row.percent_of_peer_none,
             text: format!("{} %{}", decimal(row.percent_of_peer_none, 1), too_low(row)),
-            color: match row.name {
+            color: match &*row.name {
                 "peer-none" => Color::Grey,
                 name if name.starts_with("povmeter") => Color::Green,
                 _ => Color::Blue,
@@ -101,7 +101,7 @@ impl CompareReport {
         ];
         let rows = self.rows.iter().map(|row| {
             vec![
-                row.name.to_owned(),
+                row.name.clone(),
                 decimal(row.median_ms, 3),
                 decimal(row.percent_of_peer_none, 1),
                 decimal(row.median_wall_ms, 3),
@@ -131,7 +131,7 @@ impl CompareReport {
         ];
         let rows = self.rows.iter().map(|row| {
             vec![
-                row.name.to_owned(),
+                row.name.clone(),
                 count_or_none(row.estimate_after_last),
                 count_or_none(row.estimate_under_bytes),
                 count(row.recorded),

@@ -66,11 +66,11 @@ impl EstimatorReport {
     }
 
     fn chart(&self) -> Chart {
-        let mut sizes: Vec<_> = self.speed.rows.iter().map(|row| row.keys).collect();
+        let mut sizes: Vec<_> = self.rows.iter().map(|row| row.keys).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let groups = sizes.iter().map(|keys| {
-            let rows = self.speed.rows.iter().filter(|row| row.keys == *keys);
+            let rows = self.rows.iter().filter(|row| row.keys == *keys);
             let bars = rows.filter_map(|row| {
                 let ratio = ratio(row)?;
                 Some(Bar {
@@ -85,7 +85,7 @@ impl EstimatorReport {
                 bars: bars.collect(),
             }
         });
-        let words = self.speed.rows.iter().filter_map(|row| {
+        let words = self.rows.iter().filter_map(|row| {
             let ratio = short(ratio(row)?);
             Some(format!(
                 "{} over {} accounts: {ratio}",
@@ -118,7 +118,7 @@ impl EstimatorReport {
         let or_none = |number: Option<f64>| {
             number.map_or_else(|| "–".to_owned(), |number| decimal(number, 1))
         };
-        let rows = self.speed.rows.iter().map(|row| {
+        let rows = self.rows.iter().map(|row| {
             vec![
                 row.case.name().to_owned(),
                 count(row.keys as u64),
@@ -147,7 +147,7 @@ impl EstimatorReport {
             Column::Number("nodes loaded at the end"),
             Column::Number("arena bytes per node"),
         ];
-        let rows = self.speed.flatness.iter().zip(&self.speed.memory);
+        let rows = self.flatness.iter().zip(&self.memory);
         let rows = rows.map(|(flat, memory)| {
             vec![
                 count(flat.keys as u64),
@@ -179,7 +179,7 @@ impl EstimatorReport {
         ];
         let rows = self.flavours.iter().map(|of| {
             vec![
-                of.flavour.to_owned(),
+                of.flavour.clone(),
                 count(of.blocks),
                 count(of.boundaries),
                 decimal(of.over_bytes_percent, 4),
@@ -208,10 +208,9 @@ mod tests {
     use super::*;
     use crate::{
         estimator_report::{Checks, OfFlavour},
-        output::Heading,
         report::origin::Origin,
     };
-    use povmeter_dev_measure::{SpeedCase, SpeedReport};
+    use povmeter_dev_measure::SpeedCase;
 
     #[test]
     fn ratios_and_checks_are_on_the_page() {
@@ -223,7 +222,6 @@ mod tests {
             allocations_per_key: 0.002,
         };
         let report = EstimatorReport {
-            heading: Heading::ESTIMATOR,
             cases: 2_000,
             seed: 1,
             checks: Checks {
@@ -237,7 +235,7 @@ mod tests {
                 others_differ: 0,
             },
             flavours: ["adversarial", "mixed", "delete_heavy"].map(|flavour| OfFlavour {
-                flavour,
+                flavour: flavour.to_owned(),
                 blocks: 40,
                 boundaries: 328,
                 over_bytes_percent: 0.1,
@@ -253,13 +251,12 @@ mod tests {
             failures: Vec::new(),
             dirty_keys: 2_000,
             rounds: 20,
-            speed: SpeedReport {
-                rows: vec![
-                    row(SpeedCase::Cold, Some(1_500.0)),
-                    row(SpeedCase::Rollback, None),
-                ],
-                ..SpeedReport::default()
-            },
+            rows: vec![
+                row(SpeedCase::Cold, Some(1_500.0)),
+                row(SpeedCase::Rollback, None),
+            ],
+            flatness: Vec::new(),
+            memory: Vec::new(),
         };
         let html = report.page().html(&Origin::of(["povmeter".into()]));
         for part in [

@@ -18,11 +18,7 @@ impl Report {
     pub(crate) fn page(&self) -> Page {
         let lead = format!("{} rounds, keys drawn from seed {}", self.rounds, self.seed);
         let mut page = Page::new("The overlay beside sp-state-machine’s", lead);
-        let transfer = self
-            .measured
-            .rows
-            .iter()
-            .find(|row| row.operation == "transfer");
+        let transfer = self.rows.iter().find(|row| row.operation == "transfer");
         page.facts.extend(transfer.map(|row| {
             let value = format!("{} times", short(row.ratio));
             Fact::new(
@@ -31,7 +27,7 @@ impl Report {
                 "all calls of the recorded block",
             )
         }));
-        let memory = &self.measured.memory;
+        let memory = &self.memory;
         page.facts.push(Fact::new(
             "memory for each changed key",
             format!("{} B", decimal(memory.ours_bytes_per_key, 0)),
@@ -54,7 +50,7 @@ impl Report {
 
     fn chart(&self) -> Chart {
         let bar = |row: &OverlayRow| Bar {
-            name: row.operation.to_owned(),
+            name: row.operation.clone(),
             value: row.ratio,
             text: format!("{}×", short(row.ratio)),
             color: if row.ratio < 1.0 {
@@ -63,7 +59,7 @@ impl Report {
                 Color::Green
             },
         };
-        let rows = &self.measured.rows;
+        let rows = &self.rows;
         let words = rows
             .iter()
             .map(|row| format!("{}: {}", row.operation, short(row.ratio)));
@@ -95,9 +91,9 @@ impl Report {
             Column::Number("sp-state-machine, allocations"),
             Column::Number("povmeter, allocations"),
         ];
-        let rows = self.measured.rows.iter().map(|row| {
+        let rows = self.rows.iter().map(|row| {
             vec![
-                row.operation.to_owned(),
+                row.operation.clone(),
                 decimal(row.peer_ns, 1),
                 decimal(row.ours_ns, 1),
                 short(row.ratio),

@@ -15,7 +15,7 @@ pub(crate) const CHARTS: [&str; 1] = ["pool"];
 impl Report {
     /// The report as a page.
     pub(crate) fn page(&self) -> Page {
-        let measured = &self.measured;
+        let measured = &self.0;
         let lead = format!(
             "{} transfers, replayed call by call, with the proof size after each",
             count(u64::from(measured.extrinsics))
@@ -46,7 +46,7 @@ impl Report {
     }
 
     fn chart(&self) -> Chart {
-        let (fresh, pooled) = (&self.measured.fresh, &self.measured.pooled);
+        let (fresh, pooled) = (&self.0.fresh, &self.0.pooled);
         let numbers = [
             (
                 "allocations until sealed",
@@ -95,9 +95,9 @@ impl Report {
             Column::Number("bytes of sealing"),
         ];
         let rows = [
-            ("fresh", &self.measured.fresh),
-            ("pooled", &self.measured.pooled),
-            ("pooled, store keeps the nodes", &self.measured.kept),
+            ("fresh", &self.0.fresh),
+            ("pooled", &self.0.pooled),
+            ("pooled, store keeps the nodes", &self.0.kept),
         ];
         let rows = rows.map(|(name, row)| {
             vec![

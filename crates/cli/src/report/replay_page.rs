@@ -80,7 +80,7 @@ impl ReplayReport {
                     "{detail}; {by_design} of them differ by design (docs/differences.md), the first: {first}"
                 );
             }
-            (check.name, check.holds == check.of, detail)
+            (&*check.name, check.holds == check.of, detail)
         });
         page.section("Checks", vec![Part::Table(Table::checks(checks))]);
         page

@@ -24,7 +24,7 @@ impl RootReport {
             self.modes.join(", ")
         );
         let mut page = Page::new("Root updates beside sp-state-machine’s", lead);
-        let ours = self.speed.rows.iter().filter(|row| is_ours(row));
+        let ours = self.rows.iter().filter(|row| is_ours(row));
         let ratios: Vec<_> = ours.map(|row| row.ratio_to_peer_node).collect();
         let (least, most) = (
             ratios.iter().copied().fold(f64::INFINITY, f64::min),
@@ -45,7 +45,7 @@ impl RootReport {
                 format!("of {}", count(compared)),
             )
         });
-        let mut sizes: Vec<_> = self.speed.rows.iter().map(|row| row.keys).collect();
+        let mut sizes: Vec<_> = self.rows.iter().map(|row| row.keys).collect();
         sizes.dedup();
         let charts = sizes
             .iter()
@@ -95,14 +95,14 @@ impl RootReport {
 
     /// All modes on a parent state of `keys` accounts.
     fn chart(&self, index: usize, keys: usize) -> Chart {
-        let rows = || self.speed.rows.iter().filter(move |row| row.keys == keys);
+        let rows = || self.rows.iter().filter(move |row| row.keys == keys);
         let mut changes: Vec<_> = rows().map(|row| row.changes).collect();
         changes.dedup();
         let groups = changes.iter().map(|changes| {
             let rows = rows().filter(|row| row.changes == *changes);
             let shown = rows.filter(|row| row.mode != RootRow::PEER_NODE);
             let bars = shown.map(|row| Bar {
-                name: row.mode.to_owned(),
+                name: row.mode.clone(),
                 value: row.ratio_to_peer_node,
                 text: format!("{}×", decimal(row.ratio_to_peer_node, 2)),
                 color: if is_ours(row) {
@@ -150,11 +150,11 @@ impl RootReport {
             Column::Number("× peer_node"),
             Column::Number("allocations per change"),
         ];
-        let rows = self.speed.rows.iter().map(|row| {
+        let rows = self.rows.iter().map(|row| {
             vec![
                 count(row.keys as u64),
                 count(row.changes as u64),
-                row.mode.to_owned(),
+                row.mode.clone(),
                 decimal(row.us, 1),
                 decimal(row.ratio_to_peer_plain, 2),
                 decimal(row.ratio_to_peer_node, 2),
@@ -177,11 +177,11 @@ impl RootReport {
             Column::Number("nodes"),
             Column::Number("compressions"),
         ];
-        let rows = self.speed.hashing.iter().map(|row| {
+        let rows = self.hashing.iter().map(|row| {
             vec![
                 count(row.keys as u64),
                 count(row.changes as u64),
-                row.mode.to_owned(),
+                row.mode.clone(),
                 decimal(row.us, 1),
                 count(row.nodes as u64),
                 count(row.compressions as u64),
@@ -214,5 +214,5 @@ impl RootReport {
 }
 
 fn is_ours(row: &RootRow) -> bool {
-    ![RootRow::PEER_NODE, RootRow::PEER_PLAIN].contains(&row.mode)
+    ![RootRow::PEER_NODE, RootRow::PEER_PLAIN].contains(&&*row.mode)
 }

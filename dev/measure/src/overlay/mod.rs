@@ -19,24 +19,25 @@ use meter::Meter;
 use povmeter_dev_data::Trace;
 use povmeter_overlay::Overlay;
 use rows::Keys;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sides::Peer;
 use transfer::Calls;
 
 /// The cost of one operation on both sides.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OverlayRow {
-    /// Name of the operation.
-    pub operation: &'static str,
-    /// Nanoseconds of the peer.
+    /// The operation.
+    pub operation: String,
+    /// Processor time of sp-state-machine in nanoseconds, median.
     pub peer_ns: f64,
-    /// Nanoseconds of our side.
+    /// The same of povmeter.
     pub ours_ns: f64,
-    /// `peer_ns` divided by `ours_ns`.
+    /// How many times as long sp-state-machine takes.
     pub ratio: f64,
-    /// Allocations of the peer.
+    /// Allocations of sp-state-machine.
     pub peer_allocations: f64,
-    /// Allocations of our side.
+    /// Allocations of povmeter.
     pub ours_allocations: f64,
 }
 
@@ -62,7 +63,7 @@ impl Default for OverlayOptions {
 }
 
 /// The cost of the overlay.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct OverlayReport {
     /// A row for each operation.
     pub rows: Vec<OverlayRow>,
@@ -71,13 +72,13 @@ pub struct OverlayReport {
 }
 
 /// Bytes in use per key that a block changed. Keys and values have 80 bytes each.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OverlayMemory {
-    /// Number of keys changed.
+    /// Changed keys.
     pub keys: usize,
-    /// Bytes of the peer.
+    /// Bytes of sp-state-machine.
     pub peer_bytes_per_key: f64,
-    /// Bytes of our side.
+    /// Bytes of povmeter.
     pub ours_bytes_per_key: f64,
 }
 
@@ -180,7 +181,7 @@ fn row<'a, T>(
     }
     let (peer_ns, ours_ns) = (of_peer.ns(), of_ours.ns());
     OverlayRow {
-        operation,
+        operation: operation.to_owned(),
         peer_ns,
         ours_ns,
         ratio: peer_ns / ours_ns,
@@ -207,7 +208,7 @@ mod tests {
         let report = measure_overlay(&options, Some(&trace), &nothing, |name| {
             announced.push(name)
         });
-        let names: Vec<_> = report.rows.iter().map(|row| row.operation).collect();
+        let names: Vec<_> = report.rows.iter().map(|row| &*row.operation).collect();
         assert_eq!(names, announced);
         assert_eq!(names.len(), 21);
         assert!(report

@@ -145,7 +145,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
             report.rows.push(RootRow {
                 keys: self.state.keys.len(),
                 changes,
-                mode: contender.name(),
+                mode: contender.name().to_owned(),
                 us: took(*us_of),
                 ratio_to_peer_plain: took(us[0]) / took(*us_of),
                 ratio_to_peer_node: took(us[1]) / took(*us_of),
@@ -304,7 +304,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
             report.hashing.push(HashRow {
                 keys: self.state.keys.len(),
                 changes: draw.len(),
-                mode: mode.name,
+                mode: mode.name.to_owned(),
                 nodes: nodes.len(),
                 compressions,
                 us: median(&mut us),

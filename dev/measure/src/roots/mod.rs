@@ -17,7 +17,8 @@ use povmeter::{LoadError, RootError};
 use povmeter_dev_oracle::{RootMismatch, RootMode};
 use povmeter_dev_runtime::{Plan, PlanError, PlanOptions, Signatures, StateError};
 use rand::{rngs::SmallRng, seq::index, RngCore, SeedableRng};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sp_core::H256;
 
 /// Options of the measurement.
@@ -45,22 +46,24 @@ impl Default for RootSpeedOptions {
 }
 
 /// The cost of one contender.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RootRow {
-    /// Number of accounts in the parent state.
+    /// Accounts in the parent state.
     pub keys: usize,
-    /// Number of changes of the update.
+    /// Changes of the update.
     pub changes: usize,
-    /// The contender: a mode of ours, or one of the constants.
-    pub mode: &'static str,
-    /// Microseconds of an update: processor time, or wall-clock time with several threads. The
-    /// ratios use the same kind of time for the peer.
+    /// peer_plain and peer_node are sp-state-machine, without and with its cache; the others are
+    /// povmeter.
+    pub mode: String,
+    /// Processor time in microseconds, of the clock on threads; median. The ratios use the same
+    /// clock for both sides.
     pub us: f64,
-    /// Time of the peer without recorder and cache, divided by this time.
+    /// How many times as long peer_plain takes.
     pub ratio_to_peer_plain: f64,
-    /// Time of the peer as nodes run it, divided by this time.
+    /// How many times as long peer_node takes.
     pub ratio_to_peer_node: f64,
-    /// Allocations per change; `None` with several threads, where they are not counted.
+    /// Allocations for each change; null where they are not counted, on threads.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub allocations_per_change: Option<f64>,
 }
 
@@ -74,24 +77,24 @@ impl RootRow {
 }
 
 /// The cost of hashing the nodes of an update, all together, in one mode.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HashRow {
-    /// Number of accounts in the parent state.
+    /// Accounts in the parent state.
     pub keys: usize,
-    /// Number of changes of the update.
+    /// Changes of the update.
     pub changes: usize,
-    /// The mode.
-    pub mode: &'static str,
-    /// Number of new nodes.
+    /// How they are hashed.
+    pub mode: String,
+    /// Nodes hashed.
     pub nodes: usize,
-    /// Number of their blocks of 128 bytes.
+    /// Blocks of 128 bytes that they come to.
     pub compressions: usize,
-    /// Microseconds.
+    /// Processor time in microseconds, median.
     pub us: f64,
 }
 
 /// The cost of root updates.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct RootSpeedReport {
     /// By parent state, number of changes and contender.
     pub rows: Vec<RootRow>,

@@ -1,0 +1,90 @@
+//! What is compared of a block.
+
+use super::attribution;
+use crate::{
+    block_report::{BlockReport, Extrinsics, PerExtrinsic, PhaseTimes, Proof, Time},
+    checks::Check,
+    diff::{
+        kind::Comparable,
+        measure::{PROOF, TIME},
+        parts::{facts, numbers, Parts},
+    },
+};
+
+impl Comparable for BlockReport {
+    const HAS_ROWS: bool = false;
+
+    fn parts(&self) -> Result<Parts, serde_json::Error> {
+        let Self {
+            options,
+            parent_root,
+            root,
+            extrinsics,
+            per_extrinsic_us,
+            growth_bytes: _,
+            proof_bytes,
+            phases,
+            estimates: _,
+            told: _,
+            checks,
+        } = self;
+        let mut parts = Parts::default();
+        parts.options(options)?;
+        let mut top = parts.top();
+        facts!(top, ""; parent_root, root);
+        let Extrinsics {
+            applied,
+            failed,
+            refused,
+        } = extrinsics;
+        facts!(top, "extrinsics/"; applied, failed, refused);
+        let Proof {
+            estimate_after_last,
+            root_adds_after_last,
+            recorded,
+            encoded,
+            compact,
+            nodes,
+            attribution,
+        } = proof_bytes;
+        numbers!(top, PROOF, "proof_bytes/"; estimate_after_last, root_adds_after_last, recorded, encoded,
+            compact, nodes);
+        let PerExtrinsic { execute, estimate } = per_extrinsic_us;
+        numbers!(top, TIME.shown(), "per_extrinsic_us/"; execute, estimate);
+        let PhaseTimes {
+            initialize,
+            extrinsics,
+            estimates,
+            finalize,
+            seal,
+            total,
+        } = phases;
+        // Only the total: one phase alone is too short to be judged, and wall time is too noisy.
+        for (folder, time, gauge) in [
+            ("phases/initialize/", initialize, TIME.shown()),
+            ("phases/extrinsics/", extrinsics, TIME.shown()),
+            ("phases/estimates/", estimates, TIME.shown()),
+            ("phases/finalize/", finalize, TIME.shown()),
+            ("phases/seal/", seal, TIME.shown()),
+            ("phases/total/", total, TIME),
+        ] {
+            let Time { cpu_ms, wall_ms: _ } = time;
+            numbers!(top, gauge, folder; cpu_ms);
+        }
+        let Time { wall_ms, .. } = total;
+        numbers!(top, TIME.shown(), "phases/total/"; wall_ms);
+        for check in checks {
+            let Check {
+                name,
+                holds,
+                detail: _,
+            } = check;
+            let mut row = parts.row(format!("checks {name}"));
+            facts!(row, ""; holds);
+        }
+        if let Some(attribution) = attribution {
+            attribution::add(&mut parts, attribution);
+        }
+        Ok(parts)
+    }
+}

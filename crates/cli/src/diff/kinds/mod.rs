@@ -1,0 +1,11 @@
+//! What is compared of each kind of result.
+
+mod attribution;
+mod block;
+mod compare;
+mod estimator;
+mod genesis;
+mod overlay;
+mod pool;
+mod replay;
+mod root;

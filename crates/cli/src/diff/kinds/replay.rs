@@ -1,0 +1,69 @@
+//! What is compared of replayed blocks.
+
+use crate::{
+    diff::{
+        kind::Comparable,
+        measure::{PROOF, TIME},
+        parts::{facts, numbers, Parts},
+    },
+    replay_report::{Checks, ReplayReport, Row},
+};
+
+impl Comparable for ReplayReport {
+    const HAS_ROWS: bool = false;
+
+    fn parts(&self) -> Result<Parts, serde_json::Error> {
+        // `..`: fields that are in no result.
+        let Self {
+            name,
+            on,
+            sizes,
+            blocks,
+            checks,
+            ..
+        } = self;
+        let mut parts = Parts::default();
+        parts.option("name", name)?;
+        parts.option("on", on)?;
+        parts.option("sizes", sizes)?;
+        for block in blocks {
+            let Row {
+                number,
+                hash,
+                state_root,
+                extrinsics,
+                whole_ms,
+                steps_ms,
+                reads,
+                writes,
+                recorded,
+                encoded,
+                compact,
+                nodes,
+                estimate_after_last,
+                truth_after_last: _,
+                sizes_told,
+                attribution: _,
+            } = block;
+            let mut row = parts.row(format!("blocks {number}"));
+            facts!(row, ""; hash, state_root, extrinsics, reads, writes, sizes_told);
+            numbers!(row, PROOF, ""; estimate_after_last, recorded, encoded, compact, nodes);
+            numbers!(row, TIME.shown(), ""; whole_ms, steps_ms);
+            row.total(TIME, "whole_ms", whole_ms);
+            row.total(TIME, "steps_ms", steps_ms);
+        }
+        for check in checks {
+            let Checks {
+                name,
+                holds,
+                of: _,
+                by_design: _,
+                first_by_design: _,
+                first_failure: _,
+            } = check;
+            let mut row = parts.row(format!("checks {name}"));
+            facts!(row, ""; holds);
+        }
+        Ok(parts)
+    }
+}

@@ -1,0 +1,64 @@
+//! What a number of a result measures, and whether a change of it is good or bad.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What a number measures. Proofs and allocations are exact; times are as noisy as the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Measure {
+    Proof,
+    Allocations,
+    Time,
+}
+
+impl Measure {
+    pub(crate) const ALL: [Self; 3] = [Self::Proof, Self::Allocations, Self::Time];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Proof => "proof",
+            Self::Allocations => "allocations",
+            Self::Time => "time",
+        }
+    }
+}
+
+/// How to read a change of a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauge {
+    pub(crate) measure: Measure,
+    /// Whether less of it is worse.
+    pub(crate) more_is_better: bool,
+    /// Whether a limit applies to it.
+    pub(crate) judged: bool,
+}
+
+pub(super) const PROOF: Gauge = Gauge::of(Measure::Proof);
+pub(super) const ALLOCATIONS: Gauge = Gauge::of(Measure::Allocations);
+pub(super) const TIME: Gauge = Gauge::of(Measure::Time);
+
+/// How many times as long the peer takes. If there is such a ratio, it is judged and times are not,
+/// because a slow machine slows both sides.
+pub(super) const SPEED: Gauge = Gauge {
+    more_is_better: true,
+    ..TIME
+};
+
+impl Gauge {
+    const fn of(measure: Measure) -> Self {
+        Self {
+            measure,
+            more_is_better: false,
+            judged: true,
+        }
+    }
+
+    /// The same, shown but not judged.
+    pub(super) const fn shown(self) -> Self {
+        Self {
+            judged: false,
+            ..self
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The parts of a result that are compared: options, facts and numbers.
+//!
+//! A part is named by the way to it in the JSON, with slashes between names. [`facts!`] and [`numbers!`]
+//! take the names from the variables of the fields, so a name is that of its field.
+
+use super::measure::Gauge;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The parts of a result, in its order.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// Must be the same for a comparison to mean something.
+    pub(crate) options: Vec<(String, String)>,
+    /// Are listed if they differ.
+    pub(crate) facts: Vec<(String, String)>,
+    pub(crate) numbers: Vec<Measured>,
+    /// The names of rows.
+    pub(crate) rows: Vec<String>,
+}
+
+/// A number, and where it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    /// The name of its row; empty if it is in none.
+    pub(crate) row: String,
+    pub(crate) field: String,
+    pub(crate) gauge: Gauge,
+    pub(crate) value: f64,
+    /// Whether it is only added up over rows. Only the sum is judged, because one row alone is too
+    /// short.
+    pub(crate) only_total: bool,
+}
+
+impl Measured {
+    /// The row and the field.
+    pub(crate) fn name(&self) -> String {
+        name(&self.row, &self.field, "")
+    }
+}
+
+/// The name of a part: a row, if it is in one, and a field in a folder of fields.
+pub(super) fn name(row: &str, folder: &str, field: &str) -> String {
+    match row {
+        "" => format!("{folder}{field}"),
+        row => format!("{row}: {folder}{field}"),
+    }
+}
+
+/// A value that may be a number.
+pub(super) trait Amount {
+    /// The number; `None` if it is null.
+    fn amount(&self) -> Option<f64>;
+}
+
+macro_rules! amounts {
+    ($($number:ty),*) => {$(
+        impl Amount for $number {
+            fn amount(&self) -> Option<f64> {
+                // Exact, because counts and sizes are far below 2^52.
+                Some(*self as f64)
+            }
+        }
+    )*};
+}
+
+amounts!(u64, usize, f64);
+
+impl<A: Amount> Amount for Option<A> {
+    fn amount(&self) -> Option<f64> {
+        self.as_ref().and_then(Amount::amount)
+    }
+}
+
+impl Parts {
+    /// Adds each field of `options`.
+    pub(super) fn options(&mut self, options: &impl Serialize) -> Result<(), serde_json::Error> {
+        if let Value::Object(options) = serde_json::to_value(options)? {
+            let options = options.into_iter();
+            let options = options.map(|(name, value)| (name, plain(value)));
+            self.options.extend(options);
+        }
+        Ok(())
+    }
+
+    pub(super) fn option(
+        &mut self,
+        name: &str,
+        value: &impl Serialize,
+    ) -> Result<(), serde_json::Error> {
+        let value = plain(serde_json::to_value(value)?);
+        self.options.push((name.to_owned(), value));
+        Ok(())
+    }
+
+    /// The parts that are in no row.
+    pub(super) fn top(&mut self) -> Row<'_> {
+        Row {
+            parts: self,
+            name: String::new(),
+            judged: true,
+        }
+    }
+
+    /// The parts of a new row.
+    pub(super) fn row(&mut self, name: impl Into<String>) -> Row<'_> {
+        let name = name.into();
+        self.rows.push(name.clone());
+        Row {
+            parts: self,
+            name,
+            judged: true,
+        }
+    }
+}
+
+/// Adds the parts of a row, or those in no row.
+pub(super) struct Row<'a> {
+    parts: &'a mut Parts,
+    name: String,
+    judged: bool,
+}
+
+impl Row<'_> {
+    /// The same row; its numbers are shown but not judged unless `judged`.
+    pub(super) fn judged(self, judged: bool) -> Self {
+        Self { judged, ..self }
+    }
+
+    pub(super) fn fact(
+        &mut self,
+        folder: &str,
+        field: &str,
+        value: &impl Serialize,
+    ) -> Result<(), serde_json::Error> {
+        let value = plain(serde_json::to_value(value)?);
+        let name = name(&self.name, folder, field);
+        self.parts.facts.push((name, value));
+        Ok(())
+    }
+
+    /// Adds a number unless it is null.
+    pub(super) fn number(&mut self, gauge: Gauge, folder: &str, field: &str, value: &impl Amount) {
+        self.add(gauge, format!("{folder}{field}"), value, false);
+    }
+
+    /// Adds a number to the sum over all rows that both results have.
+    pub(super) fn total(&mut self, gauge: Gauge, field: &str, value: &impl Amount) {
+        self.add(gauge, field.to_owned(), value, true);
+    }
+
+    fn add(&mut self, gauge: Gauge, field: String, value: &impl Amount, only_total: bool) {
+        let measured = value.amount().map(|value| Measured {
+            row: self.name.clone(),
+            field,
+            gauge: Gauge {
+                judged: gauge.judged && self.judged,
+                ..gauge
+            },
+            value,
+            only_total,
+        });
+        self.parts.numbers.extend(measured);
+    }
+}
+
+/// Adds a fact for each variable to a row, named after the variable: `facts!(row, "folder/": a, b)`.
+macro_rules! facts {
+    ($row:expr, $folder:expr; $($field:ident),+) => {
+        $($row.fact($folder, stringify!($field), $field)?;)+
+    };
+}
+
+/// Adds a number for each variable to a row, named after the variable.
+macro_rules! numbers {
+    ($row:expr, $gauge:expr, $folder:expr; $($field:ident),+) => {
+        $($row.number($gauge, $folder, stringify!($field), $field);)+
+    };
+}
+
+pub(super) use {facts, numbers};
+
+/// A value as text; a string without its quotes.
+fn plain(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        value => value.to_string(),
+    }
+}
