@@ -53,7 +53,8 @@
 //!   nothing for writing the same keys again and again.
 //! - An append costs a copy of the element, not of the list.
 //! - Starting a transaction has a fixed cost; closing it costs what was changed in it.
-//! - The next key costs one search. Clearing a prefix costs what it clears.
+//! - The next key costs one look-up if the overlay has a value or a deletion of the key before it, else one
+//!   search. Clearing a prefix costs what it clears.
 //! - A child store costs nothing before its first write.
 //! - The overlay keeps every key that it was given until it is reset, rolled back or not.
 //!

@@ -56,6 +56,14 @@ impl Order {
         first.unwrap_or_default().iter().chain(rest).copied()
     }
 
+    /// The id before `place`.
+    pub(crate) fn before(&self, Place { chunk, at }: Place) -> Option<u32> {
+        match at.checked_sub(1) {
+            Some(at) => self.ids_of(chunk).get(at).copied(),
+            None => self.ids_of(chunk.checked_sub(1)?).last().copied(),
+        }
+    }
+
     /// Puts `id` before the one that is at `place`.
     pub(crate) fn insert(&mut self, place: Place, id: u32) {
         let Place { mut chunk, mut at } = place;
