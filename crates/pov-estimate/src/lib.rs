@@ -75,10 +75,10 @@ extern crate alloc;
 
 mod compact_size;
 mod estimator;
+mod known_paths;
 mod proof;
 mod recorder;
 mod size;
-mod ways;
 
 pub use compact_size::CompactSize;
 pub use estimator::{Boundary, ChangedKey, Estimator, EstimatorMark};
