@@ -4,7 +4,7 @@
 //! a part of the block begins             -> all notes from here on have its number
 //! a read asks the parent state           -> note (part, read, key) at each node it passes
 //! a key is changed                       -> keep (part, key) for the next boundary
-//! a boundary, for each key kept since    -> walk to the key: note (part, way, key) at each node
+//! a boundary, for each key kept since    -> walk to the key: note (part, path, key) at each node
 //!     a child is loaded for a merge      -> note (part, merge) at that node
 //! a rollback, or a call that failed      -> remove the notes of what the recorder takes back
 //! the end                                -> each node that the recorder counts, with its notes
@@ -60,7 +60,7 @@ use povmeter_pov_estimate::Recorder;
 /// let mut found: Vec<_> = owners.map(|owner| (owner.part, owner.item, owner.cause)).collect();
 /// found.sort_by_key(|(part, item, _)| (*part, *item));
 /// assert_eq!(found, [
-///     (first, None, Cause::Shared),            // the root node, on both ways
+///     (first, None, Cause::Shared),            // the root node, on both paths
 ///     (first, Some(b'a'), Cause::Read),
 ///     (second, Some(b'b'), Cause::Root),
 /// ]);
