@@ -5,7 +5,7 @@ use crate::{
     index::{index, NOWHERE},
     key_table::{KeyTable, Near},
     keys::{KeyAt, Keys},
-    order::{Order, Place},
+    order::{KeyOrder, Place},
     slot::Slot,
     Change,
 };
@@ -36,7 +36,7 @@ pub(crate) struct Entries {
     keys: Keys,
     table: KeyTable,
     /// Those that hold a value or a deletion, by store and key.
-    order: Order,
+    order: KeyOrder,
     /// By id, the next one in the order, or [`NOWHERE`]. Stale for an id that is not in the order.
     next: Vec<u32>,
     /// By store, how many entries it has.

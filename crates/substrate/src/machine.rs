@@ -309,7 +309,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         self.sizes.finish()?;
         let block = self.block.seal(state_version(version));
         let block = block.map_err(BlockError::from)?;
-        let (offchain, _) = self.offchain.freeze()?.into_parts();
+        let (offchain, _) = self.offchain.to_owned_changes()?.into_parts();
         let offchain = offchain.into_iter().map(|(key, value)| {
             let change = value.map_or(
                 OffchainOverlayedChange::Remove,

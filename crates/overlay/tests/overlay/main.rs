@@ -4,10 +4,10 @@
 
 mod appends;
 mod dirty;
-mod frozen;
 mod many;
 mod naive;
 mod ordered;
+mod owned_changes;
 mod random;
 mod stores;
 mod transactions;
