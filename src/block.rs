@@ -23,7 +23,7 @@ use povmeter_primitives::{NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFI
 /// and only loaded nodes stay, so the call can be repeated. A corrupt node stays refused.
 ///
 /// To kill a child trie, call `clear_prefix(TrieId::Child(key), b"", None, None)`, which deletes all
-/// its keys. `get(TrieId::Top, &TrieId::Child(key).root_key())` returns the child's root in the parent
+/// its keys. `get(TrieId::Top, &child_root_key(key))` returns the child's root in the parent
 /// state throughout the block: before and after [`Self::root`], and after the kill, because only the
 /// root update writes that key. [`RootUpdate::children`] holds the new root, after the kill
 /// [`Root::EMPTY`], and the update then deletes the key from the top trie.
@@ -34,7 +34,7 @@ pub struct Block<S, A: Accounting = Consensus> {
     pub(crate) recorder: Recorder,
     pub(crate) estimator: Estimator,
     compact: CompactSize,
-    frames: Vec<Frame>,
+    open_transactions: Vec<TransactionMark>,
     in_runtime: bool,
     /// The last root computed, with the content and the version it was computed for.
     pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
@@ -44,7 +44,7 @@ pub struct Block<S, A: Accounting = Consensus> {
 
 /// Counts at the start of an open transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct TransactionMark {
     by_host: bool,
     recorder: RecorderMark,
     estimator: EstimatorMark,
@@ -67,7 +67,7 @@ pub struct Removal {
     /// Keys that this call deleted, those that only the block had written included.
     pub unique: u32,
     /// Keys of the parent state that this call visited, whether or not they were deleted before.
-    pub looked_at: u32,
+    pub visited: u32,
 }
 
 impl<S: NodeSource> Block<S> {
@@ -88,7 +88,7 @@ impl<S, A: Accounting> Block<S, A> {
             recorder,
             estimator,
             compact: _,
-            frames,
+            open_transactions,
             in_runtime: _,
             root,
             seal_memory,
@@ -96,14 +96,14 @@ impl<S, A: Accounting> Block<S, A> {
         } = self;
         let mut state = state.into_scratch();
         if let Some((_, _, update)) = root {
-            state.take_back(update);
+            state.recycle(update);
         }
         let mut scratch = Scratch {
             overlay,
             state,
             recorder,
             estimator,
-            frames,
+            open_transactions,
             seal_memory,
         };
         scratch.reset();
@@ -117,7 +117,7 @@ impl<S, A: Accounting> Block<S, A> {
             state,
             recorder,
             estimator,
-            frames,
+            open_transactions,
             seal_memory,
         } = scratch;
         Self {
@@ -126,7 +126,7 @@ impl<S, A: Accounting> Block<S, A> {
             recorder,
             estimator,
             compact: CompactSize::default(),
-            frames,
+            open_transactions,
             in_runtime: false,
             root: None,
             seal_memory,
@@ -351,7 +351,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let mut removal = Removal {
             cursor: after,
             unique: self.overlay.clear_prefix(trie, prefix),
-            looked_at: u32::try_from(keys.len()).unwrap_or(u32::MAX),
+            visited: u32::try_from(keys.len()).unwrap_or(u32::MAX),
             ..Removal::default()
         };
         for key in &keys {
@@ -398,7 +398,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     pub fn start_transaction(&mut self) {
         self.overlay.start_transaction();
         self.notes.opened();
-        self.frames.push(Frame {
+        self.open_transactions.push(TransactionMark {
             by_host: !self.in_runtime,
             recorder: self.recorder.mark(),
             estimator: self.estimator.mark(),
@@ -412,7 +412,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     pub fn commit_transaction(&mut self) -> Result<(), BlockError> {
         self.overlay.commit_transaction()?;
         self.notes.committed();
-        self.frames.pop();
+        self.open_transactions.pop();
         Ok(())
     }
 
@@ -428,21 +428,21 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 
     fn roll_back_counts(&mut self) {
-        let Some(frame) = self.frames.pop() else {
+        let Some(mark) = self.open_transactions.pop() else {
             return;
         };
-        self.notes.rolled_back(frame.by_host);
+        self.notes.rolled_back(mark.by_host);
         // The cached root is dropped, because its nodes may be rolled back with the counts.
         if let Some((_, _, update)) = self.root.take() {
-            self.state.take_back(update);
+            self.state.recycle(update);
         }
         let table = self.state.table();
-        if frame.by_host {
-            self.recorder.roll_back_reads(frame.recorder, table);
+        if mark.by_host {
+            self.recorder.roll_back_reads(mark.recorder, table);
         }
-        if frame.by_host || !A::PROVEN {
-            self.recorder.roll_back_roots(frame.recorder, table);
-            self.estimator.roll_back(frame.estimator);
+        if mark.by_host || !A::PROVEN {
+            self.recorder.roll_back_roots(mark.recorder, table);
+            self.estimator.roll_back(mark.estimator);
         }
     }
 
@@ -477,7 +477,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             recorder,
             estimator,
             compact,
-            frames,
+            open_transactions,
             in_runtime,
             root: last_root,
             // Empty until the block is sealed.
@@ -489,7 +489,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         recorder.reset(KEPT);
         estimator.reset(KEPT);
         *compact = CompactSize::default();
-        frames.clear();
+        open_transactions.clear();
         *in_runtime = false;
         *last_root = None;
         *notes = A::Notes::default();
@@ -514,16 +514,16 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::Load`].
     pub fn proof_size(&mut self) -> Result<ProofSize, BlockError> {
         let mark = self.begin_call();
-        let looked = self.look_at_dirty();
-        looked.map_err(|error| self.take_back_call(mark, error))?;
+        let counted = self.count_dirty();
+        counted.map_err(|error| self.take_back_call(mark, error))?;
         self.overlay.snapshot();
         Ok(self.recorder.size())
     }
 
     /// Counts what the root needs for the dirty keys. The caller then takes the overlay's snapshot.
-    pub(crate) fn look_at_dirty(&mut self) -> Result<(), LoadError> {
+    pub(crate) fn count_dirty(&mut self) -> Result<(), LoadError> {
         self.notes.boundary(&self.overlay, &mut self.state)?;
-        boundary::look_at_dirty(
+        boundary::count_dirty(
             &self.overlay,
             &mut self.state,
             &mut self.estimator,
@@ -544,13 +544,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let recorded = self.recorder.mark();
         let mut observer = self.recorder.estimating();
         let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
-        let looked = boundary::look_at_dirty(overlay, state, estimator, &mut observer);
+        let counted = boundary::count_dirty(overlay, state, estimator, &mut observer);
         let size = self.recorder.size();
-        if looked.is_ok() {
+        if counted.is_ok() {
             self.estimator.take_back(&mut self.state);
         }
         self.recorder.roll_back_roots(recorded, self.state.table());
-        looked?;
+        counted?;
         Ok(size)
     }
 
@@ -564,8 +564,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::Load`]; [`BlockError::Proof`] if the parent state is inconsistent.
     pub fn compact_proof_bytes(&mut self) -> Result<u64, BlockError> {
         let mark = self.begin_call();
-        let looked = self.look_at_dirty();
-        looked.map_err(|error| self.take_back_call(mark, error))?;
+        let counted = self.count_dirty();
+        counted.map_err(|error| self.take_back_call(mark, error))?;
         match self.compact.of(&mut self.recorder, &self.state) {
             Ok(bytes) => {
                 self.overlay.snapshot();

@@ -138,7 +138,7 @@ pub use povmeter_delta_root::{
 };
 pub use povmeter_overlay::TransactionError;
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};
-pub use povmeter_primitives::{NodeHash, Root, StateVersion, TrieId};
+pub use povmeter_primitives::{child_root_key, NodeHash, Root, StateVersion, TrieId};
 
 /// Runs the example of the README as a test.
 #[cfg(doctest)]

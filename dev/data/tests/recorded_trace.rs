@@ -309,7 +309,7 @@ fn replay_call<S: NodeSource, A: povmeter::Accounting>(
                 .clear_prefix(TOP, prefix, removal.limit, cursor)
                 .unwrap();
             assert_eq!(found.cursor, removal.next_cursor);
-            let counts = (found.from_parent, found.unique, found.looked_at);
+            let counts = (found.from_parent, found.unique, found.visited);
             assert_eq!(counts, (removal.backend, removal.unique, removal.loops));
         }
         StorageCall::Root { root, .. } => {
