@@ -295,7 +295,9 @@ fn push(keys: &mut Vec<u8>, key: &[u8]) -> Range<usize> {
 }
 
 /// Notes the nodes that a read touches.
-pub(super) struct ReadNotes<'a, O> {
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ReadNotes<'a, O> {
     recorder: O,
     ledger: &'a mut Ledger,
     access: usize,

@@ -23,10 +23,10 @@ pub(crate) use notes::{NoNotes, Notes};
 use crate::{Accounting, Block, Consensus};
 use alloc::boxed::Box;
 use core::marker::PhantomData;
-use ledger::Ledger;
+use ledger::{Ledger, ReadNotes};
 use povmeter_delta_root::{LoadError, NodeSource, PathCache, ShadowState, TrieId};
 use povmeter_overlay::Overlay;
-use povmeter_pov_estimate::Recorder;
+use povmeter_pov_estimate::{Reading, Recorder};
 
 /// The accounting `A`, with notes of who needs each byte of the proof.
 ///
@@ -93,6 +93,11 @@ impl<A> Default for LedgerNotes<A> {
 }
 
 impl<A: Accounting> Notes for LedgerNotes<A> {
+    type Reading<'a>
+        = ReadNotes<'a, Reading<'a>>
+    where
+        A: 'a;
+
     fn begins(&mut self) {
         self.ledger.begin_call();
     }
@@ -104,9 +109,9 @@ impl<A: Accounting> Notes for LedgerNotes<A> {
     fn reading<'a>(
         &'a mut self,
         recorder: &'a mut Recorder,
-        trie: TrieId<'a>,
-        key: &'a [u8],
-    ) -> impl PathCache + 'a {
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Self::Reading<'a> {
         self.ledger.reading(recorder.reading(), trie, key)
     }
 
