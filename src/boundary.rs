@@ -12,17 +12,17 @@ use povmeter_primitives::{Fate, TrieId};
 /// # Errors
 /// [`LoadError`] if a node can't be loaded. Estimator and state are then as before, except for loaded
 /// nodes; the caller has to take back what the observer counted.
-pub(crate) fn look_at_dirty<S: NodeSource>(
+pub(crate) fn count_dirty<S: NodeSource>(
     overlay: &Overlay,
     state: &mut ShadowState<S>,
     estimator: &mut Estimator,
     observer: &mut impl PathCache,
 ) -> Result<(), LoadError> {
-    let looked = mark_dirty(overlay, state, estimator, observer);
-    if looked.is_err() {
+    let counted = mark_dirty(overlay, state, estimator, observer);
+    if counted.is_err() {
         estimator.take_back(state);
     }
-    looked
+    counted
 }
 
 fn mark_dirty<S: NodeSource>(

@@ -11,7 +11,7 @@ pub type Change<'a> = (&'a [u8], Option<&'a [u8]>);
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<ChangedEntry>,
     /// The storage keys of child tries with their ranges of entries, in order, after the top trie's.
     children: Vec<(Range<usize>, Range<usize>)>,
     top: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Changed {
 
 /// Where a key and its value lie in the buffer: the value follows the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct ChangedEntry {
     key: Range<usize>,
     value: Option<Range<usize>>,
 }
@@ -73,15 +73,17 @@ impl Changed {
         for (key, value) in changes {
             let key = self.push_bytes(key);
             let value = value.map(|value| self.push_bytes(value));
-            self.entries.push(Entry { key, value });
+            self.entries.push(ChangedEntry { key, value });
         }
     }
 
     fn range(&self, range: Range<usize>) -> impl ExactSizeIterator<Item = Change<'_>> + Clone {
-        self.entries[range].iter().map(|Entry { key, value }| {
-            let value = value.clone().map(|value| &self.bytes[value]);
-            (&self.bytes[key.clone()], value)
-        })
+        self.entries[range]
+            .iter()
+            .map(|ChangedEntry { key, value }| {
+                let value = value.clone().map(|value| &self.bytes[value]);
+                (&self.bytes[key.clone()], value)
+            })
     }
 
     /// The changes of the top trie, ordered by key.

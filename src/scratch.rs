@@ -2,7 +2,7 @@
 
 #[cfg(feature = "std")]
 use crate::SealedBlock;
-use crate::{block::Frame, seal::SealMemory};
+use crate::{block::TransactionMark, seal::SealMemory};
 use alloc::vec::Vec;
 use povmeter_delta_root::ShadowScratch;
 use povmeter_overlay::Overlay;
@@ -17,7 +17,7 @@ pub(crate) struct Scratch {
     pub(crate) state: ShadowScratch,
     pub(crate) recorder: Recorder,
     pub(crate) estimator: Estimator,
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) open_transactions: Vec<TransactionMark>,
     pub(crate) seal_memory: SealMemory,
 }
 
@@ -34,14 +34,14 @@ impl Scratch {
             state: _,
             recorder,
             estimator,
-            frames,
+            open_transactions,
             seal_memory,
         } = self;
         overlay.reset();
         recorder.reset(KEPT);
         estimator.reset(KEPT);
-        frames.clear();
-        frames.shrink_to(KEPT);
+        open_transactions.clear();
+        open_transactions.shrink_to(KEPT);
         seal_memory.shrink_to(KEPT);
     }
 
@@ -53,7 +53,7 @@ impl Scratch {
     pub(crate) fn recycle(&mut self, sealed: SealedBlock) {
         let (memory, update) = SealMemory::of(sealed);
         self.seal_memory = memory;
-        self.state.take_back(update);
+        self.state.recycle(update);
         self.reset();
     }
 }

@@ -135,7 +135,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
                 Ok(update)
             }
             Some((_, _, stale)) => {
-                self.state.take_back(stale);
+                self.state.recycle(stale);
                 self.compute_root(version)
             }
             None => self.compute_root(version),
@@ -146,8 +146,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let mark = self.begin_call();
         // In either accounting: the shadow trie must know the fate of every dirty key before the root
         // is computed, and the overlay takes a snapshot after it.
-        let looked = self.look_at_dirty();
-        looked.map_err(|error| self.take_back_call(mark, error))?;
+        let counted = self.count_dirty();
+        counted.map_err(|error| self.take_back_call(mark, error))?;
         let update = self.update_of_loaded(version);
         match update {
             Ok(update) => {

@@ -232,7 +232,7 @@ fn a_change_counts_for_who_made_it_and_not_for_who_asks() {
     let attribution = sealed.attribution().unwrap();
     assert!(attribution
         .entries()
-        .all(|entry| parts(&entry) == [(1, Why::Way)]));
+        .all(|entry| parts(&entry) == [(1, Why::Path)]));
     assert_eq!(attribution.total_bytes(), 218);
 }
 
@@ -248,7 +248,7 @@ fn who_deletes_what_is_deleted_changes_nothing() {
     let attribution = sealed.attribution().unwrap();
     assert!(attribution
         .entries()
-        .all(|entry| parts(&entry) == [(1, Why::Way)]));
+        .all(|entry| parts(&entry) == [(1, Why::Path)]));
 }
 
 #[test]
@@ -267,15 +267,15 @@ fn child_tries_and_the_ways_to_them() {
     });
     let mut entries: Vec<_> = entries.collect();
     entries.sort_unstable();
-    let way = vec![(Why::Way, pool)];
+    let path = vec![(Why::Path, pool)];
     let merge = vec![(Why::Merge, pool)];
     // In the child: the null node and the leaf. In the top trie: the leaf that holds the child's root,
     // the root node, and the branch that the root node is merged with.
     let expected = [
         (2, true, merge.clone()),
-        (44, true, way.clone()),
-        (62, false, way.clone()),
-        (71, false, way),
+        (44, true, path.clone()),
+        (62, false, path.clone()),
+        (71, false, path),
         (71, false, merge),
     ];
     assert_eq!(entries, expected);

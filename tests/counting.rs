@@ -7,8 +7,8 @@
 
 use bytes::Bytes;
 use povmeter::{
-    Accounting, Advisory, Block, BlockError, Consensus, NodeHash, NodePrefix, NodeSource,
-    ProofSize, Root, SourceError, StateVersion,
+    child_root_key, Accounting, Advisory, Block, BlockError, Consensus, NodeHash, NodePrefix,
+    NodeSource, ProofSize, Root, SourceError, StateVersion,
     StateVersion::{V0, V1},
     TrieId::{self, Child, Top},
 };
@@ -56,7 +56,7 @@ fn recorded<S: NodeSource, A: Accounting>(block: &Block<S, A>) -> Nodes {
 }
 
 /// The nodes on the paths to `keys` of `trie`.
-fn ways_in(store: &MemoryStore, trie: TrieId<'_>, keys: &[&[u8]]) -> Nodes {
+fn paths_in(store: &MemoryStore, trie: TrieId<'_>, keys: &[&[u8]]) -> Nodes {
     let mut block = block(store);
     for key in keys {
         block.exists(trie, key).unwrap();
@@ -64,8 +64,8 @@ fn ways_in(store: &MemoryStore, trie: TrieId<'_>, keys: &[&[u8]]) -> Nodes {
     recorded(&block)
 }
 
-fn ways(store: &MemoryStore, keys: &[&[u8]]) -> Nodes {
-    ways_in(store, Top, keys)
+fn paths(store: &MemoryStore, keys: &[&[u8]]) -> Nodes {
+    paths_in(store, Top, keys)
 }
 
 /// Asks for the size, and returns the counted nodes.
@@ -96,14 +96,14 @@ fn two_transactions_that_delete_a_sibling_each_need_the_third() {
     let store = state(SIBLINGS);
     let mut block = block(&store);
     extrinsic(&mut block, |block| block.remove(Top, &[0x31]).unwrap());
-    assert_eq!(counted(&mut block), ways(&store, &[&[0x31]]));
+    assert_eq!(counted(&mut block), paths(&store, &[&[0x31]]));
     extrinsic(&mut block, |block| block.remove(Top, &[0x32]).unwrap());
-    let third = ways(&store, &[&[0x31], &[0x32], &[0x33]]);
+    let third = paths(&store, &[&[0x31], &[0x32], &[0x33]]);
     assert_eq!(counted(&mut block), third);
 
     let mut second_alone = self::block(&store);
     second_alone.remove(Top, &[0x32]).unwrap();
-    assert_eq!(counted(&mut second_alone), ways(&store, &[&[0x32]]));
+    assert_eq!(counted(&mut second_alone), paths(&store, &[&[0x32]]));
 }
 
 #[test]
@@ -113,9 +113,9 @@ fn a_sibling_that_was_inserted_spares_no_merge() {
     extrinsic(&mut block, |block| {
         block.set(Top, &[0x33], &[9; 40]).unwrap()
     });
-    assert_eq!(counted(&mut block), ways(&store, &[&[0x33]]));
+    assert_eq!(counted(&mut block), paths(&store, &[&[0x33]]));
     extrinsic(&mut block, |block| block.remove(Top, &[0x31]).unwrap());
-    assert_eq!(counted(&mut block), ways(&store, &[&[0x31], &[0x32]]));
+    assert_eq!(counted(&mut block), paths(&store, &[&[0x31], &[0x32]]));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn deletion_and_insertion_below_one_branch_need_its_other_child() {
     let mut block = block(&store);
     block.remove(Top, &[0x3a]).unwrap();
     block.set(Top, &[0x3b], &[9; 40]).unwrap();
-    assert_eq!(counted(&mut block), ways(&store, &[&[0x3a], &[0x3c]]));
+    assert_eq!(counted(&mut block), paths(&store, &[&[0x3a], &[0x3c]]));
 }
 
 #[test]
@@ -155,21 +155,24 @@ fn keys_are_told_apart_by_all_of_their_bytes() {
     for key in [&first, &second, &third] {
         so_far.push(key);
         block.set(Top, key, &[9]).unwrap();
-        assert_eq!(counted(&mut block), ways(&store, &so_far));
+        assert_eq!(counted(&mut block), paths(&store, &so_far));
     }
-    assert_ne!(ways(&store, &so_far), ways(&store, &so_far[..2]));
+    assert_ne!(paths(&store, &so_far), paths(&store, &so_far[..2]));
 }
 
 #[test]
 fn the_root_reads_no_value_node() {
     let store = state_of(V1, &[(Top, &[0x31], &[1; 40]), (Top, &[0x32], &[2; 40])]);
     let value = Nodes::from([Bytes::from_static(&[1; 40])]);
-    let (way, both) = (ways(&store, &[&[0x31]]), ways(&store, &[&[0x31], &[0x32]]));
-    assert!(way.is_disjoint(&value), "`exists` reads no value node");
+    let (path, both) = (
+        paths(&store, &[&[0x31]]),
+        paths(&store, &[&[0x31], &[0x32]]),
+    );
+    assert!(path.is_disjoint(&value), "`exists` reads no value node");
 
     let mut written = block(&store);
     written.set(Top, &[0x31], &[9; 40]).unwrap();
-    assert_eq!(counted(&mut written), way);
+    assert_eq!(counted(&mut written), path);
     let mut removed = block(&store);
     removed.remove(Top, &[0x31]).unwrap();
     assert_eq!(
@@ -180,10 +183,10 @@ fn the_root_reads_no_value_node() {
 
     let mut read = block(&store);
     assert_eq!(read.get(Top, &[0x31]).unwrap(), Some(&[1; 40][..]));
-    assert_eq!(recorded(&read), &way | &value);
+    assert_eq!(recorded(&read), &path | &value);
     let mut hashed = block(&store);
     hashed.value_hash(Top, &[0x31]).unwrap().unwrap();
-    assert_eq!(recorded(&hashed), way);
+    assert_eq!(recorded(&hashed), path);
 }
 
 #[test]
@@ -199,7 +202,7 @@ fn a_value_keeps_its_form_until_it_is_written_again() {
     read.get(Top, &[0x31]).unwrap();
     read.get(Top, &[0x32]).unwrap();
     let rewritten = Nodes::from([Bytes::from_static(&[1; 40])]);
-    let both = ways(&store, &[&[0x31], &[0x32]]);
+    let both = paths(&store, &[&[0x31], &[0x32]]);
     assert!(both.is_disjoint(&rewritten));
     assert_eq!(recorded(&read), &both | &rewritten);
 }
@@ -220,18 +223,26 @@ fn an_empty_value_is_a_value() {
     assert!(block.exists(Top, &[0x31]).unwrap());
     assert_eq!(block.get(Top, &[0x31]).unwrap(), Some(&[][..]));
     block.remove(Top, &[0x31, 0x10]).unwrap();
-    let way: &[&[u8]] = &[&[0x31, 0x10]];
-    assert_eq!(counted(&mut block), ways(&store, way), "the value is live");
-    block.set(Top, &[0x70], &[]).unwrap();
-    let way: &[&[u8]] = &[&[0x31, 0x10], &[0x70]];
+    let path: &[&[u8]] = &[&[0x31, 0x10]];
     assert_eq!(
         counted(&mut block),
-        ways(&store, way),
+        paths(&store, path),
+        "the value is live"
+    );
+    block.set(Top, &[0x70], &[]).unwrap();
+    let path: &[&[u8]] = &[&[0x31, 0x10], &[0x70]];
+    assert_eq!(
+        counted(&mut block),
+        paths(&store, path),
         "written, not deleted"
     );
     block.remove(Top, &[0x31]).unwrap();
-    let way: &[&[u8]] = &[&[0x31, 0x10], &[0x70], &[0x31, 0x20]];
-    assert_eq!(counted(&mut block), ways(&store, way), "no value any more");
+    let path: &[&[u8]] = &[&[0x31, 0x10], &[0x70], &[0x31, 0x20]];
+    assert_eq!(
+        counted(&mut block),
+        paths(&store, path),
+        "no value any more"
+    );
 }
 
 #[test]
@@ -242,10 +253,10 @@ fn a_value_at_a_branch_comes_before_the_children() {
         let next = block.next_key(Top, after).unwrap().unwrap();
         (next, recorded(&block))
     };
-    let branch = ways(&store, &[&[0x31]]);
+    let branch = paths(&store, &[&[0x31]]);
     assert_eq!(next(&[]), (vec![0x31], branch.clone()));
     assert_eq!(next(&[0x30]), (vec![0x31], branch));
-    let leaf = ways(&store, &[&[0x31, 0x10]]);
+    let leaf = paths(&store, &[&[0x31, 0x10]]);
     assert_eq!(next(&[0x31]), (vec![0x31, 0x10], leaf));
 }
 
@@ -254,12 +265,12 @@ fn a_child_trie_that_comes_into_being_counts_the_null_node() {
     let store = state(&[&[0x31], &[0x70]]);
     let mut block = block(&store);
     block.set(Child(b"farm"), &[1], &[1]).unwrap();
-    let way = ways(&store, &[&TrieId::Child(b"farm").root_key()]);
-    assert_eq!(counted(&mut block), &way | &null_node());
+    let path = paths(&store, &[&child_root_key(b"farm")]);
+    assert_eq!(counted(&mut block), &path | &null_node());
     let null_bytes = 2;
     let mut read = self::block(&store);
     read.exists(Child(b"farm"), &[1]).unwrap();
-    assert_eq!(recorded(&read), way);
+    assert_eq!(recorded(&read), path);
     let without = read.recorded_size().total_bytes();
     assert_eq!(block.recorded_size().total_bytes(), without + null_bytes);
 }
@@ -276,18 +287,18 @@ fn emptying_a_child_trie_deletes_its_root_from_the_top_trie() {
     let store = pool(&[&[0x1a]]);
     let mut block = block(&store);
     block.remove(Child(b"pool"), &[0x1a]).unwrap();
-    let way = ways_in(&store, Child(b"pool"), &[&[0x1a]]);
+    let path = paths_in(&store, Child(b"pool"), &[&[0x1a]]);
     // The top trie's root node has one live child left: the branch at 1.
-    let merged = ways(&store, &[&[0x1f]]);
-    assert!(!merged.is_subset(&way));
-    assert_eq!(counted(&mut block), &(&way | &merged) | &null_node());
+    let merged = paths(&store, &[&[0x1f]]);
+    assert!(!merged.is_subset(&path));
+    assert_eq!(counted(&mut block), &(&path | &merged) | &null_node());
 
     let mut refilled = self::block(&store);
     refilled.remove(Child(b"pool"), &[0x1a]).unwrap();
     refilled.set(Child(b"pool"), &[0x1b], &[9]).unwrap();
     assert_eq!(
         counted(&mut refilled),
-        &way | &null_node(),
+        &path | &null_node(),
         "its root is written"
     );
 }
@@ -299,7 +310,7 @@ fn a_child_trie_killed_with_a_limit_goes_in_parts() {
     let mut block = block(&store);
     let part = block.clear_prefix(child, &[], Some(1), None).unwrap();
     assert_eq!((part.from_parent, part.cursor), (1, Some(vec![0x12])));
-    let seen = ways_in(&store, child, &[&[0x11], &[0x12]]);
+    let seen = paths_in(&store, child, &[&[0x11], &[0x12]]);
     assert_eq!(recorded(&block), seen, "one key more than the limit");
     assert_eq!(counted(&mut block), seen);
     // The second key goes, with the branch at 1. The third is left to merge, and was already read.
@@ -307,11 +318,11 @@ fn a_child_trie_killed_with_a_limit_goes_in_parts() {
         .clear_prefix(child, &[], Some(1), Some(&[0x12]))
         .unwrap();
     assert_eq!((part.from_parent, part.cursor), (1, Some(vec![0x21])));
-    let seen = ways_in(&store, child, &[&[0x11], &[0x12], &[0x21]]);
+    let seen = paths_in(&store, child, &[&[0x11], &[0x12], &[0x21]]);
     assert_eq!(counted(&mut block), seen);
     let part = block.clear_prefix(child, &[], None, Some(&[0x21])).unwrap();
     assert_eq!((part.from_parent, part.cursor), (1, None));
-    let merged = ways(&store, &[&[0x1f]]);
+    let merged = paths(&store, &[&[0x1f]]);
     assert_eq!(counted(&mut block), &(&seen | &merged) | &null_node());
 }
 
@@ -321,15 +332,15 @@ fn a_trie_that_is_emptied_counts_the_null_node() {
     let mut block = block(&store);
     block.remove(Top, &[0x31]).unwrap();
     block.remove(Top, &[0x32]).unwrap();
-    let way = ways(&store, &[&[0x31], &[0x32]]);
-    assert_eq!(counted(&mut block), &way | &null_node());
+    let path = paths(&store, &[&[0x31], &[0x32]]);
+    assert_eq!(counted(&mut block), &path | &null_node());
     let mut refilled = self::block(&store);
     refilled.remove(Top, &[0x31]).unwrap();
     refilled.remove(Top, &[0x32]).unwrap();
     refilled.set(Top, &[0x33], &[9; 40]).unwrap();
     assert_eq!(
         counted(&mut refilled),
-        &way | &null_node(),
+        &path | &null_node(),
         "the parent trie is emptied"
     );
 }
@@ -359,9 +370,9 @@ fn rolled_back<A: Accounting>(store: &MemoryStore, by_runtime: bool) -> (Nodes, 
 fn a_transaction_that_the_runtime_rolls_back_keeps_what_a_validator_repeats() {
     let store = state(SIBLINGS);
     let (_, after) = rolled_back::<Consensus>(&store, true);
-    assert_eq!(after, ways(&store, &[&[0x70], &[0x33], &[0x31]]));
+    assert_eq!(after, paths(&store, &[&[0x70], &[0x33], &[0x31]]));
     let (_, after) = rolled_back::<Advisory>(&store, true);
-    assert_eq!(after, ways(&store, &[&[0x70], &[0x33]]), "reads stay");
+    assert_eq!(after, paths(&store, &[&[0x70], &[0x33]]), "reads stay");
 }
 
 #[test]
@@ -379,14 +390,14 @@ fn boundaries_in_nested_transactions_see_the_changes_of_all() {
     let mut block = block(&store);
     block.start_transaction();
     block.remove(Top, &[0x31]).unwrap();
-    assert_eq!(counted(&mut block), ways(&store, &[&[0x31]]));
+    assert_eq!(counted(&mut block), paths(&store, &[&[0x31]]));
     block.start_transaction();
     block.remove(Top, &[0x32]).unwrap();
-    let all = ways(&store, &[&[0x31], &[0x32], &[0x33]]);
+    let all = paths(&store, &[&[0x31], &[0x32], &[0x33]]);
     assert_eq!(counted(&mut block), all);
     assert_eq!(counted(&mut block), all, "asked twice");
     block.rollback_transaction().unwrap();
-    assert_eq!(counted(&mut block), ways(&store, &[&[0x31]]));
+    assert_eq!(counted(&mut block), paths(&store, &[&[0x31]]));
     // The same again, but committed.
     block.start_transaction();
     block.remove(Top, &[0x32]).unwrap();
@@ -406,11 +417,11 @@ fn a_key_changed_again_after_a_rollback_counts_again() {
     counted(&mut block);
     block.rollback_transaction().unwrap();
     block.remove(Top, &[0x32]).unwrap();
-    assert_eq!(counted(&mut block), ways(&store, &[&[0x32]]), "31 is live");
+    assert_eq!(counted(&mut block), paths(&store, &[&[0x32]]), "31 is live");
     block.remove(Top, &[0x31]).unwrap();
     assert_eq!(
         counted(&mut block),
-        ways(&store, &[&[0x31], &[0x32], &[0x33]])
+        paths(&store, &[&[0x31], &[0x32], &[0x33]])
     );
 }
 
@@ -430,7 +441,7 @@ fn sizes_do_not_fall_between_boundaries() {
         assert!(recorded(&block).is_superset(&all), "{change:?}");
         (last, all) = (size, recorded(&block));
     }
-    assert_eq!(all, ways(&store, &[&[0x31], &[0x32], &[0x33]]));
+    assert_eq!(all, paths(&store, &[&[0x31], &[0x32], &[0x33]]));
 }
 
 #[test]
@@ -451,7 +462,7 @@ fn a_node_counts_as_read_or_for_the_root() {
     written.exists(Top, &[0x32]).unwrap();
     let mixed = written.proof_size().unwrap();
     assert!(mixed.root_bytes > 0 && mixed.root_bytes < size.root_bytes);
-    let both = ways(&store, &[&[0x31], &[0x32]]);
+    let both = paths(&store, &[&[0x31], &[0x32]]);
     let bytes: u64 = both.iter().map(|node| scale_bytes(node.len())).sum();
     assert_eq!(mixed.total_bytes(), bytes);
 }

@@ -12,7 +12,7 @@ pub enum Why {
     /// It is the value that was read, stored under its own hash.
     Value,
     /// It is on the path to a changed key.
-    Way,
+    Path,
     /// The root computation merges it with the branch above it, below which a key was deleted. Or it is
     /// the null node, for a trie whose last keys were deleted.
     Merge,
@@ -82,7 +82,7 @@ pub(super) struct OwnedWant {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct OwnedEntry {
     pub(super) hash: NodeHash,
     pub(super) bytes: u64,
     pub(super) kind: EntryKind,
@@ -96,7 +96,7 @@ pub(super) struct Entry {
 /// Every recorded node of a block, once, with who needs it.
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<OwnedEntry>,
     pub(super) wants: Vec<OwnedWant>,
     /// By entry, indices into `wants`.
     pub(super) wanted_by: Vec<usize>,
@@ -140,7 +140,7 @@ impl Attribution {
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedEntry<'a> {
     whole: &'a Attribution,
-    entry: &'a Entry,
+    entry: &'a OwnedEntry,
 }
 
 impl<'a> RecordedEntry<'a> {
@@ -210,7 +210,7 @@ impl<'a> RecordedEntry<'a> {
                 Why::Read => Cause::Read,
                 Why::Value => Cause::Value,
                 Why::Merge if self.entry.kind != EntryKind::Null => Cause::Sibling,
-                Why::Way | Why::Merge => Cause::Root,
+                Why::Path | Why::Merge => Cause::Root,
             },
             item: (!several_items).then_some(item),
             several_parts,

@@ -8,7 +8,7 @@
 //! ```
 
 use super::{
-    entries::{Entry, OwnedWant},
+    entries::{OwnedEntry, OwnedWant},
     ledger::{Ledger, Note},
     Attribution, EntryKind, Why,
 };
@@ -165,7 +165,7 @@ impl<'a, S: NodeSource> Gathering<'a, S> {
     }
 
     /// The entry of `node`, whose wants begin at `start`.
-    fn entry(&self, node: NodeId, start: usize) -> Entry {
+    fn entry(&self, node: NodeId, start: usize) -> OwnedEntry {
         let (state, all) = (self.state, &self.attribution);
         let table = state.table();
         let (hash, length) = (*table.hash(node), table.bytes(node).len() as u64);
@@ -184,7 +184,7 @@ impl<'a, S: NodeSource> Gathering<'a, S> {
             }
             (None, None) => (TrieId::Top, Vec::new()),
         };
-        Entry {
+        OwnedEntry {
             hash,
             bytes: length.saturating_add(compact_bytes(length)),
             kind,

@@ -23,14 +23,14 @@ pub(super) type Note = (NodeId, usize);
 
 /// A changed key: its access, which has no notes before a boundary, and whether it was deleted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Change {
+pub(super) struct NotedChange {
     pub(super) access: usize,
     pub(super) deletes: bool,
 }
 
 /// Lengths at the start of an open transaction.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct LedgerMark {
     reads: usize,
     roots: usize,
     changes: usize,
@@ -59,10 +59,10 @@ pub(super) struct Ledger {
     reads: Vec<Note>,
     roots: Vec<Note>,
     /// Changes that are not rolled back.
-    changes: Vec<Change>,
+    changes: Vec<NotedChange>,
     /// How many of them a boundary has walked to.
     walked: usize,
-    frames: Vec<Frame>,
+    open_transactions: Vec<LedgerMark>,
     call: CallMark,
 }
 
@@ -97,7 +97,7 @@ impl Ledger {
         self.reads.iter().chain(&self.roots).copied()
     }
 
-    pub(super) fn all_changes(&self) -> &[Change] {
+    pub(super) fn all_changes(&self) -> &[NotedChange] {
         &self.changes
     }
 
@@ -135,9 +135,9 @@ impl Ledger {
         recorder: O,
         trie: TrieId<'_>,
         key: &[u8],
-    ) -> Noting<'a, O> {
+    ) -> ReadNotes<'a, O> {
         let access = self.add(Why::Read, trie, key);
-        Noting {
+        ReadNotes {
             recorder,
             ledger: self,
             access,
@@ -145,10 +145,10 @@ impl Ledger {
     }
 
     /// Observes a boundary: tells `recorder` what it touches, and notes what it merges.
-    pub(super) fn merging<'a, O: Observer + 'a>(&'a mut self, recorder: O) -> Merging<'a, O> {
+    pub(super) fn merging<'a, O: Observer + 'a>(&'a mut self, recorder: O) -> MergeNotes<'a, O> {
         let access = self.add(Why::Merge, TrieId::Top, &[]);
         let notes = &mut self.roots;
-        Merging {
+        MergeNotes {
             recorder,
             notes,
             access,
@@ -159,12 +159,12 @@ impl Ledger {
     pub(super) fn merging_for_good<'a, O: Observer + 'a>(
         &'a mut self,
         recorder: O,
-    ) -> Merging<'a, O> {
+    ) -> MergeNotes<'a, O> {
         let access = self.add(Why::Merge, TrieId::Top, &[]);
         let (accesses, notes) = (&self.accesses, &mut self.reads);
-        let ways = self.roots.iter().copied();
-        notes.extend(ways.filter(|(_, access)| accesses[*access].why == Why::Way));
-        Merging {
+        let paths = self.roots.iter().copied();
+        notes.extend(paths.filter(|(_, access)| accesses[*access].why == Why::Path));
+        MergeNotes {
             recorder,
             notes,
             access,
@@ -173,8 +173,8 @@ impl Ledger {
 
     /// Notes a change for the next boundary.
     pub(super) fn change(&mut self, trie: TrieId<'_>, key: &[u8], deletes: bool) {
-        let access = self.add(Why::Way, trie, key);
-        self.changes.push(Change { access, deletes });
+        let access = self.add(Why::Path, trie, key);
+        self.changes.push(NotedChange { access, deletes });
     }
 
     /// Notes the deletion of every key that the block wrote below `prefix`.
@@ -215,19 +215,19 @@ impl Ledger {
             if untouched || !met.insert((access.part, trie, key)) {
                 continue;
             }
-            let mut way = Way {
+            let mut observer = PathNotes {
                 notes: &mut self.roots,
                 access: change.access,
             };
-            let handle = state.open(trie, &mut way)?;
-            state.find(handle, key, &mut way)?;
+            let handle = state.open(trie, &mut observer)?;
+            state.find(handle, key, &mut observer)?;
         }
         self.walked = self.changes.len();
         Ok(())
     }
 
     pub(super) fn open(&mut self) {
-        self.frames.push(Frame {
+        self.open_transactions.push(LedgerMark {
             reads: self.reads.len(),
             roots: self.roots.len(),
             changes: self.changes.len(),
@@ -236,22 +236,22 @@ impl Ledger {
     }
 
     pub(super) fn commit(&mut self) {
-        self.frames.pop();
+        self.open_transactions.pop();
     }
 
     /// Removes the changes of the innermost transaction; also the notes of its reads if `reads`, and
     /// those of its estimates if `roots`.
     pub(super) fn roll_back(&mut self, reads: bool, roots: bool) {
-        let Some(frame) = self.frames.pop() else {
+        let Some(mark) = self.open_transactions.pop() else {
             return;
         };
-        self.changes.truncate(frame.changes);
+        self.changes.truncate(mark.changes);
         if reads {
-            self.reads.truncate(frame.reads);
+            self.reads.truncate(mark.reads);
         }
         if roots {
-            self.roots.truncate(frame.roots);
-            self.walked = frame.walked;
+            self.roots.truncate(mark.roots);
+            self.walked = mark.walked;
         }
         self.walked = self.walked.min(self.changes.len());
     }
@@ -295,15 +295,17 @@ fn push(keys: &mut Vec<u8>, key: &[u8]) -> Range<usize> {
 }
 
 /// Notes the nodes that a read touches.
-pub(super) struct Noting<'a, O> {
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ReadNotes<'a, O> {
     recorder: O,
     ledger: &'a mut Ledger,
     access: usize,
 }
 
-impl<O: Observer> PathCache for Noting<'_, O> {}
+impl<O: Observer> PathCache for ReadNotes<'_, O> {}
 
-impl<O: Observer> Observer for Noting<'_, O> {
+impl<O: Observer> Observer for ReadNotes<'_, O> {
     fn touched(&mut self, node: NodeId, length: usize) {
         self.recorder.touched(node, length);
         self.ledger.reads.push((node, self.access));
@@ -324,15 +326,15 @@ impl<O: Observer> Observer for Noting<'_, O> {
 }
 
 /// Notes the nodes that a boundary merges.
-pub(super) struct Merging<'a, O> {
+pub(super) struct MergeNotes<'a, O> {
     recorder: O,
     notes: &'a mut Vec<Note>,
     access: usize,
 }
 
-impl<O: Observer> PathCache for Merging<'_, O> {}
+impl<O: Observer> PathCache for MergeNotes<'_, O> {}
 
-impl<O: Observer> Observer for Merging<'_, O> {
+impl<O: Observer> Observer for MergeNotes<'_, O> {
     fn touched(&mut self, node: NodeId, length: usize) {
         self.recorder.touched(node, length);
     }
@@ -344,14 +346,14 @@ impl<O: Observer> Observer for Merging<'_, O> {
 }
 
 /// Notes the nodes on the path to a changed key.
-struct Way<'a> {
+struct PathNotes<'a> {
     notes: &'a mut Vec<Note>,
     access: usize,
 }
 
-impl PathCache for Way<'_> {}
+impl PathCache for PathNotes<'_> {}
 
-impl Observer for Way<'_> {
+impl Observer for PathNotes<'_> {
     fn touched(&mut self, node: NodeId, _: usize) {
         self.notes.push((node, self.access));
     }

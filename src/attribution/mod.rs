@@ -4,7 +4,7 @@
 //! a part of the block begins             -> all notes from here on have its number
 //! a read asks the parent state           -> note (part, read, key) at each node it passes
 //! a key is changed                       -> keep (part, key) for the next boundary
-//! a boundary, for each key kept since    -> walk to the key: note (part, way, key) at each node
+//! a boundary, for each key kept since    -> walk to the key: note (part, path, key) at each node
 //!     a child is loaded for a merge      -> note (part, merge) at that node
 //! a rollback, or a call that failed      -> remove the notes of what the recorder takes back
 //! the end                                -> each node that the recorder counts, with its notes
@@ -23,10 +23,10 @@ pub(crate) use notes::{NoNotes, Notes};
 use crate::{Accounting, Block, Consensus};
 use alloc::boxed::Box;
 use core::marker::PhantomData;
-use ledger::Ledger;
+use ledger::{Ledger, ReadNotes};
 use povmeter_delta_root::{LoadError, NodeSource, PathCache, ShadowState, TrieId};
 use povmeter_overlay::Overlay;
-use povmeter_pov_estimate::Recorder;
+use povmeter_pov_estimate::{Reading, Recorder};
 
 /// The accounting `A`, with notes of who needs each byte of the proof.
 ///
@@ -60,7 +60,7 @@ use povmeter_pov_estimate::Recorder;
 /// let mut found: Vec<_> = owners.map(|owner| (owner.part, owner.item, owner.cause)).collect();
 /// found.sort_by_key(|(part, item, _)| (*part, *item));
 /// assert_eq!(found, [
-///     (first, None, Cause::Shared),            // the root node, on both ways
+///     (first, None, Cause::Shared),            // the root node, on both paths
 ///     (first, Some(b'a'), Cause::Read),
 ///     (second, Some(b'b'), Cause::Root),
 /// ]);
@@ -93,6 +93,11 @@ impl<A> Default for LedgerNotes<A> {
 }
 
 impl<A: Accounting> Notes for LedgerNotes<A> {
+    type Reading<'a>
+        = ReadNotes<'a, Reading<'a>>
+    where
+        A: 'a;
+
     fn begins(&mut self) {
         self.ledger.begin_call();
     }
@@ -104,9 +109,9 @@ impl<A: Accounting> Notes for LedgerNotes<A> {
     fn reading<'a>(
         &'a mut self,
         recorder: &'a mut Recorder,
-        trie: TrieId<'a>,
-        key: &'a [u8],
-    ) -> impl PathCache + 'a {
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Self::Reading<'a> {
         self.ledger.reading(recorder.reading(), trie, key)
     }
 

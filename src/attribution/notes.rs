@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::fmt::Debug;
 use povmeter_delta_root::{LoadError, NodeSource, PathCache, ShadowState, TrieId};
 use povmeter_overlay::Overlay;
-use povmeter_pov_estimate::Recorder;
+use povmeter_pov_estimate::{Reading, Recorder};
 
 use super::Attribution;
 
@@ -12,10 +12,27 @@ use super::Attribution;
 #[derive(Debug, Default)]
 pub struct NoNotes;
 
-impl Notes for NoNotes {}
+impl Notes for NoNotes {
+    type Reading<'a> = Reading<'a>;
+
+    #[inline]
+    fn reading<'a>(
+        &'a mut self,
+        recorder: &'a mut Recorder,
+        _: TrieId<'_>,
+        _key: &[u8],
+    ) -> Reading<'a> {
+        recorder.reading()
+    }
+}
 
 /// What a block tells its accounting. The provided methods take no notes.
 pub trait Notes: Default + Debug {
+    /// Counts what a read touches.
+    type Reading<'a>: PathCache
+    where
+        Self: 'a;
+
     /// A call begins that may fail.
     #[inline]
     fn begins(&mut self) {}
@@ -25,15 +42,12 @@ pub trait Notes: Default + Debug {
     fn failed(&mut self) {}
 
     /// Returns an observer that counts what a read of `key` touches.
-    #[inline]
     fn reading<'a>(
         &'a mut self,
         recorder: &'a mut Recorder,
-        _: TrieId<'a>,
-        _key: &'a [u8],
-    ) -> impl PathCache + 'a {
-        recorder.reading()
-    }
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Self::Reading<'a>;
 
     /// Returns an observer that counts what the root computation will need.
     #[inline]

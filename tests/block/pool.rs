@@ -79,7 +79,7 @@ fn no_open_transaction_is_left() {
     let (store, pool) = (accounts(100), BlockPool::new());
     let parts = |block: &Block<_>| {
         let block = format!("{block:?}");
-        block.matches("Frame {").count() + block.matches("OpenTransaction {").count()
+        block.matches("TransactionMark {").count() + block.matches("OpenTransaction {").count()
     };
     let mut block = pool.block(&store, store.root());
     block.start_transaction();

@@ -2,7 +2,8 @@
 
 use crate::{accounts, key};
 use povmeter::{
-    Accounting, Advisory, Block, BlockError, Consensus, NodeSource, ProofSize, Root,
+    child_root_key, Accounting, Advisory, Block, BlockError, Consensus, NodeSource, ProofSize,
+    Root,
     StateVersion::{V0, V1},
     TrieId::{Child, Top},
 };
@@ -190,7 +191,7 @@ fn a_killed_childs_root_key_reads_as_in_the_parent_state() {
     store.commit(sealed.update()).unwrap();
 
     let mut block = Block::new(&store, store.root());
-    let root_key = child.root_key();
+    let root_key = child_root_key(b"contract");
     let reads = |block: &mut Block<&MemoryStore>| {
         let root = block.get(Top, &root_key).unwrap();
         assert_eq!(root, Some(&before.as_bytes()[..]));

@@ -15,6 +15,7 @@ use crate::{
     pool, progress,
     report::{self, ReportArgs},
     runtime_form::{RuntimeArg, RuntimeForm},
+    validation,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use povmeter_dev_runtime::{build_block, BoundarySize, Phases, Plan};
@@ -35,6 +36,8 @@ pub(crate) enum CompareCommand {
     Overlay(overlay::OverlayArgs),
     /// A block in fresh memory beside a block that reuses earlier blocks' memory
     Pool(pool::PoolArgs),
+    /// A parachain's validate_block beside the stock one, as validators run them
+    Validation(validation::ValidationArgs),
 }
 
 /// Which block to compare on, and how often.
@@ -97,6 +100,7 @@ pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
         CompareCommand::Root(args) => compare_root::run(args),
         CompareCommand::Overlay(args) => overlay::run(args),
         CompareCommand::Pool(args) => pool::run(args),
+        CompareCommand::Validation(args) => validation::run(args),
     }
 }
 

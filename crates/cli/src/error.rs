@@ -86,6 +86,9 @@ pub(crate) enum CliError {
     Regressed { what: Vec<String>, report: String },
     #[error(transparent)]
     Diff(#[from] crate::diff::DiffError),
+    #[cfg(feature = "wasm")]
+    #[error("can't measure validations: {0}")]
+    Validation(#[from] povmeter_dev_validation::MeasureError),
     #[error("can't measure estimates: {0}")]
     Speed(#[from] povmeter_dev_measure::SpeedError),
     #[error("can't measure roots: {0}")]

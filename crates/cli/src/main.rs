@@ -36,6 +36,7 @@ mod runtime_form;
 #[cfg(test)]
 mod schemas;
 mod table;
+mod validation;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use error::CliError;

@@ -17,6 +17,7 @@ use crate::{
     output::{CommandResult, Printed},
     overlay, pool,
     replay_report::ReplayReport,
+    validation,
 };
 use schemars::{generate::SchemaSettings, transform::RecursiveTransform, JsonSchema, Schema};
 use serde_json::Value;
@@ -38,6 +39,7 @@ fn schemas() -> BTreeMap<String, String> {
         schema::<pool::Report>(),
         schema::<ReplayReport>(),
         schema::<RootReport>(),
+        schema::<validation::Report>(),
     ])
 }
 

@@ -8,14 +8,13 @@
 
 use crate::{
     codec::{push_header, Kind},
-    decode::{child_length, decode, ChildOffsets, DecodedNode, ESCAPE_HEADER, NULL_NODE},
-    DecodeError, NodeHash, HASH_LENGTH,
+    decode::{
+        child_length, decode, ChildOffsets, DecodedNode, ESCAPE_HEADER, HASH_LENGTH_BYTE, NULL_NODE,
+    },
+    DecodeError, NodeHash,
 };
 use alloc::vec::Vec;
 use core::ops::Range;
-
-/// The length of a hash as a SCALE compact integer.
-const HASH_LENGTH_BYTE: u8 = (HASH_LENGTH as u8) << 2;
 
 /// The parts of a node of a compact proof.
 #[derive(Clone, Debug)]

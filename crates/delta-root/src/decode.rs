@@ -27,7 +27,7 @@ pub(crate) const NULL_NODE: &[u8] = &[0];
 const MAX_NODE_BYTES: usize = Index::END as usize - 1;
 
 /// The length of a hash as a SCALE compact integer.
-const HASH_LENGTH_BYTE: u8 = 32 << 2;
+pub(crate) const HASH_LENGTH_BYTE: u8 = 32 << 2;
 
 /// What kept bytes from being a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -121,7 +121,7 @@ pub(crate) fn decode(data: &[u8], children: &mut ChildOffsets) -> Result<Decoded
     if data.len() > MAX_NODE_BYTES {
         return Err(DecodeError::TooLong { found: data.len() });
     }
-    let mut input = Input { data, at: 0 };
+    let mut input = NodeInput { data, at: 0 };
     let first = input.byte()?;
     if first == NULL_NODE[0] {
         return Ok(DecodedNode::Null);
@@ -243,12 +243,12 @@ pub(crate) fn child_length(data: &[u8], offset: usize) -> usize {
     usize::from(data[offset - 1] >> 2)
 }
 
-struct Input<'a> {
+struct NodeInput<'a> {
     data: &'a [u8],
     at: usize,
 }
 
-impl Input<'_> {
+impl NodeInput<'_> {
     fn take(&mut self, count: usize) -> Result<Range<usize>, DecodeError> {
         let end = self.expect(count)?;
         let range = self.at..end;

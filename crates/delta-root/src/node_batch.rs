@@ -243,12 +243,12 @@ impl<'r> NodeBatch<'r> {
 }
 
 /// Keeps most nodes from being asked for twice in one batch: walks often wait for the same one.
-pub(crate) struct Distinct {
+pub(crate) struct DistinctHashes {
     /// By the first byte of a hash: the number of requests when the last such hash was asked for.
     last: [u8; 256],
 }
 
-impl Distinct {
+impl DistinctHashes {
     pub(crate) fn new() -> Self {
         Self { last: [0; 256] }
     }
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_hash_is_met_again() {
-        let mut distinct = Distinct::new();
+        let mut distinct = DistinctHashes::new();
         let mut requests = requests(3);
         for (index, request) in requests.iter().enumerate() {
             assert!(distinct.insert(&request.hash, &requests[..index]));

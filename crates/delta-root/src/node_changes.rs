@@ -35,14 +35,14 @@ impl<'a> NodeChange<'a> {
 #[derive(Clone, Default)]
 pub struct NodeChanges {
     /// One of each piece of the computation.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ChangesPart>,
     pub(crate) order: Vec<WriteIndex>,
 }
 
 /// All that was written in one piece of the computation.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Part {
-    pub(crate) entries: Vec<Entry>,
+pub(crate) struct ChangesPart {
+    pub(crate) entries: Vec<ChangeEntry>,
     /// What they were sorted by.
     pub(crate) numbers: Vec<u64>,
     pub(crate) paths: Vec<u8>,
@@ -51,7 +51,7 @@ pub(crate) struct Part {
 
 /// A number of references gained or lost.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ChangeEntry {
     pub(crate) hash: NodeHash,
     /// In the paths of the part.
     pub(crate) path: Range<usize>,
@@ -70,11 +70,11 @@ pub(crate) struct WriteIndex {
 
 impl WriteIndex {
     #[inline]
-    pub(crate) fn of(self, parts: &[Part]) -> &Entry {
+    pub(crate) fn of(self, parts: &[ChangesPart]) -> &ChangeEntry {
         &parts[self.part as usize].entries[self.entry as usize]
     }
 
-    pub(crate) fn of_mut(self, parts: &mut [Part]) -> &mut Entry {
+    pub(crate) fn of_mut(self, parts: &mut [ChangesPart]) -> &mut ChangeEntry {
         &mut parts[self.part as usize].entries[self.entry as usize]
     }
 }
@@ -129,7 +129,7 @@ impl<'a> FromIterator<NodeChange<'a>> for NodeChanges {
             let at = (paths.len(), encoded.len());
             paths.extend_from_slice(change.path);
             encoded.extend_from_slice(change.encoded);
-            entries.push(Entry {
+            entries.push(ChangeEntry {
                 hash: change.hash,
                 path: at.0..paths.len(),
                 encoded: at.1..encoded.len(),
@@ -139,7 +139,7 @@ impl<'a> FromIterator<NodeChange<'a>> for NodeChanges {
             order.push(WriteIndex { part: 0, entry });
         }
         let encoded = Bytes::from(encoded);
-        let part = Part {
+        let part = ChangesPart {
             entries,
             numbers: Vec::new(),
             paths,

@@ -4,7 +4,7 @@
 //! child's last entry.
 
 use crate::{
-    batch::{self, Input, NotLoaded, RootMemory, MOST_CHANGES},
+    batch::{self, BatchInput, NotLoaded, RootMemory, MOST_CHANGES},
     child_root_key,
     table::KeyPath,
     Fate, LoadError, NodeHash, NodeSource, Observer, PathCache, Root, RootNeeds, RootUpdate,
@@ -228,12 +228,12 @@ fn trie_update<S: NodeSource>(
     }
     state.load_root(handle)?;
     let trie = state.trie(handle);
-    let input = Input {
+    let input = BatchInput {
         trie,
         table: state.table(),
         changes: &present,
         version,
-        effort: state.effort(),
+        options: state.options(),
     };
     batch::trie_root(input, memory).map_err(|NotLoaded(hash)| {
         let trie = KeyPath::new((trie.keyspace(), None));

@@ -1,4 +1,9 @@
 //! SCALE compact integers, as lengths in nodes and proofs use them.
+//!
+//! Why not `parity-scale-codec` 3.7, without its default features: it refuses and accepts the same bytes, but
+//! is nine more crates in the core (31 without it), a second `syn` among them, and a clean release build
+//! of the core takes 51 s instead of 37 (2026-11-22). Instructions of a block of 2,000 changes differ by less
+//! than two runs do (0.1 %, callgrind); a minimal validator for `wasm32v1-none` is 881 bytes of 274,231 larger.
 
 use alloc::vec::Vec;
 

@@ -16,7 +16,7 @@
 use crate::state::TOGETHER;
 use crate::{
     nibbles::{self, PrefixRange, Prefixes},
-    node_batch::Distinct,
+    node_batch::DistinctHashes,
     shadow::{Awaited, Progress, Walk},
     LoadError, NodeId, NodeRequest, NodeSource, Observer, ShadowNode, ShadowState, TrieHandle,
 };
@@ -233,7 +233,7 @@ fn load_awaited<S: NodeSource, T>(
     let mut requests = [NodeRequest::default(); TOGETHER];
     let mut asking = [0; TOGETHER];
     let mut count = 0;
-    let mut distinct = Distinct::new();
+    let mut distinct = DistinctHashes::new();
     let mut all_of_top = true;
     for &index in stopped.as_slice() {
         let index = usize::from(index);

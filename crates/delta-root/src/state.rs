@@ -6,11 +6,11 @@ mod scratch;
 pub use scratch::ShadowScratch;
 
 use crate::{
-    batch::{Effort, RootMemory},
+    batch::{RootMemory, RootOptions},
     decode::NULL_NODE,
     index::Index,
     nibbles::{BackwardPath, Prefixes},
-    node_batch::Distinct,
+    node_batch::DistinctHashes,
     shadow::{Awaited, Loader, Observer, PathCache, Progress, ShadowNode, ShadowTrie, Walk},
     Hashing, LoadError, NodeBatch, NodeHash, NodeId, NodeRequest, NodeSource, NodeTable, Root,
 };
@@ -58,7 +58,7 @@ pub struct ShadowState<S> {
     top: ShadowTrie,
     children: Vec<Child>,
     child_handles: BTreeMap<Vec<u8>, TrieHandle>,
-    effort: Effort,
+    options: RootOptions,
     root_memory: RootMemory,
 }
 
@@ -71,7 +71,7 @@ impl<S> ShadowState<S> {
     /// The same state, with root updates hashed by `hashing` instead of the fastest mode.
     #[must_use]
     pub fn with_hashing(mut self, hashing: Hashing) -> Self {
-        self.effort.hashing = hashing;
+        self.options.hashing = hashing;
         self
     }
 
@@ -96,7 +96,7 @@ impl<S> ShadowState<S> {
 
     /// The hashing of root updates.
     pub fn hashing(&self) -> Hashing {
-        self.effort.hashing
+        self.options.hashing
     }
 
     /// The same state, with root updates computed on several threads from `changes` changes below one
@@ -105,12 +105,12 @@ impl<S> ShadowState<S> {
     #[cfg(feature = "parallel")]
     #[must_use]
     pub fn with_split_from(mut self, changes: usize) -> Self {
-        self.effort.split_from = changes;
+        self.options.split_from = changes;
         self
     }
 
-    pub(crate) fn effort(&self) -> Effort {
-        self.effort
+    pub(crate) fn options(&self) -> RootOptions {
+        self.options
     }
 
     /// The root of the parent state.
@@ -458,7 +458,7 @@ impl<S: NodeSource> ShadowState<S> {
         let mut requests = [NodeRequest::default(); TOGETHER];
         let mut asking = [0; TOGETHER];
         let mut count = 0;
-        let mut distinct = Distinct::new();
+        let mut distinct = DistinctHashes::new();
         for (index, awaited) in awaited.iter().enumerate() {
             let Some((hash, range)) = awaited else {
                 continue;

@@ -5,7 +5,7 @@ use crate::{
     index::{index, NOWHERE},
     key_table::{KeyTable, Near},
     keys::{KeyAt, Keys},
-    order::{Order, Place},
+    order::{KeyOrder, Place},
     slot::Slot,
     Change,
 };
@@ -36,7 +36,9 @@ pub(crate) struct Entries {
     keys: Keys,
     table: KeyTable,
     /// Those that hold a value or a deletion, by store and key.
-    order: Order,
+    order: KeyOrder,
+    /// By id, the next one in the order, or [`NOWHERE`]. Stale for an id that is not in the order.
+    next: Vec<u32>,
     /// By store, how many entries it has.
     numbers: Vec<u32>,
 }
@@ -85,9 +87,14 @@ impl Entries {
     fn insert(&mut self, store: u32, key: &[u8]) -> u32 {
         let number = self.next_number(store);
         let Self {
-            list, keys, table, ..
+            list,
+            keys,
+            table,
+            next,
+            ..
         } = self;
         let id = index(list.len());
+        next.push(NOWHERE);
         list.push(Entry {
             key: keys.push(key),
             store,
@@ -124,6 +131,7 @@ impl Entries {
             + self.keys.memory()
             + self.table.memory()
             + self.order.memory()
+            + self.next.capacity() * size_of::<u32>()
     }
 
     /// Keeps the order up to date: `id` held `before`.
@@ -135,10 +143,17 @@ impl Entries {
         }
         let entry = self.at(id);
         let place = self.place(entry.store, self.keys.get(entry.key), false);
+        let previous = self.order.before(place);
         if is_touched {
+            let first = || self.order.from(place).next().unwrap_or(NOWHERE);
+            self.next[id as usize] = previous.map_or_else(first, |id| self.next[id as usize]);
             self.order.insert(place, id);
         } else {
             self.order.remove(place);
+        }
+        if let Some(previous) = previous {
+            let next = self.next[id as usize];
+            self.next[previous as usize] = if is_touched { id } else { next };
         }
     }
 
@@ -154,15 +169,30 @@ impl Entries {
         ids.take_while(move |id| self.at(*id).store == store)
     }
 
+    /// The id of the first entry of `store` behind `key` that holds something.
+    ///
+    /// Costs a look-up if `key` is one of them, as for a caller that changes each key it comes to.
+    #[inline]
+    pub(crate) fn id_behind(&self, store: u32, key: &[u8]) -> Option<u32> {
+        let known = self.find(store, key);
+        match known.filter(|id| self.at(*id).slot.fate() != Fate::Untouched) {
+            Some(id) => {
+                let next = self.next[id as usize];
+                let entry = self.list.get(next as usize)?;
+                (entry.store == store).then_some(next)
+            }
+            None => self.ids_from(store, key, true).next(),
+        }
+    }
+
     #[inline]
     fn place(&self, store: u32, key: &[u8], behind: bool) -> Place {
         self.order.place(|id| {
             let entry = self.at(id);
-            match (entry.store, self.keys.get(entry.key)).cmp(&(store, key)) {
-                Ordering::Less => true,
-                Ordering::Equal => behind,
-                Ordering::Greater => false,
+            if entry.store != store {
+                return entry.store < store;
             }
+            is_less(self.keys.get(entry.key), key, behind)
         })
     }
 
@@ -180,15 +210,37 @@ impl Entries {
             keys,
             table,
             order,
+            next,
             numbers,
         } = self;
         numbers.clear();
         numbers.shrink_to(most);
+        next.clear();
+        next.shrink_to(most);
         list.clear();
         list.shrink_to(most);
         keys.reset(most_key_bytes);
         table.reset(most);
         order.reset(2 * most);
+    }
+}
+
+/// Whether `a` is less than `b`, or equal to it if `or_equal`.
+///
+/// Inline, because a comparison of slices calls `memcmp`, which does not pay for keys so short.
+#[inline(always)]
+fn is_less(a: &[u8], b: &[u8], or_equal: bool) -> bool {
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
+    for (a, b) in words {
+        if a != b {
+            return u64::from_be_bytes(*a) < u64::from_be_bytes(*b);
+        }
+    }
+    let compared = a.len().min(b.len()) / 8 * 8;
+    match a[compared..].cmp(&b[compared..]) {
+        Ordering::Less => true,
+        Ordering::Equal => or_equal,
+        Ordering::Greater => false,
     }
 }
 
@@ -205,8 +257,10 @@ impl Entries {
             keys,
             table,
             order,
+            next,
             numbers,
         } = self;
+        assert!(next.is_empty());
         assert!(list.is_empty());
         keys.assert_as_new();
         table.assert_as_new();
@@ -222,5 +276,27 @@ mod tests {
     #[test]
     fn an_entry_takes_40_bytes() {
         assert!(size_of::<Entry>() <= 40, "{}", size_of::<Entry>());
+    }
+
+    /// Keys that are prefixes of each other, and that differ around the end of a word.
+    #[test]
+    fn keys_are_compared_as_slices_are() {
+        let mut keys = Vec::new();
+        for length in [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33] {
+            keys.push(alloc::vec![1; length]);
+            for at in 0..length {
+                for byte in [0, 2, 0xff] {
+                    let mut key = alloc::vec![1; length];
+                    key[at] = byte;
+                    keys.push(key);
+                }
+            }
+        }
+        for a in &keys {
+            for b in &keys {
+                assert_eq!(is_less(a, b, false), a < b, "{a:?} {b:?}");
+                assert_eq!(is_less(a, b, true), a <= b, "{a:?} {b:?}");
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! keeps until the heap is cleared.
 
 use crate::{
-    bytes::Bytes,
+    byte_arena::ByteArena,
     index::{index, NOWHERE},
 };
 use alloc::vec::Vec;
@@ -22,21 +22,21 @@ const UNIT: usize = 16;
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heap {
-    bytes: Bytes,
+    bytes: ByteArena,
     /// For each size, the block freed last; for none as long as there are no blocks.
     free: Vec<u32>,
 }
 
 /// A block of the heap: of whoever holds it, who frees it once. A copy is a way to read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct HeapBlock {
     /// Place in units.
     pub(crate) at: u32,
     /// Which of the sizes it has.
     pub(crate) class: u8,
 }
 
-impl Block {
+impl HeapBlock {
     /// How many bytes it takes.
     #[inline(always)]
     pub(crate) fn capacity(self) -> usize {
@@ -58,11 +58,11 @@ impl Block {
 impl Heap {
     /// A block that takes `len` bytes; what is in it means nothing.
     #[inline(always)]
-    pub(crate) fn allocate(&mut self, len: usize) -> Block {
+    pub(crate) fn allocate(&mut self, len: usize) -> HeapBlock {
         let class = class_of(len);
         match self.free.get_mut(usize::from(class)) {
             Some(last) if *last != NOWHERE => {
-                let block = Block { at: *last, class };
+                let block = HeapBlock { at: *last, class };
                 let before = self.bytes.get()[block.start()..].first_chunk();
                 *last = before.map_or(NOWHERE, |before| u32::from_le_bytes(*before));
                 block
@@ -72,18 +72,18 @@ impl Heap {
     }
 
     #[inline(never)]
-    fn grow(&mut self, class: u8) -> Block {
+    fn grow(&mut self, class: u8) -> HeapBlock {
         if self.free.is_empty() {
             self.free.resize(CLASSES, NOWHERE);
         }
         let at = index(self.bytes.taken() / UNIT);
-        let block = Block { at, class };
+        let block = HeapBlock { at, class };
         self.bytes.take_to(block.end());
         block
     }
 
     #[inline(always)]
-    pub(crate) fn free(&mut self, block: Block) {
+    pub(crate) fn free(&mut self, block: HeapBlock) {
         let room = self.bytes.get_mut()[block.start()..].first_chunk_mut();
         let last = self.free.get_mut(usize::from(block.class));
         if let (Some(room), Some(last)) = (room, last) {
@@ -94,24 +94,24 @@ impl Heap {
 
     /// What lies from `start` to `end` in `block`.
     #[inline(always)]
-    pub(crate) fn part(&self, block: Block, start: usize, end: usize) -> &[u8] {
+    pub(crate) fn part(&self, block: HeapBlock, start: usize, end: usize) -> &[u8] {
         &self.bytes.get()[block.start() + start..block.start() + end]
     }
 
     /// The first `len` bytes of `block`, to write.
     #[inline(always)]
-    pub(crate) fn bytes_mut(&mut self, block: Block, len: usize) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self, block: HeapBlock, len: usize) -> &mut [u8] {
         &mut self.bytes.get_mut()[block.start()..][..len]
     }
 
     /// A larger block that begins with the first `len` bytes of `block`, which is freed.
-    pub(crate) fn enlarge(&mut self, block: Block, len: usize, needed: usize) -> Block {
+    pub(crate) fn enlarge(&mut self, block: HeapBlock, len: usize, needed: usize) -> HeapBlock {
         // Twice as much, so that a list that grows by appends is copied once per doubling.
         let needed = needed.max(block.capacity() * 2);
         let from = block.start();
         if block.end() == self.bytes.taken() {
             // Nothing lies behind it: it grows where it is.
-            let larger = Block {
+            let larger = HeapBlock {
                 class: class_of(needed),
                 ..block
             };

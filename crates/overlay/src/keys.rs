@@ -1,12 +1,12 @@
 //! The bytes of all keys.
 
-use crate::{bytes::Bytes, index::index, key_table::short};
+use crate::{byte_arena::ByteArena, index::index, key_table::short};
 
 /// Keys, one behind the other. None is removed, so the place of a key is valid until the overlay is
 /// reset.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
-    bytes: Bytes,
+    bytes: ByteArena,
 }
 
 /// The place and length of a key.

@@ -17,7 +17,7 @@
 //! overlay.rollback_transaction()?;
 //! assert_eq!(overlay.get(Top, b"bob"), Lookup::Untouched);
 //! assert_eq!(overlay.dirty().count(), 1);
-//! assert_eq!(overlay.freeze()?.into_parts().0, [(b"alice".to_vec(), Some(b"10".to_vec()))]);
+//! assert_eq!(overlay.to_owned_changes()?.into_parts().0, [(b"alice".to_vec(), Some(b"10".to_vec()))]);
 //! # Ok::<(), povmeter_overlay::TransactionError>(())
 //! ```
 //!
@@ -29,7 +29,7 @@
 //! | [`Lookup`] | what the overlay knows about a key |
 //! | [`Dirty`], [`Fate`] | a key that changed since the last snapshot, and what the overlay holds for it |
 //! | [`TransactionError`] | a transaction that may not be closed, or was left open |
-//! | [`Frozen`] | the changes when the block is over |
+//! | [`OwnedChanges`] | the changes when the block is over |
 //! | [`Change`], [`OwnedChange`] | a key and its new value, or `None` for a deletion |
 //! | [`ChangeSet`] | the changes of a store, sorted by key |
 //!
@@ -53,7 +53,8 @@
 //!   nothing for writing the same keys again and again.
 //! - An append costs a copy of the element, not of the list.
 //! - Starting a transaction has a fixed cost; closing it costs what was changed in it.
-//! - The next key costs one search. Clearing a prefix costs what it clears.
+//! - The next key costs one look-up if the overlay has a value or a deletion of the key before it, else one
+//!   search. Clearing a prefix costs what it clears.
 //! - A child store costs nothing before its first write.
 //! - The overlay keeps every key that it was given until it is reset, rolled back or not.
 //!
@@ -65,10 +66,9 @@
 
 extern crate alloc;
 
-mod bytes;
+mod byte_arena;
 mod dirty;
 mod entries;
-mod frozen;
 mod heap;
 mod index;
 mod journal;
@@ -77,14 +77,15 @@ mod keys;
 mod list;
 mod order;
 mod overlay;
+mod owned_changes;
 mod slot;
 mod store;
 mod transaction;
 mod value;
 
 pub use dirty::Dirty;
-pub use frozen::Frozen;
 pub use overlay::{Lookup, Overlay};
+pub use owned_changes::OwnedChanges;
 /// The types that the tries use, too.
 pub use povmeter_primitives::{Fate, TrieId};
 pub use transaction::TransactionError;

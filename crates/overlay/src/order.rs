@@ -18,7 +18,7 @@ const CHUNK: usize = 128;
 
 /// See the top of the file. Only the caller knows what ids are sorted by.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Order {
+pub(crate) struct KeyOrder {
     chunks: Vec<Chunk>,
     ids: Vec<u32>,
     /// Starts of chunks without ids.
@@ -38,7 +38,7 @@ pub(crate) struct Place {
     at: usize,
 }
 
-impl Order {
+impl KeyOrder {
     /// The place of the first id that is not less than what is sought: for which `is_less` is false.
     #[inline]
     pub(crate) fn place(&self, is_less: impl Fn(u32) -> bool) -> Place {
@@ -54,6 +54,14 @@ impl Order {
         let chunks = place.chunk + 1..self.chunks.len();
         let rest = chunks.flat_map(|chunk| self.ids_of(chunk));
         first.unwrap_or_default().iter().chain(rest).copied()
+    }
+
+    /// The id before `place`.
+    pub(crate) fn before(&self, Place { chunk, at }: Place) -> Option<u32> {
+        match at.checked_sub(1) {
+            Some(at) => self.ids_of(chunk).get(at).copied(),
+            None => self.ids_of(chunk.checked_sub(1)?).last().copied(),
+        }
     }
 
     /// Puts `id` before the one that is at `place`.
@@ -145,7 +153,7 @@ impl Order {
 }
 
 #[cfg(test)]
-impl Order {
+impl KeyOrder {
     /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self { chunks, ids, free } = self;
@@ -161,7 +169,7 @@ mod tests {
     /// Against a set: in waves, so that chunks fill and empty, and from both ends.
     #[test]
     fn ids_are_those_of_a_set() {
-        let (mut order, mut model) = (Order::default(), BTreeSet::new());
+        let (mut order, mut model) = (KeyOrder::default(), BTreeSet::new());
         let mut state = 1_u32;
         for step in 0..40_000_u32 {
             state = state.wrapping_mul(0x9e37_79b1).wrapping_add(7);
@@ -195,8 +203,8 @@ mod tests {
 
     #[test]
     fn places_of_removed_ids_are_used_again() {
-        let mut order = Order::default();
-        let insert = |order: &mut Order, id| order.insert(order.place(|other| other < id), id);
+        let mut order = KeyOrder::default();
+        let insert = |order: &mut KeyOrder, id| order.insert(order.place(|other| other < id), id);
         (0..10_000).for_each(|id| insert(&mut order, id));
         let held = order.ids.len();
         for _ in 0..3 {

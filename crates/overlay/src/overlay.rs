@@ -257,10 +257,10 @@ impl Overlay {
     /// The next key is the smaller of this one and the parent state's next key, unless the overlay has it
     /// as deleted.
     ///
-    /// Costs one search.
+    /// Costs one look-up if the overlay has a value or a deletion of `key`, otherwise one search.
     pub fn next_after(&self, store: TrieId<'_>, key: &[u8]) -> Option<Change<'_>> {
         let store = self.stores.find(store)?;
-        let id = self.entries.ids_from(store, key, true).next()?;
+        let id = self.entries.id_behind(store, key)?;
         self.entries.change(id, &self.heap)
     }
 

@@ -11,7 +11,7 @@
 //! slice, from `start` on, and appends are taken back by writing the old length prefix.
 
 use crate::{
-    heap::{Block, Heap},
+    heap::{Heap, HeapBlock},
     index::index,
     list::{LengthPrefix, MAX_PREFIX},
 };
@@ -21,7 +21,7 @@ use crate::{
 /// Whoever holds a value owns its block and frees it once. Copies are for reading.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
-    // The fields of its block; as a field of type `Block` they would take four bytes more.
+    // The fields of its block; as a field of type `HeapBlock` they would take four bytes more.
     at: u32,
     class: u8,
     start: u8,
@@ -59,7 +59,7 @@ impl Value {
     }
 
     #[inline(always)]
-    fn in_block(block: Block, len: u32) -> Self {
+    fn in_block(block: HeapBlock, len: u32) -> Self {
         Self {
             at: block.at,
             class: block.class,
@@ -90,14 +90,14 @@ impl Value {
     }
 
     #[inline(always)]
-    fn block(self) -> Block {
-        Block {
+    fn block(self) -> HeapBlock {
+        HeapBlock {
             at: self.at,
             class: self.class,
         }
     }
 
-    fn move_to(&mut self, block: Block) {
+    fn move_to(&mut self, block: HeapBlock) {
         (self.at, self.class) = (block.at, block.class);
     }
 

@@ -255,8 +255,8 @@ fn times_takes_long() {
     report("1,653 changes, sorted", 1_000, || {
         black_box(filled_changes(&overlay));
     });
-    report("1,653 new keys and freeze", 1_000, || {
-        black_box(filled(&keys).freeze().unwrap());
+    report("1,653 new keys and to_owned_changes", 1_000, || {
+        black_box(filled(&keys).to_owned_changes().unwrap());
     });
 }
 

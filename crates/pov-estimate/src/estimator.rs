@@ -11,17 +11,17 @@ use povmeter_delta_root::{
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct KnownKey {
     /// Where the key's entry is in the parent trie, if it has one and the key was ever counted.
     entry: Option<ShadowNode>,
     /// Whether the path to the key is counted.
     counted: bool,
-    marked: Marked,
+    marked: LastMark,
 }
 
 /// How an entry was last marked in the shadow trie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Marked {
+enum LastMark {
     /// Not at all: a written entry needs no mark, because it is as live as an untouched one.
     #[default]
     Never,
@@ -31,16 +31,16 @@ enum Marked {
     Restored,
 }
 
-impl Known {
+impl KnownKey {
     /// The entry to mark for this fate after so many rollbacks; `None` if the key has no entry, or its
     /// mark is up to date.
     #[inline]
     fn take_mark(&mut self, fate: Fate, rollbacks: u32) -> Option<ShadowNode> {
         let entry = self.entry?;
         let marked = match (self.marked, fate) {
-            (Marked::Never, Fate::Written | Fate::Untouched) => return None,
-            (_, Fate::Written | Fate::Untouched) => Marked::Restored,
-            (_, Fate::Deleted) => Marked::Deleted(rollbacks),
+            (LastMark::Never, Fate::Written | Fate::Untouched) => return None,
+            (_, Fate::Written | Fate::Untouched) => LastMark::Restored,
+            (_, Fate::Deleted) => LastMark::Deleted(rollbacks),
         };
         // The number of rollbacks saturates, so at its maximum equal numbers prove nothing.
         let same = self.marked == marked && fate == Fate::Deleted && rollbacks != u32::MAX;
@@ -69,15 +69,15 @@ impl KeyId {
 
 /// The keys of one trie that a boundary has seen, by index, and the key of the trie's root.
 #[derive(Debug, Default)]
-struct Keys {
-    known: Vec<Known>,
-    root: Known,
+struct TrieKeys {
+    known: Vec<KnownKey>,
+    root: KnownKey,
 }
 
 /// Finds the nodes that the root computation will need for changed keys, each once.
 #[derive(Debug, Default)]
 pub struct Estimator {
-    tries: Vec<Keys>,
+    tries: Vec<TrieKeys>,
     needs: RootNeeds,
     counted: Vec<KeyId>,
     /// Where the last boundary began.
@@ -125,10 +125,10 @@ impl Estimator {
             rollbacks,
         } = self;
         tries.truncate(TrieHandle::TOP.index() + 1);
-        for Keys { known, root } in tries {
+        for TrieKeys { known, root } in tries {
             known.clear();
             known.shrink_to(most);
-            *root = Known::default();
+            *root = KnownKey::default();
         }
         needs.reset(most);
         counted.clear();
@@ -151,20 +151,20 @@ impl Estimator {
     }
 
     #[inline]
-    fn known(&mut self, id: KeyId) -> &mut Known {
+    fn known(&mut self, id: KeyId) -> &mut KnownKey {
         let (trie, index) = match id {
             KeyId::Key(trie, index) => (trie, Some(index as usize)),
             KeyId::RootOf(trie) => (trie, None),
         };
         if self.tries.len() <= trie.index() {
-            self.tries.resize_with(trie.index() + 1, Keys::default);
+            self.tries.resize_with(trie.index() + 1, TrieKeys::default);
         }
         let keys = &mut self.tries[trie.index()];
         let Some(index) = index else {
             return &mut keys.root;
         };
         if keys.known.len() <= index {
-            keys.known.resize(index + 1, Known::default());
+            keys.known.resize(index + 1, KnownKey::default());
         }
         &mut keys.known[index]
     }

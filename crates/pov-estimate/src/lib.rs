@@ -75,11 +75,11 @@ extern crate alloc;
 
 mod compact_size;
 mod estimator;
+mod known_paths;
 mod proof;
 mod recorder;
 mod size;
 mod unpack;
-mod ways;
 
 pub use compact_size::CompactSize;
 pub use estimator::{Boundary, ChangedKey, Estimator, EstimatorMark};

@@ -347,7 +347,7 @@ fn encode_list(items: &[Bytes]) -> Vec<u8> {
 }
 
 fn decode_list(encoded: &[u8]) -> Result<Vec<Bytes>, ProofError> {
-    let mut input = Input { encoded, at: 0 };
+    let mut input = ProofInput { encoded, at: 0 };
     let count = input.compact("the number of items")?;
     // An item takes at least one byte, so a count that is too large can't make us reserve memory.
     let mut items = Vec::with_capacity(count.min(encoded.len()));
@@ -365,12 +365,12 @@ fn decode_list(encoded: &[u8]) -> Result<Vec<Bytes>, ProofError> {
     }
 }
 
-struct Input<'a> {
+struct ProofInput<'a> {
     encoded: &'a [u8],
     at: usize,
 }
 
-impl<'a> Input<'a> {
+impl<'a> ProofInput<'a> {
     fn take(&mut self, length: usize, expected: &'static str) -> Result<&'a [u8], ProofError> {
         let rest = &self.encoded[self.at..];
         let error = ProofError::Encoding {

@@ -1,8 +1,8 @@
 //! The recorder: which nodes the proof holds, and how many bytes they are.
 
 use crate::{
+    known_paths::KnownPaths,
     size::{scale_bytes, ProofSize},
-    ways::KnownWays,
 };
 use alloc::vec::Vec;
 use povmeter_delta_root::{NodeId, NodeTable, Observer, PathCache, ShadowNode, TrieHandle};
@@ -24,12 +24,12 @@ pub struct Recorder {
     reads: Vec<NodeId>,
     roots: Vec<NodeId>,
     /// Keys whose paths are counted in `reads`.
-    ways: KnownWays,
+    known_paths: KnownPaths,
     size: ProofSize,
     /// How many nodes are ignored.
     ignored: usize,
-    /// Nodes counted or taken back since the last `take_news`; `None` before the first.
-    news: Option<Vec<NodeId>>,
+    /// Nodes counted or taken back since the last `take_changed_nodes`; `None` before the first.
+    changed: Option<Vec<NodeId>>,
 }
 
 /// A point to which a recorder's counts can be rolled back.
@@ -37,7 +37,7 @@ pub struct Recorder {
 pub struct RecorderMark {
     reads: usize,
     roots: usize,
-    ways: usize,
+    known_paths: usize,
 }
 
 impl Recorder {
@@ -47,10 +47,10 @@ impl Recorder {
             flags,
             reads,
             roots,
-            ways,
+            known_paths,
             size,
             ignored,
-            news,
+            changed,
         } = self;
         flags.clear();
         flags.shrink_to(most);
@@ -58,10 +58,10 @@ impl Recorder {
         reads.shrink_to(most);
         roots.clear();
         roots.shrink_to(most);
-        ways.reset(most);
+        known_paths.reset(most);
         *size = ProofSize::default();
         *ignored = 0;
-        *news = None;
+        *changed = None;
     }
 
     /// The size of all that is counted.
@@ -84,7 +84,7 @@ impl Recorder {
         RecorderMark {
             reads: self.reads.len(),
             roots: self.roots.len(),
-            ways: self.ways.len(),
+            known_paths: self.known_paths.len(),
         }
     }
 
@@ -103,9 +103,11 @@ impl Recorder {
     /// # Panics
     /// If `table` is not the one that the counted nodes are from.
     pub fn roll_back_reads(&mut self, mark: RecorderMark, table: &NodeTable) {
-        self.ways.truncate(mark.ways);
+        self.known_paths.truncate(mark.known_paths);
         for node in self.reads.drain(mark.reads.min(self.reads.len())..) {
-            self.news.iter_mut().for_each(|news| news.push(node));
+            self.changed
+                .iter_mut()
+                .for_each(|changed| changed.push(node));
             let bytes = scale_bytes(table.bytes(node).len());
             self.size.read_bytes -= bytes;
             let flags = &mut self.flags[node.index()];
@@ -122,7 +124,9 @@ impl Recorder {
     /// If `table` is not the one that the counted nodes are from.
     pub fn roll_back_roots(&mut self, mark: RecorderMark, table: &NodeTable) {
         for node in self.roots.drain(mark.roots.min(self.roots.len())..) {
-            self.news.iter_mut().for_each(|news| news.push(node));
+            self.changed
+                .iter_mut()
+                .for_each(|changed| changed.push(node));
             let flags = &mut self.flags[node.index()];
             *flags &= !ROOT;
             if *flags & READ == 0 {
@@ -163,16 +167,16 @@ impl Recorder {
     }
 
     /// Nodes counted or taken back since the last call; at the first call, all counted nodes.
-    pub(crate) fn take_news(&mut self) -> Vec<NodeId> {
-        match self.news.replace(Vec::new()) {
-            Some(news) => news,
+    pub(crate) fn take_changed_nodes(&mut self) -> Vec<NodeId> {
+        match self.changed.replace(Vec::new()) {
+            Some(changed) => changed,
             None => self.nodes().collect(),
         }
     }
 
-    /// Stops collecting news until [`Self::take_news`] is called again.
-    pub(crate) fn forget_news(&mut self) {
-        self.news = None;
+    /// Stops collecting them until [`Self::take_changed_nodes`] is called again.
+    pub(crate) fn forget_changed_nodes(&mut self) {
+        self.changed = None;
     }
 
     #[inline(always)]
@@ -209,19 +213,22 @@ impl Observer for Reading<'_> {
             self.0.size.root_bytes -= bytes;
         }
         self.0.reads.push(node);
-        self.0.news.iter_mut().for_each(|news| news.push(node));
+        self.0
+            .changed
+            .iter_mut()
+            .for_each(|changed| changed.push(node));
     }
 }
 
 impl PathCache for Reading<'_> {
     #[inline]
     fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
-        self.0.ways.get(trie, key)
+        self.0.known_paths.get(trie, key)
     }
 
     #[inline]
     fn found(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
-        self.0.ways.insert(trie, key, found);
+        self.0.known_paths.insert(trie, key, found);
     }
 }
 
@@ -241,7 +248,10 @@ impl Observer for Estimating<'_> {
         *flags = ROOT;
         self.0.size.root_bytes += scale_bytes(length);
         self.0.roots.push(node);
-        self.0.news.iter_mut().for_each(|news| news.push(node));
+        self.0
+            .changed
+            .iter_mut()
+            .for_each(|changed| changed.push(node));
     }
 }
 
@@ -249,6 +259,6 @@ impl PathCache for Estimating<'_> {
     // The nodes on the path to a read key stay counted at least as long as this estimate does.
     #[inline]
     fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
-        self.0.ways.get(trie, key)
+        self.0.known_paths.get(trie, key)
     }
 }

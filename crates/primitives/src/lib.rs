@@ -4,9 +4,9 @@
 //! use are here, so that nothing has to be converted between them.
 //!
 //! ```
-//! use povmeter_primitives::{Root, TrieId};
+//! use povmeter_primitives::{child_root_key, Root};
 //!
-//! assert_eq!(TrieId::Child(b"contract").root_key(), b":child_storage:default:contract");
+//! assert_eq!(child_root_key(b"contract"), b":child_storage:default:contract");
 //! assert_eq!(Root::EMPTY.to_string(), "0x03170a2e7597b7b7e3d84c05391d139a62b157e78786d8c082f29dcf4c111314");
 //! ```
 //!

@@ -15,16 +15,6 @@ pub enum TrieId<'a> {
     Child(&'a [u8]),
 }
 
-impl TrieId<'_> {
-    /// The key of the top trie under which the root of this trie lies; empty for the top trie.
-    pub fn root_key(self) -> Vec<u8> {
-        match self {
-            Self::Top => Vec::new(),
-            Self::Child(storage_key) => child_root_key(storage_key),
-        }
-    }
-}
-
 /// The key of the top trie under which the root of the child trie `storage_key` lies.
 pub fn child_root_key(storage_key: &[u8]) -> Vec<u8> {
     [CHILD_ROOT_PREFIX, storage_key].concat()

@@ -125,13 +125,13 @@ impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
             cursor,
             from_parent,
             unique,
-            looked_at,
+            visited,
         } = self.must(removal);
         MultiRemovalResults {
             maybe_cursor: cursor,
             backend: from_parent,
             unique,
-            loops: looked_at,
+            loops: visited,
         }
     }
 }

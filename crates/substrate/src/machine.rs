@@ -7,8 +7,8 @@ use crate::{
     sizes::{Question, ReplayError, SizeSource, Sizes},
 };
 use povmeter::{
-    Accounting, Attributed, BlockError, BlockPool, Consensus, EarlierNodes, NodeSource,
-    PooledBlock, ProofSize, Root, SealedBlock, TrieId,
+    child_root_key, Accounting, Attributed, BlockError, BlockPool, Consensus, EarlierNodes,
+    NodeSource, PooledBlock, ProofSize, Root, SealedBlock, TrieId,
 };
 use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_proof_size::RootedProofSizeExt;
@@ -319,7 +319,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         self.sizes.finish()?;
         let block = self.block.seal(state_version(version));
         let block = block.map_err(BlockError::from)?;
-        let (offchain, _) = self.offchain.freeze()?.into_parts();
+        let (offchain, _) = self.offchain.to_owned_changes()?.into_parts();
         let offchain = offchain.into_iter().map(|(key, value)| {
             let change = value.map_or(
                 OffchainOverlayedChange::Remove,
@@ -408,7 +408,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         if let Some((_, root)) = changed {
             return Ok(*root);
         }
-        let key = TrieId::Child(storage_key).root_key();
+        let key = child_root_key(storage_key);
         let root = self.block.get(TrieId::Top, &key)?;
         Ok(root
             .and_then(|root| <[u8; 32]>::try_from(root).ok())

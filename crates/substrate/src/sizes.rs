@@ -81,7 +81,7 @@ pub(crate) struct Sizes {
     host_marks: Vec<usize>,
     current: CurrentSize,
     /// Questions that an extension of the host answers.
-    left: Vec<Question>,
+    answered_by_host: Vec<Question>,
 }
 
 /// The last size, as a proof size provider of sp-trie.
@@ -112,7 +112,7 @@ impl Sizes {
 
     /// Leaves a question to an extension of the host.
     pub(crate) fn leave_to_others(&mut self, question: Question) {
-        self.left.push(question);
+        self.answered_by_host.push(question);
     }
 
     /// Answers a question with the next size of the record, with `reads`, or with `estimate`; `None`
@@ -123,7 +123,7 @@ impl Sizes {
         reads: u64,
         estimate: impl FnOnce() -> Result<u64, E>,
     ) -> Result<Option<u64>, E> {
-        if self.left.contains(&question) {
+        if self.answered_by_host.contains(&question) {
             return Ok(None);
         }
         let size = match (&self.source, question) {
@@ -139,8 +139,8 @@ impl Sizes {
             }
         };
         self.handed_out.push(size);
-        let told = usize::try_from(size).unwrap_or(usize::MAX);
-        self.current.0.store(told, Ordering::Relaxed);
+        let size_for_provider = usize::try_from(size).unwrap_or(usize::MAX);
+        self.current.0.store(size_for_provider, Ordering::Relaxed);
         Ok(Some(size))
     }
 

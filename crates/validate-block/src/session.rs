@@ -3,8 +3,8 @@
 use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
 use core::fmt::Display;
-use povmeter::{Block, Hashing, ProofNodes, Removal, Root, StateVersion, TrieId};
-use sp_core::storage::{well_known_keys::is_child_storage_key, ChildInfo};
+use povmeter::{child_root_key, Block, Hashing, ProofNodes, Removal, Root, StateVersion, TrieId};
+use sp_core::storage::well_known_keys::is_child_storage_key;
 use sp_io::KillStorageResult;
 
 /// The prefix of the keys under which the top trie holds the roots of child tries.
@@ -141,11 +141,11 @@ impl Session {
             return KillStorageResult::AllRemoved(0);
         }
         let Removal {
-            cursor, looked_at, ..
+            cursor, visited, ..
         } = must(self.block.clear_prefix(trie, prefix, limit, None));
         match cursor {
-            None => KillStorageResult::AllRemoved(looked_at),
-            Some(_) => KillStorageResult::SomeRemaining(looked_at),
+            None => KillStorageResult::AllRemoved(visited),
+            Some(_) => KillStorageResult::SomeRemaining(visited),
         }
     }
 
@@ -160,8 +160,7 @@ impl Session {
         if let Some((_, root)) = changed {
             return *root;
         }
-        let info = ChildInfo::new_default(child);
-        let root = self.get(TrieId::Top, &info.into_prefixed_storage_key());
+        let root = self.get(TrieId::Top, &child_root_key(child));
         root.and_then(|root| <[u8; 32]>::try_from(root).ok())
             .map_or(Root::EMPTY, Root::from)
     }

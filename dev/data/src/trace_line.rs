@@ -204,7 +204,7 @@ impl<'a> Fields<'a> {
             cursor: self.optional_bytes()?,
             from_parent: self.number()?,
             unique: self.number()?,
-            looked_at: self.number()?,
+            visited: self.number()?,
         };
         Ok((op, removed))
     }
@@ -251,7 +251,7 @@ mod tests {
             cursor,
             from_parent: 3,
             unique: 4,
-            looked_at: 5,
+            visited: 5,
         };
         let (get, hash) = (r#""get","key":"0x01""#, r#""hash","key":"0x01""#);
         let (exists, next) = (r#""exists","key":"0x01""#, r#""next_key","key":"0x01""#);

@@ -33,8 +33,8 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Also takes back the memory of `update`, as a pool does after a commit.
-    pub(super) fn take_back(&mut self, update: RootUpdate) {
-        self.state.take_back(update);
+    pub(super) fn recycle(&mut self, update: RootUpdate) {
+        self.state.recycle(update);
     }
 }
 

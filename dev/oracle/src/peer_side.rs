@@ -258,6 +258,6 @@ fn removed(results: MultiRemovalResults) -> Answer {
         cursor: results.maybe_cursor,
         from_parent: results.backend,
         unique: results.unique,
-        looked_at: results.loops,
+        visited: results.loops,
     }
 }

@@ -6,6 +6,8 @@ use sp_runtime::{ConsensusEngineId, DigestItem};
 
 /// One act of a parachain. The encoding is that of `wasm-runtime/src/messages.rs` of
 /// `povmeter-dev-runtime`.
+// The derived code casts the numbers of variants.
+#[allow(clippy::cast_possible_truncation)]
 #[derive(Clone, Debug, PartialEq, Eq, Encode)]
 pub enum Act {
     /// Sends a message to the relay chain.

@@ -26,6 +26,14 @@ struct Tally {
     messages: usize,
     upgrades: usize,
     failed_calls: usize,
+    /// PoVs that a panic of trie-db keeps stock validators from accepting.
+    trie_db_panics: usize,
+}
+
+/// Whether the stock function failed by the known panic of trie-db, at the removal of an absent key that
+/// is the beginning of other keys; see `docs/differences.md`.
+fn is_trie_db_panic(reason: &str) -> bool {
+    reason.contains("trie-db-0.32") && reason.contains("nibbleslice.rs")
 }
 
 impl Both {
@@ -38,18 +46,19 @@ impl Both {
 
     /// Whether both accept `arguments`. Fails if they disagree.
     #[track_caller]
-    fn accept(&self, arguments: &[u8], what: &str) -> bool {
+    fn accept(&self, arguments: &[u8], what: &str, tally: &mut Tally) -> bool {
         let stock = self.stock.validate(arguments).unwrap();
         let ours = self.ours.validate(arguments).unwrap();
         match (&stock.result, &ours.result) {
             (Ok(stock), Ok(ours)) => assert_eq!(stock, ours, "{what}"),
             (Err(_), Err(_)) => {}
+            (Err(reason), Ok(_)) if is_trie_db_panic(reason) => tally.trie_db_panics += 1,
             _ => panic!(
                 "{what}: stock {:?}, povmeter {:?}",
                 stock.result, ours.result
             ),
         }
-        stock.result.is_ok()
+        ours.result.is_ok()
     }
 }
 
@@ -61,7 +70,7 @@ fn run(povs: usize, damaged: usize) {
     for index in 0..povs {
         let candidate = random.candidate().unwrap();
         let arguments = candidate.pov.arguments();
-        both.accept(&arguments, &format!("PoV {index}"));
+        both.accept(&arguments, &format!("PoV {index}"), &mut tally);
         let validation = both.ours.validate(&arguments).unwrap();
         assert!(validation.result.is_ok(), "PoV {index}: {validation:?}");
         let result = validation.decoded().unwrap().unwrap();
@@ -74,7 +83,8 @@ fn run(povs: usize, damaged: usize) {
             .unwrap_or(candidate.pov.clone());
         for damage in 0..damaged {
             let arguments = random.damaged(&candidate.pov, &foreign);
-            let accepted = both.accept(&arguments, &format!("PoV {index}, damage {damage}"));
+            let what = format!("PoV {index}, damage {damage}");
+            let accepted = both.accept(&arguments, &what, &mut tally);
             tally.accepted += usize::from(accepted);
             tally.refused += usize::from(!accepted);
         }
@@ -83,6 +93,7 @@ fn run(povs: usize, damaged: usize) {
     assert!(tally.blocks > povs, "{tally:?}");
     assert!(tally.messages > povs / 4, "{tally:?}");
     assert!(tally.upgrades > 0, "{tally:?}");
+    assert!(10 * tally.trie_db_panics <= povs, "{tally:?}");
     assert!(tally.refused > 5 * tally.accepted, "{tally:?}");
 }
 

@@ -24,8 +24,8 @@ pub enum Answer {
         from_parent: u32,
         /// Keys deleted.
         unique: u32,
-        /// Keys of the parent state looked at.
-        looked_at: u32,
+        /// Keys of the parent state visited.
+        visited: u32,
     },
     /// The storage root.
     Root(Vec<u8>),
@@ -80,7 +80,7 @@ fn read<S: NodeSource, A: Accounting>(
                 cursor: removal.cursor,
                 from_parent: removal.from_parent,
                 unique: removal.unique,
-                looked_at: removal.looked_at,
+                visited: removal.visited,
             }
         }
         Op::Root => Answer::Root(block.root(version)?.root.as_bytes().to_vec()),

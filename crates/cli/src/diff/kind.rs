@@ -4,7 +4,7 @@ use super::{error::DiffError, parts::Parts};
 use crate::{
     block_report::BlockReport, compare_report::CompareReport, compare_root_report::RootReport,
     estimator_report::EstimatorReport, genesis::Genesis, output::CommandResult, overlay, pool,
-    replay_report::ReplayReport,
+    replay_report::ReplayReport, validation,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(crate) struct Kind {
 }
 
 /// All kinds of results that can be compared.
-pub(super) static KINDS: [Kind; 8] = [
+pub(super) static KINDS: [Kind; 9] = [
     Kind::of::<BlockReport>(),
     Kind::of::<ReplayReport>(),
     Kind::of::<CompareReport>(),
@@ -44,6 +44,7 @@ pub(super) static KINDS: [Kind; 8] = [
     Kind::of::<RootReport>(),
     Kind::of::<overlay::Report>(),
     Kind::of::<pool::Report>(),
+    Kind::of::<validation::Report>(),
     Kind::of::<Genesis>(),
 ];
 

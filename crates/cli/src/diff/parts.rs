@@ -64,7 +64,7 @@ macro_rules! amounts {
     )*};
 }
 
-amounts!(u64, usize, f64);
+amounts!(u32, u64, usize, f64);
 
 impl<A: Amount> Amount for Option<A> {
     fn amount(&self) -> Option<f64> {

@@ -31,6 +31,8 @@ mod pool_page;
 mod replay_page;
 mod root_page;
 mod svg;
+#[cfg(feature = "wasm")]
+mod validation_page;
 
 pub(crate) use block_page::CHARTS as BLOCK_CHARTS;
 pub(crate) use compare_page::CHARTS as COMPARE_CHARTS;
@@ -40,6 +42,8 @@ pub(crate) use pool_page::CHARTS as POOL_CHARTS;
 #[cfg(feature = "wasm")]
 pub(crate) use replay_page::CHARTS as REPLAY_CHARTS;
 pub(crate) use root_page::CHARTS as ROOT_CHARTS;
+#[cfg(feature = "wasm")]
+pub(crate) use validation_page::CHARTS as VALIDATION_CHARTS;
 
 pub(crate) use args::{LimitArg, ReportArgs};
 pub(crate) use folder::{ReportError, ReportFolder};

@@ -2,26 +2,27 @@
 
 use super::{
     node::{
-        number, ApartValue, Built, Children, NewPartial, NewValue, Parts, Place, Span, NO_CHILDREN,
+        number, Built, Children, NewPartial, NewValue, NewValueNode, Parts, Place, Span,
+        NO_CHILDREN,
     },
     writes::WrittenPlace,
     Batch, NotLoaded,
 };
 use crate::{
     nibbles,
-    shadow::{referred_hash, OldNode, OldSlot, OldValue},
+    shadow::{referred_hash, OldChild, OldNode, OldValue},
     ShadowNode, StateVersion,
 };
 use core::ops::Range;
 
 /// The children of a loaded branch after the changes.
-enum Below {
+enum NewChildren {
     Kept,
     /// The same nibbles have children, some of them new: a range of the batch's, and the greatest
     /// height above them.
-    Others(Range<u32>, u32),
+    Replaced(Range<u32>, u32),
     /// Children come or go.
-    Whole(Children),
+    Rebuilt(Children),
 }
 
 impl<'a> Batch<'a> {
@@ -47,8 +48,8 @@ impl<'a> Batch<'a> {
         self.input.trie.old(at, self.input.table)
     }
 
-    pub(super) fn old_slot(&self, at: ShadowNode, nibble: u8) -> OldSlot<'a> {
-        self.input.trie.old_slot(at, nibble, self.input.table)
+    pub(super) fn old_child(&self, at: ShadowNode, nibble: u8) -> OldChild<'a> {
+        self.input.trie.old_child(at, nibble, self.input.table)
     }
 
     /// The subtree of loaded node `at`, which begins at `depth`, after the changes of `span`.
@@ -137,7 +138,7 @@ impl<'a> Batch<'a> {
                 };
                 self.change(at, skip + shared + 1, below, group)?
             } else {
-                self.fresh(group, branch + 1)
+                self.grow_subtree(group, branch + 1)
             };
         }
         let partial = self.nibbles((0..shared).map(|index| partial.at(skip + index)));
@@ -163,7 +164,7 @@ impl<'a> Batch<'a> {
             if !self.is_as_before(new, old.value) {
                 value = new;
                 match (old.value, new) {
-                    (OldValue::Hash(_), NewValue::Apart(new)) => {
+                    (OldValue::Hash(_), NewValue::ValueNode(new)) => {
                         self.memory.values[new as usize].replaces = Some(at);
                     }
                     (OldValue::Hash(hash), _) => {
@@ -185,17 +186,17 @@ impl<'a> Batch<'a> {
         let below = self.change_children(at, span, branch)?;
         if skip == 0 && value == old_value {
             match below {
-                Below::Kept => return Ok(Built::Kept(at)),
-                Below::Others(others, height) => {
+                NewChildren::Kept => return Ok(Built::Kept(at)),
+                NewChildren::Replaced(others, height) => {
                     return Ok(self.add(place, Parts::Branch(at, others), height))
                 }
-                Below::Whole(_) => {}
+                NewChildren::Rebuilt(_) => {}
             }
         }
         let children = match below {
-            Below::Kept => self.old_children(at),
-            Below::Others(others, _) => self.children_with(at, others),
-            Below::Whole(children) => children,
+            NewChildren::Kept => self.old_children(at),
+            NewChildren::Replaced(others, _) => self.children_with(at, others),
+            NewChildren::Rebuilt(children) => children,
         };
         let partial = if skip == 0 {
             NewPartial::Of(at)
@@ -212,7 +213,7 @@ impl<'a> Batch<'a> {
         at: ShadowNode,
         mut span: Span,
         depth: usize,
-    ) -> Result<Below, NotLoaded> {
+    ) -> Result<NewChildren, NotLoaded> {
         let mut built = [(0, Built::Empty); 16];
         let mut count = 0;
         let mut only_others = true;
@@ -222,7 +223,7 @@ impl<'a> Batch<'a> {
         while !span.is_empty() {
             let nibble = nibbles::at(self.key(span.start), depth);
             let group = self.split_off(&mut span, nibble, depth);
-            let slot = self.old_slot(at, nibble);
+            let slot = self.old_child(at, nibble);
             #[cfg(feature = "parallel")]
             let apart = apart.next();
             #[cfg(not(feature = "parallel"))]
@@ -233,7 +234,7 @@ impl<'a> Batch<'a> {
             };
             match (slot, child) {
                 (_, Built::Kept(_)) => continue,
-                (OldSlot::Loaded(_), Built::New(new)) => height = height.max(self.above(new)),
+                (OldChild::Loaded(_), Built::New(new)) => height = height.max(self.above(new)),
                 _ => only_others = false,
             }
             built[count] = (nibble, child);
@@ -241,7 +242,7 @@ impl<'a> Batch<'a> {
         }
         let built = &built[..count];
         if built.is_empty() {
-            return Ok(Below::Kept);
+            return Ok(NewChildren::Kept);
         }
         if only_others {
             let others = &mut self.memory.others;
@@ -250,26 +251,26 @@ impl<'a> Batch<'a> {
                 Built::New(new) => Some((*nibble, *new)),
                 _ => None,
             }));
-            return Ok(Below::Others(start..number(others.len()), height));
+            return Ok(NewChildren::Replaced(start..number(others.len()), height));
         }
         let mut children = self.old_children(at);
         for (nibble, child) in built {
             children[usize::from(*nibble)] = *child;
         }
-        Ok(Below::Whole(children))
+        Ok(NewChildren::Rebuilt(children))
     }
 
     /// The child in a slot of a branch, which begins at `depth`, after the changes of `span`.
     pub(super) fn change_child(
         &mut self,
-        slot: OldSlot<'_>,
+        slot: OldChild<'_>,
         span: Span,
         depth: usize,
     ) -> Result<Built, NotLoaded> {
         match slot {
-            OldSlot::Empty => Ok(self.fresh(span, depth)),
-            OldSlot::Loaded(child) => self.apply(child, span, depth),
-            OldSlot::Unloaded(reference) => Err(NotLoaded(referred_hash(reference))),
+            OldChild::Empty => Ok(self.grow_subtree(span, depth)),
+            OldChild::Loaded(child) => self.apply(child, span, depth),
+            OldChild::Unloaded(reference) => Err(NotLoaded(referred_hash(reference))),
         }
     }
 
@@ -277,10 +278,10 @@ impl<'a> Batch<'a> {
     pub(super) fn old_children(&self, at: ShadowNode) -> Children {
         let mut children = NO_CHILDREN;
         for (child, nibble) in children.iter_mut().zip(0..) {
-            *child = match self.old_slot(at, nibble) {
-                OldSlot::Empty => Built::Empty,
-                OldSlot::Unloaded(_) => Built::Unloaded(at, nibble),
-                OldSlot::Loaded(child) => Built::Kept(child),
+            *child = match self.old_child(at, nibble) {
+                OldChild::Empty => Built::Empty,
+                OldChild::Unloaded(_) => Built::Unloaded(at, nibble),
+                OldChild::Loaded(child) => Built::Kept(child),
             };
         }
         children
@@ -316,11 +317,11 @@ impl<'a> Batch<'a> {
         if !apart {
             return Some(NewValue::Inline(change));
         }
-        self.memory.values.push(ApartValue {
+        self.memory.values.push(NewValueNode {
             change,
             replaces: None,
         });
-        Some(NewValue::Apart(number(self.memory.values.len() - 1)))
+        Some(NewValue::ValueNode(number(self.memory.values.len() - 1)))
     }
 
     /// Whether a change writes the old value again. `false` for a value that is a node of its own,

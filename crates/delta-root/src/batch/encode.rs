@@ -1,14 +1,14 @@
 //! New nodes to bytes and hashes, from the leaves up.
 
 use super::{
-    node::{ApartValue, Built, Children, NewNode, NewPartial, NewValue, Parts},
+    node::{Built, Children, NewNode, NewPartial, NewValue, NewValueNode, Parts},
     Batch,
 };
 use crate::{
     codec::{push_header, Kind},
     nibbles::Partial,
     scale::push_compact,
-    shadow::{referred_hash, OldSlot, OldValue},
+    shadow::{referred_hash, OldChild, OldValue},
     NodeHash, Root, ShadowNode, HASH_LENGTH,
 };
 use alloc::vec::Vec;
@@ -151,10 +151,10 @@ impl Batch<'_> {
 
     fn encode_values(&mut self, hashes: &mut Vec<NodeHash>) {
         let changes = self.input.changes;
-        let value = |of: &ApartValue| changes[of.change as usize].1.unwrap_or_default();
+        let value = |of: &NewValueNode| changes[of.change as usize].1.unwrap_or_default();
         hashes.resize(self.memory.values.len(), NodeHash::default());
         let inputs = self.memory.values.iter().map(value);
-        self.input.effort.hashing.hash_all(inputs, hashes);
+        self.input.options.hashing.hash_all(inputs, hashes);
         for (index, hash) in hashes.iter().enumerate() {
             let of = self.memory.values[index];
             let old = of.replaces.and_then(|at| match self.old(at).value {
@@ -192,7 +192,7 @@ impl Batch<'_> {
             } else {
                 encoder.references[index as usize] = Reference::of(encoded);
                 buffer.truncate(start);
-                self.gone(index);
+                self.remove_replaced(index);
             }
         }
         *self.writes.encoded() = buffer;
@@ -208,7 +208,7 @@ impl Batch<'_> {
         let hashes = &mut hashes[..stored.len()];
         let inputs = stored.iter().map(|(_, range)| range.clone());
         let inputs = inputs.map(|range| self.writes.bytes(range));
-        self.input.effort.hashing.hash_all(inputs, hashes);
+        self.input.options.hashing.hash_all(inputs, hashes);
         for ((index, range), hash) in stored.drain(..).zip(hashes) {
             references[index as usize] = Reference::of_hash(*hash);
             self.store(index, *hash, range);
@@ -227,7 +227,7 @@ impl Batch<'_> {
     }
 
     /// Notes that the replaced node is removed, for a new node inside its parent.
-    fn gone(&mut self, index: u32) {
+    fn remove_replaced(&mut self, index: u32) {
         let NewNode {
             place, replaces, ..
         } = self.memory.nodes[index as usize];
@@ -243,7 +243,7 @@ impl Batch<'_> {
             Parts::Leaf(at, value) => {
                 let partial = self.old(*at).partial;
                 let kind = match value {
-                    NewValue::Apart(_) => Kind::HashedLeaf,
+                    NewValue::ValueNode(_) => Kind::HashedLeaf,
                     _ => Kind::Leaf,
                 };
                 push_partial(out, kind, partial);
@@ -333,11 +333,11 @@ impl Batch<'_> {
             let reference = match child {
                 Built::Empty => continue,
                 Built::Kept(at) => trie.reference(*at, table),
-                Built::Unloaded(at, nibble) => match trie.old_slot(*at, *nibble, table) {
-                    OldSlot::Unloaded(reference) => reference,
+                Built::Unloaded(at, nibble) => match trie.old_child(*at, *nibble, table) {
+                    OldChild::Unloaded(reference) => reference,
                     // Nothing is loaded during the computation.
-                    OldSlot::Loaded(at) => trie.reference(at, table),
-                    OldSlot::Empty => continue,
+                    OldChild::Loaded(at) => trie.reference(at, table),
+                    OldChild::Empty => continue,
                 },
                 Built::New(index) => encoder.references[*index as usize].bytes(),
             };
@@ -349,7 +349,7 @@ impl Batch<'_> {
     fn kind(&self, value: NewValue, is_branch: bool) -> Kind {
         let apart = match value {
             NewValue::None | NewValue::Inline(_) => false,
-            NewValue::Apart(_) => true,
+            NewValue::ValueNode(_) => true,
             NewValue::Old(at) => {
                 let old = self.old(at).value;
                 matches!(old, OldValue::Hash(_))
@@ -374,7 +374,7 @@ impl Batch<'_> {
             NewValue::Inline(change) => {
                 push_inline(self.input.changes[change as usize].1.unwrap_or_default());
             }
-            NewValue::Apart(value) => {
+            NewValue::ValueNode(value) => {
                 out.extend_from_slice(encoder.values[value as usize].as_ref());
             }
             NewValue::Old(at) => match self.old(at).value {

@@ -8,14 +8,14 @@ use super::{
 };
 use crate::{
     nibbles,
-    shadow::{referred_hash, OldSlot, OldValue},
+    shadow::{referred_hash, OldChild, OldValue},
     NodeHash, ShadowNode,
 };
 
 impl Batch<'_> {
     /// The subtree of the changes of `span` alone. All are insertions, and their keys have a common
     /// prefix of `depth` nibbles.
-    pub(super) fn fresh(&mut self, mut span: Span, depth: usize) -> Built {
+    pub(super) fn grow_subtree(&mut self, mut span: Span, depth: usize) -> Built {
         if span.is_empty() {
             return Built::Empty;
         }
@@ -33,7 +33,7 @@ impl Batch<'_> {
         while !span.is_empty() {
             let nibble = nibbles::at(self.key(span.start), branch);
             let group = self.split_off(&mut span, nibble, branch);
-            children[usize::from(nibble)] = self.fresh(group, branch + 1);
+            children[usize::from(nibble)] = self.grow_subtree(group, branch + 1);
         }
         self.add_whole(place, partial, value.unwrap_or(NewValue::None), children)
     }
@@ -119,9 +119,9 @@ impl Batch<'_> {
                 let children = self.old_children(at);
                 Ok(self.add_whole(place, partial, value, children))
             }
-            Built::Unloaded(branch, nibble) => match self.old_slot(branch, nibble) {
-                OldSlot::Unloaded(reference) => Err(NotLoaded(referred_hash(reference))),
-                OldSlot::Empty | OldSlot::Loaded(_) => Err(NotLoaded(NodeHash::default())),
+            Built::Unloaded(branch, nibble) => match self.old_child(branch, nibble) {
+                OldChild::Unloaded(reference) => Err(NotLoaded(referred_hash(reference))),
+                OldChild::Empty | OldChild::Loaded(_) => Err(NotLoaded(NodeHash::default())),
             },
             Built::Empty => Ok(Built::Empty),
         }

@@ -2,8 +2,8 @@
 
 use super::{
     encode::Encoder,
-    node::{ApartValue, Children, NewNode},
-    order::Order,
+    node::{Children, NewNode, NewValueNode},
+    order::WriteOrder,
     Writes,
 };
 use crate::node_changes::NodeChanges;
@@ -17,7 +17,7 @@ pub(crate) struct BatchMemory {
     /// New children of loaded branches: nibble, and index of the node.
     pub(super) others: Vec<(u8, u32)>,
     pub(super) nibbles: Vec<u8>,
-    pub(super) values: Vec<ApartValue>,
+    pub(super) values: Vec<NewValueNode>,
     pub(super) encoder: Encoder,
 }
 
@@ -55,20 +55,20 @@ impl BatchMemory {
             + self.children.capacity() * size_of::<Children>()
             + self.others.capacity() * size_of::<(u8, u32)>()
             + self.nibbles.capacity()
-            + self.values.capacity() * size_of::<ApartValue>()
+            + self.values.capacity() * size_of::<NewValueNode>()
             + self.encoder.memory()
     }
 }
 
 /// What a root update takes: the batch of one trie after the other, and what they wrote.
 ///
-/// What an update returns lies in none of this memory, and what [`RootMemory::take_back`] takes back
+/// What an update returns lies in none of this memory, and what [`RootMemory::recycle`] takes back
 /// has no other owner any more.
 #[derive(Debug, Default)]
 pub(crate) struct RootMemory {
     pub(super) batch: BatchMemory,
     pub(super) writes: Writes,
-    order: Order,
+    order: WriteOrder,
     /// Empty; its memory is for the next changes that are handed out.
     changes: NodeChanges,
 }
@@ -115,7 +115,7 @@ impl RootMemory {
     }
 
     /// Lets the next update use the memory of `changes` that nobody shares.
-    pub(crate) fn take_back(&mut self, mut changes: NodeChanges) {
+    pub(crate) fn recycle(&mut self, mut changes: NodeChanges) {
         // The first part holds what was not computed apart.
         let first = changes.parts.drain(..).next();
         changes.order.clear();

@@ -16,19 +16,19 @@
 //! Depth of recursion: the number of branches on the longest changed key's path.
 
 mod apply;
-mod effort;
 mod encode;
 mod grow;
 mod memory;
 mod node;
+mod options;
 mod order;
 #[cfg(feature = "parallel")]
 mod split;
 mod writes;
 
-pub(crate) use effort::Effort;
 pub(crate) use memory::RootMemory;
 pub(crate) use node::MOST_CHANGES;
+pub(crate) use options::RootOptions;
 #[cfg(feature = "parallel")]
 pub use split::SPLIT_FROM;
 use writes::Writes;
@@ -47,16 +47,16 @@ pub(crate) struct NotLoaded(pub(crate) NodeHash);
 
 /// What a root is computed from.
 #[derive(Clone, Copy)]
-pub(crate) struct Input<'a> {
+pub(crate) struct BatchInput<'a> {
     pub(crate) trie: &'a ShadowTrie,
     pub(crate) table: &'a NodeTable,
     /// Sorted; none deletes a key that the trie does not have; at least one, at most [`MOST_CHANGES`].
     pub(crate) changes: &'a [Change<'a>],
     pub(crate) version: StateVersion,
-    pub(crate) effort: Effort,
+    pub(crate) options: RootOptions,
 }
 
-impl Input<'_> {
+impl BatchInput<'_> {
     fn all(&self) -> Span {
         let (start, end) = (0, number(self.changes.len()));
         Span { start, end }
@@ -65,14 +65,14 @@ impl Input<'_> {
 
 /// A root computation in progress.
 struct Batch<'a> {
-    input: Input<'a>,
+    input: BatchInput<'a>,
     memory: BatchMemory,
     writes: Writes,
 }
 
 impl<'a> Batch<'a> {
     /// An empty one, in memory of earlier ones.
-    fn new(input: Input<'a>, memory: BatchMemory, writes: Writes) -> Self {
+    fn new(input: BatchInput<'a>, memory: BatchMemory, writes: Writes) -> Self {
         Self {
             input,
             memory,
@@ -89,7 +89,7 @@ impl<'a> Batch<'a> {
 }
 
 /// The root of the trie after the changes. Nodes gained and lost are written in `memory`.
-pub(crate) fn trie_root(input: Input<'_>, memory: &mut RootMemory) -> Result<Root, NotLoaded> {
+pub(crate) fn trie_root(input: BatchInput<'_>, memory: &mut RootMemory) -> Result<Root, NotLoaded> {
     memory.batch.clear();
     let mut batch = Batch::new(input, take(&mut memory.batch), take(&mut memory.writes));
     batch.reserve(input.changes.len());
@@ -103,7 +103,7 @@ impl Batch<'_> {
     fn root(&mut self) -> Result<Root, NotLoaded> {
         let trie = self.input.trie;
         let built = match trie.loaded_root() {
-            _ if trie.root() == Root::EMPTY => self.fresh(self.input.all(), 0),
+            _ if trie.root() == Root::EMPTY => self.grow_subtree(self.input.all(), 0),
             Some(root) => self.apply(root, self.input.all(), 0)?,
             None => return Err(NotLoaded(trie.root().node_hash())),
         };

@@ -76,14 +76,14 @@ pub(super) enum NewValue {
     /// That of a change, inside the node.
     Inline(u32),
     /// That of a change, a node of its own: index into the new values.
-    Apart(u32),
+    ValueNode(u32),
     /// That of a loaded node, which has one.
     Old(ShadowNode),
 }
 
 /// A new value that is a node of its own.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ApartValue {
+pub(super) struct NewValueNode {
     /// The change that it is of.
     pub(super) change: u32,
     /// The loaded node that has the old value of the key.

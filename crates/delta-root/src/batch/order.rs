@@ -10,7 +10,7 @@
 //! common prefix make one group larger, which is sorted all the same.
 
 use crate::{
-    node_changes::{NodeChanges, Part, WriteIndex},
+    node_changes::{ChangesPart, NodeChanges, WriteIndex},
     NodeHash,
 };
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ use core::cmp::Ordering;
 
 /// Memory in which writes are put into order.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct WriteOrder {
     sorted: Vec<u64>,
     /// The index at which each group's next number goes.
     ends: Vec<u32>,
@@ -39,7 +39,7 @@ pub(super) fn number(hash: &NodeHash, index: usize) -> u64 {
     beginning & !INDEX_BITS | index as u64
 }
 
-impl Order {
+impl WriteOrder {
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         let Self { sorted, ends } = self;
@@ -76,7 +76,7 @@ impl Order {
         }
     }
 
-    fn sort(&mut self, parts: &mut [Part]) {
+    fn sort(&mut self, parts: &mut [ChangesPart]) {
         if let [first, others @ ..] = parts {
             for part in others {
                 let before = first.numbers.len() as u64;
@@ -121,7 +121,7 @@ impl Order {
 }
 
 /// Finds the write of a number, in which the indices go through all parts.
-fn locate_in(parts: &[Part]) -> impl Fn(u64) -> WriteIndex + use<> {
+fn locate_in(parts: &[ChangesPart]) -> impl Fn(u64) -> WriteIndex + use<> {
     let mut starts: Vec<u32> = Vec::new();
     if parts.len() > 1 {
         let mut count = 0;
@@ -152,7 +152,7 @@ fn index_of(number: u64) -> u32 {
 /// Sorts the changes from `first` on, whose hashes have a common prefix, and adds up those of the same
 /// node and place.
 #[cold]
-fn add_up(parts: &mut [Part], order: &mut Vec<WriteIndex>, first: usize) {
+fn add_up(parts: &mut [ChangesPart], order: &mut Vec<WriteIndex>, first: usize) {
     // Most are equal values at many keys, written in the order of the keys: a stable sort is fast then.
     order[first..].sort_by(|a, b| compare(parts, *a, *b));
     // The sum is in the entry at `kept`.
@@ -183,7 +183,7 @@ fn add_up(parts: &mut [Part], order: &mut Vec<WriteIndex>, first: usize) {
 }
 
 /// By hash and place.
-fn compare(parts: &[Part], a: WriteIndex, b: WriteIndex) -> Ordering {
+fn compare(parts: &[ChangesPart], a: WriteIndex, b: WriteIndex) -> Ordering {
     let (of_a, of_b) = (a.of(parts), b.of(parts));
     if of_a.hash != of_b.hash {
         return of_a.hash.cmp(&of_b.hash);

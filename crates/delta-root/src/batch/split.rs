@@ -15,9 +15,9 @@
 use super::{
     encode::Reference,
     node::{Built, Parts, Place, Span},
-    Batch, BatchMemory, Effort, Input, NotLoaded, Writes,
+    Batch, BatchInput, BatchMemory, NotLoaded, RootOptions, Writes,
 };
-use crate::{shadow::OldSlot, ShadowNode};
+use crate::{shadow::OldChild, ShadowNode};
 use alloc::vec::Vec;
 use rayon::prelude::*;
 
@@ -28,12 +28,12 @@ pub const SPLIT_FROM: usize = 4_096;
 
 /// The changes below one child of a branch.
 struct Group<'a> {
-    slot: OldSlot<'a>,
+    slot: OldChild<'a>,
     span: Span,
 }
 
 /// A child after its changes.
-enum Alone {
+enum SplitChild {
     Gone,
     Kept(ShadowNode),
     Done(Reference),
@@ -49,7 +49,7 @@ impl<'a> Batch<'a> {
         depth: usize,
     ) -> Result<Vec<Built>, NotLoaded> {
         let threads = rayon::current_num_threads();
-        let split_from = self.input.effort.split_from;
+        let split_from = self.input.options.split_from;
         if span.len() < split_from || threads < 2 {
             return Ok(Vec::new());
         }
@@ -62,7 +62,7 @@ impl<'a> Batch<'a> {
         let apart: Vec<_> = groups
             .par_iter()
             .with_max_len(1)
-            .map(|group| alone(input, group, depth + 1, split_from))
+            .map(|group| split_child(input, group, depth + 1, split_from))
             .collect();
         let mut built = Vec::with_capacity(groups.len());
         for (group, apart) in groups.iter().zip(apart) {
@@ -70,12 +70,12 @@ impl<'a> Batch<'a> {
             let (child, writes) = apart?;
             self.writes.append(writes);
             built.push(match child {
-                Alone::Done(reference) => {
+                SplitChild::Done(reference) => {
                     let place = Place::of(group.span.start, depth + 1);
                     self.add(place, Parts::Encoded(reference), 0)
                 }
-                Alone::Kept(child) => Built::Kept(child),
-                Alone::Gone => Built::Empty,
+                SplitChild::Kept(child) => Built::Kept(child),
+                SplitChild::Gone => Built::Empty,
             });
         }
         Ok(built)
@@ -87,8 +87,8 @@ impl<'a> Batch<'a> {
         let mut left = 0;
         for nibble in 0..16 {
             let group = self.split_off(&mut span, nibble, depth);
-            let slot = self.old_slot(at, nibble);
-            let stays = group.is_empty() && !matches!(slot, OldSlot::Empty);
+            let slot = self.old_child(at, nibble);
+            let stays = group.is_empty() && !matches!(slot, OldChild::Empty);
             let changes = &self.input.changes[group.range()];
             let written = || changes.iter().any(|(_, value)| value.is_some());
             left += usize::from(stays || written());
@@ -101,24 +101,24 @@ impl<'a> Batch<'a> {
 }
 
 /// The child of `group`, which begins at `depth`, computed in a batch of its own.
-fn alone(
-    input: Input<'_>,
+fn split_child(
+    input: BatchInput<'_>,
     group: &Group<'_>,
     depth: usize,
     split_from: usize,
-) -> Result<(Alone, Writes), NotLoaded> {
-    let effort = Effort {
+) -> Result<(SplitChild, Writes), NotLoaded> {
+    let options = RootOptions {
         split_from,
-        ..input.effort
+        ..input.options
     };
-    let input = Input { effort, ..input };
+    let input = BatchInput { options, ..input };
     let mut batch = Batch::new(input, BatchMemory::default(), Writes::default());
     batch.reserve(group.span.len());
     let child = match batch.change_child(group.slot, group.span, depth)? {
-        Built::New(top) => Alone::Done(batch.encode(top, None)),
-        Built::Kept(child) => Alone::Kept(child),
+        Built::New(top) => SplitChild::Done(batch.encode(top, None)),
+        Built::Kept(child) => SplitChild::Kept(child),
         // A child with changes below it is loaded.
-        Built::Empty | Built::Unloaded(..) => Alone::Gone,
+        Built::Empty | Built::Unloaded(..) => SplitChild::Gone,
     };
     Ok((child, batch.writes))
 }

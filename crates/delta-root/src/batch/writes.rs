@@ -2,7 +2,7 @@
 
 use super::order;
 use crate::{
-    node_changes::{Entry, Part},
+    node_changes::{ChangeEntry, ChangesPart},
     NodeHash, Root,
 };
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ pub(super) struct WrittenPlace {
 /// References gained and lost, of all tries of a state; places and nodes in one buffer each.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    entries: Vec<Entry>,
+    entries: Vec<ChangeEntry>,
     /// The numbers by which they are sorted, see [`super::order`].
     numbers: Vec<u64>,
     paths: Vec<u8>,
@@ -31,8 +31,8 @@ pub(crate) struct Writes {
 
 impl Writes {
     /// No writes, in the memory of changes that nobody needs any more.
-    pub(super) fn in_memory(part: Part) -> Self {
-        let Part {
+    pub(super) fn in_memory(part: ChangesPart) -> Self {
+        let ChangesPart {
             mut entries,
             mut numbers,
             mut paths,
@@ -94,7 +94,7 @@ impl Writes {
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
+        self.entries.capacity() * size_of::<ChangeEntry>()
             + self.numbers.capacity() * size_of::<u64>()
             + self.paths.capacity()
             + self.encoded.capacity()
@@ -183,7 +183,7 @@ impl Writes {
             return;
         }
         self.numbers.push(order::number(&hash, self.entries.len()));
-        self.entries.push(Entry {
+        self.entries.push(ChangeEntry {
             hash,
             path,
             encoded,
@@ -206,7 +206,7 @@ impl Writes {
     }
 
     /// Moves all writes into `parts`, which is empty.
-    pub(super) fn into_parts(self, parts: &mut Vec<Part>) {
+    pub(super) fn into_parts(self, parts: &mut Vec<ChangesPart>) {
         let Self {
             entries,
             numbers,
@@ -215,7 +215,7 @@ impl Writes {
             apart,
         } = self;
         let encoded = Bytes::from(encoded);
-        parts.push(Part {
+        parts.push(ChangesPart {
             entries,
             numbers,
             paths,

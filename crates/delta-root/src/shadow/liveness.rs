@@ -5,7 +5,7 @@
 //! Inserted keys do not matter here. Each change of an entry costs a walk up through the nodes whose
 //! own state changes by it, one as a rule.
 
-use super::{hash_at, node::Slot, Loader, Observer, ShadowNode, ShadowTrie};
+use super::{hash_at, node::ChildSlot, Loader, Observer, ShadowNode, ShadowTrie};
 use crate::{
     decode, nibbles::BackwardPath, LoadError, NodeHash, NodeId, NodeSource, NodeTable, HASH_LENGTH,
 };
@@ -83,9 +83,9 @@ impl ShadowTrie {
         }
         let slots = &self.branches[node.branch()?];
         (0..16).find(|&nibble| match slots.slot(nibble) {
-            Slot::Empty => false,
-            Slot::At(_) => true,
-            Slot::Loaded(child) => self.is_live(child),
+            ChildSlot::Empty => false,
+            ChildSlot::At(_) => true,
+            ChildSlot::Loaded(child) => self.is_live(child),
         })
     }
 
@@ -101,7 +101,7 @@ impl ShadowTrie {
         let Some(nibble) = self.lone_child(branch) else {
             return Ok(());
         };
-        if let Slot::Loaded(child) = self.slot(branch, nibble) {
+        if let ChildSlot::Loaded(child) = self.slot(branch, nibble) {
             self.observe_merged(child, observer);
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl ShadowTrie {
     ) -> Option<NodeHash> {
         let branch = self.live_at_or_above(at)?;
         let nibble = self.lone_child(branch)?;
-        let Slot::At(offset) = self.slot(branch, nibble) else {
+        let ChildSlot::At(offset) = self.slot(branch, nibble) else {
             return None;
         };
         let data = table.bytes(self.nodes[branch.index()].data);

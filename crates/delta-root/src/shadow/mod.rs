@@ -11,7 +11,7 @@ mod view;
 mod walk;
 
 pub(crate) use successor::Bound;
-pub(crate) use view::{referred_hash, OldNode, OldSlot, OldValue};
+pub(crate) use view::{referred_hash, OldChild, OldNode, OldValue};
 pub(crate) use walk::{Awaited, Progress, Walk};
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::ops::Range;
-use node::{offset, Branch, Node, Slot, Value};
+use node::{offset, Branch, ChildSlot, Node, Value};
 
 /// Is told of every node and value with a hash of its own that an operation passes, each time.
 ///
@@ -310,10 +310,10 @@ impl ShadowTrie {
 
     /// The place for the child of `parent` at `nibble`.
     #[inline]
-    fn slot(&self, parent: ShadowNode, nibble: u8) -> Slot {
+    fn slot(&self, parent: ShadowNode, nibble: u8) -> ChildSlot {
         match self.nodes[parent.index()].branch() {
             Some(branch) => self.branches[branch].slot(nibble),
-            None => Slot::Empty,
+            None => ChildSlot::Empty,
         }
     }
 
@@ -328,9 +328,9 @@ impl ShadowTrie {
         loader: &mut Loader<'_, S>,
     ) -> Result<Option<ShadowNode>, LoadError> {
         let offset = match self.slot(parent, nibble) {
-            Slot::Empty => return Ok(None),
-            Slot::Loaded(child) => return Ok(Some(child)),
-            Slot::At(offset) => offset,
+            ChildSlot::Empty => return Ok(None),
+            ChildSlot::Loaded(child) => return Ok(Some(child)),
+            ChildSlot::At(offset) => offset,
         };
         let data = match loaded {
             Some(id) => Some(id),

@@ -236,7 +236,7 @@ impl Node {
 
 /// A place for a child in a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum ChildSlot {
     Empty,
     /// Not loaded; its hash or its bytes begin at this offset of the branch's data.
     At(usize),
@@ -265,11 +265,13 @@ impl Branch {
     }
 
     #[inline]
-    pub(super) fn slot(&self, nibble: u8) -> Slot {
+    pub(super) fn slot(&self, nibble: u8) -> ChildSlot {
         match self.0[usize::from(nibble)] {
-            0 => Slot::Empty,
-            loaded if loaded & LOADED != 0 => Slot::Loaded(ShadowNode(Index::unmarked(loaded))),
-            offset => Slot::At(offset as usize),
+            0 => ChildSlot::Empty,
+            loaded if loaded & LOADED != 0 => {
+                ChildSlot::Loaded(ShadowNode(Index::unmarked(loaded)))
+            }
+            offset => ChildSlot::At(offset as usize),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     hash_at,
-    node::{Node, Slot, Value},
+    node::{ChildSlot, Node, Value},
     ShadowNode, ShadowTrie,
 };
 use crate::{decode, nibbles::Partial, NodeHash, NodeTable, HASH_LENGTH};
@@ -27,7 +27,7 @@ pub(crate) struct OldNode<'t> {
 
 /// A place for a child in a loaded branch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum OldSlot<'t> {
+pub(crate) enum OldChild<'t> {
     Empty,
     /// What the branch holds for the child: its hash, or itself.
     Unloaded(&'t [u8]),
@@ -97,23 +97,23 @@ impl ShadowTrie {
     }
 
     /// The place for the child of `at` at `nibble`.
-    pub(crate) fn old_slot<'t>(
+    pub(crate) fn old_child<'t>(
         &self,
         at: ShadowNode,
         nibble: u8,
         table: &'t NodeTable,
-    ) -> OldSlot<'t> {
+    ) -> OldChild<'t> {
         let node = &self.nodes[at.index()];
         let Some(branch) = node.branch() else {
-            return OldSlot::Empty;
+            return OldChild::Empty;
         };
         match self.branches[branch].slot(nibble) {
-            Slot::Empty => OldSlot::Empty,
-            Slot::Loaded(child) => OldSlot::Loaded(child),
-            Slot::At(offset) => {
+            ChildSlot::Empty => OldChild::Empty,
+            ChildSlot::Loaded(child) => OldChild::Loaded(child),
+            ChildSlot::At(offset) => {
                 let data = table.bytes(node.data);
                 let length = decode::child_length(data, offset);
-                OldSlot::Unloaded(&data[offset..offset + length])
+                OldChild::Unloaded(&data[offset..offset + length])
             }
         }
     }

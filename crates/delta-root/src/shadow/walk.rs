@@ -12,7 +12,7 @@
 //!         depth += 1
 //! ```
 
-use super::{hash_at, key_prefix, node::Slot, Loader, Observer, ShadowNode, ShadowTrie};
+use super::{hash_at, key_prefix, node::ChildSlot, Loader, Observer, ShadowNode, ShadowTrie};
 use crate::{decode, nibbles, LoadError, NodeId, NodeRequest, NodeSource, NodeTable, HASH_LENGTH};
 
 /// A walk that is not at its end. The next node begins at `depth`: it is `at`, or the child of `at`
@@ -102,9 +102,9 @@ impl ShadowTrie {
         let slot = self.slot(at, nibbles::at(key, depth));
         let depth = depth + 1;
         match slot {
-            Slot::Loaded(at) => Progress::Goes(Walk { at, depth }),
-            Slot::At(_) => Progress::Stopped(Walk { at, depth }),
-            Slot::Empty => Progress::Ended(None),
+            ChildSlot::Loaded(at) => Progress::Goes(Walk { at, depth }),
+            ChildSlot::At(_) => Progress::Stopped(Walk { at, depth }),
+            ChildSlot::Empty => Progress::Ended(None),
         }
     }
 
@@ -126,7 +126,7 @@ impl ShadowTrie {
     /// What a stopped walk waits for.
     pub(crate) fn awaited<'k>(&self, key: &'k [u8], walk: Walk, table: &NodeTable) -> Awaited<'k> {
         let Walk { at, depth } = walk;
-        let Slot::At(offset) = self.slot(at, nibbles::at(key, depth - 1)) else {
+        let ChildSlot::At(offset) = self.slot(at, nibbles::at(key, depth - 1)) else {
             return Awaited::Nothing;
         };
         let data = table.bytes(self.nodes[at.index()].data);

@@ -2,7 +2,7 @@
 
 use super::ShadowState;
 use crate::{
-    batch::{Effort, RootMemory},
+    batch::{RootMemory, RootOptions},
     shadow::ShadowTrie,
     NodeTable, Root, RootUpdate,
 };
@@ -23,8 +23,8 @@ impl ShadowScratch {
     ///
     /// Encoded nodes that are shared, for example with a store, stay valid: the next update then
     /// allocates new memory for its own.
-    pub fn take_back(&mut self, update: RootUpdate) {
-        self.root_memory.take_back(update.nodes);
+    pub fn recycle(&mut self, update: RootUpdate) {
+        self.root_memory.recycle(update.nodes);
         self.root_memory.reset(KEPT_NODES);
         // Fewer owners may share nodes of the parent state now.
         self.table.reset(KEPT_NODES);
@@ -64,7 +64,7 @@ impl<S> ShadowState<S> {
             top,
             children: Vec::new(),
             child_handles: BTreeMap::new(),
-            effort: Effort::best(),
+            options: RootOptions::best(),
             root_memory,
         }
     }
@@ -86,7 +86,7 @@ impl<S> ShadowState<S> {
             mut top,
             children: _,
             child_handles: _,
-            effort: _,
+            options: _,
             mut root_memory,
         } = self;
         table.reset(KEPT_NODES);
@@ -108,7 +108,7 @@ impl<S> ShadowState<S> {
             children,
             child_handles,
             // Settings stay.
-            effort: _,
+            options: _,
             root_memory,
         } = self;
         change(source);
@@ -119,8 +119,8 @@ impl<S> ShadowState<S> {
         child_handles.clear();
     }
 
-    /// Lets the next root update use the memory of `update`, as [`ShadowScratch::take_back`].
-    pub fn take_back(&mut self, update: RootUpdate) {
-        self.root_memory.take_back(update.nodes);
+    /// Lets the next root update use the memory of `update`, as [`ShadowScratch::recycle`].
+    pub fn recycle(&mut self, update: RootUpdate) {
+        self.root_memory.recycle(update.nodes);
     }
 }

@@ -5,10 +5,10 @@
 mod appends;
 mod dirty;
 mod edges;
-mod frozen;
 mod many;
 mod naive;
 mod ordered;
+mod owned_changes;
 mod random;
 mod stores;
 mod transactions;

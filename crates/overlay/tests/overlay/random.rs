@@ -293,10 +293,10 @@ impl Pair {
             self.run(&Call::Commit);
         }
         self.compare();
-        let frozen = self.overlay.freeze().unwrap();
-        assert!(frozen.children().eq(self.overlay.children()));
+        let changes = self.overlay.to_owned_changes().unwrap();
+        assert!(changes.children().eq(self.overlay.children()));
         for store in STORES {
-            assert!(frozen.changes(store).eq(self.overlay.changes(store)));
+            assert!(changes.changes(store).eq(self.overlay.changes(store)));
         }
     }
 }

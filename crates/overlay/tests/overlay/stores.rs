@@ -1,6 +1,6 @@
 //! The top store and child stores.
 
-use povmeter_overlay::{Frozen, Lookup, Overlay, TrieId::Child, TrieId::Top};
+use povmeter_overlay::{Lookup, Overlay, OwnedChanges, TrieId::Child, TrieId::Top};
 
 #[test]
 fn stores_do_not_mix() {
@@ -47,5 +47,5 @@ fn an_empty_value_is_a_value() {
 fn may_cross_threads() {
     fn assert<T: Send + Sync>() {}
     assert::<Overlay>();
-    assert::<Frozen>();
+    assert::<OwnedChanges>();
 }

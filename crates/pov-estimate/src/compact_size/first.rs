@@ -2,7 +2,7 @@
 
 use super::{
     links::Referrers,
-    places::{Climb, Place},
+    places::{Place, Places},
     CompactSize,
 };
 use alloc::vec::Vec;
@@ -20,15 +20,15 @@ pub(super) enum First {
 }
 
 /// Finds the referrers by which the walk meets nodes first.
-pub(super) struct Finder<'a> {
+pub(super) struct FirstFinder<'a> {
     pub(super) size: &'a CompactSize,
-    pub(super) climb: Climb<'a>,
+    pub(super) places: Places<'a>,
     pub(super) table: &'a NodeTable,
     /// Whether referrers that were compared before have to be compared again.
     pub(super) all: bool,
 }
 
-impl Finder<'_> {
+impl FirstFinder<'_> {
     /// How the walk meets `node` first; `None` if it does not meet it.
     pub(super) fn first(&mut self, node: NodeId, top: Option<NodeId>) -> Option<First> {
         let size = self.size;
@@ -48,7 +48,7 @@ impl Finder<'_> {
                     Some(First::Parent(parent)) => Some(parent),
                     _ => None,
                 };
-                let place = |climb: &mut Climb<'_>, parent| climb.child_place(parent, node);
+                let place = |places: &mut Places<'_>, parent| places.child_place(parent, node);
                 let parent = self.least(parents?, old, place);
                 let parent = parent.map(|(place, parent)| (place, First::Parent(parent)));
                 let root = key.map(|key| ((Some(key.clone()), Vec::new()), First::Child(key)));
@@ -66,7 +66,7 @@ impl Finder<'_> {
             [user] => Some(*user),
             _ => {
                 let old = self.size.counted.get(&value)?.user;
-                let place = |climb: &mut Climb<'_>, user| climb.value_place(user);
+                let place = |places: &mut Places<'_>, user| places.value_place(user);
                 self.least(users, old, place).map(|(_, user)| user)
             }
         }
@@ -77,14 +77,14 @@ impl Finder<'_> {
         &mut self,
         referrers: &Referrers,
         old: Option<NodeId>,
-        place: impl Fn(&mut Climb<'_>, NodeId) -> Option<Place>,
+        place: impl Fn(&mut Places<'_>, NodeId) -> Option<Place>,
     ) -> Option<(Place, NodeId)> {
         let new = match old {
             Some(_) if !self.all => referrers.new_ones(),
             _ => referrers.list(),
         };
         let candidates = old.into_iter().chain(new.iter().copied());
-        let places = candidates.filter_map(|node| Some((place(&mut self.climb, node)?, node)));
+        let places = candidates.filter_map(|node| Some((place(&mut self.places, node)?, node)));
         places.min()
     }
 }

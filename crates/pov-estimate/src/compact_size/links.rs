@@ -34,9 +34,9 @@ impl Referrers {
 
 /// Nodes by the hash that they refer to.
 #[derive(Debug, Default)]
-pub(super) struct By(HashMap<NodeHash, Referrers, FastState>);
+pub(super) struct ReferrersByHash(HashMap<NodeHash, Referrers, FastState>);
 
-impl By {
+impl ReferrersByHash {
     /// The nodes that refer to `hash`.
     pub(super) fn list(&self, hash: &NodeHash) -> &[NodeId] {
         self.0.get(hash).map_or(&[], Referrers::list)
@@ -73,11 +73,11 @@ impl By {
 pub(super) struct Links {
     nodes: HashMap<NodeId, NodeReferences, FastState>,
     /// Nodes by the hash of a child.
-    pub(super) parents: By,
+    pub(super) parents: ReferrersByHash,
     /// Nodes by the hash of their value, if that is a node of its own.
-    pub(super) users: By,
+    pub(super) users: ReferrersByHash,
     /// Nodes by their value, if that is as long as a hash: it may be a child trie's root.
-    pub(super) holders: By,
+    pub(super) holders: ReferrersByHash,
 }
 
 /// The value in `data`, if it is as long as a root.

@@ -31,10 +31,10 @@ mod places;
 
 use crate::{recorder::Recorder, size::scale_bytes, ProofError};
 use alloc::vec::Vec;
-use first::{Finder, First};
+use first::{First, FirstFinder};
 use hashbrown::{HashMap, HashSet};
 use links::{Links, Referred};
-use places::{Base, ChildKeys, ChildRoots, Climb, Reached};
+use places::{Base, ChildKeys, ChildRoots, NodePlaces, Places};
 use povmeter_delta_root::{compact_bytes, NodeId, NodeReferences, NodeTable, ShadowState};
 use povmeter_primitives::FastState;
 
@@ -98,7 +98,7 @@ impl CompactSize {
         let updated = self.update(recorder, state);
         if updated.is_err() {
             *self = Self::default();
-            recorder.forget_news();
+            recorder.forget_changed_nodes();
         }
         updated?;
         Ok(compact_bytes(self.items).saturating_add(self.bytes))
@@ -112,7 +112,7 @@ impl CompactSize {
         let table = state.table();
         let top = table.find(&state.root().node_hash());
         let mut work = Work::default();
-        for node in recorder.take_news() {
+        for node in recorder.take_changed_nodes() {
             if recorder.has(node) {
                 self.counted.entry(node).or_default();
                 if !self.links.holders.list(table.hash(node)).is_empty() {
@@ -269,13 +269,13 @@ impl CompactSize {
         if roots.is_empty() {
             return;
         }
-        let base = top.and_then(|top| Climb::child_keys(&self.links, table, top));
-        let mut climb = base.map(|base| Climb::new(&self.links, table, base));
+        let base = top.and_then(|top| Places::child_keys(&self.links, table, top));
+        let mut places = base.map(|base| Places::new(&self.links, table, base));
         let keys_of = |root: &NodeId| {
             let holders = self.links.holders.list(table.hash(*root)).iter();
-            let mut all = Reached::default();
-            if let Some(climb) = &mut climb {
-                holders.for_each(|holder| all.add(climb.ends(*holder)));
+            let mut all = NodePlaces::default();
+            if let Some(places) = &mut places {
+                holders.for_each(|holder| all.add(places.ends(*holder)));
             }
             (*root, ChildKeys::from(all))
         };
@@ -305,9 +305,9 @@ impl CompactSize {
             top,
             children: &self.child_roots,
         };
-        let mut finder = Finder {
+        let mut finder = FirstFinder {
             size: self,
-            climb: Climb::new(&self.links, table, base),
+            places: Places::new(&self.links, table, base),
             table,
             all: work.moved,
         };

@@ -28,7 +28,7 @@ pub(super) struct ChildKeys {
 
 pub(super) type ChildRoots = HashMap<NodeId, ChildKeys, FastState>;
 
-/// Where the paths of a [`Climb`] begin.
+/// Where the paths to [`Places`] begin.
 pub(super) enum Base<'a> {
     /// At the roots of all tries.
     Tries {
@@ -52,14 +52,14 @@ impl Base<'_> {
     }
 }
 
-/// The places of a node.
+/// How many places a node has, and the first of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reached {
+pub(super) struct NodePlaces {
     pub(super) count: u64,
     pub(super) first: Option<Place>,
 }
 
-impl Reached {
+impl NodePlaces {
     /// Adds the places of `other`.
     pub(super) fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
@@ -74,8 +74,8 @@ impl Reached {
     }
 }
 
-impl From<Reached> for ChildKeys {
-    fn from(keys: Reached) -> Self {
+impl From<NodePlaces> for ChildKeys {
+    fn from(keys: NodePlaces) -> Self {
         let prefix = 2 * CHILD_ROOT_PREFIX.len();
         let first = keys.first.map(|(_, path)| path);
         Self {
@@ -86,15 +86,15 @@ impl From<Reached> for ChildKeys {
 }
 
 /// Finds the places of a node by walking up to the root.
-pub(super) struct Climb<'a> {
+pub(super) struct Places<'a> {
     links: &'a Links,
     table: &'a NodeTable,
     base: Base<'a>,
     /// The places of nodes with several references.
-    known: HashMap<NodeId, Reached, FastState>,
+    known: HashMap<NodeId, NodePlaces, FastState>,
 }
 
-impl<'a> Climb<'a> {
+impl<'a> Places<'a> {
     pub(super) fn new(links: &'a Links, table: &'a NodeTable, base: Base<'a>) -> Self {
         Self {
             links,
@@ -149,13 +149,13 @@ impl<'a> Climb<'a> {
     }
 
     /// The places of `node`, each extended by its partial key.
-    pub(super) fn ends(&mut self, node: NodeId) -> Reached {
-        let mut reached = self.starts(node);
+    pub(super) fn ends(&mut self, node: NodeId) -> NodePlaces {
+        let mut places = self.starts(node);
         if let Some(references) = self.links.get(node) {
             let partial: Vec<u8> = references.partial.iter().rev().copied().collect();
-            reached.push(&partial);
+            places.push(&partial);
         }
-        reached
+        places
     }
 
     fn nibble(&self, parent: NodeId, child: NodeId) -> Option<u8> {
@@ -165,7 +165,7 @@ impl<'a> Climb<'a> {
         Some(*nibble)
     }
 
-    fn starts(&mut self, node: NodeId) -> Reached {
+    fn starts(&mut self, node: NodeId) -> NodePlaces {
         let (mut at, mut backwards) = (node, Vec::new());
         let mut steps = 0;
         // Nearly all nodes on a path have one reference.
@@ -174,7 +174,7 @@ impl<'a> Climb<'a> {
             self.links.parents.list(self.table.hash(at)),
         ) {
             let Some(references) = self.links.get(*parent) else {
-                return Reached::default();
+                return NodePlaces::default();
             };
             backwards.extend(self.nibble(*parent, at));
             backwards.extend(references.partial.iter().rev());
@@ -182,32 +182,32 @@ impl<'a> Climb<'a> {
             steps += 1;
             if steps > self.links.len() {
                 // A cycle. Only a source whose nodes do not match their hashes has one.
-                return Reached::default();
+                return NodePlaces::default();
             }
         }
-        let mut reached = self.starts_of_shared(at);
-        reached.push(&backwards);
-        reached
+        let mut places = self.starts_of_shared(at);
+        places.push(&backwards);
+        places
     }
 
-    fn starts_of_shared(&mut self, node: NodeId) -> Reached {
+    fn starts_of_shared(&mut self, node: NodeId) -> NodePlaces {
         if let Some(known) = self.known.get(&node) {
             return known.clone();
         }
         // Ends a cycle. Only a source whose nodes do not match their hashes has one.
-        self.known.insert(node, Reached::default());
+        self.known.insert(node, NodePlaces::default());
         let first = self.base.start(node);
         let count = u64::from(first.is_some());
-        let mut reached = Reached { count, first };
+        let mut places = NodePlaces { count, first };
         let links = self.links;
         for parent in links.parents.list(self.table.hash(node)) {
             let mut ends = self.ends(*parent);
             if let Some(nibble) = self.nibble(*parent, node) {
                 ends.push(&[nibble]);
-                reached.add(ends);
+                places.add(ends);
             }
         }
-        self.known.insert(node, reached.clone());
-        reached
+        self.known.insert(node, places.clone());
+        places
     }
 }

@@ -188,7 +188,7 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
                 let roots = roots.collect();
                 for ((shadow, _), update) in shadows.into_iter().zip(updates) {
                     let mut memory = shadow.into_memory();
-                    memory.take_back(update);
+                    memory.recycle(update);
                     self.memories.borrow_mut().push(memory);
                 }
                 Ok(roots)

@@ -9,3 +9,4 @@ mod overlay;
 mod pool;
 mod replay;
 mod root;
+mod validation;

@@ -15,17 +15,17 @@ const LONGEST_KEY: usize = 256;
 
 /// The keys that were read, in order, each with what was found there.
 #[derive(Debug, Default)]
-pub(crate) struct KnownWays {
-    ways: Vec<Way>,
+pub(crate) struct KnownPaths {
+    paths: Vec<KnownPath>,
     /// The bytes of all keys, one key after the other.
     keys: Vec<u8>,
-    /// Indices of `ways` by key. It is never iterated, so no result depends on its random seeds.
+    /// Indices of `paths` by key. It is never iterated, so no result depends on its random seeds.
     by_key: HashTable<u32>,
     seeds: FastState,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct KnownPath {
     trie: TrieHandle,
     /// Where the key begins and ends in `keys`.
     start: u32,
@@ -33,24 +33,24 @@ struct Way {
     found: Option<ShadowNode>,
 }
 
-impl Way {
+impl KnownPath {
     #[inline]
-    fn is_to(&self, trie: TrieHandle, key: &[u8], keys: &[u8]) -> bool {
+    fn leads_to(&self, trie: TrieHandle, key: &[u8], keys: &[u8]) -> bool {
         self.trie == trie && keys[self.start as usize..self.end as usize] == *key
     }
 }
 
-impl KnownWays {
+impl KnownPaths {
     /// Forgets all keys, and seeds the hasher anew; keeps memory for up to `most`.
     pub(crate) fn reset(&mut self, most: usize) {
         let Self {
-            ways,
+            paths,
             keys,
             by_key,
             seeds,
         } = self;
-        ways.clear();
-        ways.shrink_to(most);
+        paths.clear();
+        paths.shrink_to(most);
         keys.clear();
         keys.shrink_to(most.saturating_mul(LONGEST_KEY / 4));
         by_key.clear();
@@ -60,18 +60,18 @@ impl KnownWays {
 
     /// How many keys are known.
     pub(crate) fn len(&self) -> usize {
-        self.ways.len()
+        self.paths.len()
     }
 
     /// What was found at `key`; `None` if it was not read.
     #[inline]
     pub(crate) fn get(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
-        if self.ways.is_empty() || key.len() > LONGEST_KEY {
+        if self.paths.is_empty() || key.len() > LONGEST_KEY {
             return None;
         }
-        let is_it = |index: &u32| self.ways[*index as usize].is_to(trie, key, &self.keys);
-        let index = self.by_key.find(self.hash(trie, key), is_it)?;
-        Some(self.ways[*index as usize].found)
+        let matches = |index: &u32| self.paths[*index as usize].leads_to(trie, key, &self.keys);
+        let index = self.by_key.find(self.hash(trie, key), matches)?;
+        Some(self.paths[*index as usize].found)
     }
 
     /// Notes that the path to `key`, which was not known, is counted, and what was found there.
@@ -80,7 +80,7 @@ impl KnownWays {
         let (Ok(start), Ok(end), Ok(index)) = (
             u32::try_from(self.keys.len()),
             u32::try_from(self.keys.len().saturating_add(key.len())),
-            u32::try_from(self.ways.len()),
+            u32::try_from(self.paths.len()),
         ) else {
             return;
         };
@@ -89,35 +89,39 @@ impl KnownWays {
         }
         let hash = self.hash(trie, key);
         self.keys.extend_from_slice(key);
-        self.ways.push(Way {
+        self.paths.push(KnownPath {
             trie,
             start,
             end,
             found,
         });
-        let (ways, keys, seeds) = (&self.ways, &self.keys, &self.seeds);
+        let (paths, keys, seeds) = (&self.paths, &self.keys, &self.seeds);
         self.by_key.insert_unique(hash, index, |index| {
-            let way = &ways[*index as usize];
-            hash_of(seeds, way.trie, &keys[way.start as usize..way.end as usize])
+            let path = &paths[*index as usize];
+            hash_of(
+                seeds,
+                path.trie,
+                &keys[path.start as usize..path.end as usize],
+            )
         });
     }
 
     /// Forgets the keys after the first `count`.
     pub(crate) fn truncate(&mut self, count: usize) {
-        while self.ways.len() > count {
-            let Some(way) = self.ways.pop() else {
+        while self.paths.len() > count {
+            let Some(path) = self.paths.pop() else {
                 return;
             };
-            let key = &self.keys[way.start as usize..way.end as usize];
-            let hash = hash_of(&self.seeds, way.trie, key);
-            let last = self.ways.len();
+            let key = &self.keys[path.start as usize..path.end as usize];
+            let hash = hash_of(&self.seeds, path.trie, key);
+            let last = self.paths.len();
             let entry = self
                 .by_key
                 .find_entry(hash, |index| *index as usize == last);
             if let Ok(entry) = entry {
                 entry.remove();
             }
-            self.keys.truncate(way.start as usize);
+            self.keys.truncate(path.start as usize);
         }
     }
 
@@ -168,7 +172,7 @@ mod tests {
     fn what_was_read_is_known_until_it_is_taken_back() {
         let node = some_node();
         let mut dice = SmallRng::seed_from_u64(1);
-        let mut ways = KnownWays::default();
+        let mut paths = KnownPaths::default();
         let mut model: Vec<(Vec<u8>, Option<ShadowNode>)> = Vec::new();
         for round in 0..20_000 {
             let length = [0, 1, 2, 32, LONGEST_KEY, LONGEST_KEY + 1][dice.random_range(0..6)];
@@ -178,30 +182,30 @@ mod tests {
                 .for_each(|byte| *byte = dice.random_range(0..40));
             let known = model.iter().find(|(other, _)| *other == key);
             let known = known.map(|(_, found)| *found);
-            assert_eq!(ways.get(TrieHandle::TOP, &key), known, "{round}");
+            assert_eq!(paths.get(TrieHandle::TOP, &key), known, "{round}");
             if known.is_none() && length <= LONGEST_KEY {
                 let found = dice.random_bool(0.5).then_some(node);
-                ways.insert(TrieHandle::TOP, &key, found);
+                paths.insert(TrieHandle::TOP, &key, found);
                 model.push((key, found));
             } else if dice.random_ratio(1, 50) {
                 let count = dice.random_range(0..=model.len());
-                ways.truncate(count);
+                paths.truncate(count);
                 model.truncate(count);
             } else if dice.random_ratio(1, 2_000) {
-                ways.reset(1 << 16);
+                paths.reset(1 << 16);
                 model.clear();
             }
-            assert_eq!(ways.len(), model.len());
+            assert_eq!(paths.len(), model.len());
         }
     }
 
     #[test]
     fn a_long_key_is_not_kept() {
-        let mut ways = KnownWays::default();
+        let mut paths = KnownPaths::default();
         let key = [0; LONGEST_KEY + 1];
-        ways.insert(TrieHandle::TOP, &key, None);
-        assert_eq!(ways.get(TrieHandle::TOP, &key), None);
-        ways.insert(TrieHandle::TOP, &key[1..], None);
-        assert_eq!(ways.get(TrieHandle::TOP, &key[1..]), Some(None));
+        paths.insert(TrieHandle::TOP, &key, None);
+        assert_eq!(paths.get(TrieHandle::TOP, &key), None);
+        paths.insert(TrieHandle::TOP, &key[1..], None);
+        assert_eq!(paths.get(TrieHandle::TOP, &key[1..]), Some(None));
     }
 }

@@ -6,9 +6,9 @@ use povmeter_primitives::TrieId;
 
 /// What a block changed: the changes of each store, sorted by key.
 ///
-/// Made by [`Overlay::freeze`].
+/// Made by [`Overlay::to_owned_changes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frozen {
+pub struct OwnedChanges {
     top: ChangeSet,
     children: Vec<(Vec<u8>, ChangeSet)>,
 }
@@ -20,7 +20,7 @@ impl Overlay {
     ///
     /// # Errors
     /// [`TransactionError::StillOpen`] if a transaction is open.
-    pub fn freeze(&self) -> Result<Frozen, TransactionError> {
+    pub fn to_owned_changes(&self) -> Result<OwnedChanges, TransactionError> {
         if self.depth() > 0 {
             return Err(TransactionError::StillOpen { open: self.depth() });
         }
@@ -32,14 +32,14 @@ impl Overlay {
         };
         let children = self.children();
         let children = children.map(|key| (key.to_vec(), owned(self.changes(TrieId::Child(key)))));
-        Ok(Frozen {
+        Ok(OwnedChanges {
             top: owned(self.changes(TrieId::Top)),
             children: children.collect(),
         })
     }
 }
 
-impl Frozen {
+impl OwnedChanges {
     /// The changes of `store`, sorted by key; none for a store that was not changed.
     pub fn changes(&self, store: TrieId<'_>) -> impl ExactSizeIterator<Item = Change<'_>> + '_ {
         let changes = match store {

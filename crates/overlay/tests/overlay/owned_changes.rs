@@ -15,14 +15,14 @@ fn frozen_changes_are_sorted_and_owned() {
     overlay.start_transaction();
     overlay.set(Child(b"w"), b"k", b"v");
     overlay.rollback_transaction().unwrap();
-    let frozen = overlay.freeze().unwrap();
-    assert!(frozen.children().eq([b"x", b"y"]));
-    assert_eq!(frozen.changes(Child(b"x")).len(), 2);
-    assert_eq!(frozen.changes(Child(b"w")).len(), 0);
-    assert_eq!(frozen.changes(Top).next(), Some((&b"a"[..], None)));
+    let changes = overlay.to_owned_changes().unwrap();
+    assert!(changes.children().eq([b"x", b"y"]));
+    assert_eq!(changes.changes(Child(b"x")).len(), 2);
+    assert_eq!(changes.changes(Child(b"w")).len(), 0);
+    assert_eq!(changes.changes(Top).next(), Some((&b"a"[..], None)));
 
     let owned = |key: &[u8], value: Option<&[u8]>| (key.to_vec(), value.map(<[u8]>::to_vec));
-    let (top, children) = frozen.into_parts();
+    let (top, children) = changes.into_parts();
     assert_eq!(
         top,
         [
@@ -44,14 +44,14 @@ fn an_open_transaction_is_an_error() {
     overlay.start_transaction();
     overlay.start_transaction();
     assert_eq!(
-        overlay.freeze(),
+        overlay.to_owned_changes(),
         Err(TransactionError::StillOpen { open: 2 })
     );
 }
 
 #[test]
 fn nothing_changed() {
-    let frozen = Overlay::new().freeze().unwrap();
-    assert_eq!(frozen.changes(Top).len(), 0);
-    assert_eq!(frozen.children().len(), 0);
+    let changes = Overlay::new().to_owned_changes().unwrap();
+    assert_eq!(changes.changes(Top).len(), 0);
+    assert_eq!(changes.children().len(), 0);
 }

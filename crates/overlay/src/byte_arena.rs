@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 ///
 /// The content of bytes that were just taken is undefined: it may be left from an earlier block.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bytes {
+pub(crate) struct ByteArena {
     /// Longer than `taken`, so that most calls find the bytes that they take.
     bytes: Vec<u8>,
     taken: usize,
@@ -19,7 +19,7 @@ const FEW: usize = 64 << 10;
 /// New memory is cleared page by page, so that no page is touched before it is needed.
 const PAGE: usize = 4096;
 
-impl Bytes {
+impl ByteArena {
     /// How many bytes are taken.
     #[inline(always)]
     pub(crate) fn taken(&self) -> usize {
@@ -78,7 +78,7 @@ impl Bytes {
 }
 
 #[cfg(test)]
-impl Bytes {
+impl ByteArena {
     /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self { bytes: _, taken } = self;

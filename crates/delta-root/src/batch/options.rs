@@ -4,14 +4,14 @@ use crate::Hashing;
 
 /// How a root is computed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Effort {
+pub(crate) struct RootOptions {
     pub(crate) hashing: Hashing,
     /// The fewest changes below one branch for which its children are computed on several threads.
     #[cfg(feature = "parallel")]
     pub(crate) split_from: usize,
 }
 
-impl Effort {
+impl RootOptions {
     /// The best hashing, and several threads from where they were measured to be faster.
     pub(crate) fn best() -> Self {
         Self {

@@ -1,0 +1,189 @@
+//! Reads of a block: of its own changes, and below them of the parent state.
+
+use super::{begin_call, take_back_call, Block};
+use crate::{accounting::Accounting, attribution::Notes, error::BlockError};
+use alloc::vec::Vec;
+use povmeter_delta_root::{Blake2b256, LoadError, NodeSource, PathCache, ShadowState};
+use povmeter_overlay::{Lookup, Overlay};
+use povmeter_pov_estimate::Recorder;
+use povmeter_primitives::{NodeHash, TrieId};
+
+/// Keys of the parent state that begin with a prefix.
+pub(super) struct PrefixedKeys {
+    pub(super) keys: Vec<Vec<u8>>,
+    /// The key after the last of `keys`, if there are more.
+    pub(super) after: Option<Vec<u8>>,
+}
+
+/// The parts of a block that a read of the parent state needs, apart from the overlay, which may be
+/// borrowed by a value.
+struct ParentReader<'b, S, N> {
+    state: &'b mut ShadowState<S>,
+    recorder: &'b mut Recorder,
+    notes: &'b mut N,
+}
+
+impl<S, N: Notes> ParentReader<'_, S, N> {
+    /// The result of `read`, whose observer counts what the read of `key` touches. If `read` fails, its
+    /// counts are taken back.
+    #[inline(always)]
+    fn read<T>(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        read: impl FnOnce(&mut ShadowState<S>, &mut N::Reading<'_>) -> Result<T, LoadError>,
+    ) -> Result<T, BlockError> {
+        let mark = begin_call(self.recorder, self.notes);
+        let mut observer = self.notes.reading(self.recorder, trie, key);
+        let result = read(self.state, &mut observer);
+        drop(observer);
+        result.map_err(|error| {
+            take_back_call(self.recorder, self.notes, mark, self.state.table());
+            error.into()
+        })
+    }
+}
+
+impl<S: NodeSource, A: Accounting> Block<S, A> {
+    /// The value at `key`, borrowed from the overlay or from the parent's node.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, BlockError> {
+        let (overlay, mut parent) = self.overlay_and_parent();
+        match overlay.get(trie, key) {
+            Lookup::Value(value) => Ok(Some(value)),
+            Lookup::Deleted => Ok(None),
+            Lookup::Untouched => {
+                let place = parent.read(trie, key, |state, observer| {
+                    state.value(trie, key, observer)
+                })?;
+                Ok(place.map(|place| place.bytes(parent.state.table())))
+            }
+        }
+    }
+
+    /// Whether the block has changed `key`, so that reads of it need nothing of the parent state. A
+    /// deletion is a change even if the key had no value.
+    pub fn is_changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {
+        !matches!(self.overlay.get(trie, key), Lookup::Untouched)
+    }
+
+    /// Whether there is a value at `key`. The proof gets the path to the key, but no value that is a
+    /// node.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, BlockError> {
+        let (overlay, mut parent) = self.overlay_and_parent();
+        match overlay.get(trie, key) {
+            Lookup::Value(_) => Ok(true),
+            Lookup::Deleted => Ok(false),
+            Lookup::Untouched => parent.read(trie, key, |state, observer| {
+                state.exists(trie, key, observer)
+            }),
+        }
+    }
+
+    /// Blake2b-256 of the value at `key`. The proof gets the same nodes as for [`Self::exists`].
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn value_hash(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Result<Option<NodeHash>, BlockError> {
+        let (overlay, mut parent) = self.overlay_and_parent();
+        match overlay.get(trie, key) {
+            Lookup::Value(value) => Ok(Some(Blake2b256::hash(value))),
+            Lookup::Deleted => Ok(None),
+            Lookup::Untouched => parent.read(trie, key, |state, observer| {
+                state.value_hash(trie, key, observer)
+            }),
+        }
+    }
+
+    /// The first key after `key` that has a value.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn next_key(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, BlockError> {
+        let (overlay, mut parent) = self.overlay_and_parent();
+        parent.read(trie, key, |state, observer| {
+            find_next_key(overlay, state, trie, key, observer)
+        })
+    }
+
+    /// Up to `limit` keys of the parent state that begin with `prefix`, from `from` on, and the next
+    /// one if there are more.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub(super) fn find_prefixed(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        limit: Option<u32>,
+        from: &[u8],
+    ) -> Result<PrefixedKeys, BlockError> {
+        let most = limit.map_or(usize::MAX, |limit| {
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        });
+        let (_, mut parent) = self.overlay_and_parent();
+        parent.read(trie, prefix, |state, observer| {
+            let mut keys = Vec::new();
+            let mut next = state.first_key_from(trie, prefix, from, observer)?;
+            while let Some(key) = next {
+                if keys.len() == most {
+                    return Ok(PrefixedKeys {
+                        keys,
+                        after: Some(key),
+                    });
+                }
+                next = state.next_key_in(trie, prefix, &key, observer)?;
+                keys.push(key);
+            }
+            Ok(PrefixedKeys { keys, after: None })
+        })
+    }
+
+    #[inline(always)]
+    fn overlay_and_parent(&mut self) -> (&Overlay, ParentReader<'_, S, A::Notes>) {
+        let parent = ParentReader {
+            state: &mut self.state,
+            recorder: &mut self.recorder,
+            notes: &mut self.notes,
+        };
+        (&self.overlay, parent)
+    }
+}
+
+/// The first key after `key` that has a value after the changes of `overlay`.
+fn find_next_key<S: NodeSource>(
+    overlay: &Overlay,
+    state: &mut ShadowState<S>,
+    trie: TrieId<'_>,
+    key: &[u8],
+    observer: &mut impl PathCache,
+) -> Result<Option<Vec<u8>>, LoadError> {
+    let mut in_parent = state.next_key(trie, key, observer)?;
+    let mut after = key.to_vec();
+    while let Some((changed, value)) = overlay.next_after(trie, &after) {
+        match &in_parent {
+            Some(parent) if parent.as_slice() < changed => return Ok(in_parent),
+            _ if value.is_some() => return Ok(Some(changed.to_vec())),
+            // The parent's candidate is deleted: look for the one after it.
+            Some(parent) if parent.as_slice() == changed => {
+                after = changed.to_vec();
+                in_parent = state.next_key(trie, &after, observer)?;
+            }
+            _ => after = changed.to_vec(),
+        }
+    }
+    Ok(in_parent)
+}

@@ -1,0 +1,118 @@
+//! Sizes of a block's storage proof: estimated, recorded, compact.
+
+use super::Block;
+use crate::{accounting::Accounting, attribution::Notes, boundary, error::BlockError};
+use povmeter_delta_root::{LoadError, NodeSource};
+use povmeter_pov_estimate::{ProofSize, RecorderMark, StorageProof};
+
+/// A point in the reads of a block; see [`Block::forget_reads`].
+#[derive(Clone, Copy, Debug)]
+pub struct ReadsMark(RecorderMark);
+
+impl<S: NodeSource, A: Accounting> Block<S, A> {
+    /// The size of the storage proof if the block ended now, the root computation included; never less
+    /// than that. It can be called at any point, inside a transaction too, as often as wanted.
+    ///
+    /// With [`Consensus`](crate::Consensus) accounting the call is part of the block, because what it
+    /// counts stays counted. So author, importer and validator must ask at the same points, as a
+    /// runtime does. [`Self::peek_proof_size`] asks without that effect.
+    ///
+    /// Costs a walk for each key changed since the last call, or a look-up if the key was read or
+    /// counted before.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn proof_size(&mut self) -> Result<ProofSize, BlockError> {
+        let mark = self.begin_call();
+        let counted = self.count_dirty();
+        counted.map_err(|error| self.take_back_call(mark, error))?;
+        self.overlay.snapshot();
+        Ok(self.recorder.size())
+    }
+
+    /// Counts what the root needs for the dirty keys. The caller then takes the overlay's snapshot.
+    pub(crate) fn count_dirty(&mut self) -> Result<(), LoadError> {
+        self.notes.boundary(&self.overlay, &mut self.state)?;
+        boundary::count_dirty(
+            &self.overlay,
+            &mut self.state,
+            &mut self.estimator,
+            &mut self.notes.estimating(&mut self.recorder),
+        )
+    }
+
+    /// What [`Self::proof_size`] would return, without a trace: no later size and no proof depends on
+    /// this call.
+    ///
+    /// Every call costs a walk through loaded nodes for each key changed since the last
+    /// [`Self::proof_size`]. If nobody else asks, [`Advisory`](crate::Advisory) accounting costs less:
+    /// it leaves no trace either, and walks for each key once.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn peek_proof_size(&mut self) -> Result<ProofSize, BlockError> {
+        let recorded = self.recorder.mark();
+        let mut observer = self.recorder.estimating();
+        let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
+        let counted = boundary::count_dirty(overlay, state, estimator, &mut observer);
+        let size = self.recorder.size();
+        if counted.is_ok() {
+            self.estimator.take_back(&mut self.state);
+        }
+        self.recorder.roll_back_roots(recorded, self.state.table());
+        counted?;
+        Ok(size)
+    }
+
+    /// Length in bytes of the encoded compact proof if the block ended now. First counts as
+    /// [`Self::proof_size`] does.
+    ///
+    /// The first call costs a pass over all counted nodes, a later one a step for each node counted or
+    /// taken back since. Each reference to a node that has several also costs a walk up to the root.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`]; [`BlockError::Proof`] if the parent state is inconsistent;
+    /// [`BlockError::NotAlone`] if the block [ignores](Self::ignore) nodes.
+    pub fn compact_proof_bytes(&mut self) -> Result<u64, BlockError> {
+        let ignored = self.recorder.ignored();
+        if ignored > 0 {
+            return Err(BlockError::NotAlone { ignored });
+        }
+        let mark = self.begin_call();
+        let counted = self.count_dirty();
+        counted.map_err(|error| self.take_back_call(mark, error))?;
+        match self.compact.of(&mut self.recorder, &self.state) {
+            Ok(bytes) => {
+                self.overlay.snapshot();
+                Ok(bytes)
+            }
+            Err(error) => {
+                self.estimator.take_back(&mut self.state);
+                Err(self.take_back_call(mark, error))
+            }
+        }
+    }
+
+    /// The current point, for [`Self::forget_reads`].
+    pub fn reads_mark(&self) -> ReadsMark {
+        ReadsMark(self.recorder.mark())
+    }
+
+    /// Takes back what reads counted since `mark`: for reads that are no part of the block, such as a
+    /// validator's after its end. Changes stay, and so does what estimates and roots counted. A mark
+    /// from before a rollback takes nothing back that the rollback did not.
+    pub fn forget_reads(&mut self, mark: ReadsMark) {
+        self.recorder.roll_back_reads(mark.0, self.state.table());
+    }
+
+    /// The nodes recorded so far; right after [`Self::proof_size`] or [`Self::root`], the whole proof.
+    pub fn recorded_proof(&self) -> StorageProof {
+        let table = self.state.table();
+        StorageProof::new(self.recorder.nodes().map(|id| table.bytes(id).clone()))
+    }
+
+    /// The size of what reads and earlier estimates recorded. Counts nothing new.
+    pub fn recorded_size(&self) -> ProofSize {
+        self.recorder.size()
+    }
+}

@@ -1,0 +1,96 @@
+//! Transactions of a block: changes, and the counts that are rolled back with them.
+
+use super::Block;
+use crate::{accounting::Accounting, attribution::Notes, error::BlockError};
+use povmeter_delta_root::NodeSource;
+use povmeter_pov_estimate::{EstimatorMark, RecorderMark};
+
+/// Counts at the start of an open transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransactionMark {
+    by_host: bool,
+    recorder: RecorderMark,
+    estimator: EstimatorMark,
+}
+
+impl<S: NodeSource, A: Accounting> Block<S, A> {
+    /// Opens a transaction inside the open ones: the runtime's while the runtime executes, else the
+    /// host's.
+    pub fn start_transaction(&mut self) {
+        self.overlay.start_transaction();
+        self.notes.opened();
+        self.open_transactions.push(TransactionMark {
+            by_host: !self.in_runtime,
+            recorder: self.recorder.mark(),
+            estimator: self.estimator.mark(),
+        });
+    }
+
+    /// Closes the innermost transaction and keeps its changes.
+    ///
+    /// # Errors
+    /// [`BlockError::Transaction`] if none is open, or if it is the host's while the runtime executes.
+    pub fn commit_transaction(&mut self) -> Result<(), BlockError> {
+        self.overlay.commit_transaction()?;
+        self.notes.committed();
+        self.open_transactions.pop();
+        Ok(())
+    }
+
+    /// Closes the innermost transaction and undoes its changes. What it read stays in the proof if the
+    /// transaction was the runtime's, and leaves the proof if it was the host's.
+    ///
+    /// # Errors
+    /// [`BlockError::Transaction`] if none is open, or if it is the host's while the runtime executes.
+    pub fn rollback_transaction(&mut self) -> Result<(), BlockError> {
+        self.overlay.rollback_transaction()?;
+        self.roll_back_counts();
+        Ok(())
+    }
+
+    fn roll_back_counts(&mut self) {
+        let Some(mark) = self.open_transactions.pop() else {
+            return;
+        };
+        self.notes.rolled_back(mark.by_host);
+        // The cached root is dropped, because its nodes may be rolled back with the counts.
+        if let Some((_, _, update)) = self.root.take() {
+            self.state.recycle(update);
+        }
+        let table = self.state.table();
+        if mark.by_host {
+            self.recorder.roll_back_reads(mark.recorder, table);
+        }
+        if mark.by_host || !A::PROVEN {
+            self.recorder.roll_back_roots(mark.recorder, table);
+            self.estimator.roll_back(mark.estimator);
+        }
+    }
+
+    /// Hands control to the runtime. Until [`Self::exit_runtime`], new transactions belong to the
+    /// runtime, and those of the host can't be closed.
+    ///
+    /// # Errors
+    /// [`BlockError::Transaction`] if the runtime executes already.
+    pub fn enter_runtime(&mut self) -> Result<(), BlockError> {
+        self.overlay.enter_runtime()?;
+        self.in_runtime = true;
+        Ok(())
+    }
+
+    /// Takes control back, rolls back the runtime's open transactions, and returns how many they were.
+    ///
+    /// # Errors
+    /// [`BlockError::Transaction`] if the runtime does not execute.
+    pub fn exit_runtime(&mut self) -> Result<usize, BlockError> {
+        let open = self.overlay.exit_runtime()?;
+        (0..open).for_each(|_| self.roll_back_counts());
+        self.in_runtime = false;
+        Ok(open)
+    }
+
+    /// Number of open transactions.
+    pub fn transaction_depth(&self) -> usize {
+        self.overlay.depth()
+    }
+}
