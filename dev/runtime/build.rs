@@ -9,11 +9,19 @@ use std::{
 
 const TARGET: &str = "wasm32v1-none";
 /// The packages, and the variables that name their code.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("povmeter-dev-wasm-runtime", "POVMETER_WORKLOAD_WASM"),
     ("povmeter-dev-blob-stock", "POVMETER_STOCK_BLOB"),
     ("povmeter-dev-blob-reads", "POVMETER_READS_BLOB"),
     ("povmeter-dev-blob-estimate", "POVMETER_ESTIMATE_BLOB"),
+    (
+        "povmeter-dev-blob-stock-scheduling",
+        "POVMETER_STOCK_SCHEDULING_BLOB",
+    ),
+    (
+        "povmeter-dev-blob-reads-scheduling",
+        "POVMETER_READS_SCHEDULING_BLOB",
+    ),
 ];
 
 /// The flags for what the executor expects of a runtime: an imported memory, an exported table and
@@ -39,6 +47,9 @@ fn main() {
         "wasm-runtime/stock",
         "wasm-runtime/reads",
         "wasm-runtime/estimate",
+        "wasm-runtime/scheduling",
+        "wasm-runtime/stock-scheduling",
+        "wasm-runtime/reads-scheduling",
     ] {
         println!("cargo::rerun-if-changed={source}");
     }

@@ -94,6 +94,22 @@ fn the_overlay() {
     printed("compare-overlay", &args.split(' ').collect::<Vec<_>>());
 }
 
+#[cfg(feature = "wasm")]
+#[test]
+fn validations() {
+    let args = [
+        "compare",
+        "validation",
+        "--accounts",
+        "100",
+        "--usual-accounts",
+        "100",
+    ];
+    let args = with(&args, &["--transfers", "24", "--rounds", "1"]);
+    let report = printed("compare-validation", &args);
+    assert_eq!(report["rows"].as_array().unwrap().len(), 5);
+}
+
 #[test]
 #[ignore = "needs the real chain data"]
 fn pooled_blocks() {

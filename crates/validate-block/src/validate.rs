@@ -51,25 +51,33 @@ where
     S: SizeRule,
     H: HashRule,
 {
-    let pov = Pov::<B::LazyBlock>::decode(params.block_data.clone());
+    let Params {
+        parent_head,
+        block_data,
+        relay_parent_number,
+        relay_parent_storage_root,
+        extension,
+    } = params;
+    let pov = Pov::<B::LazyBlock>::decode(block_data);
     let Pov {
         blocks,
         proof,
         scheduling,
     } = pov.expect("the PoV can't be decoded");
+    let relay_parent = (relay_parent_number, relay_parent_storage_root);
     let _replaced = host::replace();
     let scheduling = validate_v3_scheduling(
         C::SchedulingSignatureVerifier::V3_SCHEDULING_ENABLED,
-        &params.extension.0,
+        &extension.0,
         scheduling.as_ref(),
         C::RelayParentOffset::get(),
         Pallet::<C>::max_claim_queue_offset(),
     );
-    let seed = chain::seed::<B>(&blocks, &params.relay_parent_storage_root);
+    let seed = chain::seed::<B>(&blocks, &relay_parent_storage_root);
     sp_trie::add_extra_randomness(seed);
     seed_hash_tables(seed);
 
-    let parent = decode_from_bytes::<B::Header>(params.parent_head.clone());
+    let parent = decode_from_bytes::<B::Header>(parent_head.clone());
     let parent = parent.expect("the head of the parachain can't be decoded");
     chain::check::<B>(&blocks, &parent);
     let mut pov = Validation {
@@ -105,7 +113,7 @@ where
             "expected one block in a PoV that upgrades the runtime, found {count}"
         );
         session.uncounted(|| {
-            check_validation_data::<C>(&params);
+            check_validation_data::<C>(&parent_head, relay_parent);
             messages.collect::<C>();
             if index + 1 == count {
                 head = head_data::<C>(header.encode());
@@ -131,10 +139,19 @@ fn unpack(items: Vec<Bytes>, root: Root, hashing: Hashing) -> Arc<ProofNodes> {
         !items.is_empty(),
         "expected a proof of the parent state, found one without nodes"
     );
-    match CompactProof::new(items).to_source_with(root, hashing) {
+    match CompactProof::new(gathered(items)).to_source_with(root, hashing) {
         Ok(nodes) => Arc::new(nodes),
         Err(error) => panic!("the proof can't be unpacked: {error}"),
     }
+}
+
+/// The same items in memory of their own, so that the arguments, which hold the blocks as well, need not
+/// stay as long as they do.
+fn gathered(items: Vec<Bytes>) -> Vec<Bytes> {
+    let mut all = Vec::with_capacity(items.iter().map(Bytes::len).sum());
+    items.iter().for_each(|item| all.extend_from_slice(item));
+    let mut all = Bytes::from(all);
+    items.iter().map(|item| all.split_to(item.len())).collect()
 }
 
 /// What is known between two blocks of a PoV.
@@ -213,17 +230,15 @@ fn upgrades_code<C: Config>(session: &mut Session) -> bool {
 ///
 /// # Panics
 /// If it was not.
-fn check_validation_data<C: Config>(params: &Params) {
+fn check_validation_data<C: Config>(parent_head: &[u8], relay_parent: (BlockNumber, Hash)) {
     let found = ValidationData::<C>::get().expect("a block sets its validation data");
     assert!(
-        params.parent_head == found.parent_head.0,
+        *parent_head == *found.parent_head.0,
         "expected the relay chain's head of the parachain in the validation data, found another"
     );
-    let expected: (BlockNumber, Hash) =
-        (params.relay_parent_number, params.relay_parent_storage_root);
+    let found = (found.relay_parent_number, found.relay_parent_storage_root);
     assert!(
-        (found.relay_parent_number, found.relay_parent_storage_root) == expected,
-        "expected relay parent {expected:?} in the validation data, found {:?}",
-        (found.relay_parent_number, found.relay_parent_storage_root),
+        found == relay_parent,
+        "expected relay parent {relay_parent:?} in the validation data, found {found:?}"
     );
 }

@@ -30,6 +30,10 @@ pub mod parachain {
     pub const READS: &[u8] = include_bytes!(env!("POVMETER_READS_BLOB"));
     /// With povmeter's, and proof sizes that include what the root needs.
     pub const ESTIMATE: &[u8] = include_bytes!(env!("POVMETER_ESTIMATE_BLOB"));
+    /// As [`STOCK`], of a parachain that chooses its cores itself: candidates of the third version.
+    pub const STOCK_SCHEDULING: &[u8] = include_bytes!(env!("POVMETER_STOCK_SCHEDULING_BLOB"));
+    /// As [`READS`], of such a parachain.
+    pub const READS_SCHEDULING: &[u8] = include_bytes!(env!("POVMETER_READS_SCHEDULING_BLOB"));
 }
 
 /// The context of calls: those of a block, with the heap of a block.

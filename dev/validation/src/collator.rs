@@ -58,6 +58,8 @@ pub struct Draft {
     pub digest: Vec<DigestItem>,
     /// Whether it gets a seal.
     pub sealed: bool,
+    /// Whether `digest` says where in the PoV it is; else the collator adds that to a PoV of several.
+    pub place_is_known: bool,
 }
 
 /// One PoV, and what became of its blocks on the collator.
@@ -143,7 +145,8 @@ impl Collator {
             self.timestamp += BLOCK_TIME;
             let (inherent, root) = relay.inherent(&parent_head, self.timestamp);
             relay_root = root;
-            let place = (drafts.len() > 1).then_some(BundlePlace {
+            let needs_place = drafts.len() > 1 && !draft.place_is_known;
+            let place = needs_place.then_some(BundlePlace {
                 index,
                 count: drafts.len(),
             });
@@ -184,6 +187,7 @@ impl Collator {
                 blocks,
                 proof: proof.to_compact(parent_root)?.items().to_vec(),
                 version: Default::default(),
+                scheduling: None,
             },
             proof,
             sizes: told,

@@ -41,7 +41,7 @@ pub use collator::{Candidate, Collator, CollatorError, Draft};
 #[cfg(feature = "wasm")]
 pub use measure::{measure, MeasureError, MeasureOptions};
 #[cfg(feature = "wasm")]
-pub use pov::{BundlePlace, Pov, PovVersion};
+pub use pov::{BundlePlace, Pov, PovVersion, Scheduling};
 #[cfg(feature = "wasm")]
 pub use random::{RandomError, RandomPovs};
 #[cfg(feature = "wasm")]

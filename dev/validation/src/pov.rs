@@ -1,7 +1,8 @@
 //! A PoV, encoded as collators send it and as `validate_block` takes it.
 
 use codec::{Compact, Encode};
-use cumulus_primitives_core::BlockBundleInfo;
+use cumulus_primitives_core::{BlockBundleInfo, SchedulingProof};
+use polkadot_parachain_primitives::primitives::ValidationParamsExtension;
 use povmeter::Bytes;
 use povmeter_dev_runtime::runtime::Header;
 use sp_core::H256;
@@ -36,10 +37,21 @@ pub enum PovVersion {
     /// Several blocks.
     #[default]
     V1,
+    /// Several blocks, and a [`Scheduling`].
+    V2,
+}
+
+/// What a candidate of the third version has besides.
+#[derive(Clone, Debug)]
+pub struct Scheduling {
+    /// The proof in the PoV.
+    pub proof: SchedulingProof,
+    /// What the relay chain knows of the candidate.
+    pub extension: ValidationParamsExtension,
 }
 
 /// A PoV, and what the relay chain knows of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Pov {
     /// The encoded header of the parent of its first block.
     pub parent_head: Vec<u8>,
@@ -53,14 +65,17 @@ pub struct Pov {
     pub proof: Vec<Bytes>,
     /// How it is encoded.
     pub version: PovVersion,
+    /// Of a candidate of the third version.
+    pub scheduling: Option<Scheduling>,
 }
 
 impl Pov {
     /// The blocks and the proof, as `ParachainBlockData` encodes them.
     pub fn block_data(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        if self.version == PovVersion::V1 {
-            out.extend_from_slice(b"VERSIONEDPBD\x01");
+        if self.version != PovVersion::V0 {
+            out.extend_from_slice(b"VERSIONEDPBD");
+            out.push(if self.version == PovVersion::V1 { 1 } else { 2 });
             Compact(self.blocks.len() as u64).encode_to(&mut out);
         }
         for (header, body) in &self.blocks {
@@ -71,13 +86,20 @@ impl Pov {
         }
         let proof: Vec<&[u8]> = self.proof.iter().map(AsRef::as_ref).collect();
         proof.encode_to(&mut out);
+        if let (PovVersion::V2, Some(scheduling)) = (self.version, &self.scheduling) {
+            scheduling.proof.encode_to(&mut out);
+        }
         out
     }
 
     /// The arguments of `validate_block`, with these blocks and this proof.
     pub fn arguments_with(&self, block_data: &[u8]) -> Vec<u8> {
         let known = (self.relay_parent_number, self.relay_parent_storage_root);
-        (&self.parent_head, block_data, known).encode()
+        let mut arguments = (&self.parent_head, block_data, known).encode();
+        if let Some(scheduling) = &self.scheduling {
+            scheduling.extension.encode_to(&mut arguments);
+        }
+        arguments
     }
 
     /// The arguments of `validate_block`.

@@ -72,6 +72,7 @@ impl RandomPovs {
                 steps: self.steps(),
                 digest: Vec::new(),
                 sealed: self.dice.random_bool(0.5),
+                place_is_known: false,
             })
             .collect();
         let relay = RelayState {

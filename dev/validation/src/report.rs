@@ -17,7 +17,7 @@ pub struct ValidationReport {
     /// Whether both give the same result in each case.
     pub same_results: bool,
     /// Whether blocks whose sizes include what the root needs are valid under that rule, and refused by
-    /// the stock function wherever the sizes differ.
+    /// the stock function wherever the sizes lead to another block.
     pub roles: bool,
 }
 

@@ -14,6 +14,8 @@ pub mod runtime;
 mod messages;
 #[cfg(feature = "parachain")]
 mod parachain;
+#[cfg(feature = "scheduling")]
+mod scheduling;
 #[cfg(feature = "parachain")]
 pub mod seal;
 mod steps;

@@ -45,7 +45,10 @@ impl Config for Runtime {
     type ReservedDmpWeight = NoWeight;
     type ReservedXcmpWeight = NoWeight;
     type RuntimeEvent = RuntimeEvent;
+    #[cfg(not(feature = "scheduling"))]
     type SchedulingSignatureVerifier = ();
+    #[cfg(feature = "scheduling")]
+    type SchedulingSignatureVerifier = crate::scheduling::Verifier;
     type SelfParaId = Id;
     type WeightInfo = ();
     type XcmpMessageHandler = ();

@@ -1,0 +1,8 @@
+//! The runtime of a parachain that chooses its cores itself, with povmeter's `validate_block`, and the sizes of stock nodes.
+#![no_std]
+
+povmeter_validate_block::register_validate_block! {
+    Runtime = povmeter_dev_scheduling_runtime::runtime::Runtime,
+    BlockExecutor = povmeter_dev_scheduling_runtime::seal::BlockExecutor,
+    Sizes = povmeter_validate_block::Reads,
+}
