@@ -40,7 +40,8 @@ impl ByteArena {
     fn make(&mut self, end: usize) {
         let held = self.bytes.capacity();
         if end > held {
-            let more = if held < FEW {
+            // In wasm memory comes in powers of two, so that growing by less wastes it.
+            let more = if held < FEW || cfg!(target_family = "wasm") {
                 held * 2
             } else {
                 held + held / 2

@@ -8,16 +8,20 @@
 //!
 //! So a key that is written over and over takes no more than a few blocks, and writing allocates
 //! nothing once the heap has grown. Blocks are neither split nor joined: what a size took, that size
-//! keeps until the heap is cleared.
+//! keeps until the heap is cleared. Blocks from [`LARGE_BYTES`] on are not among them: each has memory of
+//! its own, which goes back when it is freed.
 
 use crate::{
     byte_arena::ByteArena,
     index::{index, NOWHERE},
+    large::LargeBlocks,
 };
 use alloc::vec::Vec;
 
 /// Bytes that a block's size is a multiple of.
 const UNIT: usize = 16;
+/// The least bytes of a block with memory of its own.
+const LARGE_BYTES: usize = 32 << 10;
 
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]
@@ -25,12 +29,13 @@ pub(crate) struct Heap {
     bytes: ByteArena,
     /// For each size, the block freed last; for none as long as there are no blocks.
     free: Vec<u32>,
+    large: LargeBlocks,
 }
 
 /// A block of the heap: of whoever holds it, who frees it once. A copy is a way to read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeapBlock {
-    /// Place in units.
+    /// Place in units; of a large block, its number.
     pub(crate) at: u32,
     /// Which of the sizes it has.
     pub(crate) class: u8,
@@ -41,6 +46,12 @@ impl HeapBlock {
     #[inline(always)]
     pub(crate) fn capacity(self) -> usize {
         CAPACITIES[usize::from(self.class)]
+    }
+
+    /// Whether it has memory of its own.
+    #[inline(always)]
+    fn is_large(self) -> bool {
+        self.class >= LARGE_CLASS
     }
 
     #[inline(always)]
@@ -60,6 +71,9 @@ impl Heap {
     #[inline(always)]
     pub(crate) fn allocate(&mut self, len: usize) -> HeapBlock {
         let class = class_of(len);
+        if class >= LARGE_CLASS {
+            return self.allocate_large(class);
+        }
         match self.free.get_mut(usize::from(class)) {
             Some(last) if *last != NOWHERE => {
                 let block = HeapBlock { at: *last, class };
@@ -69,6 +83,13 @@ impl Heap {
             }
             _ => self.grow(class),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_large(&mut self, class: u8) -> HeapBlock {
+        let at = self.large.allocate(CAPACITIES[usize::from(class)]);
+        HeapBlock { at, class }
     }
 
     #[inline(never)]
@@ -84,6 +105,10 @@ impl Heap {
 
     #[inline(always)]
     pub(crate) fn free(&mut self, block: HeapBlock) {
+        if block.is_large() {
+            self.large.free(block.at);
+            return;
+        }
         let room = self.bytes.get_mut()[block.start()..].first_chunk_mut();
         let last = self.free.get_mut(usize::from(block.class));
         if let (Some(room), Some(last)) = (room, last) {
@@ -95,12 +120,18 @@ impl Heap {
     /// What lies from `start` to `end` in `block`.
     #[inline(always)]
     pub(crate) fn part(&self, block: HeapBlock, start: usize, end: usize) -> &[u8] {
+        if block.is_large() {
+            return &self.large.get(block.at)[start..end];
+        }
         &self.bytes.get()[block.start() + start..block.start() + end]
     }
 
     /// The first `len` bytes of `block`, to write.
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self, block: HeapBlock, len: usize) -> &mut [u8] {
+        if block.is_large() {
+            return &mut self.large.get_mut(block.at)[..len];
+        }
         &mut self.bytes.get_mut()[block.start()..][..len]
     }
 
@@ -108,6 +139,9 @@ impl Heap {
     pub(crate) fn enlarge(&mut self, block: HeapBlock, len: usize, needed: usize) -> HeapBlock {
         // Twice as much, so that a list that grows by appends is copied once per doubling.
         let needed = needed.max(block.capacity() * 2);
+        if class_of(needed) >= LARGE_CLASS {
+            return self.enlarge_large(block, len, needed);
+        }
         let from = block.start();
         if block.end() == self.bytes.taken() {
             // Nothing lies behind it: it grows where it is.
@@ -125,16 +159,33 @@ impl Heap {
         larger
     }
 
+    /// [`Self::enlarge`] to a large block.
+    #[cold]
+    #[inline(never)]
+    fn enlarge_large(&mut self, block: HeapBlock, len: usize, needed: usize) -> HeapBlock {
+        let larger = self.allocate(needed);
+        if block.is_large() {
+            let before = self.large.free(block.at);
+            self.bytes_mut(larger, len).copy_from_slice(&before[..len]);
+        } else {
+            let before = &self.bytes.get()[block.start()..][..len];
+            self.large.get_mut(larger.at)[..len].copy_from_slice(before);
+            self.free(block);
+        }
+        larger
+    }
+
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.memory() + self.free.capacity() * size_of::<u32>()
+        self.bytes.memory() + self.free.capacity() * size_of::<u32>() + self.large.memory()
     }
 
     /// Forgets all blocks; keeps up to `most_bytes` of memory.
     pub(crate) fn reset(&mut self, most_bytes: usize) {
-        let Self { bytes, free } = self;
+        let Self { bytes, free, large } = self;
         bytes.reset(most_bytes);
         free.fill(NOWHERE);
+        large.reset();
     }
 
     /// Bytes taken from the allocator.
@@ -161,6 +212,15 @@ fn class_of(len: usize) -> u8 {
 
 /// Sizes: blocks of 4 GiB need no more.
 const CLASSES: usize = 112;
+
+/// The first size of large blocks.
+const LARGE_CLASS: u8 = {
+    let mut class = 0;
+    while units_of_class(class as usize) * UNIT < LARGE_BYTES {
+        class += 1;
+    }
+    class
+};
 
 /// Bytes of each size; of one that no memory has room for, as many as there are addresses.
 const CAPACITIES: [usize; CLASSES] = {
@@ -189,8 +249,9 @@ const fn units_of_class(class: usize) -> usize {
 impl Heap {
     /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
-        let Self { bytes, free } = self;
+        let Self { bytes, free, large } = self;
         bytes.assert_as_new();
+        large.assert_as_new();
         assert!(free.iter().all(|last| *last == NOWHERE));
     }
 }
@@ -233,6 +294,28 @@ mod tests {
         let mut heap = Heap::default();
         heap.allocate(1);
         heap.allocate(3 << 30);
+    }
+
+    #[test]
+    fn a_large_block_has_memory_of_its_own() {
+        let mut heap = Heap::default();
+        let small = heap.allocate(100);
+        heap.bytes_mut(small, 3).copy_from_slice(b"abc");
+        let (len, memory) = (heap.len(), heap.memory());
+        let large = heap.enlarge(small, 3, LARGE_BYTES);
+        assert!(large.is_large() && !heap.allocate(LARGE_BYTES / 2).is_large());
+        let larger = heap.enlarge(large, 3, 3 * LARGE_BYTES);
+        assert_eq!(heap.part(larger, 0, 3), b"abc");
+        assert!(larger.capacity() >= 3 * LARGE_BYTES);
+        let again = heap.allocate(LARGE_BYTES);
+        assert_eq!(again.at, large.at, "a number is used again");
+        heap.bytes_mut(again, 2).copy_from_slice(b"de");
+        assert_eq!(heap.part(larger, 0, 3), b"abc");
+        heap.free(larger);
+        heap.free(again);
+        assert!(heap.large.memory() == 0 && heap.len() > len && heap.memory() > memory);
+        heap.reset(usize::MAX);
+        heap.assert_as_new();
     }
 
     #[test]

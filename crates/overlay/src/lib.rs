@@ -74,6 +74,7 @@ mod index;
 mod journal;
 mod key_table;
 mod keys;
+mod large;
 mod list;
 mod order;
 mod overlay;
