@@ -9,7 +9,7 @@
 //! So a key that is written over and over takes no more than a few blocks, and writing allocates
 //! nothing once the heap has grown. Blocks are neither split nor joined: what a size took, that size
 //! keeps until the heap is cleared. Blocks from [`LARGE_BYTES`] on are not among them: each has memory of
-//! its own, which goes back when it is freed.
+//! its own.
 
 use crate::{
     byte_arena::ByteArena,
@@ -165,13 +165,12 @@ impl Heap {
     fn enlarge_large(&mut self, block: HeapBlock, len: usize, needed: usize) -> HeapBlock {
         let larger = self.allocate(needed);
         if block.is_large() {
-            let before = self.large.free(block.at);
-            self.bytes_mut(larger, len).copy_from_slice(&before[..len]);
+            self.large.copy(block.at, larger.at, len);
         } else {
             let before = &self.bytes.get()[block.start()..][..len];
             self.large.get_mut(larger.at)[..len].copy_from_slice(before);
-            self.free(block);
         }
+        self.free(block);
         larger
     }
 
@@ -185,7 +184,7 @@ impl Heap {
         let Self { bytes, free, large } = self;
         bytes.reset(most_bytes);
         free.fill(NOWHERE);
-        large.reset();
+        large.reset(most_bytes);
     }
 
     /// Bytes taken from the allocator.
@@ -311,11 +310,18 @@ mod tests {
         assert_eq!(again.at, large.at, "a number is used again");
         heap.bytes_mut(again, 2).copy_from_slice(b"de");
         assert_eq!(heap.part(larger, 0, 3), b"abc");
+        let held = heap.memory();
+        assert!(heap.len() > len && held > memory + 4 * LARGE_BYTES);
         heap.free(larger);
         heap.free(again);
-        assert!(heap.large.memory() == 0 && heap.len() > len && heap.memory() > memory);
+        let (first, second) = (heap.allocate(3 * LARGE_BYTES), heap.allocate(LARGE_BYTES));
+        assert_eq!(heap.memory(), held, "the memory is used again");
+        assert_ne!(first.at, second.at);
         heap.reset(usize::MAX);
         heap.assert_as_new();
+        assert_eq!(heap.memory(), held);
+        heap.reset(LARGE_BYTES);
+        assert!(heap.memory() < held);
     }
 
     #[test]

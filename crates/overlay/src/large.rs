@@ -3,6 +3,9 @@
 //! A large value in an arena makes the arena grow, which copies all values and takes memory for both copies
 //! meanwhile. In wasm the copy that is given up is lost, because there memory comes in powers of two and
 //! is neither split nor joined.
+//!
+//! Memory of freed blocks is kept for blocks of the same size. The heap has few sizes, so a list that grows
+//! by appends, as the events of a block do, finds the memory of the last block's list.
 
 use crate::index::index;
 use alloc::{vec, vec::Vec};
@@ -12,12 +15,18 @@ use alloc::{vec, vec::Vec};
 pub(crate) struct LargeBlocks {
     blocks: Vec<Vec<u8>>,
     freed: Vec<u32>,
+    /// Memory of freed blocks.
+    spare: Vec<Vec<u8>>,
 }
 
 impl LargeBlocks {
-    /// The number of a new block of so many bytes.
+    /// The number of a new block of so many bytes; what is in it means nothing.
     pub(crate) fn allocate(&mut self, bytes: usize) -> u32 {
-        let block = vec![0; bytes];
+        let found = self.spare.iter().position(|spare| spare.len() == bytes);
+        let block = match found {
+            Some(place) => self.spare.swap_remove(place),
+            None => vec![0; bytes],
+        };
         if let Some(number) = self.freed.pop() {
             self.blocks[number as usize] = block;
             return number;
@@ -27,10 +36,18 @@ impl LargeBlocks {
         number
     }
 
-    /// Gives the memory of a block back, which the block had until now.
-    pub(crate) fn free(&mut self, number: u32) -> Vec<u8> {
+    /// Frees a block.
+    pub(crate) fn free(&mut self, number: u32) {
         self.freed.push(number);
-        core::mem::take(&mut self.blocks[number as usize])
+        self.spare
+            .push(core::mem::take(&mut self.blocks[number as usize]));
+    }
+
+    /// Copies the first `len` bytes of one block to another.
+    pub(crate) fn copy(&mut self, from: u32, to: u32, len: usize) {
+        let mut block = core::mem::take(&mut self.blocks[to as usize]);
+        block[..len].copy_from_slice(&self.blocks[from as usize][..len]);
+        self.blocks[to as usize] = block;
     }
 
     pub(crate) fn get(&self, number: u32) -> &[u8] {
@@ -43,14 +60,25 @@ impl LargeBlocks {
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.blocks.iter().map(Vec::capacity).sum()
+        let all = self.blocks.iter().chain(&self.spare);
+        all.map(Vec::capacity).sum()
     }
 
-    /// Frees all blocks. Keeps none, because the next block of a chain rarely has large values.
-    pub(crate) fn reset(&mut self) {
-        let Self { blocks, freed } = self;
-        blocks.clear();
+    /// Frees all blocks; keeps up to `most` bytes of their memory.
+    pub(crate) fn reset(&mut self, most: usize) {
+        let Self {
+            blocks,
+            freed,
+            spare,
+        } = self;
+        spare.append(blocks);
         freed.clear();
+        let mut left = most;
+        spare.retain(|block| {
+            let fits = !block.is_empty() && block.len() <= left;
+            left -= if fits { block.len() } else { 0 };
+            fits
+        });
     }
 }
 
@@ -58,7 +86,11 @@ impl LargeBlocks {
 impl LargeBlocks {
     /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
-        let Self { blocks, freed } = self;
+        let Self {
+            blocks,
+            freed,
+            spare: _,
+        } = self;
         assert!(blocks.is_empty() && freed.is_empty());
     }
 }
