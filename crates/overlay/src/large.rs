@@ -4,7 +4,7 @@
 //! meanwhile. In wasm the copy that is given up is lost, because there memory comes in powers of two and
 //! is neither split nor joined.
 //!
-//! Memory of freed blocks is kept for blocks of the same size. The heap has few sizes, so a list that grows
+//! Elsewhere memory of freed blocks is kept for blocks of the same size. The heap has few sizes, so a list that grows
 //! by appends, as the events of a block do, finds the memory of the last block's list.
 
 use crate::index::index;
@@ -39,8 +39,11 @@ impl LargeBlocks {
     /// Frees a block.
     pub(crate) fn free(&mut self, number: u32) {
         self.freed.push(number);
-        self.spare
-            .push(core::mem::take(&mut self.blocks[number as usize]));
+        let block = core::mem::take(&mut self.blocks[number as usize]);
+        // In wasm the allocator does so itself, and an instance executes few blocks.
+        if !cfg!(target_family = "wasm") {
+            self.spare.push(block);
+        }
     }
 
     /// Copies the first `len` bytes of one block to another.
