@@ -172,7 +172,7 @@ fn an_upgrade_is_alone_in_its_pov() {
         steps: vec![Step::Set(None, b":code".to_vec(), vec![1, 2, 3])],
         ..Draft::default()
     };
-    accepted(&author(&[upgrade.clone()]).pov);
+    accepted(&author(std::slice::from_ref(&upgrade)).pov);
     let reason = "expected one block in a PoV that upgrades the runtime, found 2";
     refused(&author(&[Draft::default(), upgrade]).pov, reason);
 }
