@@ -32,9 +32,9 @@ use povmeter_delta_root::{Hashing, NodeChange, NodeHash};
 /// next.ignore(&earlier)?;
 /// next.get(Top, b"alice")?;
 /// assert_eq!(next.proof_size()?.total_bytes(), 0);
-/// // The value of another key is new.
+/// // The leaf of another key is new.
 /// next.get(Top, b"bobby")?;
-/// assert_eq!(next.proof_size()?.total_bytes(), 1 + 40);
+/// assert_eq!(next.proof_size()?.total_bytes(), 38);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
