@@ -42,6 +42,8 @@ pub struct Block<S, A: Accounting = Consensus> {
     compact: CompactSize,
     open_transactions: Vec<TransactionMark>,
     in_runtime: bool,
+    /// How many boundaries there were, those that failed included.
+    pub(crate) boundaries: u64,
     /// The last root computed, with the content and the version it was computed for.
     pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
     pub(crate) notes: A::Notes,
@@ -81,6 +83,7 @@ impl<S, A: Accounting> Block<S, A> {
             compact: _,
             open_transactions,
             in_runtime: _,
+            boundaries: _,
             root,
             seal_memory,
             notes: _,
@@ -119,6 +122,7 @@ impl<S, A: Accounting> Block<S, A> {
             compact: CompactSize::default(),
             open_transactions,
             in_runtime: false,
+            boundaries: 0,
             root: None,
             seal_memory,
             notes: A::Notes::default(),
@@ -262,6 +266,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             compact,
             open_transactions,
             in_runtime,
+            // Goes on, so that no mark from before fits.
+            boundaries,
             root: last_root,
             // Empty until the block is sealed.
             seal_memory: _,
@@ -274,6 +280,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         *compact = CompactSize::default();
         open_transactions.clear();
         *in_runtime = false;
+        *boundaries = boundaries.wrapping_add(1);
         *last_root = None;
         *notes = A::Notes::default();
     }

@@ -136,6 +136,13 @@ fn reads_can_be_forgotten() {
     assert!(block.recorded_size().total_bytes() > size.total_bytes());
     block.forget_reads(mark);
     assert_eq!(block.recorded_size().total_bytes(), size.total_bytes());
+    let mut other = Block::new(&store, store.root());
+    let mark = other.reads_mark();
+    other.get(Top, &key(1)).unwrap();
+    other.remove(Top, &key(1)).unwrap();
+    let needed = other.proof_size().unwrap();
+    other.forget_reads(mark);
+    assert_eq!(other.recorded_size(), needed, "the size relies on the read");
     let sealed = block.seal(V1).unwrap();
     assert_eq!(sealed.update().root, root);
     assert_eq!(sealed.proof().recorded_bytes(), size.total_bytes());

@@ -7,7 +7,10 @@ use povmeter_pov_estimate::{ProofSize, RecorderMark, StorageProof};
 
 /// A point in the reads of a block; see [`Block::forget_reads`].
 #[derive(Clone, Copy, Debug)]
-pub struct ReadsMark(RecorderMark);
+pub struct ReadsMark {
+    recorder: RecorderMark,
+    boundaries: u64,
+}
 
 impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// The size of the storage proof if the block ended now, the root computation included; never less
@@ -32,6 +35,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     /// Counts what the root needs for the dirty keys. The caller then takes the overlay's snapshot.
     pub(crate) fn count_dirty(&mut self) -> Result<(), LoadError> {
+        // No block lives so long that the number comes back.
+        self.boundaries = self.boundaries.wrapping_add(1);
         self.notes.boundary(&self.overlay, &mut self.state)?;
         boundary::count_dirty(
             &self.overlay,
@@ -95,14 +100,23 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     /// The current point, for [`Self::forget_reads`].
     pub fn reads_mark(&self) -> ReadsMark {
-        ReadsMark(self.recorder.mark())
+        ReadsMark {
+            recorder: self.recorder.mark(),
+            boundaries: self.boundaries,
+        }
     }
 
     /// Takes back what reads counted since `mark`: for reads that are no part of the block, such as a
-    /// validator's after its end. Changes stay, and so does what estimates and roots counted. A mark
-    /// from before a rollback takes nothing back that the rollback did not.
+    /// validator's after its end. Changes stay.
+    ///
+    /// Takes nothing back if a size or a root was computed since, because that counts no node again that
+    /// a read counted: without these reads it would be too low. Take the mark in the transaction that is
+    /// open now: after a rollback in between, reads stay counted.
     pub fn forget_reads(&mut self, mark: ReadsMark) {
-        self.recorder.roll_back_reads(mark.0, self.state.table());
+        if mark.boundaries == self.boundaries {
+            let table = self.state.table();
+            self.recorder.roll_back_reads(mark.recorder, table);
+        }
     }
 
     /// The nodes recorded so far; right after [`Self::proof_size`] or [`Self::root`], the whole proof.

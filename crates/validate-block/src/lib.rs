@@ -28,7 +28,10 @@
 //! # Guarantees
 //! - What the stock function accepts is accepted with the same `ValidationResult`, byte for byte, if the
 //!   rule for sizes is the same.
-//! - What it refuses is refused: the blob panics, with the reason in the message.
+//! - What it refuses is refused, with two exceptions: the blob panics, with the reason in the message. The
+//!   first exception is a bug of trie-db, which makes the stock function fail at the removal of an absent
+//!   key that is the beginning of other keys. The second is a runtime that asks for the proof size after
+//!   it computed the root in the same block: stock nodes then count the root's nodes, [`Reads`] does not.
 //! - A proof that lacks a node that the storage root needs is refused. The stock function takes the old
 //!   root then, and compares it with that of the header.
 //! - Hash tables have keys made of the block and the relay chain's state, so that users can't choose keys
