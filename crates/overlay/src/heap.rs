@@ -17,6 +17,7 @@ use crate::{
     large::LargeBlocks,
 };
 use alloc::vec::Vec;
+use bytes::Bytes;
 
 /// Bytes that a block's size is a multiple of.
 const UNIT: usize = 16;
@@ -126,13 +127,31 @@ impl Heap {
         &self.bytes.get()[block.start() + start..block.start() + end]
     }
 
+    /// What lies from `start` to `end` in `block`, to be kept by a reader. Copies nothing of a large block.
+    pub(crate) fn share(&mut self, block: HeapBlock, start: usize, end: usize) -> Bytes {
+        if block.is_large() {
+            return self.large.share(block.at).slice(start..end);
+        }
+        Bytes::copy_from_slice(self.part(block, start, end))
+    }
+
     /// The first `len` bytes of `block`, to write.
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self, block: HeapBlock, len: usize) -> &mut [u8] {
         if block.is_large() {
-            return &mut self.large.get_mut(block.at)[..len];
+            return self.large.get_mut(block.at, len);
         }
         &mut self.bytes.get_mut()[block.start()..][..len]
+    }
+
+    /// Writes `content` behind the first `from` bytes of `block`; what lies behind it means nothing.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, block: HeapBlock, from: usize, content: &[u8]) {
+        if block.is_large() {
+            return self.large.write(block.at, from, content);
+        }
+        let bytes = &mut self.bytes.get_mut()[block.start() + from..];
+        bytes[..content.len()].copy_from_slice(content);
     }
 
     /// A larger block that begins with the first `len` bytes of `block`, which is freed.
@@ -168,7 +187,7 @@ impl Heap {
             self.large.copy(block.at, larger.at, len);
         } else {
             let before = &self.bytes.get()[block.start()..][..len];
-            self.large.get_mut(larger.at)[..len].copy_from_slice(before);
+            self.large.write(larger.at, 0, before);
         }
         self.free(block);
         larger

@@ -4,28 +4,47 @@
 //! meanwhile. In wasm the copy that is given up is lost, because there memory comes in powers of two and
 //! is neither split nor joined.
 //!
+//! A block holds what was written to it, and has room for more. Its memory is never cleared, because that takes as
+//! long as to write it.
+//!
+//! A reader that keeps a value shares its block. The next write to the block copies it if somebody still reads it.
+//!
 //! Elsewhere memory of freed blocks is kept for blocks of the same size. The heap has few sizes, so a list that grows
 //! by appends, as the events of a block do, finds the memory of the last block's list.
 
 use crate::index::index;
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
+use bytes::Bytes;
 
 /// Blocks by number; those that are freed are empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LargeBlocks {
-    blocks: Vec<Vec<u8>>,
+    blocks: Vec<LargeBlock>,
     freed: Vec<u32>,
     /// Memory of freed blocks.
     spare: Vec<Vec<u8>>,
 }
 
+/// A block: its memory is in one of the two, and the other is empty.
+#[derive(Clone, Debug, Default)]
+struct LargeBlock {
+    own: Vec<u8>,
+    /// Also of readers, or it was.
+    shared: Bytes,
+}
+
 impl LargeBlocks {
-    /// The number of a new block of so many bytes; what is in it means nothing.
+    /// The number of a new block with room for so many bytes; what is in it means nothing.
     pub(crate) fn allocate(&mut self, bytes: usize) -> u32 {
-        let found = self.spare.iter().position(|spare| spare.len() == bytes);
-        let block = match found {
+        let room = bytes..bytes.saturating_mul(2);
+        let mut spare = self.spare.iter().map(Vec::capacity);
+        let block = match spare.position(|capacity| room.contains(&capacity)) {
             Some(place) => self.spare.swap_remove(place),
-            None => vec![0; bytes],
+            None => Vec::with_capacity(bytes),
+        };
+        let block = LargeBlock {
+            own: block,
+            shared: Bytes::new(),
         };
         if let Some(number) = self.freed.pop() {
             self.blocks[number as usize] = block;
@@ -42,29 +61,49 @@ impl LargeBlocks {
         let block = core::mem::take(&mut self.blocks[number as usize]);
         // In wasm the allocator does so itself, and an instance executes few blocks.
         if !cfg!(target_family = "wasm") {
-            self.spare.push(block);
+            self.spare.push(block.into_memory());
         }
     }
 
     /// Copies the first `len` bytes of one block to another.
     pub(crate) fn copy(&mut self, from: u32, to: u32, len: usize) {
-        let mut block = core::mem::take(&mut self.blocks[to as usize]);
-        block[..len].copy_from_slice(&self.blocks[from as usize][..len]);
-        self.blocks[to as usize] = block;
+        let mut copy = core::mem::take(&mut self.blocks[to as usize]);
+        copy.write(0, &self.get(from)[..len]);
+        self.blocks[to as usize] = copy;
     }
 
     pub(crate) fn get(&self, number: u32) -> &[u8] {
-        &self.blocks[number as usize]
+        self.blocks[number as usize].get()
     }
 
-    pub(crate) fn get_mut(&mut self, number: u32) -> &mut [u8] {
-        &mut self.blocks[number as usize]
+    /// A block, to be kept by a reader. Copies nothing.
+    pub(crate) fn share(&mut self, number: u32) -> Bytes {
+        let block = &mut self.blocks[number as usize];
+        if block.shared.is_empty() {
+            block.shared = core::mem::take(&mut block.own).into();
+        }
+        block.shared.clone()
+    }
+
+    /// The first `len` bytes of a block, to write.
+    pub(crate) fn get_mut(&mut self, number: u32, len: usize) -> &mut [u8] {
+        let block = self.blocks[number as usize].own();
+        if block.len() < len {
+            block.resize(len, 0);
+        }
+        &mut block[..len]
+    }
+
+    /// Writes `content` behind the first `from` bytes of a block; what lay there and behind it is gone.
+    pub(crate) fn write(&mut self, number: u32, from: usize, content: &[u8]) {
+        self.blocks[number as usize].write(from, content);
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        let all = self.blocks.iter().chain(&self.spare);
-        all.map(Vec::capacity).sum()
+        let blocks = self.blocks.iter();
+        let blocks = blocks.map(|block| block.own.capacity() + block.shared.len());
+        blocks.chain(self.spare.iter().map(Vec::capacity)).sum()
     }
 
     /// Frees all blocks; keeps up to `most` bytes of their memory.
@@ -74,14 +113,48 @@ impl LargeBlocks {
             freed,
             spare,
         } = self;
-        spare.append(blocks);
+        spare.extend(blocks.drain(..).map(LargeBlock::into_memory));
         freed.clear();
         let mut left = most;
         spare.retain(|block| {
-            let fits = !block.is_empty() && block.len() <= left;
-            left -= if fits { block.len() } else { 0 };
+            let fits = (1..=left).contains(&block.capacity());
+            left -= if fits { block.capacity() } else { 0 };
             fits
         });
+    }
+}
+
+impl LargeBlock {
+    fn get(&self) -> &[u8] {
+        if self.shared.is_empty() {
+            &self.own
+        } else {
+            &self.shared
+        }
+    }
+
+    /// Its memory, which nobody else has. It is copied if a reader still has it.
+    fn own(&mut self) -> &mut Vec<u8> {
+        if !self.shared.is_empty() {
+            self.own = core::mem::take(&mut self.shared).into();
+        }
+        &mut self.own
+    }
+
+    fn write(&mut self, from: usize, content: &[u8]) {
+        let block = self.own();
+        block.resize(from, 0);
+        block.extend_from_slice(content);
+    }
+
+    /// Its memory, unless a reader has it.
+    fn into_memory(self) -> Vec<u8> {
+        let is_read = !self.shared.is_empty() && !self.shared.is_unique();
+        if is_read {
+            return Vec::new();
+        }
+        let mut block = self;
+        core::mem::take(block.own())
     }
 }
 

@@ -39,7 +39,7 @@
 //!   and changes nothing.
 //! - Every order follows from the calls alone: by key, or by first change. Hash tables draw a new seed for
 //!   each overlay and each reset, and no result depends on it.
-//! - Reads take `&self`. `Overlay` is `Send` and `Sync`.
+//! - Reads take `&self`, but for [`Overlay::share`], which turns a large value into a shared one. `Overlay` is `Send` and `Sync`.
 //! - The runtime cannot close a transaction that the host opened, and what it leaves open is rolled
 //!   back.
 //!

@@ -12,6 +12,7 @@ use crate::{
     Change,
 };
 use alloc::vec::Vec;
+use bytes::Bytes;
 use povmeter_primitives::{Fate, TrieId};
 
 /// What a block changed so far. See the [crate page](crate).
@@ -115,6 +116,21 @@ impl Overlay {
         match self.stores.find(store) {
             Some(store) => self.get_in(store, key),
             None => Lookup::Untouched,
+        }
+    }
+
+    /// The value of `key` in memory that the caller may keep; `None` for a deletion. Outside, `None` if the
+    /// overlay does not know the key.
+    ///
+    /// Costs one look-up, and a copy unless the value is large, that is, has memory of its own. The next write
+    /// to a large value copies it if the caller still keeps it.
+    #[inline]
+    pub fn share(&mut self, store: TrieId<'_>, key: &[u8]) -> Option<Option<Bytes>> {
+        let id = self.entries.find(self.stores.find(store)?, key)?;
+        let slot = self.entries.at(id).slot;
+        match slot.value() {
+            Some(value) => Some(Some(value.share(&mut self.heap))),
+            None => (slot.fate() == Fate::Deleted).then_some(None),
         }
     }
 

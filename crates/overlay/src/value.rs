@@ -15,6 +15,7 @@ use crate::{
     index::index,
     list::{LengthPrefix, MAX_PREFIX},
 };
+use bytes::Bytes;
 
 /// A value; see the top of the file for how it lies in its block.
 ///
@@ -34,8 +35,7 @@ impl Value {
     pub(crate) fn new(content: &[u8], heap: &mut Heap) -> Self {
         let len = index(content.len());
         let block = heap.allocate(content.len());
-        heap.bytes_mut(block, content.len())
-            .copy_from_slice(content);
+        heap.write(block, 0, content);
         Self::in_block(block, len)
     }
 
@@ -48,7 +48,7 @@ impl Value {
         let len = MAX_PREFIX + elements.len();
         let used = index(len);
         let block = heap.allocate(len + element.len());
-        heap.bytes_mut(block, len)[MAX_PREFIX..].copy_from_slice(elements);
+        heap.write(block, MAX_PREFIX, elements);
         let mut value = Self::in_block(block, used);
         let mark = ListMark {
             len: value.len,
@@ -106,6 +106,12 @@ impl Value {
         heap.part(self.block(), usize::from(self.start), self.len as usize)
     }
 
+    /// The value in memory that a reader may keep.
+    #[inline]
+    pub(crate) fn share(self, heap: &mut Heap) -> Bytes {
+        heap.share(self.block(), usize::from(self.start), self.len as usize)
+    }
+
     /// The value with `content` written over it, in its block if that takes it.
     #[inline(always)]
     pub(crate) fn overwrite(mut self, content: &[u8], heap: &mut Heap) -> Self {
@@ -113,8 +119,7 @@ impl Value {
             heap.free(self.block());
             return Self::new(content, heap);
         }
-        heap.bytes_mut(self.block(), content.len())
-            .copy_from_slice(content);
+        heap.write(self.block(), 0, content);
         self.len = index(content.len());
         self.start = 0;
         self
@@ -161,7 +166,7 @@ impl Value {
         if longer > self.block().capacity() {
             self.move_to(heap.enlarge(self.block(), len, longer));
         }
-        heap.bytes_mut(self.block(), longer)[len..].copy_from_slice(element);
+        heap.write(self.block(), len, element);
         // Wraps at 2^32 elements, as sp-state-machine does. Only a forged value claims that many.
         let count = mark.count.wrapping_add(1);
         self.write_prefix(count, heap);

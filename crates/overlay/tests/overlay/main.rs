@@ -5,6 +5,7 @@
 mod appends;
 mod dirty;
 mod edges;
+mod large;
 mod many;
 mod naive;
 mod ordered;
