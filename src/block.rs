@@ -16,6 +16,9 @@ use crate::{
     seal::SealMemory,
 };
 use alloc::vec::Vec;
+use core::mem::take;
+#[cfg(feature = "std")]
+use povmeter_delta_root::CarriedState;
 use povmeter_delta_root::{Hashing, LoadError, NodeSource, NodeTable, RootUpdate, ShadowState};
 use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{CompactSize, Estimator, Recorder, RecorderMark};
@@ -73,8 +76,9 @@ impl<S: NodeSource> Block<S> {
 
 impl<S, A: Accounting> Block<S, A> {
     /// The memory of this block, emptied. Transactions may be open, and the runtime may be executing.
+    /// If asked to `carry`, what the block has loaded, too, unless that is of no use.
     #[cfg(feature = "std")]
-    pub(crate) fn into_scratch(self) -> Scratch {
+    pub(crate) fn into_scratch(self, carry: bool) -> (Scratch, Option<CarriedState>) {
         let Self {
             overlay,
             state,
@@ -88,7 +92,12 @@ impl<S, A: Accounting> Block<S, A> {
             seal_memory,
             notes: _,
         } = self;
-        let mut state = state.into_scratch();
+        // The source does not have the nodes of earlier blocks of the same PoV.
+        let (carried, mut state) = if carry && recorder.ignored() == 0 {
+            state.into_carried(recorder.nodes())
+        } else {
+            (None, state.into_scratch())
+        };
         if let Some((_, _, update)) = root {
             state.recycle(update);
         }
@@ -101,14 +110,27 @@ impl<S, A: Accounting> Block<S, A> {
             seal_memory,
         };
         scratch.reset();
-        scratch
+        (scratch, carried)
     }
 
     /// As [`Self::with_accounting`], in the memory of a finished block.
-    pub(crate) fn in_scratch(source: S, parent: Root, scratch: Scratch) -> Self {
+    pub(crate) fn in_scratch(source: S, parent: Root, mut scratch: Scratch) -> Self {
+        let memory = take(&mut scratch.state);
+        Self::on(ShadowState::in_scratch(source, parent, memory), scratch)
+    }
+
+    /// A block on the state that `carried` is the loaded part of, in the memory of a finished block.
+    #[cfg(feature = "std")]
+    pub(crate) fn in_carried(source: S, carried: CarriedState, mut scratch: Scratch) -> Self {
+        let memory = take(&mut scratch.state);
+        Self::on(ShadowState::in_carried(source, carried, memory), scratch)
+    }
+
+    /// A block on `state`, in the other memory of a finished block.
+    fn on(state: ShadowState<S>, scratch: Scratch) -> Self {
         let Scratch {
             overlay,
-            state,
+            state: _,
             recorder,
             estimator,
             open_transactions,
@@ -116,7 +138,7 @@ impl<S, A: Accounting> Block<S, A> {
         } = scratch;
         Self {
             overlay,
-            state: ShadowState::in_scratch(source, parent, state),
+            state,
             recorder,
             estimator,
             compact: CompactSize::default(),

@@ -64,7 +64,7 @@
 //! | [`EarlierNodes`] | nodes that earlier blocks of the same PoV brought, which count nothing |
 //! | [`Hashing`], [`seed_hash_tables`] | for validators in wasm: the host's hash function, and keys of hash tables |
 //! | [`NodeSource`] | supplies nodes of the parent state; one required method |
-//! | [`BlockPool`], [`PooledBlock`] | reuses the memory of finished blocks for new ones |
+//! | [`BlockPool`], [`PooledBlock`] | reuses the memory of finished blocks for new ones, and what they loaded |
 //! | [`BlockError`], [`ProofError`] | why a call failed |
 //! | [`SealError`] | why sealing failed, with the block |
 //!
@@ -99,6 +99,7 @@
 //!   or counted before. Nothing is encoded or hashed for it.
 //! - A root: one update of the parent trie, with Blake2b-256 of the nodes that changed.
 //! - Memory: every node loaded, and every key of up to 256 bytes read, stays until the block is dropped.
+//! - Under [`BlockPool::carrying`] a node is loaded and decoded once for many blocks.
 //!
 //! # Features
 //! - `std` (default): uses std in dependencies. Without it the crate is `no_std` and needs `alloc`;
@@ -113,6 +114,8 @@ mod accounting;
 mod attribution;
 mod block;
 mod boundary;
+#[cfg(feature = "std")]
+mod carrier;
 mod changed;
 mod earlier;
 mod error;

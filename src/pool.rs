@@ -1,6 +1,8 @@
 //! A pool that reuses the memory of finished blocks.
 
-use crate::{scratch::Scratch, Accounting, Block, Consensus, SealError, SealedBlock};
+use crate::{
+    carrier::Carrier, scratch::Scratch, Accounting, Block, Consensus, SealError, SealedBlock,
+};
 use core::{
     borrow::Borrow,
     ops::{Deref, DerefMut},
@@ -30,9 +32,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The memory of a block comes back emptied, however the block ends: sealed, dropped, or by a panic.
 /// What a block returns lies in memory that does not come back until the sealed block is given to
 /// [`BlockPool::recycle`].
+///
+/// # What blocks loaded
+/// A pool made by [`BlockPool::carrying`] also keeps the nodes that its blocks loaded, decoded and
+/// linked. The next block finds them if it is
+/// - on the same parent: one that is executed again, proposed and then imported, or a fork;
+/// - on the state after a block that was recycled: its new nodes take the place of those they replace.
+///
+/// Sizes, proofs, roots and errors are those of a new block, because a block counts what it needs, not
+/// what it loads. A fork that nobody builds on costs nothing. Two blocks at once on one state are
+/// possible: one of them finds the nodes, the other loads them.
 #[derive(Debug, Default)]
 pub struct BlockPool {
     spare: Mutex<Vec<Scratch>>,
+    carrier: Option<Carrier>,
 }
 
 /// Most blocks whose memory is kept, because rarely more are built at once.
@@ -42,6 +55,28 @@ impl BlockPool {
     /// An empty pool.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty pool that keeps what its blocks loaded, in at most about `bytes` of memory.
+    ///
+    /// All its blocks must be on one store, or on stores with the same nodes: a block does not ask its
+    /// source for a node that an earlier block loaded. To test whether a proof is complete, use another
+    /// pool.
+    ///
+    /// When the memory is full, nodes go by age: first those that were replaced, then those that no
+    /// block needed for the longest time, among equals the deeper ones. After that half of it is free.
+    /// A block that panics, or whose source returned bytes that are no node, leaves nothing.
+    pub fn carrying(bytes: usize) -> Self {
+        Self {
+            carrier: Some(Carrier::new(bytes)),
+            ..Self::default()
+        }
+    }
+
+    /// Bytes of memory that nodes take which blocks loaded and no block uses now; zero unless the pool
+    /// is [carrying](Self::carrying).
+    pub fn carried_bytes(&self) -> usize {
+        self.carrier.as_ref().map_or(0, Carrier::memory)
     }
 
     /// A block on top of the state that `parent` commits to and `source` holds: as [`Block::new`], in
@@ -88,10 +123,27 @@ impl BlockPool {
     ///
     /// Nodes that are shared, for example with a store in memory, stay valid. The call is optional: if
     /// a sealed block is dropped instead, the next one allocates some megabytes of new memory.
+    ///
+    /// Unless it is called, a [carrying](Self::carrying) pool has nothing for the next block on top.
     pub fn recycle(&self, sealed: SealedBlock) {
         let mut scratch = self.spare().pop().unwrap_or_default();
-        scratch.recycle(sealed);
+        if let Some(update) = scratch.recycle(sealed, self.carrier.is_some()) {
+            if let Some(unused) = self.carrier.as_ref().and_then(|all| all.add_update(update)) {
+                scratch.state.recycle(unused);
+            }
+        }
         self.give_back(scratch);
+    }
+
+    /// Takes back the memory of a block, and what it loaded.
+    fn take_back<S, A: Accounting>(&self, block: Block<S, A>) {
+        // After a panic the shadow trie may be half changed.
+        let carrier = self.carrier.as_ref().filter(|_| !std::thread::panicking());
+        let (scratch, carried) = block.into_scratch(carrier.is_some());
+        self.give_back(scratch);
+        if let (Some(carrier), Some(carried)) = (carrier, carried) {
+            carrier.add(carried);
+        }
     }
 
     fn give_back(&self, scratch: Scratch) {
@@ -119,9 +171,15 @@ impl<S: NodeSource, A: Accounting, P: Borrow<BlockPool>> PooledBlock<S, A, P> {
     /// A block on top of the state that `parent` commits to and `source` holds: as
     /// [`Block::with_accounting`], in the memory of an earlier block of `pool` if there is one.
     pub fn new(pool: P, source: S, parent: Root, _accounting: A) -> Self {
+        let BlockPool { spare: _, carrier } = pool.borrow();
         let scratch = pool.borrow().spare().pop().unwrap_or_default();
+        let carried = carrier.as_ref().and_then(|all| all.take(parent));
+        let block = match carried {
+            Some(carried) => Block::in_carried(source, carried, scratch),
+            None => Block::in_scratch(source, parent, scratch),
+        };
         Self {
-            block: Some(Block::in_scratch(source, parent, scratch)),
+            block: Some(block),
             pool,
         }
     }
@@ -156,7 +214,7 @@ impl<S, A: Accounting, P: Borrow<BlockPool>> DerefMut for PooledBlock<S, A, P> {
 impl<S, A: Accounting, P: Borrow<BlockPool>> Drop for PooledBlock<S, A, P> {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            self.pool.borrow().give_back(block.into_scratch());
+            self.pool.borrow().take_back(block);
         }
     }
 }

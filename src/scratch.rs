@@ -4,6 +4,8 @@
 use crate::SealedBlock;
 use crate::{block::TransactionMark, seal::SealMemory};
 use alloc::vec::Vec;
+#[cfg(feature = "std")]
+use povmeter_delta_root::RootUpdate;
 use povmeter_delta_root::ShadowScratch;
 use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{Estimator, Recorder};
@@ -49,11 +51,19 @@ impl Scratch {
     /// the proof of the next one.
     ///
     /// Nodes of the update or the proof that are shared, for example with a store in memory, stay
-    /// valid, and so does the memory that they lie in.
-    pub(crate) fn recycle(&mut self, sealed: SealedBlock) {
+    /// valid, and so does the memory that they lie in. Returns the update instead of taking its memory
+    /// if it `is_needed`.
+    pub(crate) fn recycle(&mut self, sealed: SealedBlock, is_needed: bool) -> Option<RootUpdate> {
         let (memory, update) = SealMemory::of(sealed);
         self.seal_memory = memory;
-        self.state.recycle(update);
+        let mut update = Some(update);
+        if !is_needed {
+            update
+                .take()
+                .into_iter()
+                .for_each(|update| self.state.recycle(update));
+        }
         self.reset();
+        update
     }
 }

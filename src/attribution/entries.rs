@@ -104,7 +104,8 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// The recorded nodes, each once, in the order in which they were loaded.
+    /// The recorded nodes, each once, in the order in which they were loaded, in a carrying pool by
+    /// whichever block.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = RecordedEntry<'_>> + '_ {
         let whole = self;
         self.entries

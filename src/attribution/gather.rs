@@ -55,8 +55,7 @@ pub(super) fn gather<S: NodeSource>(
 fn places<S>(state: &ShadowState<S>) -> Places {
     let mut places = Places::new();
     for handle in state.handles() {
-        let (loaded, _) = state.loaded_since(handle, 0);
-        for (at, node) in loaded {
+        for (at, node) in state.loaded_in(handle) {
             places.entry(node).or_default().push((handle, at));
         }
     }

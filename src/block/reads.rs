@@ -3,6 +3,7 @@
 use super::{begin_call, take_back_call, Block};
 use crate::{accounting::Accounting, attribution::Notes, error::BlockError};
 use alloc::vec::Vec;
+use bytes::Bytes;
 use povmeter_delta_root::{Blake2b256, LoadError, NodeSource, PathCache, ShadowState};
 use povmeter_overlay::{Lookup, Overlay};
 use povmeter_pov_estimate::Recorder;
@@ -63,6 +64,62 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
+    /// As [`Self::get`], in memory that the caller may keep: shared with the block if the value is one of
+    /// the parent state or a large one, else a copy.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn get_bytes(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Bytes>, BlockError> {
+        if let Some(changed) = self.overlay.share(trie, key) {
+            return Ok(changed);
+        }
+        let (_, mut parent) = self.overlay_and_parent();
+        let place = parent.read(trie, key, |state, observer| {
+            state.value(trie, key, observer)
+        })?;
+        Ok(place.map(|place| place.share(parent.state.table())))
+    }
+
+    /// Loads what reads of `keys`, boundaries and the root need of their paths, and their values, so that
+    /// these calls do not wait for the source. For callers that know keys ahead, such as those that a
+    /// transaction touched when the pool validated it.
+    ///
+    /// Counts nothing: no size and no proof depends on this call. It loads nodes even if the block never
+    /// asks for them.
+    ///
+    /// Costs a call of the source for each level of the trie and one for the values, for each 32 keys. It
+    /// pays off where a call takes long and many nodes take no longer than one: a store behind
+    /// `povmeter_store::Parallel`, or a store in a network.
+    ///
+    /// ```
+    /// use povmeter::{Block, TrieId::Top};
+    /// # use povmeter::{Root, StateVersion::V1};
+    /// # use povmeter_store::{MemoryStore, NodeStore};
+    /// # let mut store = MemoryStore::new();
+    /// # let mut genesis = Block::new(&store, Root::EMPTY);
+    /// # genesis.set(Top, b"alice", &[7; 40])?;
+    /// # genesis.set(Top, b"bobby", &[8; 40])?;
+    /// # store.commit(genesis.seal(V1)?.update())?;
+    ///
+    /// let mut block = Block::new(&store, store.root());
+    /// block.prefetch(Top, &[b"alice", b"bobby"])?;
+    /// assert_eq!(block.recorded_size().total_bytes(), 0);
+    /// assert!(block.get(Top, b"alice")?.is_some());
+    /// # assert!(block.recorded_size().total_bytes() > 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BlockError::Load`] for the first node that can't be loaded; keys after it are left. A caller may
+    /// ignore it, because a call that needs the node fails, too.
+    pub fn prefetch(
+        &mut self,
+        trie: TrieId<'_>,
+        keys: &[impl AsRef<[u8]>],
+    ) -> Result<(), BlockError> {
+        Ok(self.state.prefetch(trie, keys)?)
+    }
+
     /// Whether the block has changed `key`, so that reads of it need nothing of the parent state. A
     /// deletion is a change even if the key had no value.
     pub fn is_changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {
@@ -113,9 +170,25 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         trie: TrieId<'_>,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, BlockError> {
+        self.next_key_before(trie, key, None)
+    }
+
+    /// The first key after `key` that has a value, if it is before `before`.
+    ///
+    /// Asked for each gap between the keys of a set, it returns what [`Self::next_key`] would if the block
+    /// had changed these keys, and counts the same nodes.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn next_key_before(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        before: Option<&[u8]>,
+    ) -> Result<Option<Vec<u8>>, BlockError> {
         let (overlay, mut parent) = self.overlay_and_parent();
         parent.read(trie, key, |state, observer| {
-            find_next_key(overlay, state, trie, key, observer)
+            find_next_key(overlay, state, trie, key, before, observer)
         })
     }
 
@@ -163,19 +236,24 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 }
 
-/// The first key after `key` that has a value after the changes of `overlay`.
+/// The first key after `key` that has a value after the changes of `overlay`, if it is before `before`.
 fn find_next_key<S: NodeSource>(
     overlay: &Overlay,
     state: &mut ShadowState<S>,
     trie: TrieId<'_>,
     key: &[u8],
+    before: Option<&[u8]>,
     observer: &mut impl PathCache,
 ) -> Result<Option<Vec<u8>>, LoadError> {
+    let is_before = |key: &[u8]| before.is_none_or(|before| key < before);
     let mut in_parent = state.next_key(trie, key, observer)?;
     let mut after = key.to_vec();
     while let Some((changed, value)) = overlay.next_after(trie, &after) {
+        if !is_before(changed) {
+            break;
+        }
         match &in_parent {
-            Some(parent) if parent.as_slice() < changed => return Ok(in_parent),
+            Some(parent) if parent.as_slice() < changed => break,
             _ if value.is_some() => return Ok(Some(changed.to_vec())),
             // The parent's candidate is deleted: look for the one after it.
             Some(parent) if parent.as_slice() == changed => {
@@ -185,5 +263,5 @@ fn find_next_key<S: NodeSource>(
             _ => after = changed.to_vec(),
         }
     }
-    Ok(in_parent)
+    Ok(in_parent.filter(|key| is_before(key)))
 }

@@ -4,7 +4,9 @@
 mod errors;
 mod guarantees;
 mod pool;
+mod prefetch;
 mod proof_size_page;
+mod reads;
 mod sealing;
 mod transactions;
 

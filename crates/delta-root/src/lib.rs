@@ -36,6 +36,7 @@
 //! | [`NodeBatch`], [`NodeRequest`], [`OpenRequests`] | nodes asked for together, and the answers to them |
 //! | [`ShadowState`] | the parent state as far as it is loaded: the top trie and the child tries |
 //! | [`ShadowScratch`] | the memory of one, emptied, for the next |
+//! | [`CarriedState`] | what one has loaded, for the next block |
 //! | [`TrieId`], [`TrieHandle`] | a trie by name, and a trie opened |
 //! | [`ShadowNode`], [`ValuePlace`] | a node in a shadow trie, and where a value lies |
 //! | [`NodeTable`], [`NodeId`] | the bytes loaded, each distinct hash once |
@@ -71,7 +72,7 @@
 //!   has nothing else left.
 //! - The root is one pass over the changed paths: each node on them is encoded and hashed once, and
 //!   nodes of the same depth are hashed together.
-//! - A loaded node stays until the state is dropped; see [`ShadowState::arena_bytes`].
+//! - A loaded node stays until the state is dropped, or longer: see [`CarriedState`].
 //!
 //! # Features
 //! - `std` (default): finds out at run time what the processor can do, and hashes eight nodes at once
@@ -120,6 +121,6 @@ pub use scale::{compact_bytes, push_compact, read_compact};
 pub use search::Search;
 pub use shadow::{Observer, PathCache, ShadowNode, ValuePlace};
 pub use source::{NodePrefix, NodeSource, SourceError};
-pub use state::{ShadowScratch, ShadowState, TrieHandle};
+pub use state::{CarriedState, ShadowScratch, ShadowState, TrieHandle};
 pub use table::{KeyPath, LoadError, NodeId, NodeTable};
 pub use update::RootUpdate;

@@ -90,6 +90,18 @@ impl NodeChanges {
         self.order.is_empty()
     }
 
+    /// Bytes of memory, the encoded nodes included.
+    pub fn memory(&self) -> usize {
+        let part = |part: &ChangesPart| {
+            part.entries.capacity() * size_of::<ChangeEntry>()
+                + part.numbers.capacity() * size_of::<u64>()
+                + part.paths.capacity()
+                + part.encoded.len()
+        };
+        let parts = self.parts.iter().map(part).sum::<usize>();
+        parts + self.order.capacity() * size_of::<WriteIndex>()
+    }
+
     /// The changes in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = NodeChange<'_>> + Clone {
         self.order.iter().map(|which| {

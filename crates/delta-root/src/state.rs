@@ -1,8 +1,11 @@
 //! The shadow tries of a block: the top trie and the child tries touched.
 
+mod carried;
+mod prefetch;
 mod reads;
 mod scratch;
 
+pub use carried::CarriedState;
 pub use scratch::ShadowScratch;
 
 use crate::{
@@ -16,6 +19,7 @@ use crate::{
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 use bytes::Bytes;
+use carried::Carried;
 use povmeter_primitives::{child_root_key, TrieId, CHILD_ROOT_PREFIX};
 
 /// Nodes loaded together: enough for a processor to wait for all at once, and few enough for what
@@ -58,6 +62,8 @@ pub struct ShadowState<S> {
     top: ShadowTrie,
     children: Vec<Child>,
     child_handles: BTreeMap<Vec<u8>, TrieHandle>,
+    /// What an earlier block left.
+    carried: Carried,
     options: RootOptions,
     root_memory: RootMemory,
 }
@@ -128,7 +134,8 @@ impl<S> ShadowState<S> {
         &self.source
     }
 
-    /// Number of trie nodes in the arenas, those inside their parents included.
+    /// Number of trie nodes in the arenas, those inside their parents included, and those that an
+    /// earlier block replaced.
     pub fn loaded_nodes(&self) -> usize {
         self.top.len()
             + self
@@ -166,18 +173,12 @@ impl<S> ShadowState<S> {
         }
     }
 
-    /// The nodes with a hash of their own that trie `handle` loaded after its first `from` nodes,
-    /// and how many it has by now, those inside their parents included.
+    /// The nodes of trie `handle` that are loaded and have a hash of their own.
     ///
     /// # Panics
     /// If the handle is another state's.
-    pub fn loaded_since(
-        &self,
-        handle: TrieHandle,
-        from: usize,
-    ) -> (impl Iterator<Item = (ShadowNode, NodeId)> + '_, usize) {
-        let trie = self.trie(handle);
-        (trie.loaded_since(from), trie.len())
+    pub fn loaded_in(&self, handle: TrieHandle) -> impl Iterator<Item = (ShadowNode, NodeId)> + '_ {
+        self.trie(handle).loaded()
     }
 
     /// The nibbles, one a byte, from the root of trie `handle` to the end of the partial key of its
@@ -269,10 +270,13 @@ impl<S: NodeSource> ShadowState<S> {
             },
         };
         let index = Index::new(self.children.len() + 1).ok_or_else(LoadError::too_many)?;
+        let exists = root.is_some();
+        let root = root.unwrap_or(Root::EMPTY);
+        let carried = self.carried.take_child(storage_key, root);
         self.children.push(Child {
             root_key,
-            exists: root.is_some(),
-            trie: ShadowTrie::new(root.unwrap_or(Root::EMPTY), storage_key.to_vec()),
+            exists,
+            trie: carried.unwrap_or_else(|| ShadowTrie::new(root, storage_key.to_vec())),
         });
         let handle = TrieHandle(index);
         self.child_handles.insert(storage_key.to_vec(), handle);

@@ -171,6 +171,10 @@ pub struct NodeTable {
     by_hash: HashTable<NodeId>,
     hasher: FastState,
     answer_memory: AnswerMemory,
+    /// Length of all nodes together.
+    encoded_bytes: usize,
+    /// Whether it holds bytes that are no node.
+    has_refused: bool,
 }
 
 impl NodeTable {
@@ -187,6 +191,23 @@ impl NodeTable {
     /// The ids given out, in the order of loading.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> {
         (0..self.nodes.len()).filter_map(Index::new).map(NodeId)
+    }
+
+    /// Bytes of memory, with the nodes and values themselves.
+    pub fn memory(&self) -> usize {
+        self.nodes.capacity() * size_of::<Loaded>()
+            + self.by_hash.capacity() * size_of::<NodeId>()
+            + self.encoded_bytes
+    }
+
+    /// Notes that it holds bytes that are no node.
+    pub(crate) fn note_refused(&mut self) {
+        self.has_refused = true;
+    }
+
+    /// Whether it holds bytes that are no node.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.has_refused
     }
 
     /// The encoded node, or the value.
@@ -237,7 +258,11 @@ impl NodeTable {
             by_hash,
             hasher,
             answer_memory,
+            encoded_bytes,
+            has_refused,
         } = self;
+        *encoded_bytes = 0;
+        *has_refused = false;
         nodes.clear();
         answer_memory.reclaim();
         nodes.shrink_to(most);
@@ -280,6 +305,7 @@ impl NodeTable {
             nodes,
             by_hash,
             hasher,
+            encoded_bytes,
             ..
         } = self;
         let hash = request.hash;
@@ -297,6 +323,7 @@ impl NodeTable {
         }
         let id = NodeId(Index::new(nodes.len()).ok_or_else(LoadError::too_many)?);
         place.insert(id);
+        *encoded_bytes += bytes.len();
         nodes.push(Loaded { hash, bytes });
         Ok(id)
     }

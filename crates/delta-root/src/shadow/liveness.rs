@@ -32,6 +32,9 @@ impl ShadowTrie {
         }
         node.set_value_live(live);
         changed.push(at);
+        if !live {
+            self.marked.push(at);
+        }
         // The node itself changes state only if the value was or is all that lives in it.
         let mut flips = node.live_children == 0;
         let mut parent = node.parent();
@@ -45,7 +48,19 @@ impl ShadowTrie {
                 node.live_children - 1
             };
             changed.push(above);
+            if !live {
+                self.marked.push(above);
+            }
             parent = node.parent();
+        }
+    }
+
+    /// Marks every entry as live, as at the beginning.
+    pub(crate) fn revive(&mut self) {
+        for at in self.marked.drain(..) {
+            let node = &mut self.nodes[at.index()];
+            let children = node.branch().map_or(0, |at| self.branches[at].count());
+            node.revive(children);
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod liveness;
 mod node;
+mod renewal;
 mod successor;
 mod view;
 mod walk;
@@ -139,6 +140,8 @@ pub(crate) struct ShadowTrie {
     keyspace: Vec<u8>,
     nodes: Vec<Node>,
     branches: Vec<Branch>,
+    /// Nodes that lost a live part at some time.
+    marked: Vec<ShadowNode>,
     /// Memory for the prefix of a node, used again.
     prefixes: Prefixes,
 }
@@ -151,6 +154,7 @@ impl ShadowTrie {
             keyspace,
             nodes: Vec::new(),
             branches: Vec::new(),
+            marked: Vec::new(),
             prefixes: Prefixes::default(),
         }
     }
@@ -162,9 +166,12 @@ impl ShadowTrie {
             keyspace,
             nodes,
             branches,
+            marked,
             prefixes,
         } = self;
         prefixes.clear();
+        marked.clear();
+        marked.shrink_to(most);
         *root = new_root;
         keyspace.clear();
         nodes.clear();
@@ -182,21 +189,30 @@ impl ShadowTrie {
         self.nodes.len()
     }
 
-    /// The nodes loaded since there were `from`, with their number in the arena, without those
-    /// inside their parents.
-    pub(crate) fn loaded_since(
-        &self,
-        from: usize,
-    ) -> impl Iterator<Item = (ShadowNode, NodeId)> + '_ {
-        let added = self.nodes.iter().enumerate().skip(from);
-        added
-            .filter(|(_, node)| !node.inlined())
-            .filter_map(|(index, node)| Some((ShadowNode(Index::new(index)?), node.data)))
+    /// The nodes of the trie that are loaded, without those inside their parents, each above its
+    /// children.
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = (ShadowNode, NodeId)> + '_ {
+        let mut pending: Vec<_> = (!self.nodes.is_empty())
+            .then_some(ShadowNode::ROOT)
+            .into_iter()
+            .collect();
+        let all = core::iter::from_fn(move || {
+            let at = pending.pop()?;
+            pending.extend((0..16).filter_map(|nibble| match self.slot(at, nibble) {
+                ChildSlot::Loaded(child) => Some(child),
+                ChildSlot::Empty | ChildSlot::At(_) => None,
+            }));
+            Some((at, &self.nodes[at.index()]))
+        });
+        all.filter(|(_, node)| !node.inlined())
+            .map(|(at, node)| (at, node.data))
     }
 
     /// Bytes of memory that the arena holds, without the encoded nodes.
     pub(crate) fn memory(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>() + self.branches.capacity() * size_of::<Branch>()
+        self.nodes.capacity() * size_of::<Node>()
+            + self.branches.capacity() * size_of::<Branch>()
+            + self.marked.capacity() * size_of::<ShadowNode>()
     }
 
     /// Where the value of entry `at`, found under `key`, lies; a value that is a node of its own is
@@ -234,6 +250,21 @@ impl ShadowTrie {
                     length: OptionalIndex::NONE,
                 }))
             }
+        }
+    }
+
+    /// The hash of the value of entry `at`, if the value is a node of its own that is not loaded.
+    pub(crate) fn awaited_value(&self, at: ShadowNode, table: &NodeTable) -> Option<NodeHash> {
+        let node = &self.nodes[at.index()];
+        match node.value() {
+            Value::Hashed {
+                start,
+                loaded: None,
+            } => {
+                let hash = hash_at(table.bytes(node.data), start.get());
+                table.find(&hash).is_none().then_some(hash)
+            }
+            Value::None | Value::Inline { .. } | Value::Hashed { .. } => None,
         }
     }
 
@@ -294,7 +325,10 @@ impl ShadowTrie {
         };
         let length = loader.table.bytes(data).len();
         self.add(data, 0..length, None, loader.table)
-            .map_err(|refused| refused.at(hash, KeyPath::new(hash_db::EMPTY_PREFIX)))
+            .map_err(|refused| {
+                loader.table.note_refused();
+                refused.at(hash, KeyPath::new(hash_db::EMPTY_PREFIX))
+            })
     }
 
     /// Loads the root node, if it is not loaded, and observes it.
@@ -345,8 +379,10 @@ impl ShadowTrie {
             }
         };
         let added = self.add(data, range, Some((parent, nibble)), loader.table);
-        let child =
-            added.map_err(|refused| refused.at(*loader.table.hash(data), self.key_path(prefix)))?;
+        let child = added.map_err(|refused| {
+            loader.table.note_refused();
+            refused.at(*loader.table.hash(data), self.key_path(prefix))
+        })?;
         if let Some(branch) = self.nodes[parent.index()].branch() {
             self.branches[branch].set_loaded(nibble, child);
         }
@@ -404,44 +440,64 @@ impl ShadowTrie {
         table: &NodeTable,
     ) -> Result<ShadowNode, Refused> {
         let at = ShadowNode(Index::new(self.nodes.len()).ok_or(Refused::TooMany)?);
-        let base = range.start;
-        let length = range.len();
-        // A node with a hash of its own fills the bytes it was loaded as.
-        let inlined = table.bytes(data).len() != length;
-        let mut children = ChildOffsets::default();
-        let decoded = decode::decode(&table.bytes(data)[range], &mut children)?;
-        let mut node = Node::null(data, offset(length)?);
-        if let Some((parent, nibble)) = parent {
-            node.place(parent, nibble);
-            if inlined {
-                node.set_inlined(offset(base)?);
-            }
-        }
-        match decoded {
-            DecodedNode::Null if parent.is_some() => return Err(DecodeError::NullBelowRoot.into()),
-            DecodedNode::Null => {}
-            DecodedNode::Node {
-                partial,
-                partial_nibbles,
-                value,
-                is_branch,
-                end,
-            } => {
-                if inlined && end != length {
-                    let (expected, found) = (end, length);
-                    return Err(DecodeError::Trailing { expected, found }.into());
-                }
-                node.set_parts(partial.start, partial_nibbles, value, base)?;
-                if is_branch {
-                    let branch = Branch::new(children, offset(base)?);
-                    let index = Index::new(self.branches.len()).ok_or(Refused::TooMany)?;
-                    node.set_branch(index, branch.count());
-                    self.branches.push(branch);
-                }
-            }
+        let (mut node, branch) = decoded(data, range, parent, table)?;
+        if let Some(branch) = branch {
+            self.push_branch(&mut node, branch)?;
         }
         self.nodes.push(node);
         Ok(at)
+    }
+
+    /// Gives `node` these places for children.
+    #[inline]
+    fn push_branch(&mut self, node: &mut Node, branch: Branch) -> Result<(), Refused> {
+        let index = Index::new(self.branches.len()).ok_or(Refused::TooMany)?;
+        node.set_branch(index, branch.count());
+        self.branches.push(branch);
+        Ok(())
+    }
+}
+
+/// The node at `range` of `data`, below `parent`: all of it live, no child loaded. The places of its
+/// children are not linked to it.
+#[inline]
+fn decoded(
+    data: NodeId,
+    range: Range<usize>,
+    parent: Option<(ShadowNode, u8)>,
+    table: &NodeTable,
+) -> Result<(Node, Option<Branch>), Refused> {
+    let base = range.start;
+    let length = range.len();
+    // A node with a hash of its own fills the bytes it was loaded as.
+    let inlined = table.bytes(data).len() != length;
+    let mut children = ChildOffsets::default();
+    let decoded = decode::decode(&table.bytes(data)[range], &mut children)?;
+    let mut node = Node::null(data, offset(length)?);
+    if let Some((parent, nibble)) = parent {
+        node.place(parent, nibble);
+        if inlined {
+            node.set_inlined(offset(base)?);
+        }
+    }
+    match decoded {
+        DecodedNode::Null if parent.is_some() => Err(DecodeError::NullBelowRoot.into()),
+        DecodedNode::Null => Ok((node, None)),
+        DecodedNode::Node {
+            partial,
+            partial_nibbles,
+            value,
+            is_branch,
+            end,
+        } => {
+            if inlined && end != length {
+                let (expected, found) = (end, length);
+                return Err(DecodeError::Trailing { expected, found }.into());
+            }
+            node.set_parts(partial.start, partial_nibbles, value, base)?;
+            let base = offset(base)?;
+            Ok((node, is_branch.then(|| Branch::new(children, base))))
+        }
     }
 }
 

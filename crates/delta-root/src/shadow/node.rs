@@ -134,6 +134,12 @@ impl Node {
         }
     }
 
+    /// Marks the value, if there is one, and all `children` as live.
+    pub(super) fn revive(&mut self, children: u8) {
+        self.set_value_live(self.has_value());
+        self.live_children = children;
+    }
+
     /// Whether the node is a part of its parent's bytes.
     #[inline]
     pub(super) fn inlined(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The memory of a state that is no longer needed, for another one.
 
-use super::ShadowState;
+use super::{carried::Carried, ShadowState};
 use crate::{
     batch::{RootMemory, RootOptions},
     shadow::ShadowTrie,
@@ -13,9 +13,9 @@ use alloc::{collections::BTreeMap, vec::Vec};
 /// It holds nothing of the state that it was taken from.
 #[derive(Debug)]
 pub struct ShadowScratch {
-    table: NodeTable,
-    top: ShadowTrie,
-    root_memory: RootMemory,
+    pub(super) table: NodeTable,
+    pub(super) top: ShadowTrie,
+    pub(super) root_memory: RootMemory,
 }
 
 impl ShadowScratch {
@@ -37,7 +37,7 @@ impl ShadowScratch {
 }
 
 /// The most nodes that a scratch keeps memory for: some blocks' worth.
-const KEPT_NODES: usize = 1 << 16;
+pub(super) const KEPT_NODES: usize = 1 << 16;
 
 impl Default for ShadowScratch {
     fn default() -> Self {
@@ -64,6 +64,7 @@ impl<S> ShadowState<S> {
             top,
             children: Vec::new(),
             child_handles: BTreeMap::new(),
+            carried: Carried::default(),
             options: RootOptions::best(),
             root_memory,
         }
@@ -86,6 +87,7 @@ impl<S> ShadowState<S> {
             mut top,
             children: _,
             child_handles: _,
+            carried: _,
             options: _,
             mut root_memory,
         } = self;
@@ -107,6 +109,7 @@ impl<S> ShadowState<S> {
             top,
             children,
             child_handles,
+            carried,
             // Settings stay.
             options: _,
             root_memory,
@@ -117,6 +120,7 @@ impl<S> ShadowState<S> {
         top.reset(root, KEPT_NODES);
         children.clear();
         child_handles.clear();
+        *carried = Carried::default();
     }
 
     /// Lets the next root update use the memory of `update`, as [`ShadowScratch::recycle`].

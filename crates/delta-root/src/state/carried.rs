@@ -1,0 +1,271 @@
+//! The loaded part of a state, carried on from block to block.
+
+use super::{ShadowScratch, ShadowState};
+use crate::{
+    shadow::ShadowTrie, state::scratch::KEPT_NODES, NodeHash, NodeId, NodeRequest, NodeTable, Root,
+    RootUpdate,
+};
+use alloc::{collections::BTreeMap, vec::Vec};
+use bytes::{Bytes, BytesMut};
+
+/// The part of a state that a finished block loaded, for a block on the same state, or on the state
+/// after an update of it.
+///
+/// The next block finds these nodes decoded and linked, so it asks its source for none of them. What an
+/// observer is told does not change by that, and so no count does.
+///
+/// ```text
+/// ShadowState ── into_carried ──> CarriedState ── in_carried ──> ShadowState on the same root
+///                                    │      ^
+///                                    advance(update): the same, on the root after the update
+/// ```
+#[derive(Debug)]
+pub struct CarriedState {
+    table: NodeTable,
+    top: ShadowTrie,
+    carried: Carried,
+}
+
+/// What a state keeps of the block before: child tries that it did not open yet, and the ages of nodes.
+#[derive(Debug, Default)]
+pub(super) struct Carried {
+    /// By storage key.
+    children: BTreeMap<Vec<u8>, ShadowTrie>,
+    uses: Uses,
+}
+
+impl Carried {
+    /// The loaded part of child trie `storage_key`, if it is that of `root`.
+    pub(super) fn take_child(&mut self, storage_key: &[u8], root: Root) -> Option<ShadowTrie> {
+        let found = self.children.remove(storage_key);
+        found.filter(|trie| trie.root() == root)
+    }
+}
+
+/// In which block each node was last used.
+#[derive(Debug)]
+struct Uses {
+    /// By node id; [`Self::NEVER`] for a node that is not needed any more.
+    last: Vec<u32>,
+    /// Number of the current block.
+    block: u32,
+}
+
+impl Default for Uses {
+    fn default() -> Self {
+        Self {
+            last: Vec::new(),
+            block: Self::NEVER + 1,
+        }
+    }
+}
+
+impl Uses {
+    const NEVER: u32 = 0;
+
+    fn of(&self, node: NodeId) -> u32 {
+        self.last.get(node.index()).copied().unwrap_or(Self::NEVER)
+    }
+
+    fn set(&mut self, node: NodeId, block: u32) {
+        let index = node.index();
+        if self.last.len() <= index {
+            self.last.resize(index + 1, Self::NEVER);
+        }
+        self.last[index] = block;
+    }
+}
+
+impl<S> ShadowState<S> {
+    /// What is loaded, for the next block, and the other memory. `used` are the nodes that this block
+    /// needed: [`CarriedState::shrink`] drops them last. `None` if the source returned bytes that are no
+    /// node, because they would be refused for ever.
+    pub fn into_carried(
+        self,
+        used: impl IntoIterator<Item = NodeId>,
+    ) -> (Option<CarriedState>, ShadowScratch) {
+        if self.table.has_refused() {
+            return (None, self.into_scratch());
+        }
+        let Self {
+            source: _,
+            table,
+            mut top,
+            children,
+            child_handles: _,
+            mut carried,
+            options: _,
+            mut root_memory,
+        } = self;
+        let uses = &mut carried.uses;
+        // At the last number, all later blocks are one.
+        uses.block = uses.block.saturating_add(1);
+        let block = uses.block;
+        used.into_iter().for_each(|node| uses.set(node, block));
+        top.revive();
+        for child in children.into_iter().filter(|child| child.exists) {
+            let mut trie = child.trie;
+            trie.revive();
+            carried.children.insert(trie.keyspace().to_vec(), trie);
+        }
+        root_memory.reset(KEPT_NODES);
+        let scratch = ShadowScratch {
+            root_memory,
+            ..ShadowScratch::default()
+        };
+        let state = CarriedState {
+            table,
+            top,
+            carried,
+        };
+        (Some(state), scratch)
+    }
+
+    /// The state that `carried` is a part of, with that part loaded; the memory is that of `scratch`.
+    ///
+    /// The source must be the one that the part was loaded from, or one that has all its nodes: they
+    /// are not asked for again.
+    pub fn in_carried(source: S, carried: CarriedState, scratch: ShadowScratch) -> Self {
+        let CarriedState {
+            table,
+            top,
+            carried,
+        } = carried;
+        let scratch = ShadowScratch { table, ..scratch };
+        let mut state = Self::in_scratch(source, top.root(), scratch);
+        state.top = top;
+        state.carried = carried;
+        state
+    }
+}
+
+impl CarriedState {
+    /// Root of the state.
+    pub fn root(&self) -> Root {
+        self.top.root()
+    }
+
+    /// Number of trie nodes loaded, and of those that earlier blocks replaced.
+    pub fn nodes(&self) -> usize {
+        let children = self.carried.children.values().map(ShadowTrie::len);
+        self.top.len() + children.sum::<usize>()
+    }
+
+    /// Bytes of memory, the encoded nodes included.
+    pub fn memory(&self) -> usize {
+        let children = self.carried.children.values().map(ShadowTrie::memory);
+        self.top.memory()
+            + children.sum::<usize>()
+            + self.table.memory()
+            + self.carried.uses.last.capacity() * size_of::<u32>()
+    }
+
+    /// Becomes the loaded part of the state after `update`: its new nodes are loaded, those that it
+    /// removes are not needed any more. Returns whether the update starts from this state; if not,
+    /// nothing happens.
+    ///
+    /// The encoded nodes share the memory of the update.
+    ///
+    /// # Cost
+    /// Decodes each new node in the place of a loaded one, and enters all new nodes into a table.
+    pub fn advance(&mut self, update: &RootUpdate) -> bool {
+        if update.parent != self.root() {
+            return false;
+        }
+        let Self {
+            table,
+            top,
+            carried: Carried { children, uses },
+        } = self;
+        let block = uses.block;
+        for node in update.removed() {
+            if let Some(id) = table.find(&node.hash) {
+                uses.set(id, Uses::NEVER);
+            }
+        }
+        for node in update.inserted() {
+            // A table that is full knows fewer nodes, and the block asks its source for the others.
+            let encoded = update.nodes.share(node.encoded);
+            if let Ok(id) = insert(table, node.hash, encoded) {
+                uses.set(id, block);
+            }
+        }
+        top.renew(update.root, table);
+        for (storage_key, root) in &update.children {
+            if *root == Root::EMPTY {
+                children.remove(storage_key);
+            } else if let Some(trie) = children.get_mut(storage_key) {
+                trie.renew(*root, table);
+            }
+        }
+        true
+    }
+
+    /// Drops nodes until at most about `most` bytes of memory are left: first those that are not needed
+    /// any more, then those whose last use is the longest ago, among equals those loaded last, which
+    /// are deeper in the trie as a rule.
+    ///
+    /// # Cost
+    /// Copies and decodes all nodes that stay.
+    pub fn shrink(&mut self, most: usize) {
+        let Self {
+            table,
+            top,
+            carried: Carried { children, uses },
+        } = self;
+        let mut ids: Vec<_> = table
+            .ids()
+            .filter(|id| uses.of(*id) != Uses::NEVER)
+            .collect();
+        ids.sort_by_key(|id| core::cmp::Reverse(uses.of(*id)));
+        let mut left = most;
+        let stays = ids.iter().take_while(|id| {
+            let bytes = LOADED_NODE_BYTES + table.bytes(**id).len();
+            let fits = left >= bytes;
+            left = left.saturating_sub(bytes);
+            fits
+        });
+        let stays = stays.count();
+        ids.truncate(stays);
+        // Parents before children again, as they were loaded, so that a walk finds them together.
+        ids.sort_unstable();
+        let lengths = ids.iter().map(|id| table.bytes(*id).len());
+        let mut copies = BytesMut::with_capacity(lengths.sum());
+        let mut kept = NodeTable::default();
+        let mut kept_uses = Uses {
+            last: Vec::with_capacity(ids.len()),
+            block: uses.block,
+        };
+        for id in ids {
+            copies.extend_from_slice(table.bytes(id));
+            let copy = copies.split().freeze();
+            if let Ok(copy) = insert(&mut kept, *table.hash(id), copy) {
+                kept_uses.set(copy, uses.of(id));
+            }
+        }
+        *top = top.retained(table, &kept);
+        for trie in children.values_mut() {
+            *trie = trie.retained(table, &kept);
+        }
+        children.retain(|_, trie| trie.len() > 0);
+        *table = kept;
+        *uses = kept_uses;
+    }
+}
+
+/// About the bytes of memory that a loaded node takes, without its encoding: half a cache line, one for
+/// its children, and its entry in the table.
+const LOADED_NODE_BYTES: usize = 176;
+
+/// Enters a node into `table`.
+fn insert(
+    table: &mut NodeTable,
+    hash: NodeHash,
+    encoded: Bytes,
+) -> Result<NodeId, crate::LoadError> {
+    let request = NodeRequest {
+        hash,
+        ..NodeRequest::default()
+    };
+    table.insert(&request, encoded)
+}

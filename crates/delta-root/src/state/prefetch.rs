@@ -1,0 +1,80 @@
+//! Paths and values, loaded before they are asked for.
+//!
+//! ```text
+//! prefetch(keys), 32 at a time:
+//!     search for the keys                              a call of the source for each level of the trie
+//!     load their values that are nodes of their own    one call
+//! ```
+
+use super::{ShadowState, TOGETHER};
+use crate::{
+    nibbles::{PrefixRange, Prefixes},
+    node_batch::DistinctHashes,
+    LoadError, NodeHash, NodeRequest, NodeSource, Search, ShadowNode, TrieHandle, TrieId,
+};
+use arrayvec::ArrayVec;
+
+/// Keys that were found, and their entries.
+type Found<'k> = ArrayVec<(&'k [u8], ShadowNode), TOGETHER>;
+
+impl<S: NodeSource> ShadowState<S> {
+    /// Loads the paths to `keys` and their values, so that later calls for them need no source. No
+    /// observer is told, because nothing is needed yet.
+    ///
+    /// Costs a call of the source for each level of the trie and one for the values, for each
+    /// [`NodeBatch::MOST`](crate::NodeBatch::MOST) keys. Keys with a common prefix that follow one
+    /// another are found faster.
+    ///
+    /// # Errors
+    /// The first [`LoadError`]; the keys after it are left.
+    pub fn prefetch(
+        &mut self,
+        trie: TrieId<'_>,
+        keys: &[impl AsRef<[u8]>],
+    ) -> Result<(), LoadError> {
+        let Some(handle) = self.open_existing(trie, &mut ())? else {
+            return Ok(());
+        };
+        let mut search = Search::default();
+        let mut prefixes = Prefixes::default();
+        for keys in keys.chunks(TOGETHER) {
+            for key in keys.iter().map(AsRef::as_ref) {
+                search.push(self, handle, key, key)?;
+            }
+            let mut found = Found::new();
+            while let Some((key, entry)) = search.next_found(self, &mut ())? {
+                found.extend(entry.map(|at| (key, at)));
+            }
+            self.load_values(handle, &found, &mut prefixes)?;
+        }
+        Ok(())
+    }
+
+    /// Loads the values of entries of trie `handle` that are nodes of their own, in one call.
+    fn load_values(
+        &mut self,
+        handle: TrieHandle,
+        found: &Found<'_>,
+        prefixes: &mut Prefixes,
+    ) -> Result<(), LoadError> {
+        let trie = self.trie(handle);
+        let mut awaited: ArrayVec<(NodeHash, PrefixRange), TOGETHER> = ArrayVec::new();
+        prefixes.clear();
+        for &(key, at) in found {
+            if let Some(hash) = trie.awaited_value(at, &self.table) {
+                awaited.push((hash, prefixes.keep_prefix(trie.keyspace(), (key, None))));
+            }
+        }
+        let mut requests: ArrayVec<NodeRequest<'_>, TOGETHER> = ArrayVec::new();
+        let mut distinct = DistinctHashes::new();
+        for (hash, range) in &awaited {
+            if distinct.insert(hash, &requests) {
+                requests.push(NodeRequest {
+                    hash: *hash,
+                    prefix: prefixes.prefix(range),
+                });
+            }
+        }
+        self.load_nodes(&requests, |_, _| {})
+    }
+}

@@ -1,0 +1,180 @@
+//! The cache: shards by path.
+
+use crate::{
+    path::PathKey,
+    shard::{Shard, MOST_BYTES},
+    CacheCounters,
+};
+use bytes::Bytes;
+use foldhash::quality::RandomState;
+use povmeter_delta_root::{NodePrefix, RootUpdate};
+use povmeter_primitives::NodeHash;
+use std::{
+    fmt,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Mutex, MutexGuard,
+    },
+};
+
+/// Encoded trie nodes, shared by blocks, forks and threads: see the [crate page](crate).
+pub struct NodeCache {
+    shards: Box<[Slot]>,
+    paths: RandomState,
+    /// Goes up when an update begins and when it ends.
+    generation: AtomicU64,
+    /// Fills that came too late.
+    late: AtomicU64,
+    bytes: usize,
+}
+
+/// A shard in memory of its own, so that locks of different shards share no cache line.
+#[repr(align(128))]
+struct Slot(Mutex<Shard>);
+
+impl NodeCache {
+    /// An empty cache of at most `bytes` of memory, all that the cache itself needs included. The
+    /// operating system provides the memory as it is filled.
+    ///
+    /// Below about 8,000 bytes large branches do not fit; a cache of zero bytes takes nothing.
+    pub fn new(bytes: usize) -> Self {
+        let count = bytes.div_ceil(MOST_BYTES + size_of::<Slot>()).max(1);
+        let each =
+            (bytes.saturating_sub(size_of::<Self>()) / count).saturating_sub(size_of::<Slot>());
+        let shards = (0..count).map(|_| Slot(Mutex::new(Shard::new(each))));
+        Self {
+            shards: shards.collect(),
+            paths: RandomState::default(),
+            generation: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+            bytes,
+        }
+    }
+
+    /// The bytes that the cache was made for.
+    pub fn capacity_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The node with `hash` at `prefix`, copied, if the cache has it. Counts a hit or a miss.
+    pub fn get(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Option<Bytes> {
+        self.look_up(self.key(prefix), hash, Bytes::copy_from_slice)
+    }
+
+    /// Takes a node that was read from a source. The caller answers for the hash.
+    ///
+    /// A node of more than a tenth of a shard, which is some 70,000 bytes in a large cache, is not kept.
+    pub fn insert(&self, hash: &NodeHash, prefix: NodePrefix<'_>, encoded: &[u8]) {
+        let key = self.key(prefix);
+        self.shard(key).fill(key, hash, encoded);
+    }
+
+    /// Whether the cache has the node. Counts nothing.
+    pub fn contains(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> bool {
+        let key = self.key(prefix);
+        self.shard(key).contains(key, hash)
+    }
+
+    /// Takes over an update that a store has committed: new nodes enter, each in the place of the node that
+    /// was at its path, and the nodes that the update removed leave.
+    ///
+    /// The order of calls matters only for hits: after an update of one fork, blocks on another one find
+    /// fewer nodes, but never a wrong one.
+    ///
+    /// # Cost
+    /// A look-up or two for each node of the update, and a copy of each new node.
+    pub fn apply(&self, update: &RootUpdate) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        for node in update.removed() {
+            let key = self.key(node.prefix());
+            self.shard(key).supersede(key, &node.hash);
+        }
+        for node in update.inserted() {
+            let key = self.key(node.prefix());
+            self.shard(key).succeed(key, &node.hash, node.encoded);
+        }
+        for node in update.removed() {
+            let key = self.key(node.prefix());
+            self.shard(key).drop_superseded(key, &node.hash);
+        }
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Removes all nodes. The counts stay.
+    pub fn clear(&self) {
+        self.shards.iter().for_each(|slot| slot.lock().clear());
+    }
+
+    /// What the cache holds and what it did so far.
+    pub fn counters(&self) -> CacheCounters {
+        let mut sum = CacheCounters {
+            late_fills: self.late.load(Ordering::Relaxed),
+            capacity_bytes: self.bytes as u64,
+            memory_bytes: (size_of::<Self>() + self.shards.len() * size_of::<Slot>()) as u64,
+            shards: self.shards.len() as u64,
+            ..CacheCounters::default()
+        };
+        for slot in &self.shards {
+            let shard = slot.lock();
+            sum.memory_bytes += shard.memory() as u64;
+            sum.add(shard.counts());
+        }
+        sum
+    }
+
+    pub(crate) fn key(&self, prefix: NodePrefix<'_>) -> PathKey {
+        PathKey::new(&self.paths, prefix)
+    }
+
+    fn shard(&self, key: PathKey) -> MutexGuard<'_, Shard> {
+        self.shards[key.part(self.shards.len())].lock()
+    }
+
+    /// Calls `take` with the node, which is locked until it returns.
+    pub(crate) fn look_up<T>(
+        &self,
+        key: PathKey,
+        hash: &NodeHash,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
+        self.shard(key).get(key, hash).map(take)
+    }
+
+    /// Changes with every update, to be handed to [`Self::fill`].
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Takes a node that was missed in `generation`, unless an update began or ended since. It may have
+    /// removed the node, which would then take up room though only blocks on an older state ask for it.
+    /// It would never be a wrong answer, because its hash is compared.
+    pub(crate) fn fill(&self, key: PathKey, hash: &NodeHash, encoded: &[u8], generation: u64) {
+        let mut shard = self.shard(key);
+        if self.generation() != generation {
+            self.late.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        shard.fill(key, hash, encoded);
+    }
+}
+
+impl Slot {
+    /// The shard. A panic of another thread may have left it half changed, so it is emptied then.
+    fn lock(&self) -> MutexGuard<'_, Shard> {
+        self.0.lock().unwrap_or_else(|poisoned| {
+            let mut shard = poisoned.into_inner();
+            shard.clear();
+            self.0.clear_poison();
+            shard
+        })
+    }
+}
+
+impl fmt::Debug for NodeCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counters = self.counters();
+        f.debug_struct("NodeCache")
+            .field("counters", &counters)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,70 @@
+//! What a cache tells of itself.
+
+use crate::shard::ShardCounts;
+use povmeter_primitives::HASH_LENGTH;
+
+/// What a [`NodeCache`](crate::NodeCache) holds, and what it did since it was made. A node exports them as
+/// they are: totals as counters, the others as gauges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheCounters {
+    /// Look-ups that found the node.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
+    /// Nodes that entered, after a miss or with an update.
+    pub insertions: u64,
+    /// Nodes that left for want of room.
+    pub evictions: u64,
+    /// Nodes that left because an update removed them.
+    pub superseded: u64,
+    /// Nodes that were too large to enter.
+    pub refused: u64,
+    /// Nodes that did not enter because an update was applied while they were read.
+    pub late_fills: u64,
+    /// Nodes in the cache now.
+    pub entries: u64,
+    /// Bytes of their encodings.
+    pub node_bytes: u64,
+    /// Bytes of memory that the cache takes when it is full: allocated, though not all of it may be in
+    /// use yet. Never above the capacity, unless that is smaller than an empty cache.
+    pub memory_bytes: u64,
+    /// Bytes that the cache was made for.
+    pub capacity_bytes: u64,
+    /// Parts with a lock each.
+    pub shards: u64,
+}
+
+impl CacheCounters {
+    /// Hits in percent of the look-ups; `None` before the first.
+    pub fn hit_percent(&self) -> Option<f64> {
+        let all = self.hits + self.misses;
+        (all > 0).then(|| self.hits as f64 / all as f64 * 100.0)
+    }
+
+    /// Bytes that the nodes need at the least: their encodings, and the hashes that tell them.
+    pub fn payload_bytes(&self) -> u64 {
+        self.node_bytes + self.entries * HASH_LENGTH as u64
+    }
+
+    pub(crate) fn add(&mut self, shard: ShardCounts) {
+        let ShardCounts {
+            hits,
+            misses,
+            insertions,
+            evictions,
+            superseded,
+            refused,
+            entries,
+            node_bytes,
+        } = shard;
+        self.hits += hits;
+        self.misses += misses;
+        self.insertions += insertions;
+        self.evictions += evictions;
+        self.superseded += superseded;
+        self.refused += refused;
+        self.entries += entries;
+        self.node_bytes += node_bytes;
+    }
+}
