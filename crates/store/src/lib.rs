@@ -1,9 +1,10 @@
-//! Node stores: they keep the trie nodes and the root of a committed state.
+//! Node stores: they keep the trie nodes and the roots of committed states.
 //!
 //! A [`NodeStore`] holds one committed state at a time: its root and every node below it, each with
 //! a reference count. A block reads nodes from the store through
 //! [`NodeSource`](povmeter_delta_root::NodeSource). Committing the block's
-//! [`RootUpdate`](povmeter_delta_root::RootUpdate) moves the store to the next state.
+//! [`RootUpdate`](povmeter_delta_root::RootUpdate) moves the store to the next state. A
+//! [`StateHistory`] keeps several states: forks, and the blocks that are not final yet.
 //!
 //! ```
 //! use povmeter_delta_root::{Blake2b256, NodeChange, NodeSource, Root, RootUpdate};
@@ -32,38 +33,87 @@
 //! |---|---|
 //! | [`MemoryStore`] | a store in memory, for tests and short runs; uses memory-db |
 //! | [`ParityDbStore`] | a store on disk; uses parity-db |
+//! | [`StateHistory`], [`KeptStates`], [`KeptState`], [`StateId`] | several states in one store, which all of these keep |
+//! | `RedisCluster` | nodes that many machines share, in a Redis or Valkey Cluster; no [`NodeStore`], because it removes nothing |
 //! | [`Verified`] | a wrapper around a store or source that checks the hash of every node it reads |
+//! | [`Parallel`] | a wrapper that reads the nodes of a batch on several threads |
+//! | [`verify`], [`VerifyReport`], [`Problem`], [`NodeFault`] | whether a store is whole |
+//! | [`stat`], [`StoreStat`] | numbers about a store |
+//! | [`prune_to_last`], [`prune_to_root`] | pruning by number or root |
+//! | [`StoredNodes`], [`CountedNode`], [`StateDiff`] | all nodes of a store, and the journal of a state |
 //! | [`StoreError`] | why a commit failed; the store is unchanged |
-//! | [`OpenError`] | why a folder was not opened; nothing was written to it |
+//! | [`OpenError`], [`FolderContent`], [`engine_of`] | why a folder was not opened; what it holds |
+//! | [`BackupError`], [`StatError`], [`PruneError`] | why maintenance failed |
 //!
 //! # Guarantees
-//! - A commit is applied as a whole or not at all, and only if it starts from the store's root.
+//! - A commit, a prune and a discard are applied as a whole or not at all, also if the process is killed
+//!   meanwhile. A commit must start from the root of its parent state.
+//! - A store holds exactly the nodes of the kept states, each with a count.
 //! - A node is kept as long as it has a reference. Nodes are keyed by hash alone, so equal nodes at
 //!   different positions, of the top trie and of child tries, are one entry with a count.
 //! - Every store holds the null node, because the state without entries is a valid state.
-//! - Stores do not hash what they return. [`Verified`] does.
+//! - Stores do not hash what they return. [`Verified`] does, and so does `RedisCluster`.
 //!
 //! # Costs
 //! A read from [`MemoryStore`] is one hash table look-up and a clone of a reference-counted buffer.
 //! A read from [`ParityDbStore`] is a look-up in its queue of pending commits, then one or two page
-//! accesses and a copy. [`Verified`] adds one Blake2b-256 of the node.
+//! accesses and a copy. A read from `RedisCluster` is a round trip and a hash; the reads of a batch wait
+//! together. [`Verified`] adds one Blake2b-256 of the node. Keeping a state writes 40 bytes for each change
+//! besides the nodes.
 //!
 //! # Features
 //! - `parity-db` (default): [`ParityDbStore`].
+//! - `parallel` (default): [`Parallel`]; uses rayon.
+//! - `redis`: `RedisCluster`.
 
+#[cfg(feature = "parity-db")]
+mod backup;
+#[cfg(feature = "redis")]
+mod cluster;
+mod engine;
+#[cfg(feature = "parity-db")]
+mod folder;
+mod history;
+mod journal;
+mod maintenance;
 mod memory;
 mod net;
 #[cfg(feature = "parity-db")]
+mod open_error;
+#[cfg(any(feature = "parity-db", feature = "parallel"))]
+mod panic;
+#[cfg(feature = "parallel")]
+mod parallel;
+#[cfg(feature = "parity-db")]
 mod parity;
 #[cfg(feature = "parity-db")]
-mod parity_folder;
+mod parity_files;
+mod progress;
 mod store;
+mod stored;
 mod verified;
+mod verify;
+mod walk;
 
+#[cfg(feature = "parity-db")]
+pub use backup::BackupError;
+#[cfg(feature = "redis")]
+pub use cluster::{ClusterError, ClusterOptions, RedisCluster};
+#[cfg(feature = "parity-db")]
+pub use folder::engine_of;
+pub use history::{KeptState, KeptStates, StateHistory, StateId};
+pub use journal::StateDiff;
+pub use maintenance::{prune_to_last, prune_to_root, stat, PruneError, StatError, StoreStat};
 pub use memory::MemoryStore;
 #[cfg(feature = "parity-db")]
-pub use parity::ParityDbStore;
+pub use open_error::{FolderContent, OpenError};
+#[cfg(feature = "parallel")]
+pub use parallel::{Parallel, ReadPanic, ThreadsError};
 #[cfg(feature = "parity-db")]
-pub use parity_folder::{FolderContent, OpenError};
+pub use parity::ParityDbStore;
+pub use progress::Progress;
 pub use store::{NodeStore, StoreError};
+pub use stored::{CountedNode, StoredNodes};
 pub use verified::{HashMismatch, Verified};
+pub use verify::{verify, Problem, VerifyReport};
+pub use walk::NodeFault;

@@ -1,6 +1,10 @@
 //! A node store in memory.
 
-use crate::net::{net_changes, net_references, NetChange};
+use crate::engine::{self, Batch, Engine, Held};
+use crate::history::{KeptState, KeptStates, StateHistory, StateId};
+use crate::journal::StateDiff;
+use crate::net::NetChange;
+use crate::stored::{CountedNode, StoredNodes};
 use crate::{NodeStore, StoreError};
 use bytes::Bytes;
 use foldhash::fast::RandomState;
@@ -9,7 +13,7 @@ use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
     Blake2b256, NodeBatch, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
 };
-use std::{fmt, hint::black_box};
+use std::{collections::BTreeMap, fmt, hint::black_box, ops::ControlFlow};
 
 /// An encoded node in the form memory-db keeps; a clone copies no bytes.
 #[derive(Clone, Default, PartialEq)]
@@ -36,7 +40,9 @@ type Nodes = MemoryDB<Blake2b256, HashKey<Blake2b256>, StoredNode, RandomState>;
 #[derive(Clone)]
 pub struct MemoryStore {
     nodes: Nodes,
-    root: Root,
+    kept: KeptStates,
+    /// Journals of the kept states.
+    records: BTreeMap<Vec<u8>, Vec<u8>>,
     node_count: usize,
     byte_count: usize,
 }
@@ -44,15 +50,13 @@ pub struct MemoryStore {
 /// A batch gets a copy of a node of up to this many bytes; only values are longer.
 const COPIED_BYTES: usize = 1024;
 
-/// The most references that memory-db can count for one node.
-const REFERENCE_LIMIT: u64 = i32::MAX as u64;
-
 impl MemoryStore {
     /// Makes a store at the state without entries.
     pub fn new() -> Self {
         Self {
             nodes: Nodes::with_hasher(RandomState::default()),
-            root: Root::EMPTY,
+            kept: KeptStates::only(0, 0, Root::EMPTY),
+            records: BTreeMap::new(),
             node_count: 0,
             byte_count: 0,
         }
@@ -77,45 +81,10 @@ impl MemoryStore {
 
     /// Reference count of the node `hash`.
     fn references(&self, hash: &NodeHash) -> u64 {
-        // A count never falls below zero, because `check` refuses such a commit.
+        // A count never falls below zero, because such a write is refused.
         self.nodes
             .raw(hash, EMPTY_PREFIX)
             .map_or(0, |(_, references)| u64::from(references.unsigned_abs()))
-    }
-
-    fn check(&self, change: &NetChange) -> Result<(), StoreError> {
-        match change {
-            NetChange::Gain {
-                hash,
-                references: gained,
-                ..
-            } => {
-                let held = self.references(hash);
-                if *gained > REFERENCE_LIMIT - held {
-                    let (hash, gained, limit) = (*hash, *gained, REFERENCE_LIMIT);
-                    return Err(StoreError::TooManyReferences {
-                        hash,
-                        gained,
-                        held,
-                        limit,
-                    });
-                }
-            }
-            NetChange::Loss {
-                hash,
-                references: lost,
-            } => {
-                let held = self.references(hash);
-                if *lost > held {
-                    return Err(StoreError::MissingReferences {
-                        hash: *hash,
-                        lost: *lost,
-                        held,
-                    });
-                }
-            }
-        }
-        Ok(())
     }
 
     fn apply(&mut self, change: NetChange) {
@@ -155,7 +124,8 @@ impl Default for MemoryStore {
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryStore")
-            .field("root", &self.root)
+            .field("root", &self.root())
+            .field("kept", &self.kept.len())
             .field("node_count", &self.node_count)
             .field("byte_count", &self.byte_count)
             .finish()
@@ -185,22 +155,90 @@ impl NodeSource for MemoryStore {
     }
 }
 
+impl Engine for MemoryStore {
+    /// Counts of memory-db.
+    const REFERENCE_LIMIT: u64 = i32::MAX as u64;
+
+    fn kept(&self) -> &KeptStates {
+        &self.kept
+    }
+
+    fn held(&self, hash: &NodeHash) -> Result<Held, StoreError> {
+        Ok(Held::Count(self.references(hash)))
+    }
+
+    fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.records.get(key).cloned())
+    }
+
+    fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
+        batch
+            .nodes
+            .into_iter()
+            .for_each(|change| self.apply(change));
+        for (key, value) in batch.records {
+            match value {
+                Some(value) => self.records.insert(key, value),
+                None => self.records.remove(&key),
+            };
+        }
+        self.kept = kept;
+        Ok(())
+    }
+}
+
 impl NodeStore for MemoryStore {
     fn root(&self) -> Root {
-        self.root
+        self.kept.newest().root
     }
 
     fn commit(&mut self, update: &RootUpdate) -> Result<(), StoreError> {
-        let changes = net_changes(update, self.root)?;
-        changes.iter().try_for_each(|change| self.check(change))?;
-        let root_node = update.root.node_hash();
-        let held = i128::from(self.references(&root_node));
-        if update.root != Root::EMPTY && held + net_references(&changes, &root_node) <= 0 {
-            return Err(StoreError::MissingRoot { root: update.root });
+        engine::commit(self, update)
+    }
+}
+
+impl StateHistory for MemoryStore {
+    fn states(&self) -> &KeptStates {
+        &self.kept
+    }
+
+    fn keep(&mut self, parent: StateId, update: &RootUpdate) -> Result<StateId, StoreError> {
+        engine::keep(self, parent, update)
+    }
+
+    fn prune(&mut self, base: StateId) -> Result<Vec<KeptState>, StoreError> {
+        engine::prune(self, base)
+    }
+
+    fn discard(&mut self, state: StateId) -> Result<Vec<KeptState>, StoreError> {
+        engine::discard(self, state)
+    }
+}
+
+impl StoredNodes for MemoryStore {
+    fn each_node(
+        &mut self,
+        visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        for hash in self.nodes.keys().into_keys() {
+            let references = self.references(&hash);
+            let Some(encoded) = self.stored(&hash) else {
+                continue;
+            };
+            let node = CountedNode {
+                hash,
+                references,
+                encoded,
+            };
+            if visit(node).is_break() {
+                break;
+            }
         }
-        changes.into_iter().for_each(|change| self.apply(change));
-        self.root = update.root;
         Ok(())
+    }
+
+    fn diff(&self, state: StateId) -> Result<StateDiff, StoreError> {
+        engine::diff(self, state)
     }
 }
 

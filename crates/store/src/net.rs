@@ -92,7 +92,15 @@ pub(crate) fn net_references(changes: &[NetChange], hash: &NodeHash) -> i128 {
 }
 
 impl NetChange {
-    fn hash(&self) -> &NodeHash {
+    /// Bytes of the hash and of the node, if it is gained.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Gain { encoded, .. } => 32 + encoded.len(),
+            Self::Loss { .. } => 32,
+        }
+    }
+
+    pub(crate) fn hash(&self) -> &NodeHash {
         match self {
             Self::Gain { hash, .. } | Self::Loss { hash, .. } => hash,
         }

@@ -1,11 +1,13 @@
 //! The interface and the errors of all stores.
 
+use crate::StateId;
 use povmeter_delta_root::{NodeHash, NodeSource, Root, RootUpdate};
+use std::path::PathBuf;
 
 /// A store of the nodes and the root of one committed state. A new store holds the state without
-/// entries, [`Root::EMPTY`].
+/// entries, [`Root::EMPTY`]. [`StateHistory`](crate::StateHistory) keeps several states.
 pub trait NodeStore: NodeSource {
-    /// Root of the state that the store holds.
+    /// Root of the state that the store holds; of the newest one if it keeps several.
     fn root(&self) -> Root;
 
     /// Moves the store to the state after `update`: adds up the references that each node gains and
@@ -16,8 +18,8 @@ pub trait NodeStore: NodeSource {
     ///
     /// # Errors
     /// If the update starts from another root, removes references that the store lacks, adds a node
-    /// without its encoding, or ends in a root without a node; or if the database failed. After an
-    /// error the store is unchanged.
+    /// without its encoding, or ends in a root without a node; if the store keeps several states; or
+    /// if the disk is nearly full or the database failed. After an error the store is unchanged.
     ///
     /// # Cost
     /// Proportional to the number of changes and references in the update, not to the size of the
@@ -72,6 +74,44 @@ pub enum StoreError {
     MissingRoot {
         /// Root in which the update ends.
         root: Root,
+    },
+    /// The store keeps several states, so it can not simply move on. Use
+    /// [`StateHistory`](crate::StateHistory), or prune to one state first.
+    #[error("expected a store with one state, found {kept} kept states")]
+    SeveralStates {
+        /// Number of states that the store keeps.
+        kept: usize,
+    },
+    /// The state is not kept: it never was, or it was pruned or discarded.
+    #[error("expected a kept state, found state {id}, which is not kept")]
+    UnknownState {
+        /// Name of the state.
+        id: StateId,
+    },
+    /// The base cannot be discarded, because all other states are built on it.
+    #[error("expected a state to discard, found the base, state {id}")]
+    BaseState {
+        /// Name of the base.
+        id: StateId,
+    },
+    /// A record about the kept states is missing or damaged. Restore the store from a backup, or make
+    /// it again.
+    #[error("damaged store: expected the record `{key}`, found {bytes} bytes that are none")]
+    DamagedRecord {
+        /// Name of the record.
+        key: String,
+        /// Length of what was found; zero if the record is missing.
+        bytes: usize,
+    },
+    /// The disk is nearly full. Nothing was written. Free space and commit again.
+    #[error("{available} bytes are free on the disk of {}, the commit needs {needed}", path.display())]
+    DiskFull {
+        /// Folder of the store.
+        path: PathBuf,
+        /// Free bytes.
+        available: u64,
+        /// Bytes that must be free for this commit; most are a reserve.
+        needed: u64,
     },
     /// The store's database failed.
     #[error("the database could not {task}: {source}")]

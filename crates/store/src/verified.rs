@@ -1,5 +1,6 @@
 //! A wrapper that checks the hash of every node it reads.
 
+use crate::history::{KeptState, KeptStates, StateHistory, StateId};
 use crate::{NodeStore, StoreError};
 use bytes::Bytes;
 use povmeter_delta_root::{
@@ -45,16 +46,20 @@ impl<S> Verified<S> {
 }
 
 /// Returns an error if the hash of `encoded` is not `expected`.
-fn check(expected: &NodeHash, encoded: &[u8]) -> Result<(), SourceError> {
+pub(crate) fn check_hash(expected: &NodeHash, encoded: &[u8]) -> Result<(), HashMismatch> {
     let found = Blake2b256::hash(encoded);
     if found == *expected {
         return Ok(());
     }
-    Err(SourceError::new(HashMismatch {
+    Err(HashMismatch {
         expected: *expected,
         found,
         length: encoded.len(),
-    }))
+    })
+}
+
+fn check(expected: &NodeHash, encoded: &[u8]) -> Result<(), SourceError> {
+    check_hash(expected, encoded).map_err(SourceError::new)
 }
 
 impl<S: NodeSource> NodeSource for Verified<S> {
@@ -88,5 +93,23 @@ impl<S: NodeStore> NodeStore for Verified<S> {
 
     fn commit(&mut self, update: &RootUpdate) -> Result<(), StoreError> {
         self.0.commit(update)
+    }
+}
+
+impl<S: StateHistory> StateHistory for Verified<S> {
+    fn states(&self) -> &KeptStates {
+        self.0.states()
+    }
+
+    fn keep(&mut self, parent: StateId, update: &RootUpdate) -> Result<StateId, StoreError> {
+        self.0.keep(parent, update)
+    }
+
+    fn prune(&mut self, base: StateId) -> Result<Vec<KeptState>, StoreError> {
+        self.0.prune(base)
+    }
+
+    fn discard(&mut self, state: StateId) -> Result<Vec<KeptState>, StoreError> {
+        self.0.discard(state)
     }
 }

@@ -7,7 +7,9 @@ mod common;
 use common::{change, encoded, hash, read, root, step};
 use parity_db::{Db, Options};
 use povmeter_delta_root::{NodeSource, Root};
-use povmeter_store::{FolderContent, NodeStore, OpenError, ParityDbStore, StoreError, Verified};
+use povmeter_store::{
+    FolderContent, NodeStore, OpenError, ParityDbStore, StateHistory, StoreError, Verified,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,7 +98,7 @@ fn an_open_store_cannot_be_opened_again() {
     let home = stored();
     let store = ParityDbStore::open(home.path()).unwrap();
     let error = ParityDbStore::open(home.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Database { .. }), "{error:?}");
+    assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
     assert!(
         error
             .to_string()
@@ -228,17 +230,17 @@ fn another_format_is_left_alone() {
     let home = stored();
     fs::write(
         home.path().join("povmeter-store"),
-        "povmeter node store, format 2\n",
+        "povmeter node store, format 3\n",
     )
     .unwrap();
     let (opened, _) = refused(home.path());
     assert!(
         opened
             .to_string()
-            .contains("format 1, found a povmeter node store of format 2"),
+            .contains("format 2, found a povmeter node store of format 3"),
         "{opened}"
     );
-    assert_eq!(not_a_store(opened), FolderContent::Format(2));
+    assert_eq!(not_a_store(opened), FolderContent::Format(3));
 }
 
 #[test]
@@ -291,12 +293,14 @@ fn damaged_metadata_is_named_and_left_alone() {
 }
 
 #[test]
-fn a_store_without_its_root_is_damaged() {
+fn a_store_without_its_records_is_damaged() {
     let home = stored();
     // Without the files of the state column the database starts that column empty.
     for path in snapshot(home.path()).into_keys() {
         let name = path.file_name().unwrap().to_string_lossy();
-        if name.starts_with("table_01") || name.starts_with("index_01") {
+        let of_column = name.starts_with("table_01") || name.starts_with("index_01");
+        // Without the list nobody knows that they were there.
+        if of_column || name == "povmeter-files" {
             fs::remove_file(&path).unwrap();
         }
     }
@@ -304,9 +308,67 @@ fn a_store_without_its_root_is_damaged() {
     assert!(
         error
             .to_string()
-            .contains("expected a root of 32 bytes, found none"),
+            .contains("expected a record of the kept states, found none"),
         "{error}"
     );
+}
+
+/// Makes a store of format 1, as earlier versions did, with the nodes "first" and "a".
+fn first_format(path: &Path) {
+    let mut options = Options::with_columns(path, 2);
+    options.columns[0].uniform = true;
+    options.columns[0].preimage = true;
+    options.columns[0].ref_counted = true;
+    options.stats = false;
+    let database = Db::open_or_create(&options).unwrap();
+    let node = |name: &str| {
+        (
+            0,
+            hash(name).as_bytes().to_vec(),
+            Some(encoded(name).to_vec()),
+        )
+    };
+    let record = (1, b"root".to_vec(), Some(root("first").as_bytes().to_vec()));
+    database.commit([node("first"), node("a"), record]).unwrap();
+    drop(database);
+    fs::write(
+        path.join("povmeter-store"),
+        "povmeter node store, format 1\n",
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_store_of_format_1_becomes_one_of_format_2() {
+    let home = tempfile::tempdir().unwrap();
+    first_format(home.path());
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    let marker = || fs::read_to_string(home.path().join("povmeter-store")).unwrap();
+    let second = "povmeter node store, format 2\nengine parity-db\nstate complete\n";
+    assert_eq!(marker(), second);
+    // It may be closed before anything is written to it.
+    for name in ["second", "third"] {
+        drop(store);
+        store = ParityDbStore::open(home.path()).unwrap();
+        assert_eq!(store.kept_roots().len(), 1);
+        let update = step(&store, name, vec![]);
+        store.commit(&update).unwrap();
+    }
+    drop(store);
+    let store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(store.root(), root("third"));
+    for name in ["first", "second", "third", "a"] {
+        assert_eq!(read(&store, name), Some(encoded(name)));
+    }
+}
+
+#[test]
+fn a_damaged_store_of_format_1_is_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    first_format(home.path());
+    fs::remove_file(home.path().join("metadata")).unwrap();
+    let (opened, _) = refused(home.path());
+    assert!(matches!(opened, OpenError::Damaged { .. }), "{opened:?}");
 }
 
 /// Applies `damage` to the file of the closed store in `home` that holds the node "a". `damage` gets

@@ -4,63 +4,13 @@
 mod common;
 
 use bytes::Bytes;
+use common::stores::TestStore;
 use common::{change, changes, encoded, hash, read, root, step, Change};
 use povmeter_delta_root::{Blake2b256, NodeChanges, NodeHash, NodeSource, Root, RootUpdate};
-use povmeter_store::{MemoryStore, NodeStore, StoreError, Verified};
+use povmeter_store::StoreError;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
-
-/// A store under test.
-trait TestStore: NodeStore + Send + Sync + Sized + 'static {
-    /// What must outlive the store, such as its folder.
-    type Home;
-
-    fn make() -> (Self::Home, Self);
-    fn settle(self, home: &Self::Home) -> Self;
-}
-
-impl TestStore for MemoryStore {
-    type Home = ();
-
-    fn make() -> ((), Self) {
-        ((), MemoryStore::new())
-    }
-
-    fn settle(self, (): &()) -> Self {
-        self
-    }
-}
-
-#[cfg(feature = "parity-db")]
-impl TestStore for povmeter_store::ParityDbStore {
-    type Home = tempfile::TempDir;
-
-    fn make() -> (Self::Home, Self) {
-        let home = tempfile::tempdir().unwrap();
-        let store = Self::create(home.path()).unwrap();
-        (home, store)
-    }
-
-    fn settle(self, home: &Self::Home) -> Self {
-        drop(self);
-        Self::open(home.path()).unwrap()
-    }
-}
-
-/// The wrapper is a store, too.
-impl<S: TestStore> TestStore for Verified<S> {
-    type Home = S::Home;
-
-    fn make() -> (Self::Home, Self) {
-        let (home, store) = S::make();
-        (home, Verified::new(store))
-    }
-
-    fn settle(self, home: &Self::Home) -> Self {
-        Verified::new(self.into_inner().settle(home))
-    }
-}
 
 fn a_new_store_holds_the_empty_state<S: TestStore>() {
     let (home, store) = S::make();
@@ -415,4 +365,6 @@ suites! {
     parity_db: povmeter_store::ParityDbStore;
     #[cfg(feature = "parity-db")]
     verified_parity_db: povmeter_store::Verified<povmeter_store::ParityDbStore>;
+    #[cfg(all(feature = "parity-db", feature = "parallel"))]
+    parallel_parity_db: povmeter_store::Parallel<povmeter_store::ParityDbStore>;
 }

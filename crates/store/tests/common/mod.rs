@@ -1,6 +1,9 @@
 //! Updates with placeholders for nodes: stores do not decode nodes, so any bytes will do.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod stores;
+pub(crate) mod tries;
+
 use bytes::Bytes;
 use povmeter_delta_root::{Blake2b256, NodeChange, NodeChanges, NodeHash, Root, RootUpdate};
 use povmeter_store::NodeStore;

@@ -1,0 +1,228 @@
+//! The connections to the masters, and the thread that serves them.
+
+use super::{ClusterError, ClusterOptions};
+use futures_util::{future, stream, StreamExt, TryStreamExt};
+use redis::aio::ConnectionLike;
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::SingleNodeRoutingInfo;
+use redis::{
+    from_redis_value, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind,
+    Value,
+};
+use std::future::Future;
+use std::io;
+use std::sync::mpsc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// Writes that wait for an answer at the same time.
+const WRITES: usize = 256;
+/// How often a command is sent anew, because its slot moves, after the tries of the client.
+const ROUNDS: u32 = 5;
+
+/// A client of a cluster. All threads share its connections, one to each master. Commands that are
+/// sent together reach a master as a pipeline.
+///
+/// The client is asynchronous because its time-outs, and what it does when a slot moves, hold for each
+/// command of a pipeline alone. The synchronous one gives up a pipeline with answers still to come.
+pub(super) struct Client {
+    /// There until the client is dropped.
+    runtime: Option<Runtime>,
+    connection: ClusterConnection,
+    /// The longest time that the client takes for one command.
+    limit: Duration,
+}
+
+impl Client {
+    pub(super) fn connect(
+        addresses: &[&str],
+        options: &ClusterOptions,
+    ) -> Result<Self, ClusterError> {
+        const TASK: &str = "connect to the cluster";
+        let limit = options.total_timeout;
+        let failed = |error| ClusterError::of_client(error, TASK, limit);
+        let client = build(addresses, options).map_err(|source| ClusterError::Configuration {
+            source: Box::new(source),
+        })?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("povmeter-redis")
+            .enable_all()
+            .build()
+            .map_err(|source| ClusterError::Thread { source })?;
+        let connecting =
+            async move { tokio::time::timeout(limit, client.get_async_connection()).await };
+        let connected = run(&runtime, connecting);
+        let connection = match connected {
+            Some(Ok(connection)) => connection.map_err(failed),
+            Some(Err(_elapsed)) => Err(ClusterError::TimedOut { task: TASK, limit }),
+            None => Err(ClusterError::Stopped { task: TASK }),
+        };
+        match connection {
+            Ok(connection) => Ok(Self {
+                runtime: Some(runtime),
+                connection,
+                limit,
+            }),
+            Err(error) => {
+                // Waits for nothing, because the caller may be a thread that must not wait.
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
+    }
+
+    /// The answer to `command`.
+    pub(super) fn ask<T>(&self, command: Cmd, task: &'static str) -> Result<T, ClusterError>
+    where
+        T: FromRedisValue + Send + 'static,
+    {
+        let connection = self.connection.clone();
+        self.run(query(connection, command, self.limit))
+            .ok_or(ClusterError::Stopped { task })?
+            .map_err(|error| self.failed(error, task))
+    }
+
+    /// The answers to `commands`, in their order. All are sent at once.
+    pub(super) fn ask_all<T>(
+        &self,
+        commands: Vec<Cmd>,
+        task: &'static str,
+    ) -> Result<impl Iterator<Item = Result<T, ClusterError>> + use<'_, T>, ClusterError>
+    where
+        T: FromRedisValue + Send + 'static,
+    {
+        let queries = commands
+            .into_iter()
+            .map(|command| query(self.connection.clone(), command, self.limit));
+        let answers: Vec<RedisResult<T>> = self
+            .run(future::join_all(queries))
+            .ok_or(ClusterError::Stopped { task })?;
+        Ok(answers
+            .into_iter()
+            .map(move |answer| answer.map_err(|error| self.failed(error, task))))
+    }
+
+    /// Sends `commands` in any order, and returns when all are acknowledged. Stops at the first
+    /// failure.
+    pub(super) fn write_all(
+        &self,
+        commands: Vec<Cmd>,
+        task: &'static str,
+    ) -> Result<(), ClusterError> {
+        let (connection, limit) = (self.connection.clone(), self.limit);
+        let writes = stream::iter(commands)
+            .map(move |command| query::<()>(connection.clone(), command, limit))
+            .buffer_unordered(WRITES)
+            .try_for_each(|()| future::ready(Ok(())));
+        self.run(writes)
+            .ok_or(ClusterError::Stopped { task })?
+            .map_err(|error| self.failed(error, task))
+    }
+
+    fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        run(self.runtime.as_ref()?, work)
+    }
+
+    fn failed(&self, error: RedisError, task: &'static str) -> ClusterError {
+        ClusterError::of_client(error, task, self.limit)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Dropping it would wait, which panics in a thread of another runtime.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Waits until a thread of `runtime` has done `work`; `None` if it ended before. The caller may be a
+/// thread of another runtime.
+fn run<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        // Only a caller that panicked no longer waits.
+        let _ = sender.send(work.await);
+    });
+    receiver.recv().ok()
+}
+
+/// The answer to `command`, within `limit`.
+async fn query<T: FromRedisValue>(
+    connection: ClusterConnection,
+    command: Cmd,
+    limit: Duration,
+) -> RedisResult<T> {
+    let answer = tokio::time::timeout(limit, follow(connection, command)).await;
+    let in_time = answer.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))?;
+    Ok(from_redis_value(in_time?)?)
+}
+
+/// Follows redirections to a master that a slot moves to, where the client gives up: it sends `ASKING`
+/// and the command one after the other over a connection that others use, so another command may come
+/// between, and takes its effect. Here the two are one pipeline.
+async fn follow(mut connection: ClusterConnection, command: Cmd) -> RedisResult<Value> {
+    for _ in 1..ROUNDS {
+        let error = match answer(&mut connection, &command).await {
+            Err(error) if is_moving(&error) => error,
+            answered => return answered,
+        };
+        let Some(at) = asked_at(&error) else {
+            continue;
+        };
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ASKING").add_command(command.clone());
+        let mut answers = connection.route_pipeline(pipeline, 0, 2, at).await?;
+        match answers.pop().map(Value::extract_error) {
+            Some(Err(error)) if is_moving(&error) => {}
+            Some(answered) => return answered,
+            None => return Err(error),
+        }
+    }
+    answer(&mut connection, &command).await
+}
+
+async fn answer(connection: &mut ClusterConnection, command: &Cmd) -> RedisResult<Value> {
+    connection
+        .req_packed_command(command)
+        .await?
+        .extract_error()
+}
+
+/// Whether `error` says that the slot moves.
+fn is_moving(error: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, Moved, TryAgain};
+    matches!(error.kind(), ErrorKind::Server(Ask | Moved | TryAgain))
+}
+
+/// Where `error` says to ask.
+fn asked_at(error: &RedisError) -> Option<SingleNodeRoutingInfo> {
+    if error.kind() != ErrorKind::Server(ServerErrorKind::Ask) {
+        return None;
+    }
+    let (address, _slot) = error.redirect_node()?;
+    let (host, port) = address.rsplit_once(':')?;
+    Some(SingleNodeRoutingInfo::ByAddress {
+        host: host.to_owned(),
+        port: port.parse().ok()?,
+    })
+}
+
+fn build(addresses: &[&str], options: &ClusterOptions) -> RedisResult<ClusterClient> {
+    let millis = |wait: Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    let [least, most] = options.retry_wait;
+    ClusterClientBuilder::new(addresses.iter().copied())
+        .connection_timeout(options.connect_timeout)
+        .response_timeout(options.response_timeout)
+        .overall_response_timeout(Some(options.total_timeout))
+        .retries(options.retries)
+        .min_retry_wait(millis(least))
+        .max_retry_wait(millis(most))
+        .build()
+}

@@ -1,0 +1,285 @@
+//! What all stores have in common: the checks of an update, and the history of states over the few
+//! calls that a database has to offer.
+
+use crate::history::{KeptState, KeptStates, StateId};
+use crate::journal::{
+    diff_key, history_record, read_history, read_state, state_key, state_record, StateDiff,
+    HISTORY_KEY,
+};
+use crate::net::{net_changes, net_references, NetChange};
+use crate::StoreError;
+use povmeter_delta_root::{NodeHash, Root, RootUpdate};
+use std::collections::BTreeMap;
+
+/// A database under a store. Its records are few and small, or as large as a block's changes.
+pub(crate) trait Engine {
+    /// The most references that the engine can count for one node.
+    const REFERENCE_LIMIT: u64;
+
+    /// The states, as they are after the last write.
+    fn kept(&self) -> &KeptStates;
+
+    /// What the engine knows of the references to `hash`, earlier writes included.
+    fn held(&self, hash: &NodeHash) -> Result<Held, StoreError>;
+
+    /// The record with the key `key`, if there is one.
+    fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Applies `batch` as a whole or not at all, in the order of all writes, and sets the states to
+    /// `kept`. The batch was checked.
+    fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError>;
+}
+
+/// How many references to a node an engine holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// So many.
+    Count(u64),
+    /// At least one, because the engine counts but does not tell.
+    Some,
+}
+
+/// One write of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Changes of nodes, each hash once.
+    pub(crate) nodes: Vec<NetChange>,
+    /// Records set, or removed where there is no value; each key once.
+    pub(crate) records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Batch {
+    /// A write that sets the record about all states, besides `nodes`.
+    fn new(nodes: Vec<NetChange>, kept: &KeptStates) -> Self {
+        let records = vec![(HISTORY_KEY.to_vec(), Some(history_record(kept)))];
+        Self { nodes, records }
+    }
+
+    /// Removes the records of the state `id`.
+    fn forget(&mut self, id: StateId) {
+        self.records.push((state_key(id), None));
+        self.records.push((diff_key(id), None));
+    }
+}
+
+/// The write that makes an empty database a store at the state without entries.
+pub(crate) fn first_write() -> (Batch, KeptStates) {
+    let kept = KeptStates::only(0, 0, Root::EMPTY);
+    (Batch::new(Vec::new(), &kept), kept)
+}
+
+/// Reads the states from the records that `record` returns; `Ok(None)` if there is no record of them.
+///
+/// # Errors
+/// [`StoreError::DamagedRecord`] if a record is missing or is not what it should be.
+pub(crate) fn read_states(
+    record: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, StoreError>,
+) -> Result<Option<KeptStates>, StoreError> {
+    let Some(history) = record(HISTORY_KEY)? else {
+        return Ok(None);
+    };
+    let damaged = || StoreError::DamagedRecord {
+        key: String::from_utf8_lossy(HISTORY_KEY).into_owned(),
+        bytes: history.len(),
+    };
+    let mut states = read_history(&history).ok_or_else(damaged)?;
+    for id in (states.base.id.0 + 1..states.next).map(StateId) {
+        // A discarded state has no record any more.
+        let Some(found) = record(&state_key(id))? else {
+            continue;
+        };
+        let state = read_state(id, &found);
+        let state = state.filter(|state| state.parent.is_some_and(|id| states.get(id).is_some()));
+        states.others.push(state.ok_or(StoreError::DamagedRecord {
+            key: format!("state {id}"),
+            bytes: found.len(),
+        })?);
+    }
+    Ok(Some(states))
+}
+
+/// The journal of the kept state `id`.
+pub(crate) fn diff(engine: &impl Engine, id: StateId) -> Result<StateDiff, StoreError> {
+    let kept = engine.kept();
+    kept.expect(id)?;
+    if id == kept.base.id {
+        return Err(StoreError::BaseState { id });
+    }
+    let found = engine.record(&diff_key(id))?;
+    let diff = found.as_deref().and_then(StateDiff::read);
+    diff.ok_or_else(|| StoreError::DamagedRecord {
+        key: format!("diff {id}"),
+        bytes: found.map_or(0, |found| found.len()),
+    })
+}
+
+/// Moves a store with one state to the state after `update`.
+pub(crate) fn commit(engine: &mut impl Engine, update: &RootUpdate) -> Result<(), StoreError> {
+    let kept = engine.kept();
+    if kept.len() > 1 {
+        let kept = kept.len();
+        return Err(StoreError::SeveralStates { kept });
+    }
+    let parent = *kept.base();
+    let next = KeptStates::only(kept.next, parent.height + 1, update.root);
+    let changes = net_changes(update, parent.root)?;
+    check(engine, &changes)?;
+    check_root(engine, update.root, &changes)?;
+    engine.write(Batch::new(changes, &next), next)
+}
+
+/// Commits `update` on the kept state `parent`.
+pub(crate) fn keep(
+    engine: &mut impl Engine,
+    parent: StateId,
+    update: &RootUpdate,
+) -> Result<StateId, StoreError> {
+    let parent = *engine.kept().expect(parent)?;
+    let changes = net_changes(update, parent.root)?;
+    check(engine, &changes)?;
+    check_root(engine, update.root, &changes)?;
+    let mut kept = engine.kept().clone();
+    let state = KeptState {
+        id: StateId(kept.next),
+        parent: Some(parent.id),
+        root: update.root,
+        height: parent.height + 1,
+    };
+    kept.others.push(state);
+    kept.next += 1;
+    let diff = StateDiff::of(&changes).record();
+    let mut changes = changes;
+    changes.retain(|change| matches!(change, NetChange::Gain { .. }));
+    let mut batch = Batch::new(changes, &kept);
+    let named = state_record(parent.id, state.height, state.root);
+    batch.records.push((state_key(state.id), Some(named)));
+    batch.records.push((diff_key(state.id), Some(diff)));
+    engine.write(batch, kept)?;
+    Ok(state.id)
+}
+
+/// Drops all states but `base` and its descendants.
+pub(crate) fn prune(engine: &mut impl Engine, base: StateId) -> Result<Vec<KeptState>, StoreError> {
+    let old = engine.kept();
+    let base = *old.expect(base)?;
+    let stay = old.descendants(base.id);
+    let path: Vec<_> = old.ancestry(base.id).map(|state| state.id).collect();
+    let gone: Vec<_> = old
+        .iter()
+        .filter(|state| !stay.contains(state))
+        .copied()
+        .collect();
+    if gone.is_empty() {
+        return Ok(gone);
+    }
+    let mut lost = Lost::default();
+    // The old base has no journal.
+    for id in path.iter().filter(|id| **id != old.base.id) {
+        lost.add(diff(engine, *id)?.losses);
+    }
+    for state in gone.iter().filter(|state| !path.contains(&state.id)) {
+        lost.add(diff(engine, state.id)?.gains);
+    }
+    let mut kept = KeptStates {
+        base: KeptState {
+            parent: None,
+            ..base
+        },
+        others: stay,
+        next: old.next,
+    };
+    kept.others.retain(|state| state.id != base.id);
+    let old_base = old.base.id;
+    let mut batch = Batch::new(lost.changes(), &kept);
+    check(engine, &batch.nodes)?;
+    let without_records = gone.iter().map(|state| state.id).chain([base.id]);
+    for id in without_records.filter(|id| *id != old_base) {
+        batch.forget(id);
+    }
+    engine.write(batch, kept)?;
+    Ok(gone)
+}
+
+/// Drops `state` and its descendants.
+pub(crate) fn discard(
+    engine: &mut impl Engine,
+    state: StateId,
+) -> Result<Vec<KeptState>, StoreError> {
+    let old = engine.kept();
+    old.expect(state)?;
+    if state == old.base.id {
+        return Err(StoreError::BaseState { id: state });
+    }
+    let gone = old.descendants(state);
+    let mut kept = old.clone();
+    kept.others.retain(|state| !gone.contains(state));
+    let mut lost = Lost::default();
+    for state in &gone {
+        lost.add(diff(engine, state.id)?.gains);
+    }
+    let mut batch = Batch::new(lost.changes(), &kept);
+    check(engine, &batch.nodes)?;
+    gone.iter().for_each(|state| batch.forget(state.id));
+    engine.write(batch, kept)?;
+    Ok(gone)
+}
+
+/// The references that nodes lose, added up.
+#[derive(Default)]
+struct Lost(BTreeMap<NodeHash, u64>);
+
+impl Lost {
+    fn add(&mut self, references: Vec<(NodeHash, u64)>) {
+        for (hash, references) in references {
+            let lost = self.0.entry(hash).or_default();
+            *lost = lost.saturating_add(references);
+        }
+    }
+
+    fn changes(self) -> Vec<NetChange> {
+        let losses = self.0.into_iter();
+        losses
+            .map(|(hash, references)| NetChange::Loss { hash, references })
+            .collect()
+    }
+}
+
+/// Checks that `engine` can apply `changes`.
+fn check<E: Engine>(engine: &E, changes: &[NetChange]) -> Result<(), StoreError> {
+    for change in changes {
+        let hash = *change.hash();
+        match (change, engine.held(&hash)?) {
+            (NetChange::Gain { references, .. }, Held::Count(held))
+                if *references > E::REFERENCE_LIMIT.saturating_sub(held) =>
+            {
+                return Err(StoreError::TooManyReferences {
+                    hash,
+                    gained: *references,
+                    held,
+                    limit: E::REFERENCE_LIMIT,
+                });
+            }
+            (NetChange::Loss { references, .. }, Held::Count(held)) if *references > held => {
+                return Err(StoreError::MissingReferences {
+                    hash,
+                    lost: *references,
+                    held,
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the node of `root` is there after `changes`, as far as the engine knows.
+fn check_root(engine: &impl Engine, root: Root, changes: &[NetChange]) -> Result<(), StoreError> {
+    let hash = root.node_hash();
+    let net = net_references(changes, &hash);
+    let stays = match engine.held(&hash)? {
+        _ if root == Root::EMPTY => true,
+        Held::Count(held) => i128::from(held) + net > 0,
+        Held::Some => true,
+    };
+    stays.then_some(()).ok_or(StoreError::MissingRoot { root })
+}

@@ -1,0 +1,396 @@
+//! The folder of a store on disk: its marker, and what else a path may hold.
+//!
+//! Databases write into a folder before they know whether it is theirs. So this module inspects the
+//! folder first, without writing. A new folder gets its marker before anything else, so that one left
+//! half-made is known as ours and made again:
+//!
+//! ```text
+//! povmeter node store, format 2
+//! engine parity-db
+//! state being made            then, when all is on disk: state complete
+//! ```
+//! A marker of format 1 is the first line alone. Its store has one state and no journals.
+
+use crate::open_error::{FolderContent, OpenError};
+use crate::StoreError;
+use fs4::fs_std::FileExt;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Name of the file that marks a folder as a store.
+const MARKER: &str = "povmeter-store";
+/// Name under which a marker is written before it takes the place of the other.
+const NEW_MARKER: &str = "povmeter-store.new";
+/// Name of the list of the database's files.
+const FILE_LIST: &str = "povmeter-files";
+/// Name under which such a list is written first.
+const NEW_FILE_LIST: &str = "povmeter-files.new";
+/// Start of the marker file; the format number follows, then a line end.
+const MARKER_TEXT: &str = "povmeter node store, format ";
+/// The format that this version writes.
+pub(crate) const FORMAT: u32 = 2;
+/// Limit in bytes for reading a marker or a similar file; those of a store are much shorter.
+const SMALL_FILE: u64 = 1 << 20;
+/// Free bytes that stay free: databases write in the background, and some can not take a full disk.
+const DISK_RESERVE: u64 = 64 << 20;
+
+/// A database that keeps its files in the folder of a store.
+pub(crate) trait FolderEngine {
+    /// Name of the engine in the marker.
+    const NAME: &'static str;
+
+    /// Whether the database makes files of this name.
+    fn is_file(name: &str) -> bool;
+
+    /// Checks, without writing, that the database in the complete folder `path` can be opened.
+    fn check(path: &Path) -> Result<(), OpenError>;
+}
+
+/// What a marker says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marker<'a> {
+    /// Format 1, which only parity-db had.
+    First,
+    /// The second format.
+    Second { engine: &'a str, complete: bool },
+    /// Another format.
+    Other(u32),
+}
+
+/// A complete store, found by [`inspect`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Format of the marker.
+    pub(crate) format: u32,
+}
+
+/// Returns what `path` holds, without writing to it; `Ok` for a complete store of the engine `E`.
+pub(crate) fn inspect<E: FolderEngine>(
+    path: &Path,
+) -> Result<Result<Found, FolderContent>, OpenError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Err(FolderContent::Absent));
+        }
+        Err(error) => return Err(OpenError::io(path)(error)),
+        Ok(metadata) if !metadata.is_dir() => return Ok(Err(FolderContent::NotAFolder)),
+        Ok(_) => {}
+    }
+    let marker = read_small(&path.join(MARKER))?;
+    match marker.as_deref().and_then(read_marker) {
+        Some(Marker::First) if E::NAME != "parity-db" => {
+            let engine = "parity-db".to_owned();
+            return Ok(Err(FolderContent::OtherEngine { engine }));
+        }
+        Some(Marker::First) => {
+            E::check(path)?;
+            return Ok(Ok(Found { format: 1 }));
+        }
+        Some(Marker::Second { engine, .. }) if engine != E::NAME => {
+            let engine = engine.to_owned();
+            return Ok(Err(FolderContent::OtherEngine { engine }));
+        }
+        Some(Marker::Second { complete: true, .. }) => {
+            E::check(path)?;
+            return Ok(Ok(Found { format: FORMAT }));
+        }
+        Some(Marker::Second { .. }) => {
+            return Ok(Err(match foreign_entry::<E>(path)? {
+                Some(entry) => FolderContent::Other { entry },
+                None => FolderContent::Unfinished,
+            }));
+        }
+        Some(Marker::Other(format)) => return Ok(Err(FolderContent::Format(format))),
+        None => {}
+    }
+    without_marker(path).map(Err)
+}
+
+/// What the folder `path` holds, which has no marker.
+fn without_marker(path: &Path) -> Result<FolderContent, OpenError> {
+    if let Some(columns) = read_small(&path.join("metadata"))?
+        .as_deref()
+        .and_then(parity_columns)
+    {
+        return Ok(FolderContent::ParityDb { columns });
+    }
+    let names = names(path)?;
+    let Some(name) = names.first() else {
+        return Ok(FolderContent::Empty);
+    };
+    // All that was made is the beginning of a marker.
+    if names == [NEW_MARKER] {
+        let begun = read_small(&path.join(NEW_MARKER))?;
+        if begun.is_some_and(|text| MARKER_TEXT.starts_with(&text) || text.starts_with(MARKER_TEXT))
+        {
+            return Ok(FolderContent::Unfinished);
+        }
+    }
+    Ok(FolderContent::Other {
+        entry: name.clone(),
+    })
+}
+
+/// An entry of the folder that neither the engine nor this module makes.
+fn foreign_entry<E: FolderEngine>(path: &Path) -> Result<Option<String>, OpenError> {
+    let ours = |name: &str| {
+        let marks = [MARKER, NEW_MARKER, FILE_LIST, NEW_FILE_LIST];
+        marks.contains(&name) || E::is_file(name)
+    };
+    Ok(names(path)?.into_iter().find(|name| !ours(name)))
+}
+
+/// The names in the folder `path`, sorted.
+fn names(path: &Path) -> Result<Vec<String>, OpenError> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(OpenError::io(path))? {
+        let name = entry.map_err(OpenError::io(path))?.file_name();
+        names.push(name.to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Whether a store can be made where this was found.
+pub(crate) fn is_free(found: &FolderContent) -> bool {
+    matches!(
+        found,
+        FolderContent::Absent | FolderContent::Empty | FolderContent::Unfinished
+    )
+}
+
+/// The error of opening where something else was found.
+pub(crate) fn not_a_store(path: &Path, found: FolderContent) -> OpenError {
+    OpenError::NotAStore {
+        path: path.to_owned(),
+        found,
+    }
+}
+
+/// The error of making a store where something else was found.
+pub(crate) fn occupied(path: &Path, found: FolderContent) -> OpenError {
+    OpenError::Occupied {
+        path: path.to_owned(),
+        found,
+    }
+}
+
+/// A folder in which a store is being made. Nobody else can make one in it meanwhile.
+#[derive(Debug)]
+pub(crate) struct Making<'a> {
+    path: &'a Path,
+    engine: &'static str,
+    /// Its lock lasts as long as it is open.
+    _marker: File,
+}
+
+/// Begins a store of the engine `E` in the folder `path`, which is made if it is absent. What an
+/// earlier attempt left is removed.
+pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenError> {
+    fs::create_dir_all(path).map_err(OpenError::io(path))?;
+    let available = available(path)?;
+    if available < DISK_RESERVE {
+        return Err(OpenError::DiskFull {
+            path: path.to_owned(),
+            available,
+            needed: DISK_RESERVE,
+        });
+    }
+    let marker = path.join(MARKER);
+    if let Ok(earlier) = File::open(&marker) {
+        lock(&earlier, path)?;
+        for name in names(path)?.iter().filter(|name| E::is_file(name)) {
+            let file = path.join(name);
+            fs::remove_file(&file).map_err(OpenError::io(&file))?;
+        }
+    }
+    write_marker(path, E::NAME, false)?;
+    let file = File::open(&marker).map_err(OpenError::io(&marker))?;
+    lock(&file, path)?;
+    Ok(Making {
+        path,
+        engine: E::NAME,
+        _marker: file,
+    })
+}
+
+impl Making<'_> {
+    /// Marks the folder as complete. Its database must be on disk.
+    pub(crate) fn finish(self) -> Result<(), OpenError> {
+        write_marker(self.path, self.engine, true)
+    }
+}
+
+/// Locks the marker of the folder `path` while a store is made in it.
+fn lock(marker: &File, path: &Path) -> Result<(), OpenError> {
+    match marker.try_lock_exclusive() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OpenError::InUse {
+            path: path.to_owned(),
+        }),
+        Err(error) => Err(OpenError::io(path)(error)),
+    }
+}
+
+/// Writes the marker of a complete store over that of an earlier format.
+pub(crate) fn upgrade<E: FolderEngine>(path: &Path) -> Result<(), OpenError> {
+    write_marker(path, E::NAME, true)
+}
+
+fn write_marker(path: &Path, engine: &str, complete: bool) -> Result<(), OpenError> {
+    let state = if complete { "complete" } else { "being made" };
+    let text = format!("{MARKER_TEXT}{FORMAT}\nengine {engine}\nstate {state}\n");
+    replace_file(path, MARKER, &text)
+}
+
+/// Writes the file `name` in the folder `path`, in place of the one before, whole or not at all.
+fn replace_file(path: &Path, name: &str, text: &str) -> Result<(), OpenError> {
+    let temporary = path.join(format!("{name}.new"));
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, path.join(name))?;
+        sync_folder(path)
+    };
+    write().map_err(|error| {
+        // If this fails too, the first error says enough.
+        let _ = fs::remove_file(&temporary);
+        OpenError::io(&temporary)(error)
+    })
+}
+
+/// Makes the names in the folder `path` last.
+#[cfg(unix)]
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Folders can not be opened here.
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Free bytes on the disk of the folder `path`.
+fn available(path: &Path) -> Result<u64, OpenError> {
+    fs4::available_space(path).map_err(OpenError::io(path))
+}
+
+/// Checks that the disk has room for a commit of `bytes`: once in the log, once in the tables.
+///
+/// parity-db maps its tables into memory. If the disk is full when such memory is written, the system
+/// kills the process, so the reserve has to be there before.
+pub(crate) fn check_space(path: &Path, bytes: usize) -> Result<(), StoreError> {
+    let needed = DISK_RESERVE + 2 * u64::try_from(bytes).unwrap_or(u64::MAX / 4);
+    match available(path) {
+        Ok(available) if available < needed => Err(StoreError::DiskFull {
+            path: path.to_owned(),
+            available,
+            needed,
+        }),
+        // If the system does not tell, the database finds out.
+        _ => Ok(()),
+    }
+}
+
+/// A file of the database, and its length.
+pub(crate) type ListedFile = (String, u64);
+
+/// The files in the folder `path` that `E` makes, sorted by name.
+pub(crate) fn list_files<E: FolderEngine>(path: &Path) -> Result<Vec<ListedFile>, OpenError> {
+    let mut files = Vec::new();
+    for name in names(path)?.into_iter().filter(|name| E::is_file(name)) {
+        let file = path.join(&name);
+        match fs::metadata(&file) {
+            Ok(metadata) => files.push((name, metadata.len())),
+            // The database removed it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(OpenError::io(&file)(error)),
+        }
+    }
+    Ok(files)
+}
+
+/// Writes the list of files that [`read_list`] returns.
+pub(crate) fn write_list(path: &Path, files: &[ListedFile]) -> Result<(), OpenError> {
+    let lines = files
+        .iter()
+        .map(|(name, bytes)| format!("{name} {bytes}\n"));
+    replace_file(path, FILE_LIST, &lines.collect::<String>())
+}
+
+/// The files that the folder `path` had when the list was last written. Empty if there is no list, or
+/// its text is no list.
+pub(crate) fn read_list(path: &Path) -> Result<Vec<ListedFile>, OpenError> {
+    let text = read_small(&path.join(FILE_LIST))?.unwrap_or_default();
+    let file = |line: &str| {
+        let (name, bytes) = line.split_once(' ')?;
+        Some((name.to_owned(), bytes.parse().ok()?))
+    };
+    Ok(text.lines().filter_map(file).collect())
+}
+
+/// Number of columns in the text of a parity-db metadata file; `None` for any other text.
+fn parity_columns(metadata: &str) -> Option<usize> {
+    let starts = |start: &str| {
+        metadata
+            .lines()
+            .filter(|line| line.starts_with(start))
+            .count()
+    };
+    (starts("version=") > 0 && starts("salt=") > 0).then(|| starts("col"))
+}
+
+/// What the text of a marker file says; `None` for any other text.
+fn read_marker(text: &str) -> Option<Marker<'_>> {
+    let mut lines = text.strip_prefix(MARKER_TEXT)?.lines();
+    match lines.next()?.trim_end().parse().ok()? {
+        1 => Some(Marker::First),
+        FORMAT => {
+            let engine = lines.next()?.strip_prefix("engine ")?;
+            let complete = match lines.next()? {
+                "state complete" => true,
+                "state being made" => false,
+                _ => return None,
+            };
+            Some(Marker::Second { engine, complete })
+        }
+        format => Some(Marker::Other(format)),
+    }
+}
+
+/// Reads the text of a file. Returns `None` if it is absent or cannot belong to a store, because it
+/// is not a plain file, too long, or not text.
+pub(crate) fn read_small(path: &Path) -> Result<Option<String>, OpenError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(OpenError::io(path)(error)),
+        Ok(metadata) if !metadata.is_file() || metadata.len() > SMALL_FILE => return Ok(None),
+        Ok(_) => {}
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(OpenError::io(path))?;
+    file.take(SMALL_FILE)
+        .read_to_end(&mut bytes)
+        .map_err(OpenError::io(path))?;
+    Ok(String::from_utf8(bytes).ok())
+}
+
+/// The engine of the store in the folder `path`, complete or not; `None` if it holds no store.
+///
+/// # Errors
+/// [`OpenError::Io`] if the marker can not be read.
+pub fn engine_of(path: impl AsRef<Path>) -> Result<Option<String>, OpenError> {
+    let marker: PathBuf = path.as_ref().join(MARKER);
+    let text = read_small(&marker)?;
+    Ok(text
+        .as_deref()
+        .and_then(read_marker)
+        .and_then(|marker| match marker {
+            Marker::First => Some("parity-db".to_owned()),
+            Marker::Second { engine, .. } => Some(engine.to_owned()),
+            Marker::Other(_) => None,
+        }))
+}

@@ -1,0 +1,177 @@
+//! How the kept states are written into records of the database.
+//!
+//! ```text
+//! key "history"    base: id 8, height 8, root 32; next id 8
+//! key "state" id   parent 8, height 8, root 32                    one for each state but the base
+//! key "diff" id    count of gains, (hash 32, references 8)..., the same for losses
+//! ```
+//! Ids in keys are big-endian, other numbers little-endian; counts are compact.
+
+use crate::history::{KeptState, KeptStates, StateId};
+use crate::net::NetChange;
+use povmeter_delta_root::{push_compact, read_compact, NodeHash, Root};
+
+/// Key of the record about all states.
+pub(crate) const HISTORY_KEY: &[u8] = b"history";
+
+/// Key of the record that names the state `id`.
+pub(crate) fn state_key(id: StateId) -> Vec<u8> {
+    [b"state".as_slice(), &id.0.to_be_bytes()].concat()
+}
+
+/// Key of the journal of the state `id`.
+pub(crate) fn diff_key(id: StateId) -> Vec<u8> {
+    [b"diff".as_slice(), &id.0.to_be_bytes()].concat()
+}
+
+/// The record about `states`.
+pub(crate) fn history_record(states: &KeptStates) -> Vec<u8> {
+    let KeptStates { base, next, .. } = states;
+    let mut record = Vec::with_capacity(56);
+    record.extend(base.id.0.to_le_bytes());
+    record.extend(base.height.to_le_bytes());
+    record.extend(base.root.as_bytes());
+    record.extend(next.to_le_bytes());
+    record
+}
+
+/// The base and the next id in `record`; `None` if it is no such record.
+pub(crate) fn read_history(record: &[u8]) -> Option<KeptStates> {
+    let mut rest = record;
+    let (id, height) = (read_number(&mut rest)?, read_number(&mut rest)?);
+    let (root, next) = (read_hash(&mut rest)?, read_number(&mut rest)?);
+    let mut states = KeptStates::only(id, height, root.into());
+    states.next = next;
+    (rest.is_empty() && next > id).then_some(states)
+}
+
+/// The record that names `state`, which has the parent `parent`.
+pub(crate) fn state_record(parent: StateId, height: u64, root: Root) -> Vec<u8> {
+    let mut record = Vec::with_capacity(48);
+    record.extend(parent.0.to_le_bytes());
+    record.extend(height.to_le_bytes());
+    record.extend(root.as_bytes());
+    record
+}
+
+/// The state `id` in `record`; `None` if it is no such record.
+pub(crate) fn read_state(id: StateId, record: &[u8]) -> Option<KeptState> {
+    let mut rest = record;
+    let state = KeptState {
+        id,
+        parent: Some(StateId(read_number(&mut rest)?)),
+        height: read_number(&mut rest)?,
+        root: read_hash(&mut rest)?.into(),
+    };
+    rest.is_empty().then_some(state)
+}
+
+/// How a kept state differs from its parent, as its journal says: nodes with numbers of references,
+/// both lists sorted by hash and without common nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StateDiff {
+    /// What the state adds.
+    pub gains: Vec<(NodeHash, u64)>,
+    /// What the parent has and the state lacks; the store keeps it until the parent is pruned.
+    pub losses: Vec<(NodeHash, u64)>,
+}
+
+impl StateDiff {
+    pub(crate) fn of(changes: &[NetChange]) -> Self {
+        let mut diff = Self::default();
+        for change in changes {
+            match change {
+                NetChange::Gain {
+                    hash, references, ..
+                } => diff.gains.push((*hash, *references)),
+                NetChange::Loss { hash, references } => diff.losses.push((*hash, *references)),
+            }
+        }
+        diff
+    }
+
+    /// The journal with these changes.
+    pub(crate) fn record(&self) -> Vec<u8> {
+        let mut record = Vec::with_capacity(10 + 40 * (self.gains.len() + self.losses.len()));
+        for side in [&self.gains, &self.losses] {
+            push_compact(&mut record, side.len());
+            for (hash, references) in side {
+                record.extend(hash.as_bytes());
+                record.extend(references.to_le_bytes());
+            }
+        }
+        record
+    }
+
+    /// The changes in the journal `record`; `None` if it is no journal.
+    pub(crate) fn read(record: &[u8]) -> Option<Self> {
+        let mut rest = record;
+        let mut side = || {
+            let (count, used) = read_compact(rest)?;
+            rest = &rest[used..];
+            // Reserves nothing, because the count may be damaged.
+            let entry = |_| Some((read_hash(&mut rest)?.into(), read_number(&mut rest)?));
+            (0..count).map(entry).collect::<Option<Vec<_>>>()
+        };
+        let diff = Self {
+            gains: side()?,
+            losses: side()?,
+        };
+        rest.is_empty().then_some(diff)
+    }
+}
+
+fn read_number(rest: &mut &[u8]) -> Option<u64> {
+    let (number, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(u64::from_le_bytes(*number))
+}
+
+fn read_hash(rest: &mut &[u8]) -> Option<[u8; 32]> {
+    let (hash, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*hash)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn diff() -> StateDiff {
+        let hash = |byte| NodeHash::from([byte; 32]);
+        StateDiff {
+            gains: (0..100)
+                .map(|byte| (hash(byte), u64::from(byte) + 1))
+                .collect(),
+            losses: vec![(hash(200), u64::MAX)],
+        }
+    }
+
+    #[test]
+    fn a_journal_is_read_back() {
+        for diff in [StateDiff::default(), diff()] {
+            assert_eq!(StateDiff::read(&diff.record()), Some(diff));
+        }
+    }
+
+    #[test]
+    fn records_cut_off_or_too_long_are_refused() {
+        let record = diff().record();
+        assert!((0..record.len()).all(|end| StateDiff::read(&record[..end]).is_none()));
+        assert_eq!(StateDiff::read(&[record, vec![0]].concat()), None);
+        let record = state_record(StateId(3), 4, Root::EMPTY);
+        assert_eq!(
+            read_state(StateId(5), &record).unwrap().parent,
+            Some(StateId(3))
+        );
+        assert!((0..record.len()).all(|end| read_state(StateId(5), &record[..end]).is_none()));
+        let record = history_record(&KeptStates::only(6, 7, Root::EMPTY));
+        assert_eq!(
+            read_history(&record),
+            Some(KeptStates::only(6, 7, Root::EMPTY))
+        );
+        assert!((0..record.len()).all(|end| read_history(&record[..end]).is_none()));
+    }
+}

@@ -1,0 +1,188 @@
+//! The files of a parity-db: what they should be, checked before the database opens them.
+//!
+//! parity-db panics on some damaged metadata and on a missing table, starts anew without an index, and
+//! maps files into memory, where reading beyond the end of a shortened file kills the process.
+
+use crate::folder::{read_list, read_small, FolderEngine};
+use crate::open_error::OpenError;
+use parity_db::{ColumnOptions, Options};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Name of the file where parity-db describes its columns.
+const METADATA: &str = "metadata";
+/// parity-db makes value tables longer by so many bytes at a time.
+const TABLE_STEP: u64 = 256 << 10;
+/// Bytes before the entries of an index.
+const INDEX_HEADER: u64 = 16 << 10;
+/// Bytes of an index for each value of its bits.
+const INDEX_CHUNK: u64 = 512;
+
+/// Column of the nodes, keyed by hash.
+pub(crate) const NODES: u8 = 0;
+/// Column for facts about the whole state.
+pub(crate) const STATE: u8 = 1;
+
+/// parity-db as the engine of a folder.
+pub(crate) struct Parity;
+
+impl FolderEngine for Parity {
+    const NAME: &'static str = "parity-db";
+
+    fn is_file(name: &str) -> bool {
+        let numbered = |start: &str| {
+            let rest = name.strip_prefix(start);
+            let digits = |rest: &str| {
+                rest.bytes()
+                    .all(|byte| byte.is_ascii_hexdigit() || byte == b'_')
+            };
+            rest.is_some_and(digits)
+        };
+        ["table_", "index_", "refcount_", "log"]
+            .into_iter()
+            .any(numbered)
+            || [METADATA, "lock"].contains(&name)
+    }
+
+    fn check(path: &Path) -> Result<(), OpenError> {
+        check_metadata(path)?;
+        check_files(path)
+    }
+}
+
+/// The parity-db options for the folder `path`.
+pub(crate) fn options(path: &Path) -> Options {
+    let mut options = Options::with_columns(path, 2);
+    // Keys are hashes: uniform, and equal keys have equal values. Equal nodes are counted.
+    options.columns[usize::from(NODES)] = ColumnOptions {
+        uniform: true,
+        preimage: true,
+        ref_counted: true,
+        ..ColumnOptions::default()
+    };
+    // With statistics the database would write an extra file each time it is closed.
+    options.stats = false;
+    options
+}
+
+/// The column and the bits of the index in the file `name`; `None` for another file.
+fn index_of(name: &str) -> Option<(&str, u32)> {
+    let (column, bits) = name.strip_prefix("index_")?.split_once('_')?;
+    let bits = bits.parse().ok().filter(|bits| *bits < 48)?;
+    Some((column, bits))
+}
+
+/// Length of the file `path`; `None` if there is none.
+fn length(path: &Path) -> Result<Option<u64>, OpenError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OpenError::io(path)(error)),
+    }
+}
+
+/// Checks that the tables and indexes in `path` are there, as far as is known, and have their lengths.
+fn check_files(path: &Path) -> Result<(), OpenError> {
+    let listed = read_list(path)?;
+    let found = crate::folder::list_files::<Parity>(path)?;
+    for (name, bytes) in &listed {
+        // A log goes when it has been applied. The metadata have been checked.
+        let is_data = name.starts_with("table_") || name.starts_with("index_");
+        if !is_data || *bytes == 0 {
+            continue;
+        }
+        let length = found.iter().find(|(found, _)| found == name);
+        match length.map(|(_, length)| *length) {
+            // A larger index takes the place of a smaller one.
+            None if replaced(name, &found) => {}
+            None => {
+                let expected = format!("the file `{name}` of {bytes} bytes or more");
+                return Err(OpenError::damaged(path, expected, "no such file"));
+            }
+            Some(length) if length < *bytes => {
+                let expected = format!("the file `{name}` of {bytes} bytes or more");
+                return Err(OpenError::damaged(
+                    path,
+                    expected,
+                    format!("{length} bytes"),
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, length) in found {
+        let expected = if let Some((_, bits)) = index_of(&name) {
+            let whole = INDEX_HEADER + (INDEX_CHUNK << bits);
+            (length != whole).then(|| format!("the file `{name}` of {whole} bytes"))
+        } else if name.starts_with("table_") {
+            let whole = length % TABLE_STEP == 0;
+            (!whole).then(|| format!("the file `{name}` of a multiple of {TABLE_STEP} bytes"))
+        } else {
+            None
+        };
+        // An empty file was just made when the process ended; the log has what belongs into it.
+        if let Some(expected) = expected.filter(|_| length > 0) {
+            return Err(OpenError::damaged(
+                path,
+                expected,
+                format!("{length} bytes"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `found` has a larger index of the same column as the index `name`.
+fn replaced(name: &str, found: &[(String, u64)]) -> bool {
+    let Some((column, bits)) = index_of(name) else {
+        return false;
+    };
+    let mut found = found.iter().filter_map(|(name, _)| index_of(name));
+    found.any(|(other, more)| other == column && more > bits)
+}
+
+/// Checks that parity-db will open the database of the marked folder `path` unchanged.
+fn check_metadata(path: &Path) -> Result<(), OpenError> {
+    const EXPECTED: &str = "a parity-db `metadata` file with a salt and two columns: \
+        nodes (uniform, preimage, reference-counted) and state";
+    let damaged = |found: String| OpenError::damaged(path, EXPECTED, found);
+    if length(&path.join(METADATA))?.is_none() {
+        return Err(damaged("no such file".into()));
+    }
+    let text = read_small(&path.join(METADATA))?;
+    let text = text.ok_or_else(|| damaged("a file that is not text".into()))?;
+    if let Some(line) = text.lines().find(|line| !loads(line)) {
+        return Err(damaged(format!("the line `{line}`")));
+    }
+    let found = Options::load_metadata(path)
+        .map_err(|error| OpenError::database(path, error))?
+        .ok_or_else(|| damaged("no such file".into()))?
+        .columns;
+    let expected = options(path).columns;
+    if found.len() != expected.len() {
+        return Err(damaged(format!("{} columns", found.len())));
+    }
+    match (0..)
+        .zip(found.iter().zip(&expected))
+        .find(|(_, (found, expected))| found != expected)
+    {
+        Some((column, (found, _))) => Err(damaged(format!("column {column} with {found:?}"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether parity-db reads this line of its metadata without a panic. It does not check the length
+/// of the salt or the number of the compression.
+fn loads(line: &str) -> bool {
+    let Some((key, value)) = line.split_once('=') else {
+        return false;
+    };
+    if key == "salt" {
+        return value.len() == 64 && value.bytes().all(|digit| digit.is_ascii_hexdigit());
+    }
+    let mut options = value
+        .split(", ")
+        .filter_map(|option| option.split_once(": "));
+    !options.any(|(name, value)| name == "compression" && !matches!(value, "0" | "1" | "2"))
+}

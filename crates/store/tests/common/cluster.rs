@@ -1,0 +1,222 @@
+//! A Redis Cluster of three masters on the loopback address, without replicas, in a temporary folder.
+//! The servers end with the value.
+#![allow(dead_code, reason = "each program uses its part")]
+
+use redis::{cmd, Connection, FromRedisValue};
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The masters of a test's cluster.
+pub(crate) const MASTERS: usize = 3;
+const SLOTS: usize = 16_384;
+/// How long a cluster may take to start or to heal.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The server program, of Redis or of Valkey, whichever is installed.
+const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// A running cluster.
+pub(crate) struct TestCluster {
+    folder: TempDir,
+    program: &'static str,
+    servers: Vec<Server>,
+}
+
+struct Server {
+    port: u16,
+    bus_port: u16,
+    process: Child,
+}
+
+impl TestCluster {
+    /// Starts a cluster; `None`, with a word on standard error, where no server is installed.
+    pub(crate) fn start() -> Option<Self> {
+        let Some(program) = PROGRAMS.into_iter().find(|program| is_installed(program)) else {
+            eprintln!("skipped: no redis-server here, and no valkey-server");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let servers = (0..MASTERS).map(|index| start_on_free_ports(program, &folder, index));
+        let cluster = Self {
+            servers: servers.collect(),
+            program,
+            folder,
+        };
+        cluster.join();
+        Some(cluster)
+    }
+
+    /// Gives each master a third of the slots, and makes the masters known to each other.
+    fn join(&self) {
+        for (index, server) in self.servers.iter().enumerate() {
+            let first = SLOTS * index / MASTERS;
+            let last = SLOTS * (index + 1) / MASTERS - 1;
+            let epoch = index + 1;
+            self.tell::<()>(index, &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+            self.tell::<()>(index, &format!("CLUSTER SET-CONFIG-EPOCH {epoch}"));
+            let (port, bus_port) = (server.port, server.bus_port);
+            self.tell::<()>(0, &format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"));
+        }
+        self.wait_until_healthy();
+    }
+
+    /// Waits until every master knows the others and serves its slots.
+    pub(crate) fn wait_until_healthy(&self) {
+        let is_healthy = |index| {
+            let info: Option<String> = self.try_tell(index, "CLUSTER INFO");
+            info.is_some_and(|info| {
+                [
+                    "cluster_state:ok",
+                    "cluster_slots_ok:16384",
+                    "cluster_known_nodes:3",
+                ]
+                .iter()
+                .all(|line| info.contains(line))
+            })
+        };
+        let started = Instant::now();
+        while !(0..MASTERS).all(is_healthy) {
+            assert!(
+                started.elapsed() < PATIENCE,
+                "the cluster does not get healthy"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The addresses of all masters, for the client.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let address = |server: &Server| format!("redis://127.0.0.1:{}", server.port);
+        self.servers.iter().map(address).collect()
+    }
+
+    pub(crate) fn port(&self, index: usize) -> u16 {
+        self.servers[index].port
+    }
+
+    /// The answer of master `index` to a command, in words separated by spaces.
+    pub(crate) fn tell<T: FromRedisValue>(&self, index: usize, words: &str) -> T {
+        self.command(
+            index,
+            &words.split(' ').map(str::as_bytes).collect::<Vec<_>>(),
+        )
+    }
+
+    /// The answer of master `index` to a command.
+    pub(crate) fn command<T: FromRedisValue>(&self, index: usize, words: &[&[u8]]) -> T {
+        let answer = query(&mut self.connection(index).unwrap(), words);
+        answer.unwrap_or_else(|error| panic!("master {index}: {words:?}: {error}"))
+    }
+
+    fn try_tell<T: FromRedisValue>(&self, index: usize, words: &str) -> Option<T> {
+        let words: Vec<_> = words.split(' ').map(str::as_bytes).collect();
+        query(&mut self.connection(index).ok()?, &words).ok()
+    }
+
+    fn connection(&self, index: usize) -> redis::RedisResult<Connection> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port(index)))?;
+        let connection = client.get_connection_with_timeout(Duration::from_secs(2))?;
+        connection.set_read_timeout(Some(Duration::from_secs(5)))?;
+        Ok(connection)
+    }
+
+    /// Ends master `index` at once, as `kill -9` does.
+    pub(crate) fn kill(&mut self, index: usize) {
+        let process = &mut self.servers[index].process;
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Starts master `index` anew, with its data and the slots it had.
+    pub(crate) fn start_again(&mut self, index: usize) {
+        let folder = self.folder.path().join(index.to_string());
+        let server = &mut self.servers[index];
+        server.process = spawn(self.program, folder, server.port, server.bus_port);
+    }
+
+    /// Sends the process of master `index` a signal, such as `STOP`.
+    pub(crate) fn signal(&self, index: usize, signal: &str) {
+        let id = self.servers[index].process.id().to_string();
+        let status = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(status.unwrap().success());
+    }
+}
+
+impl Drop for TestCluster {
+    fn drop(&mut self) {
+        for server in &mut self.servers {
+            // A server may have ended already.
+            let _ = server.process.kill();
+            let _ = server.process.wait();
+        }
+    }
+}
+
+fn query<T: FromRedisValue>(connection: &mut Connection, words: &[&[u8]]) -> redis::RedisResult<T> {
+    let mut command = cmd(std::str::from_utf8(words[0]).unwrap());
+    for word in &words[1..] {
+        command.arg(*word);
+    }
+    command.query(connection)
+}
+
+fn is_installed(program: &str) -> bool {
+    let run = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    run.is_ok_and(|status| status.success())
+}
+
+/// Starts a server. Another program may take a port that was free, so a server that ends is started
+/// again on other ports.
+fn start_on_free_ports(program: &str, folder: &TempDir, index: usize) -> Server {
+    let folder = folder.path().join(index.to_string());
+    std::fs::create_dir(&folder).unwrap();
+    for _ in 0..5 {
+        let free = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+        let [port, bus_port] = free
+            .each_ref()
+            .map(|port| port.local_addr().unwrap().port());
+        drop(free);
+        let mut process = spawn(program, folder.clone(), port, bus_port);
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+        let started = Instant::now();
+        while process.try_wait().unwrap().is_none() && started.elapsed() < PATIENCE {
+            if client.get_connection().is_ok() {
+                return Server {
+                    port,
+                    bus_port,
+                    process,
+                };
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+    let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+    panic!("no server starts; the last one says:\n{log}");
+}
+
+fn spawn(program: &str, folder: PathBuf, port: u16, bus_port: u16) -> Child {
+    let log = File::create(folder.join("log")).unwrap();
+    let (port, bus_port) = (port.to_string(), bus_port.to_string());
+    Command::new(program)
+        .args(["--bind", "127.0.0.1", "--port", &port])
+        .args(["--cluster-enabled", "yes", "--cluster-port", &bus_port])
+        .args(["--cluster-node-timeout", "1000"])
+        // After a kill a server has all that it acknowledged.
+        .args(["--appendonly", "yes", "--appendfsync", "no", "--save", ""])
+        .args(["--enable-debug-command", "yes"])
+        .arg("--dir")
+        .arg(folder)
+        .stdout(log)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}

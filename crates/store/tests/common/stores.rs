@@ -1,0 +1,124 @@
+//! The stores under test.
+
+use povmeter_store::{MemoryStore, NodeStore, StateHistory, StoredNodes, Verified};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// A store under test.
+pub(crate) trait TestStore:
+    NodeStore + StateHistory + Send + Sync + Sized + 'static
+{
+    /// What must outlive the store, such as its folder.
+    type Home;
+
+    fn make() -> (Self::Home, Self);
+
+    /// The store, closed and opened again if it lies on disk.
+    fn settle(self, home: &Self::Home) -> Self;
+}
+
+impl TestStore for MemoryStore {
+    type Home = ();
+
+    fn make() -> ((), Self) {
+        ((), MemoryStore::new())
+    }
+
+    fn settle(self, (): &()) -> Self {
+        self
+    }
+}
+
+/// A store in a folder.
+#[cfg(feature = "parity-db")]
+pub(crate) trait DiskStore: TestStore + StoredNodes {
+    /// Name of the engine.
+    const ENGINE: &'static str;
+
+    fn open_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError>;
+    fn create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError>;
+    fn open_or_create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError>;
+}
+
+macro_rules! on_disk {
+    ($($(#[$attribute:meta])* $store:ident $engine:literal;)*) => {$(
+        $(#[$attribute])*
+        impl DiskStore for povmeter_store::$store {
+            const ENGINE: &'static str = $engine;
+
+            fn open_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError> {
+                Self::open(path)
+            }
+
+            fn create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError> {
+                Self::create(path)
+            }
+
+            fn open_or_create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError> {
+                Self::open_or_create(path)
+            }
+        }
+
+        $(#[$attribute])*
+        impl TestStore for povmeter_store::$store {
+            type Home = tempfile::TempDir;
+
+            fn make() -> (Self::Home, Self) {
+                let home = tempfile::tempdir().unwrap();
+                let store = Self::create(home.path()).unwrap();
+                (home, store)
+            }
+
+            fn settle(self, home: &Self::Home) -> Self {
+                drop(self);
+                Self::open(home.path()).unwrap()
+            }
+        }
+    )*};
+}
+
+on_disk! {
+    #[cfg(feature = "parity-db")]
+    ParityDbStore "parity-db";
+}
+
+/// The wrapper is a store, too.
+impl<S: TestStore> TestStore for Verified<S> {
+    type Home = S::Home;
+
+    fn make() -> (Self::Home, Self) {
+        let (home, store) = S::make();
+        (home, Verified::new(store))
+    }
+
+    fn settle(self, home: &Self::Home) -> Self {
+        Verified::new(self.into_inner().settle(home))
+    }
+}
+
+#[cfg(feature = "parallel")]
+impl<S: TestStore> TestStore for povmeter_store::Parallel<S> {
+    type Home = S::Home;
+
+    fn make() -> (Self::Home, Self) {
+        let (home, store) = S::make();
+        (home, Self::new(store, std::num::NonZeroUsize::MIN).unwrap())
+    }
+
+    fn settle(self, home: &Self::Home) -> Self {
+        let store = self.into_inner().settle(home);
+        Self::new(store, std::num::NonZeroUsize::MIN).unwrap()
+    }
+}
+
+/// The count of each node of `store`, by hash.
+pub(crate) fn counts(store: &mut impl StoredNodes) -> BTreeMap<povmeter_delta_root::NodeHash, u64> {
+    let mut counts = BTreeMap::new();
+    let listed = store.each_node(&mut |node| {
+        let earlier = counts.insert(node.hash, node.references);
+        assert_eq!(earlier, None, "{} is listed twice", node.hash);
+        ControlFlow::Continue(())
+    });
+    listed.unwrap();
+    counts
+}

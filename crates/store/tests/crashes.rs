@@ -1,0 +1,482 @@
+//! Tests of crashes: a process that commits, forks, prunes and discards is killed again and again, its
+//! files are cut off or garbled, its disk ends. What opens afterwards is a state that was committed,
+//! whole, or there is an error.
+//!
+//! The process is this program: [`child_process`] is the test that it runs.
+#![cfg(all(unix, feature = "parity-db"))]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::stores::DiskStore;
+use common::tries::{block, random_changes, BlockChanges};
+use povmeter_delta_root::Root;
+use povmeter_store::{prune_to_last, verify, KeptState, MemoryStore, NodeStore, StateHistory};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::io::{Read, Write};
+use std::num::NonZeroUsize;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use std::{env, fs, thread};
+
+/// Names the engine, the task and the folder for the child process.
+const ENGINE: &str = "POVMETER_CRASH_ENGINE";
+const TASK: &str = "POVMETER_CRASH_TASK";
+const FOLDER: &str = "POVMETER_CRASH_FOLDER";
+
+/// States that the child keeps.
+const KEPT: usize = 4;
+
+/// The changes of the block at `height`, and of a fork beside it.
+fn main_changes(height: u64, large: bool) -> BlockChanges {
+    let mut changes = random_changes(height, if height.is_multiple_of(10) { 700 } else { 30 });
+    if large {
+        let value = vec![u8::try_from(height % 251).unwrap(); 1 << 20];
+        changes
+            .top
+            .insert(format!("large {height}").into_bytes(), Some(value));
+    }
+    changes
+}
+
+fn fork_changes(height: u64) -> BlockChanges {
+    random_changes(height << 32, 20)
+}
+
+/// The state of the main chain on which the next block goes. A crash may have left a fork as the newest
+/// state.
+fn head(store: &impl StateHistory) -> KeptState {
+    let newest = *store.states().newest();
+    let parent = newest.parent.and_then(|parent| store.states().get(parent));
+    match parent {
+        Some(parent) if is_fork(store, parent, &newest) => *parent,
+        _ => newest,
+    }
+}
+
+fn is_fork(store: &impl StateHistory, parent: &KeptState, state: &KeptState) -> bool {
+    block(store, parent.root, &fork_changes(state.height)).root == state.root
+}
+
+/// One block of the main chain, and a fork that is discarded.
+fn step(store: &mut impl StateHistory, large: bool) -> Result<u64, povmeter_store::StoreError> {
+    let parent = head(store);
+    let height = parent.height + 1;
+    let update = block(store, parent.root, &fork_changes(height));
+    store.keep(parent.id, &update)?;
+    let update = block(store, parent.root, &main_changes(height, large));
+    let state = store.keep(parent.id, &update)?;
+    let forks = store.states().children(parent.id).map(|state| state.id);
+    let forks: Vec<_> = forks.filter(|fork| *fork != state).collect();
+    for fork in forks {
+        store.discard(fork)?;
+    }
+    prune_to_last(store, NonZeroUsize::new(KEPT).unwrap(), &mut |_| ())?;
+    Ok(height)
+}
+
+fn say(line: impl std::fmt::Display) {
+    let mut out = std::io::stdout().lock();
+    // Whoever listens may be gone.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+fn commit_until_killed<S: DiskStore>(folder: &Path, large: bool) {
+    let mut store = match S::open_at(folder) {
+        Ok(store) => store,
+        Err(error) => return say(format!("refused {error}")),
+    };
+    say("opened");
+    loop {
+        match step(&mut store, large) {
+            Ok(height) => say(format!("committed {height}")),
+            Err(error) => return say(format!("failed {error}")),
+        }
+    }
+}
+
+/// Opens the store and says what is there.
+fn look<S: DiskStore>(folder: &Path) {
+    let mut store = match S::open_at(folder) {
+        Ok(store) => store,
+        Err(error) => return say(format!("refused {error}")),
+    };
+    let states: Vec<_> = store.states().iter().copied().collect();
+    match verify(&mut store, &mut |_| ()) {
+        Ok(report) if report.is_clean() => {
+            for state in states {
+                say(format!("state {} {}", state.height, state.root));
+            }
+            say("clean");
+        }
+        Ok(report) => say(format!("damaged {}", report.problems[0])),
+        Err(error) => say(format!("unreadable {error}")),
+    }
+}
+
+fn run<S: DiskStore>(task: &str, folder: &Path) {
+    match task {
+        "commit" => commit_until_killed::<S>(folder, false),
+        "large" => commit_until_killed::<S>(folder, true),
+        "look" => look::<S>(folder),
+        _ => panic!("{task}"),
+    }
+}
+
+#[test]
+#[ignore = "the process that the other tests start"]
+fn child_process() {
+    let (Ok(engine), Ok(task)) = (env::var(ENGINE), env::var(TASK)) else {
+        return;
+    };
+    let folder = PathBuf::from(env::var_os(FOLDER).unwrap());
+    match engine.as_str() {
+        #[cfg(feature = "parity-db")]
+        "parity-db" => run::<povmeter_store::ParityDbStore>(&task, &folder),
+        _ => panic!("{engine}"),
+    }
+}
+
+const CHILD_ARGUMENTS: [&str; 4] = ["child_process", "--exact", "--ignored", "--nocapture"];
+
+fn start<S: DiskStore>(task: &str, folder: &Path) -> Child {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(CHILD_ARGUMENTS);
+    start_command::<S>(command, task, folder)
+}
+
+fn start_command<S: DiskStore>(mut command: Command, task: &str, folder: &Path) -> Child {
+    command
+        .env(ENGINE, S::ENGINE)
+        .env(TASK, task)
+        .env(FOLDER, folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Kills the child a random time after it has opened the store; in one of `early` cases before that.
+fn kill(mut child: Child, early: u32, rng: &mut SmallRng) -> (Vec<String>, Option<i32>) {
+    let mut first = Vec::new();
+    if !rng.random_ratio(1, early) {
+        let mut out = child.stdout.take().unwrap();
+        // The test program has lines of its own.
+        while !first.ends_with(b"opened\n") {
+            let mut byte = [0];
+            if out.read(&mut byte).unwrap() == 0 {
+                break;
+            }
+            first.push(byte[0]);
+        }
+        child.stdout = Some(out);
+    }
+    thread::sleep(Duration::from_micros(rng.random_range(0..50_000)));
+    child.kill().unwrap();
+    end(child)
+}
+
+/// What the child said, once it has ended, and the signal that ended it.
+fn end(mut child: Child) -> (Vec<String>, Option<i32>) {
+    let mut said = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    let status = child.wait().unwrap();
+    (said.lines().map(str::to_owned).collect(), status.signal())
+}
+
+/// The roots that the chain has, computed in memory.
+struct Chain {
+    store: MemoryStore,
+    large: bool,
+    main: Vec<Root>,
+    forks: Vec<Root>,
+}
+
+impl Chain {
+    fn new(large: bool) -> Self {
+        Self {
+            store: MemoryStore::new(),
+            large,
+            main: vec![Root::EMPTY],
+            forks: vec![Root::EMPTY],
+        }
+    }
+
+    /// Whether a state of this height and root was ever committed.
+    fn has(&mut self, height: u64, root: &str) -> bool {
+        while self.main.len() as u64 <= height {
+            let next = self.main.len() as u64;
+            let parent = self.store.root();
+            self.forks
+                .push(block(&self.store, parent, &fork_changes(next)).root);
+            let update = block(&self.store, parent, &main_changes(next, self.large));
+            self.store.commit(&update).unwrap();
+            self.main.push(self.store.root());
+        }
+        let at = usize::try_from(height).unwrap();
+        [self.main[at], self.forks[at]]
+            .map(|root| root.to_string())
+            .contains(&root.to_owned())
+    }
+}
+
+/// What became of a store.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    /// It is whole, and the newest state has this height.
+    Clean(u64),
+    /// It was not opened, or what is wrong with it was found.
+    Error(String),
+    /// The process was ended by this signal.
+    Signal(i32),
+}
+
+/// Opens the store in another process and compares it with the chain. A store that says it is whole but
+/// holds what was never committed is a failure.
+fn look_at<S: DiskStore>(folder: &Path, chain: &mut Chain) -> Outcome {
+    let (said, signal) = end(start::<S>("look", folder));
+    if let Some(signal) = signal {
+        return Outcome::Signal(signal);
+    }
+    let errors = ["refused ", "damaged ", "unreadable "];
+    if let Some(line) = said
+        .iter()
+        .find(|line| errors.iter().any(|start| line.starts_with(start)))
+    {
+        return Outcome::Error(line.clone());
+    }
+    assert!(said.iter().any(|line| line == "clean"), "{said:?}");
+    let states = said.iter().filter_map(|line| line.strip_prefix("state "));
+    let mut newest = 0;
+    for state in states {
+        let (height, root) = state.split_once(' ').unwrap();
+        let height = height.parse().unwrap();
+        assert!(chain.has(height, root), "never committed: {state}");
+        newest = newest.max(height);
+    }
+    Outcome::Clean(newest)
+}
+
+/// The last height that the child said it committed.
+fn committed(said: &[String]) -> Option<u64> {
+    let heights = said
+        .iter()
+        .filter_map(|line| line.strip_prefix("committed "));
+    heights.filter_map(|height| height.parse().ok()).next_back()
+}
+
+/// Kills a process at random points, `times` times, on one store.
+fn killed<S: DiskStore>(times: u64, seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let home = tempfile::tempdir().unwrap();
+    drop(S::create_at(home.path()).unwrap());
+    let mut chain = Chain::new(false);
+    let (mut newest, mut progressed, mut lost) = (0, 0, 0);
+    for round in 0..times {
+        let child = start::<S>("commit", home.path());
+        let (said, signal) = kill(child, 5, &mut rng);
+        assert_eq!(signal, Some(9), "round {round}: the child ended: {said:?}");
+        let Outcome::Clean(found) = look_at::<S>(home.path(), &mut chain) else {
+            panic!("round {round}: {:?}", look_at::<S>(home.path(), &mut chain));
+        };
+        assert!(
+            found >= newest,
+            "round {round}: from {newest} back to {found}"
+        );
+        let told = committed(&said).unwrap_or(newest);
+        progressed += u64::from(found > newest);
+        lost += told.saturating_sub(found);
+        newest = found;
+    }
+    println!(
+        "{}: killed {times} times, {progressed} times with new blocks; {newest} blocks, {lost} lost in the queue",
+        S::ENGINE
+    );
+    assert!(
+        progressed > times / 10,
+        "{progressed} of {times} killed processes committed something"
+    );
+}
+
+/// Copies the files of a folder; some may come and go meanwhile.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let _ = fs::copy(entry.path(), to.join(entry.file_name()));
+    }
+}
+
+/// Copies the folder of a process at random points while it works, as a backup by hand would.
+fn copied_alive<S: DiskStore>(times: u64, seed: u64) -> Vec<Outcome> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let home = tempfile::tempdir().unwrap();
+    drop(S::create_at(home.path()).unwrap());
+    let mut chain = Chain::new(false);
+    let outcomes = (0..times).map(|_| {
+        let to = tempfile::tempdir().unwrap();
+        let mut child = start::<S>("commit", home.path());
+        thread::sleep(Duration::from_micros(rng.random_range(50_000..150_000)));
+        copy(home.path(), to.path());
+        child.kill().unwrap();
+        end(child);
+        look_at::<S>(to.path(), &mut chain)
+    });
+    outcomes.collect()
+}
+
+/// Damages the end of a file, as a disk may that wrote some sectors and not others.
+fn damage_end(file: &Path, rng: &mut SmallRng) {
+    let mut content = fs::read(file).unwrap();
+    if content.is_empty() {
+        return;
+    }
+    let length = content.len();
+    let tail = rng.random_range(1..=length.min(8192));
+    match rng.random_range(0..4) {
+        0 => content.truncate(length - tail),
+        1 => content[length - tail..].fill(0),
+        2 => rng.fill(&mut content[length - tail..]),
+        _ => content[length - tail] ^= 1 << rng.random_range(0..8),
+    }
+    fs::write(file, content).unwrap();
+}
+
+/// Kills a process and damages the end of its log, `times` times.
+fn torn_logs<S: DiskStore>(times: u64, seed: u64, is_log: impl Fn(&str) -> bool) -> Vec<Outcome> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let home = tempfile::tempdir().unwrap();
+    drop(S::create_at(home.path()).unwrap());
+    let mut chain = Chain::new(false);
+    let mut outcomes = vec![];
+    while outcomes.len() < usize::try_from(times).unwrap() {
+        kill(start::<S>("commit", home.path()), u32::MAX, &mut rng);
+        let to = tempfile::tempdir().unwrap();
+        copy(home.path(), to.path());
+        let files = fs::read_dir(to.path()).unwrap().map(|entry| entry.unwrap());
+        let logs = files.filter(|file| is_log(&file.file_name().to_string_lossy()));
+        let logs: Vec<_> = logs
+            .filter(|file| file.metadata().unwrap().len() > 0)
+            .collect();
+        for log in &logs {
+            damage_end(&log.path(), &mut rng);
+        }
+        if !logs.is_empty() {
+            outcomes.push(look_at::<S>(to.path(), &mut chain));
+        }
+    }
+    outcomes
+}
+
+fn summary(engine: &str, what: &str, outcomes: &[Outcome]) {
+    let count = |of: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| of(outcome)).count();
+    let clean = count(|outcome| matches!(outcome, Outcome::Clean(_)));
+    let errors = count(|outcome| matches!(outcome, Outcome::Error(_)));
+    let signals = count(|outcome| matches!(outcome, Outcome::Signal(_)));
+    println!(
+        "{engine}, {what}: {clean} whole, {errors} with an error, {signals} ended by a signal"
+    );
+    for outcome in outcomes
+        .iter()
+        .filter(|outcome| !matches!(outcome, Outcome::Clean(_)))
+        .take(5)
+    {
+        println!("  {outcome:?}");
+    }
+}
+
+/// No outcome is a signal. A wrong state that seems whole has failed before.
+fn assert_no_signal(engine: &str, what: &str, outcomes: &[Outcome]) {
+    summary(engine, what, outcomes);
+    let signal = outcomes
+        .iter()
+        .find(|outcome| matches!(outcome, Outcome::Signal(_)));
+    assert_eq!(signal, None);
+}
+
+/// Lets a process write until a file may not grow any more, as on a full disk.
+fn limited<S: DiskStore>(blocks: u64) {
+    let home = tempfile::tempdir().unwrap();
+    drop(S::create_at(home.path()).unwrap());
+    let mut command = Command::new("sh");
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+    command
+        .arg("-c")
+        .arg(script)
+        .arg(env::current_exe().unwrap())
+        .args(CHILD_ARGUMENTS);
+    let (said, signal) = end(start_command::<S>(command, "large", home.path()));
+    assert_eq!(signal, None, "{said:?}");
+    let failed = said.iter().find(|line| line.starts_with("failed "));
+    println!("{}: {}", S::ENGINE, failed.unwrap_or(&format!("{said:?}")));
+    assert!(
+        failed.is_some_and(|line| line.contains("the database could not")),
+        "{said:?}"
+    );
+    let told = committed(&said).unwrap();
+    let found = look_at::<S>(home.path(), &mut Chain::new(true));
+    let Outcome::Clean(found) = found else {
+        panic!("{found:?}");
+    };
+    assert!(found <= told + 1, "{told}, {found}");
+    // The store goes on.
+    let mut store = S::open_at(home.path()).unwrap();
+    let next = head(&store).height + 1;
+    assert_eq!(step(&mut store, true).unwrap(), next);
+}
+
+#[cfg(feature = "parity-db")]
+mod parity_db {
+    use super::*;
+    use povmeter_store::ParityDbStore;
+
+    fn is_log(name: &str) -> bool {
+        name.starts_with("log")
+    }
+
+    #[test]
+    fn killed_at_any_moment() {
+        killed::<ParityDbStore>(30, 1);
+    }
+
+    #[test]
+    #[ignore = "takes long: a minute"]
+    fn killed_at_any_moment_takes_long() {
+        killed::<ParityDbStore>(200, 2);
+    }
+
+    #[test]
+    fn torn_logs_are_found_out() {
+        let outcomes = torn_logs::<ParityDbStore>(12, 3, is_log);
+        assert_no_signal(ParityDbStore::ENGINE, "torn logs", &outcomes);
+    }
+
+    #[test]
+    #[ignore = "takes long: a minute"]
+    fn torn_logs_are_found_out_takes_long() {
+        let outcomes = torn_logs::<ParityDbStore>(200, 4, is_log);
+        assert_no_signal(ParityDbStore::ENGINE, "torn logs", &outcomes);
+    }
+
+    #[test]
+    #[ignore = "takes long: a minute"]
+    fn copies_of_an_open_store_are_found_out_takes_long() {
+        let outcomes = copied_alive::<ParityDbStore>(200, 5);
+        summary(ParityDbStore::ENGINE, "copied while open", &outcomes);
+    }
+
+    #[test]
+    fn a_disk_without_room_is_an_error() {
+        // 48 MiB: the smallest index takes 33.
+        limited::<ParityDbStore>(98_304);
+    }
+}

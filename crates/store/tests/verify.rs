@@ -1,0 +1,363 @@
+//! Tests of maintenance on real tries: what `verify` finds, numbers, pruning, copies.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use bytes::Bytes;
+use common::stores::{counts, TestStore};
+use common::tries::{block, random_changes, BlockChanges};
+use common::{changes, Change};
+use povmeter_delta_root::{Blake2b256, NodeHash, Root, RootUpdate};
+use povmeter_store::{
+    prune_to_last, prune_to_root, stat, verify, MemoryStore, NodeFault, NodeStore, Problem,
+    PruneError, StateHistory, StateId, StoredNodes, VerifyReport,
+};
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+fn verified(store: &mut dyn StoredNodes) -> VerifyReport {
+    let mut last = 0;
+    let report = verify(store, &mut |places| {
+        assert!(places >= last);
+        last = places;
+    });
+    let report = report.unwrap();
+    assert_eq!(last, report.places);
+    report
+}
+
+fn assert_clean(store: &mut impl StoredNodes) {
+    let report = verified(store);
+    assert!(report.is_clean(), "{:#?}", report.problems);
+    let counts = counts(store);
+    assert_eq!(report.nodes, counts.len() as u64);
+    assert_eq!(report.states, store.states().len());
+}
+
+/// A chain of `blocks` blocks with a fork at each third; the ids of the chain, the base first.
+fn chain(store: &mut impl StoredNodes, blocks: u64) -> Vec<StateId> {
+    let mut ids = vec![store.states().base().id];
+    for height in 1..=blocks {
+        let parent = *store.states().get(*ids.last().unwrap()).unwrap();
+        if height % 3 == 0 {
+            let update = block(store, parent.root, &random_changes(height << 32, 20));
+            store.keep(parent.id, &update).unwrap();
+        }
+        let update = block(store, parent.root, &random_changes(height, 40));
+        ids.push(store.keep(parent.id, &update).unwrap());
+    }
+    ids
+}
+
+fn a_history_of_blocks_is_clean<S: TestStore + StoredNodes>(rounds: usize) {
+    let mut rng = SmallRng::seed_from_u64(5);
+    let (home, mut store) = S::make();
+    for round in 0..rounds {
+        let states: Vec<_> = store.states().iter().copied().collect();
+        let some = states.choose(&mut rng).unwrap();
+        match rng.random_range(0..12) {
+            0 => drop(store.prune(some.id).unwrap()),
+            1 if some.parent.is_some() => drop(store.discard(some.id).unwrap()),
+            _ => {
+                // Now and then a block that deletes all there is.
+                let mut changes = random_changes(rng.random(), 30);
+                if round % 20 == 19 {
+                    changes = BlockChanges::default();
+                }
+                let update = block(&store, some.root, &changes);
+                store.keep(some.id, &update).unwrap();
+            }
+        }
+        if round % 10 == 9 {
+            store = store.settle(&home);
+            assert_clean(&mut store);
+        }
+    }
+    let newest = store.states().newest().id;
+    store.prune(newest).unwrap();
+    assert_clean(&mut store);
+}
+
+#[test]
+fn histories_of_blocks_are_clean() {
+    a_history_of_blocks_is_clean::<MemoryStore>(400);
+    #[cfg(feature = "parity-db")]
+    a_history_of_blocks_is_clean::<povmeter_store::ParityDbStore>(100);
+}
+
+#[test]
+fn a_state_without_entries_is_clean() {
+    let mut store = MemoryStore::new();
+    let report = verified(&mut store);
+    assert!(report.is_clean());
+    assert_eq!((report.states, report.nodes, report.places), (1, 0, 0));
+}
+
+/// An update that changes nothing but the references to one node, as no block does.
+fn tampering(root: Root, hash: NodeHash, references: i32, encoded: &[u8]) -> RootUpdate {
+    let change = Change {
+        path: vec![],
+        odd_nibble: None,
+        hash,
+        references,
+        encoded: Bytes::copy_from_slice(encoded),
+    };
+    RootUpdate {
+        parent: root,
+        root,
+        children: vec![],
+        nodes: changes(&[change]),
+    }
+}
+
+/// A store with one state and the hashes of its nodes.
+fn one_state() -> (MemoryStore, Vec<NodeHash>) {
+    let mut store = MemoryStore::new();
+    let update = block(&store, Root::EMPTY, &random_changes(3, 200));
+    store.commit(&update).unwrap();
+    assert_clean(&mut store);
+    let nodes = counts(&mut store).into_keys().collect();
+    (store, nodes)
+}
+
+#[test]
+fn each_missing_node_is_found() {
+    let (store, nodes) = one_state();
+    let root = store.root();
+    assert!(nodes.len() > 40, "{}", nodes.len());
+    for hash in nodes.into_iter().filter(|hash| *hash != root.node_hash()) {
+        let mut store = store.clone();
+        let held = counts(&mut store)[&hash];
+        let lost = i32::try_from(held).unwrap();
+        store.commit(&tampering(root, hash, -lost, &[])).unwrap();
+        let report = verified(&mut store);
+        let names = |problem: &Problem| {
+            matches!(problem,
+            Problem::Node { hash: h, fault: NodeFault::Missing, .. } if *h == hash)
+        };
+        assert!(
+            report.problems.iter().any(names),
+            "{hash}: {:?}",
+            report.problems
+        );
+        let counts = |problem: &Problem| {
+            matches!(problem,
+            Problem::Count { hash: h, found: 0, expected } if (*h, *expected) == (hash, held))
+        };
+        assert!(
+            report.problems.iter().any(counts),
+            "{hash}: {:?}",
+            report.problems
+        );
+    }
+}
+
+#[test]
+fn each_corrupt_node_is_found() {
+    let (store, nodes) = one_state();
+    let root = store.root();
+    for hash in nodes.into_iter().filter(|hash| *hash != root.node_hash()) {
+        let mut store = store.clone();
+        let held = i32::try_from(counts(&mut store)[&hash]).unwrap();
+        store.commit(&tampering(root, hash, -held, &[])).unwrap();
+        store
+            .commit(&tampering(root, hash, held, b"not the node"))
+            .unwrap();
+        let wrong = Blake2b256::hash(b"not the node");
+        let names = |problem: &Problem| {
+            matches!(problem,
+            Problem::Node { hash: h, fault: NodeFault::Hash { found }, .. } if (*h, *found) == (hash, wrong))
+        };
+        let report = verified(&mut store);
+        assert!(
+            report.problems.iter().any(names),
+            "{hash}: {:?}",
+            report.problems
+        );
+        let text = report.problems[0].to_string();
+        assert!(
+            text.contains(&hash.to_string()) && text.contains(&wrong.to_string()),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn each_wrong_count_is_found() {
+    let (store, nodes) = one_state();
+    let root = store.root();
+    for hash in nodes {
+        let mut store = store.clone();
+        let held = counts(&mut store)[&hash];
+        store
+            .commit(&tampering(root, hash, 1, b"the bytes are not replaced"))
+            .unwrap();
+        let report = verified(&mut store);
+        assert_eq!(report.problem_count, 1, "{:?}", report.problems);
+        let Problem::Count {
+            hash: h,
+            expected,
+            found,
+        } = report.problems[0]
+        else {
+            panic!("{:?}", report.problems);
+        };
+        assert_eq!((h, expected, found), (hash, held, held + 1));
+    }
+    // A node of no state.
+    let mut store = store;
+    let stray = b"a stray node";
+    store
+        .commit(&tampering(root, Blake2b256::hash(stray), 2, stray))
+        .unwrap();
+    let text = verified(&mut store).problems[0].to_string();
+    assert!(
+        text.ends_with("is counted 2 times, the kept states have it 0 times"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_journal_that_is_not_the_difference_is_found() {
+    let (mut store, nodes) = one_state();
+    let base = *store.states().base();
+    let mut update = block(&store, base.root, &random_changes(9, 30));
+    // A loss that the trie does not have.
+    let still_there = |hash: &&NodeHash| update.nodes.iter().all(|node| node.hash != **hash);
+    let hash = *nodes.iter().find(still_there).unwrap();
+    let owned = update.nodes.iter().map(|node| Change {
+        path: node.path.to_vec(),
+        odd_nibble: node.odd_nibble,
+        hash: node.hash,
+        references: node.references,
+        encoded: Bytes::copy_from_slice(node.encoded),
+    });
+    let lost = Change {
+        path: vec![],
+        odd_nibble: None,
+        hash,
+        references: -1,
+        encoded: Bytes::new(),
+    };
+    let owned: Vec<_> = owned.chain([lost]).collect();
+    update.nodes = changes(&owned);
+    let id = store.keep(base.id, &update).unwrap();
+    let report = verified(&mut store);
+    assert_eq!(report.problem_count, 1, "{:?}", report.problems);
+    let Problem::Journal {
+        state,
+        hash: h,
+        expected,
+        found,
+    } = report.problems[0]
+    else {
+        panic!("{:?}", report.problems);
+    };
+    assert_eq!((state, h, expected, found), (id, hash, 0, -1));
+}
+
+#[test]
+fn numbers_are_those_of_the_nodes() {
+    let mut store = MemoryStore::new();
+    let empty = stat(&mut store, &mut |_| ()).unwrap();
+    assert_eq!((empty.nodes, empty.places, empty.depth), (0, 0, 0));
+    chain(&mut store, 5);
+    let mut steps = 0;
+    let found = stat(&mut store, &mut |step| steps = step).unwrap();
+    assert_eq!(steps, found.nodes + found.places);
+    assert_eq!(found.nodes, store.node_count() as u64);
+    assert_eq!(found.bytes, store.byte_count() as u64);
+    assert_eq!(found.references, counts(&mut store).into_values().sum());
+    assert_eq!(
+        found.states,
+        store.states().iter().copied().collect::<Vec<_>>()
+    );
+    let newest = store.states().newest().id;
+    store.prune(newest).unwrap();
+    let alone = stat(&mut store, &mut |_| ()).unwrap();
+    assert_eq!(
+        alone.references, found.places,
+        "of one state, each place is a reference"
+    );
+    assert_eq!((alone.places, alone.depth), (found.places, found.depth));
+    assert!((2..20).contains(&alone.depth), "{}", alone.depth);
+}
+
+#[test]
+fn pruning_by_number_keeps_the_last() {
+    let mut store = MemoryStore::new();
+    let ids = chain(&mut store, 12);
+    let mut steps = vec![];
+    let four = NonZeroUsize::new(4).unwrap();
+    let gone = prune_to_last(&mut store, four, &mut |step| steps.push(step)).unwrap();
+    assert_eq!(steps.last(), Some(&(gone.len() as u64)));
+    assert!(steps.is_sorted() && steps.len() > 8, "{steps:?}");
+    assert_eq!(store.states().base().id, ids[9]);
+    assert_eq!(store.states().newest().id, ids[12]);
+    let gone: BTreeSet<_> = gone.iter().map(|state| state.id).collect();
+    assert!(ids[..9].iter().all(|id| gone.contains(id)));
+    assert_clean(&mut store);
+    // More than there are.
+    let gone = prune_to_last(&mut store, NonZeroUsize::MAX, &mut |_| ()).unwrap();
+    assert_eq!(gone, []);
+    prune_to_last(&mut store, NonZeroUsize::MIN, &mut |_| ()).unwrap();
+    assert_eq!(store.kept_roots().len(), 1);
+    assert_clean(&mut store);
+}
+
+#[test]
+fn pruning_to_a_root_keeps_it() {
+    let mut store = MemoryStore::new();
+    let ids = chain(&mut store, 8);
+    let root = store.states().get(ids[5]).unwrap().root;
+    prune_to_root(&mut store, root, &mut |_| ()).unwrap();
+    assert_eq!(store.states().base().root, root);
+    assert_clean(&mut store);
+    let error = prune_to_root(&mut store, Root::EMPTY, &mut |_| ()).unwrap_err();
+    assert!(
+        matches!(error, PruneError::NoSuchRoot { root: Root::EMPTY }),
+        "{error:?}"
+    );
+}
+
+/// Copies a store with a history, and checks that the copy is equal and goes its own way.
+#[cfg(feature = "parity-db")]
+macro_rules! backups {
+    ($store:ty) => {{
+        let (home, mut store) = <$store>::make();
+        chain(&mut store, 6);
+        let to = tempfile::tempdir().unwrap();
+        let path = to.path().join("made").join("copy");
+        let mut copied = 0;
+        store.backup(&path, &mut |nodes| copied = nodes).unwrap();
+        let mut copy = <$store>::open(&path).unwrap();
+        let expected = counts(&mut store);
+        assert_eq!(copied, expected.len() as u64);
+        assert_eq!(counts(&mut copy), expected);
+        assert_eq!(copy.states(), store.states());
+        assert_clean(&mut copy);
+        prune_to_last(&mut copy, NonZeroUsize::MIN, &mut |_| ()).unwrap();
+        assert_clean(&mut copy);
+        drop(copy);
+        // Only into an empty folder.
+        for taken in [&path, &home.path().to_owned()] {
+            let error = store.backup(taken, &mut |_| ()).unwrap_err();
+            assert!(
+                error
+                    .to_string()
+                    .contains("expected nothing or an empty folder"),
+                "{error}"
+            );
+        }
+        assert_clean(&mut store.settle(&home));
+    }};
+}
+
+#[cfg(feature = "parity-db")]
+#[test]
+fn a_copy_of_a_parity_db_is_equal() {
+    backups!(povmeter_store::ParityDbStore);
+}
