@@ -1,0 +1,113 @@
+//! Blocks executed on several threads, with the state and the proof sizes of sequential execution.
+//!
+//! Transactions are executed ahead of their turn, on what the transactions before them have written so
+//! far. At its turn, a transaction whose reads still have the same answers is committed to the
+//! [`Block`](povmeter::Block) as it was executed; any other one is executed again. So the result is that
+//! of sequential execution, on any number of threads: endings, root, changes, proof, and the proof size
+//! after each transaction. The optimistic scheme is Block-STM's.
+//!
+//! ```
+//! use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
+//! use povmeter_parallel::{Addition, CounterWidth, Executor, Interrupt, Parallel, View};
+//! use povmeter_store::MemoryStore;
+//!
+//! /// Transaction `i` moves the token of account `i`, and counts the tokens moved.
+//! struct Moves;
+//!
+//! impl Executor for Moves {
+//!     type Worker = ();
+//!     type Output = bool;
+//!
+//!     fn worker(&self) {}
+//!
+//!     fn execute(&self, _: &mut (), index: u32, view: &mut View<'_>) -> Result<bool, Interrupt> {
+//!         let account = index.to_be_bytes();
+//!         let moved = view.get(Top, &account)?.is_none();
+//!         view.set(Top, &account, b"moved")?;
+//!         view.add(Top, b"moves", Addition::new(CounterWidth::U32, 1))?;
+//!         Ok(moved)
+//!     }
+//! }
+//!
+//! let store = MemoryStore::new();
+//! let mut block = Block::new(&store, Root::EMPTY);
+//! let workers = std::thread::available_parallelism()?;
+//! let batch = Parallel::new(workers).execute(&mut block, &store, &Moves, 100)?;
+//! assert_eq!(batch.transactions.len(), 100);
+//! assert_eq!(block.get(Top, b"moves")?, Some(&100_u32.to_le_bytes()[..]));
+//! let sealed = block.seal(V1)?;
+//! # assert_eq!(sealed.size(), batch.transactions[99].size);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Types
+//! | type | what it is |
+//! |---|---|
+//! | [`Parallel`], [`Strategy`] | executes transactions on a block; how many workers, and when ahead |
+//! | [`Executor`], [`Interrupt`] | executes one transaction; implemented by the caller |
+//! | [`View`], [`Stopped`] | the state as a transaction sees it |
+//! | [`Rule`], [`Addition`], [`CounterWidth`] | a change that is a function of the value below it |
+//! | [`Batch`], [`Executed`], [`Ending`], [`Trap`] | what became of each transaction, and the size after it |
+//! | [`Decided`], [`Verdict`] | at its turn, an author keeps a transaction or leaves it out |
+//! | [`Statistics`] | how the transactions were executed |
+//! | [`ParallelError`] | why a block could not be executed |
+//! | [`VersionStore`], [`VersionRead`] | the store of the transactions' writes, alone |
+//!
+//! # Guarantees
+//! - The result is that of [`Strategy::Adaptive`] with one worker, which executes each transaction on the
+//!   block, in a transaction of the host, and asks for the size after it. Only [`Statistics`] differ.
+//! - Nothing is committed on trust: before a transaction is committed, the block itself answers all that
+//!   the transaction asked, and the answers are compared, values byte by byte. This is also how the reads
+//!   are counted. No error of the scheduler can change a result.
+//! - Nodes that speculative executions load count nothing.
+//! - A transaction that fails or panics is a [`Trap`] of this transaction. It leaves no trace in the block.
+//! - No thread waits for a transaction. When a call returns or panics, its threads have ended.
+//!
+//! # What does not conflict
+//! Transactions conflict if one reads what another writes. These do not:
+//! - a write of the value that is there already, if the readers see the same value;
+//! - [`View::exists`] and a write that keeps the key;
+//! - [`View::next_key`] and a write outside of the gap that it looked at;
+//! - [`View::append`]s to one list, and [`View::update`]s of one key, such as [`View::add`];
+//! - [`View::try_add`]s to one counter, as long as the answer is the same;
+//! - reads that [`Executor::predict`] predicts, if the prediction is right.
+//!
+//! # Costs
+//! - Ahead of its turn: a read is one or two look-ups under locks that are held for nanoseconds, or a walk
+//!   in the worker's own shadow trie. A transaction allocates three times for its writes, more for a key
+//!   that nobody has touched. Other memory is a worker's, and used again.
+//! - At its turn: each distinct read once more, on the block, and a copy of what was written. This part is
+//!   done by one thread, so it bounds what more threads can gain.
+//! - Memory: a number for each transaction that writes a key, the written values, and a shadow trie for
+//!   each worker, until the call returns. Reads are kept while a transaction waits for its turn.
+//! - Where nothing is gained, [`Strategy::Adaptive`] goes on in order, after a trial or two.
+//!
+//! The chapter on parallel execution in the repository, `docs/parallel.md`, explains how it works.
+//!
+//! # Features
+//! None. The crate needs std.
+
+mod bell;
+mod below;
+mod commit;
+mod executor;
+mod in_order;
+mod outcome;
+mod pace;
+mod parallel;
+mod record;
+mod scheduler;
+mod shared;
+mod speculation;
+mod store;
+mod sync;
+mod update;
+mod version_store;
+mod view;
+
+pub use executor::{Executor, Interrupt, Stopped, Trap};
+pub use outcome::{Batch, Decided, Ending, Executed, ParallelError, Statistics, Verdict};
+pub use parallel::{Parallel, Strategy};
+pub use update::{Addition, CounterWidth, Rule};
+pub use version_store::{VersionRead, VersionStore};
+pub use view::View;

@@ -1,0 +1,138 @@
+//! When a block is executed in parallel, and when in order.
+//!
+//! ```text
+//! probe:     the first 32 transactions in order: time per transaction in order
+//! trial:     96 transactions in parallel, after 32 that do not count
+//! faster?    on, and compare again every 256 transactions
+//! slower:    512 transactions in order; then a second trial; then in order to the end
+//! ```
+//! So a block in which nothing can be gained loses a trial or two. Time decides only which way is taken;
+//! results are the same.
+
+use std::time::{Duration, Instant};
+
+const PROBE: u32 = 32;
+const WARM: u32 = 32;
+const TRIAL: u32 = 96;
+const PERIOD: u32 = 256;
+const REST: u32 = 512;
+const TRIALS: u32 = 2;
+/// Fewer transactions are not worth a thread.
+const SMALL: u32 = 2 * PROBE;
+/// Nor is less work in all.
+const LITTLE: Duration = Duration::from_micros(300);
+/// In parallel has to take less than this part of the time in order, in percent.
+const GAIN_PERCENT: u32 = 97;
+
+/// See the top of the file.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    phase: Phase,
+    left: u32,
+    since: Instant,
+    in_order: Duration,
+    trials: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Probe,
+    Warm,
+    Parallel {
+        counted: u32,
+    },
+    Rest,
+    /// In parallel, whatever it takes.
+    Always,
+    /// In order, to the end.
+    Never,
+}
+
+impl Pace {
+    pub(crate) fn adaptive(transactions: u32) -> Self {
+        let phase = if transactions < SMALL {
+            Phase::Never
+        } else {
+            Phase::Probe
+        };
+        Self::begin(phase, PROBE)
+    }
+
+    pub(crate) fn always() -> Self {
+        Self::begin(Phase::Always, 0)
+    }
+
+    pub(crate) fn never() -> Self {
+        Self::begin(Phase::Never, 0)
+    }
+
+    fn begin(phase: Phase, left: u32) -> Self {
+        Self {
+            phase,
+            left,
+            since: Instant::now(),
+            in_order: Duration::MAX,
+            trials: 0,
+        }
+    }
+
+    pub(crate) fn is_parallel(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Warm | Phase::Parallel { .. } | Phase::Always
+        )
+    }
+
+    /// Whether it may still become parallel.
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase != Phase::Never
+    }
+
+    /// A transaction was committed, and `left` are left.
+    pub(crate) fn committed(&mut self, left: usize) {
+        if matches!(self.phase, Phase::Always | Phase::Never) {
+            return;
+        }
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.next(left);
+        }
+    }
+
+    fn next(&mut self, left: usize) {
+        let now = Instant::now();
+        let taken = now - self.since;
+        let (phase, length) = match self.phase {
+            Phase::Probe => {
+                self.in_order = taken / PROBE;
+                self.try_parallel(left)
+            }
+            Phase::Rest => {
+                self.in_order = taken / REST;
+                self.try_parallel(left)
+            }
+            Phase::Warm => (Phase::Parallel { counted: TRIAL }, TRIAL),
+            Phase::Parallel { counted } => {
+                let gained = taken / counted < self.in_order * GAIN_PERCENT / 100;
+                match (gained, self.trials < TRIALS) {
+                    (true, _) => (Phase::Parallel { counted: PERIOD }, PERIOD),
+                    (false, true) => (Phase::Rest, REST),
+                    (false, false) => (Phase::Never, 0),
+                }
+            }
+            phase @ (Phase::Always | Phase::Never) => (phase, 0),
+        };
+        self.phase = phase;
+        self.left = length;
+        self.since = now;
+    }
+
+    fn try_parallel(&mut self, left: usize) -> (Phase, u32) {
+        let left = u32::try_from(left).unwrap_or(u32::MAX);
+        if left < SMALL || self.in_order.saturating_mul(left) < LITTLE {
+            return (Phase::Never, 0);
+        }
+        self.trials += 1;
+        (Phase::Warm, WARM)
+    }
+}

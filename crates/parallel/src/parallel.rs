@@ -1,0 +1,174 @@
+//! Executes the transactions of a block.
+
+use crate::{
+    commit::Committer,
+    executor::Executor,
+    in_order::WriteLog,
+    outcome::{Batch, Decided, ParallelError, Statistics, Verdict},
+    pace::Pace,
+    scheduler::{Scheduler, MOST_TRANSACTIONS},
+    shared::Shared,
+    sync::thread,
+};
+use povmeter::{Accounting, Block, NodeSource};
+use std::num::NonZeroUsize;
+
+/// Executes transactions on several threads. See the [crate page](crate) for an example.
+#[derive(Clone, Copy, Debug)]
+pub struct Parallel {
+    workers: NonZeroUsize,
+    strategy: Strategy,
+    window: u32,
+}
+
+/// When transactions are executed ahead of their turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// While that is faster than one after the other, which is measured.
+    #[default]
+    Adaptive,
+    /// Always, if there are several workers. The thread of the block executes a transaction whose turn
+    /// has come and that nobody has begun.
+    Always,
+    /// Always, also by one worker, and each transaction at least once. For tests and measurements: it
+    /// costs more.
+    EachAhead,
+}
+
+/// Transactions in the window for each worker.
+const WINDOW: u32 = 6;
+/// The smallest window.
+const LEAST_WINDOW: u32 = 12;
+
+impl Parallel {
+    /// With `workers` threads, the caller's included, and [`Strategy::Adaptive`].
+    pub fn new(workers: NonZeroUsize) -> Self {
+        let count = u32::try_from(workers.get()).unwrap_or(u32::MAX);
+        Self {
+            workers,
+            strategy: Strategy::default(),
+            window: count.saturating_mul(WINDOW).max(LEAST_WINDOW),
+        }
+    }
+
+    /// With another strategy.
+    #[must_use]
+    pub const fn with_strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// With executions at most `transactions` ahead of the last committed one. By default that is some for
+    /// each worker: more keep workers busy while one transaction takes long, and more are executed in vain.
+    #[must_use]
+    pub const fn with_window(mut self, transactions: u32) -> Self {
+        self.window = transactions;
+        self
+    }
+
+    /// Executes transactions `0..transactions` on `block`, with the result of executing each in a
+    /// transaction of the host, one after the other, with a [`Block::proof_size`] after each.
+    ///
+    /// `source` holds the parent state of `block` for the other threads. What they load from it counts
+    /// nothing. `block` may hold changes; no transaction should be open, and the host is in control.
+    ///
+    /// # Errors
+    /// [`ParallelError`]; `block` holds the transactions before.
+    ///
+    /// # Panics
+    /// If [`Executor::worker`] panics.
+    pub fn execute<S, A, P, E>(
+        &self,
+        block: &mut Block<S, A>,
+        source: &P,
+        executor: &E,
+        transactions: u32,
+    ) -> Result<Batch<E::Output>, ParallelError>
+    where
+        S: NodeSource,
+        A: Accounting,
+        P: NodeSource + Sync,
+        E: Executor,
+    {
+        self.execute_if(block, source, executor, transactions, |_| Verdict::Keep)
+    }
+
+    /// As [`Self::execute`], and calls `decide` for each transaction at its turn, in order, unless it
+    /// trapped: for authors, who leave out what does not fit.
+    ///
+    /// # Errors
+    /// [`ParallelError`]; `block` holds the transactions before.
+    ///
+    /// # Panics
+    /// If [`Executor::worker`] or `decide` panics.
+    pub fn execute_if<S, A, P, E>(
+        &self,
+        block: &mut Block<S, A>,
+        source: &P,
+        executor: &E,
+        transactions: u32,
+        mut decide: impl FnMut(Decided<'_, E::Output>) -> Verdict,
+    ) -> Result<Batch<E::Output>, ParallelError>
+    where
+        S: NodeSource,
+        A: Accounting,
+        P: NodeSource + Sync,
+        E: Executor,
+    {
+        if transactions > MOST_TRANSACTIONS {
+            return Err(ParallelError::TooMany {
+                most: MOST_TRANSACTIONS,
+                found: transactions,
+            });
+        }
+        let pace = self.pace(transactions);
+        let parent = (source, block.parent_root());
+        let shared = Shared::new(executor, parent, transactions, self.window);
+        let mut log = WriteLog::default();
+        if pace.is_open() {
+            log.note_all(&shared.store.keys, block);
+        }
+        let worker = shared.worker();
+        let mut committer = Committer {
+            block,
+            shared: &shared,
+            worker,
+            pace,
+            speculate_first: self.strategy == Strategy::EachAhead,
+            log,
+            statistics: Statistics::default(),
+        };
+        let transactions = thread::scope(|scope| {
+            let _end = EndOnDrop(&shared.scheduler);
+            let mut start = || {
+                for _ in 1..self.workers.get() {
+                    scope.spawn(|| shared.work());
+                }
+            };
+            committer.run(&mut start, &mut decide)
+        })?;
+        Ok(Batch {
+            transactions,
+            statistics: committer.statistics(),
+        })
+    }
+
+    fn pace(&self, transactions: u32) -> Pace {
+        let alone = self.workers.get() == 1;
+        match self.strategy {
+            Strategy::EachAhead => Pace::always(),
+            _ if alone => Pace::never(),
+            Strategy::Always => Pace::always(),
+            Strategy::Adaptive => Pace::adaptive(transactions),
+        }
+    }
+}
+
+/// Ends the block when it is dropped, also in a panic, so that no thread waits for ever.
+struct EndOnDrop<'s>(&'s Scheduler);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

@@ -1,0 +1,204 @@
+//! What a speculative execution asked, and what it was told.
+
+use crate::{
+    store::{KeyId, Span, TooLong, TrieNumber, WriteSet},
+    update::Kind,
+};
+use povmeter::ProofSize;
+use std::sync::Arc;
+
+/// The questions of one execution that reached what lies below the transaction, in order. At its turn, the
+/// transaction is right if the block gives the same answers.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) nexts: Vec<NextRead>,
+    pub(crate) asks: Vec<Ask>,
+    tolds: Vec<Told>,
+    steps: Vec<(Kind, Span)>,
+    large: Vec<(Arc<WriteSet>, Span)>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) key: KeyId,
+    pub(crate) seen: Seen,
+}
+
+/// The answer that the transaction got.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seen {
+    /// There is no value.
+    Absent,
+    /// The value.
+    Value(Span),
+    /// The value, in the write set of another transaction.
+    Large(u32),
+    /// Whether there is a value.
+    Exists(bool),
+    /// Nothing: the transaction changed the value by an update. The read counts all the same.
+    Counted,
+    /// The next key, by its number among [`Record::nexts`].
+    Next(u32),
+    /// Whether an update changed the value, by its number in the record.
+    Told(u32),
+    /// A proof size, by its number among [`Record::asks`].
+    Ask(u32),
+}
+
+/// A question for the first key of a trie after `after` and before `before`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NextRead {
+    pub(crate) trie: TrieNumber,
+    pub(crate) after: Span,
+    pub(crate) before: Option<Span>,
+    pub(crate) found: Option<Span>,
+}
+
+/// A question for the proof size in the middle of the transaction.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    /// What the transaction had written by then.
+    pub(crate) writes: WriteSet,
+    /// How many updates it had made by then.
+    pub(crate) updates: u32,
+    pub(crate) answer: SizeAnswer,
+}
+
+/// What a transaction was told about the proof size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SizeAnswer {
+    Size(ProofSize),
+    AtMost { bytes: u64, holds: bool },
+}
+
+/// An answer to whether an update changes the value.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// Its steps: the transaction's own updates of the key since the last ask, and the one in question.
+    first: u32,
+    count: u32,
+    changed: bool,
+}
+
+/// Values up to this length are copied into the record; a longer one that another transaction wrote is
+/// shared with it.
+const COPIED_BYTES: usize = 256;
+/// How many of the last reads are looked through for the same one.
+const LOOKED_THROUGH: usize = 24;
+
+impl Record {
+    pub(crate) fn clear(&mut self) {
+        let Self {
+            reads,
+            nexts,
+            asks,
+            tolds,
+            steps,
+            large,
+            bytes,
+        } = self;
+        reads.clear();
+        nexts.clear();
+        asks.clear();
+        tolds.clear();
+        steps.clear();
+        large.clear();
+        bytes.clear();
+    }
+
+    /// Whether one of the last reads of `key` satisfies `is`.
+    pub(crate) fn has(&self, key: KeyId, is: impl Fn(Seen) -> bool) -> bool {
+        let last = self.reads.iter().rev().take(LOOKED_THROUGH);
+        last.into_iter()
+            .any(|read| read.key == key && is(read.seen))
+    }
+
+    pub(crate) fn push(&mut self, key: KeyId, seen: Seen) {
+        self.reads.push(Read { key, seen });
+    }
+
+    /// Notes that the value of `key` was read. `origin` is the write set that it lies in, if it does.
+    ///
+    /// A second read with another answer is noted too, so that the record holds for no state.
+    pub(crate) fn push_value(
+        &mut self,
+        key: KeyId,
+        value: Option<&[u8]>,
+        origin: Option<(&Arc<WriteSet>, Span)>,
+    ) -> Result<(), TooLong> {
+        if self.has(key, |seen| self.value(seen) == Some(value)) {
+            return Ok(());
+        }
+        let seen = match (value, origin) {
+            (None, _) => Seen::Absent,
+            (Some(value), Some((writes, span))) if value.len() > COPIED_BYTES => {
+                let number = u32::try_from(self.large.len()).map_err(|_| TooLong)?;
+                self.large.push((writes.clone(), span));
+                Seen::Large(number)
+            }
+            (Some(value), _) => Seen::Value(self.copy(value)?),
+        };
+        self.push(key, seen);
+        Ok(())
+    }
+
+    /// Notes that the last one of `steps`, made one after the other from the value of `key`, was said to
+    /// have `changed` it.
+    pub(crate) fn push_told<'o>(
+        &mut self,
+        key: KeyId,
+        steps: impl Iterator<Item = (Kind, &'o [u8])>,
+        changed: bool,
+    ) -> Result<(), TooLong> {
+        let first = self.steps.len();
+        for (kind, operand) in steps {
+            let operand = self.copy(operand)?;
+            self.steps.push((kind, operand));
+        }
+        let number = u32::try_from(self.tolds.len()).map_err(|_| TooLong)?;
+        self.tolds.push(Told {
+            first: u32::try_from(first).map_err(|_| TooLong)?,
+            count: u32::try_from(self.steps.len() - first).map_err(|_| TooLong)?,
+            changed,
+        });
+        self.push(key, Seen::Told(number));
+        Ok(())
+    }
+
+    /// Whether answer `number` is right for the value `current`.
+    pub(crate) fn is_told_right(&self, number: u32, current: Option<&[u8]>) -> bool {
+        let told = self.tolds[number as usize];
+        let mut value = current.unwrap_or_default().to_vec();
+        let (mut present, mut spare, mut changed) = (current.is_some(), Vec::new(), false);
+        let first = told.first as usize;
+        for (kind, operand) in &self.steps[first..first + told.count as usize] {
+            let memory = (&mut value, &mut spare);
+            changed = kind.apply_to(&mut present, memory, self.bytes(*operand));
+        }
+        changed == told.changed
+    }
+
+    /// Copies `bytes` into the record.
+    pub(crate) fn copy(&mut self, bytes: &[u8]) -> Result<Span, TooLong> {
+        Span::push(&mut self.bytes, bytes).ok_or(TooLong)
+    }
+
+    pub(crate) fn bytes(&self, span: Span) -> &[u8] {
+        span.of(&self.bytes)
+    }
+
+    /// The value that a read of a value saw; `None` for other reads.
+    pub(crate) fn value(&self, seen: Seen) -> Option<Option<&[u8]>> {
+        match seen {
+            Seen::Absent => Some(None),
+            Seen::Value(span) => Some(Some(self.bytes(span))),
+            Seen::Large(number) => {
+                let (writes, span) = &self.large[number as usize];
+                Some(Some(writes.bytes(*span)))
+            }
+            Seen::Exists(_) | Seen::Counted | Seen::Next(_) | Seen::Told(_) | Seen::Ask(_) => None,
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Who executes and validates what, and when.
+//!
+//! Block-STM, with a commit in order that validates once more. Therefore nothing here decides what is
+//! right: a validation that comes too late, or not at all, costs an execution at the transaction's turn.
+//!
+//! ```text
+//! ready --take--> executing --finish--> executed --claim--> committed
+//!   ^                |  |                  |
+//!   |                |  +-- halt: waits for a transaction, or is left to its turn
+//!   +--- wake -------+                     |
+//!   +------------- abort ------------------+     its writes are estimates then
+//!
+//! a worker:    a transaction to validate, below the next one to execute?  take it
+//!              else the next one to execute, at most `window` above the last committed one
+//!              else wait for the bell
+//! finish(i):   did i change what it writes?  validate from i + 1 on; wake those that wait for i
+//! the block:   i = next to commit.  executed: compare its reads with the block, apply its writes
+//!                                   executing elsewhere: work as a worker
+//!                                   else: execute it on the block
+//! ```
+//!
+//! What went wrong in earlier implementations of the algorithm, and why it cannot here:
+//! - *An index advanced before the task was counted as active, so the block ended too early.* The block ends
+//!   when the last transaction is committed, and no task is counted.
+//! - *A cancelled block left threads waiting for a dependency.* Nobody waits for a transaction. A transaction
+//!   waits, and its thread goes on with others.
+//! - *A lost wake-up.* One that waits is still executed at its turn.
+
+use crate::{
+    bell::Bell,
+    store::{index, MultiVersion},
+    sync::{
+        atomic::{AtomicBool, AtomicU32, Ordering},
+        lock, Mutex,
+    },
+};
+use smallvec::SmallVec;
+
+/// More transactions than a block may have: nothing to validate.
+const NOTHING: u32 = MOST_TRANSACTIONS + 1;
+/// The most transactions of a block.
+pub(crate) const MOST_TRANSACTIONS: u32 = 1 << 30;
+
+/// See the top of the file.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    transactions: Box<[Mutex<Scheduled>]>,
+    /// The next transaction to execute ahead of its turn, unless it is executed.
+    execution: AtomicU32,
+    /// The next transaction to validate, if it is below `execution`. Those that are being executed are
+    /// passed over: they see at their end that something changed.
+    validation: AtomicU32,
+    committed: AtomicU32,
+    /// How often some transaction changed what it writes.
+    changes: AtomicU32,
+    window: u32,
+    over: AtomicBool,
+    paused: AtomicBool,
+    bell: Bell,
+}
+
+#[derive(Debug, Default)]
+struct Scheduled {
+    stage: Stage,
+    /// Transactions that wait for this one.
+    waiting: SmallVec<[u32; 2]>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Ready,
+    Executing,
+    Executed,
+    Waiting,
+    /// Left to its turn.
+    InOrder,
+    Committed,
+}
+
+/// What a worker does next, with which transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    Execute(u32),
+    Validate(u32),
+}
+
+/// What the transaction is at its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It was executed ahead. It is the caller's now.
+    Executed,
+    /// It was not, or the execution was of no use. It is the caller's now.
+    ToExecute,
+    /// A worker executes it.
+    Busy,
+}
+
+impl Scheduler {
+    pub(crate) fn new(transactions: u32, window: u32) -> Self {
+        let scheduled = |_| Mutex::new(Scheduled::default());
+        Self {
+            transactions: (0..transactions).map(scheduled).collect(),
+            execution: AtomicU32::new(0),
+            validation: AtomicU32::new(NOTHING),
+            committed: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
+            window,
+            over: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
+            bell: Bell::default(),
+        }
+    }
+
+    fn transaction(&self, index_of: u32) -> &Mutex<Scheduled> {
+        &self.transactions[index(index_of)]
+    }
+
+    /// Where executions ahead of their turn end for now.
+    fn horizon(&self) -> u32 {
+        let committed = self.committed.load(Ordering::SeqCst);
+        let all = u32::try_from(self.transactions.len()).unwrap_or(u32::MAX);
+        committed.saturating_add(self.window).min(all)
+    }
+
+    /// The next task of a worker, which is the caller's then.
+    pub(crate) fn next_task(&self) -> Option<Task> {
+        while !self.over.load(Ordering::SeqCst) && !self.paused.load(Ordering::SeqCst) {
+            let execution = self.execution.load(Ordering::SeqCst);
+            if self.validation.load(Ordering::SeqCst) < execution.min(self.horizon()) {
+                let next = self.validation.fetch_add(1, Ordering::SeqCst);
+                if next + 1 >= execution {
+                    // The last one. Fails if there is something to validate again.
+                    let (after, order) = (next + 1, Ordering::SeqCst);
+                    _ = self
+                        .validation
+                        .compare_exchange(after, NOTHING, order, order);
+                }
+                if next < self.horizon() && lock(self.transaction(next)).stage == Stage::Executed {
+                    return Some(Task::Validate(next));
+                }
+            } else if execution < self.horizon() {
+                let next = self.execution.fetch_add(1, Ordering::SeqCst);
+                if next < self.horizon() && self.take(next) {
+                    return Some(Task::Execute(next));
+                }
+            } else {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether [`Self::next_task`] may return one.
+    pub(crate) fn has_task(&self) -> bool {
+        let execution = self.execution.load(Ordering::SeqCst);
+        let horizon = self.horizon();
+        let validation = self.validation.load(Ordering::SeqCst);
+        !self.paused.load(Ordering::SeqCst)
+            && (execution < horizon || validation < execution.min(horizon))
+    }
+
+    fn take(&self, index: u32) -> bool {
+        let mut scheduled = lock(self.transaction(index));
+        let ready = scheduled.stage == Stage::Ready;
+        if ready {
+            scheduled.stage = Stage::Executing;
+        }
+        ready
+    }
+
+    /// How often some transaction has changed what it writes, for [`Self::finish`].
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// The execution of `index` is over. `changed`: it writes something else than before. `since`: the
+    /// changes when it began.
+    pub(crate) fn finish(&self, index: u32, changed: bool, since: u32) {
+        let woken = {
+            let mut scheduled = lock(self.transaction(index));
+            scheduled.stage = Stage::Executed;
+            std::mem::take(&mut scheduled.waiting)
+        };
+        self.wake(&woken);
+        let stale = self.changes() != since;
+        if changed {
+            self.changes.fetch_add(1, Ordering::SeqCst);
+        }
+        self.validate_from(index, changed, stale);
+        self.bell.ring();
+    }
+
+    fn validate_from(&self, index: u32, changed: bool, stale: bool) {
+        let first = match (stale, changed) {
+            (true, _) => index,
+            (false, true) => index + 1,
+            (false, false) => return,
+        };
+        if first < self.execution.load(Ordering::SeqCst) {
+            self.validation.fetch_min(first, Ordering::SeqCst);
+        }
+    }
+
+    /// The execution of `index` stopped, because `other` will likely write what it needs. It is ready
+    /// again when `other` was executed.
+    pub(crate) fn wait_for(&self, index: u32, other: u32, store: &MultiVersion) {
+        lock(self.transaction(index)).stage = Stage::Waiting;
+        let still = {
+            let mut scheduled = lock(self.transaction(other));
+            let executed = matches!(scheduled.stage, Stage::Executed | Stage::Committed);
+            let still = !executed && store.is_estimate(other + 1);
+            if still {
+                scheduled.waiting.push(index);
+            }
+            still
+        };
+        if !still {
+            self.wake(&[index]);
+        }
+        self.bell.ring();
+    }
+
+    fn wake(&self, waiting: &[u32]) {
+        for &index in waiting {
+            let mut scheduled = lock(self.transaction(index));
+            if scheduled.stage == Stage::Waiting {
+                scheduled.stage = Stage::Ready;
+                drop(scheduled);
+                self.execution.fetch_min(index, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// The execution of `index` is of no use before its turn.
+    pub(crate) fn leave_to_turn(&self, index: u32) {
+        let woken = {
+            let mut scheduled = lock(self.transaction(index));
+            scheduled.stage = Stage::InOrder;
+            std::mem::take(&mut scheduled.waiting)
+        };
+        self.wake(&woken);
+        self.bell.ring();
+    }
+
+    /// The execution of `index` read what is no longer so. `false` if it is not the last one any more.
+    pub(crate) fn abort(&self, index: u32, store: &MultiVersion) -> bool {
+        {
+            let mut scheduled = lock(self.transaction(index));
+            if scheduled.stage != Stage::Executed {
+                return false;
+            }
+            store.mark_estimate(index + 1);
+            scheduled.stage = Stage::Ready;
+        }
+        self.execution.fetch_min(index, Ordering::SeqCst);
+        self.bell.ring();
+        true
+    }
+
+    /// Claims `index` for the block, at its turn.
+    pub(crate) fn claim(&self, index: u32) -> Claim {
+        let mut scheduled = lock(self.transaction(index));
+        let claim = match scheduled.stage {
+            Stage::Executed => Claim::Executed,
+            Stage::Executing => return Claim::Busy,
+            _ => Claim::ToExecute,
+        };
+        scheduled.stage = Stage::Executing;
+        claim
+    }
+
+    /// Whether a worker executes `index`.
+    pub(crate) fn is_busy(&self, index: u32) -> bool {
+        lock(self.transaction(index)).stage == Stage::Executing
+    }
+
+    /// Whether `index` was executed, or can only be executed at its turn.
+    pub(crate) fn is_due(&self, index: u32) -> bool {
+        matches!(
+            lock(self.transaction(index)).stage,
+            Stage::Executed | Stage::InOrder
+        )
+    }
+
+    /// The transaction `index`, claimed before, is committed. `changed` as for [`Self::finish`].
+    pub(crate) fn commit(&self, index: u32, changed: bool) {
+        let woken = {
+            let mut scheduled = lock(self.transaction(index));
+            scheduled.stage = Stage::Committed;
+            std::mem::take(&mut scheduled.waiting)
+        };
+        self.committed.store(index + 1, Ordering::SeqCst);
+        self.execution.fetch_max(index + 1, Ordering::SeqCst);
+        self.wake(&woken);
+        if changed {
+            self.changes.fetch_add(1, Ordering::SeqCst);
+            self.validate_from(index, changed, false);
+        }
+        self.bell.ring();
+    }
+
+    /// Lets workers begin no task, or begin tasks again.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::SeqCst);
+        self.bell.ring();
+    }
+
+    /// Ends the block: workers stop after their task.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        self.bell.ring();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
+    /// Waits until there may be a task, `is_due` holds, or the block is over.
+    pub(crate) fn wait_unless(&self, is_due: impl FnOnce() -> bool) {
+        self.bell
+            .wait_unless(|| self.is_over() || self.has_task() || is_due());
+    }
+}

@@ -1,0 +1,240 @@
+//! What the threads of a block share, and what a worker does with it.
+
+use crate::{
+    below::Below,
+    executor::{Executor, Interrupt, Trap},
+    record::Record,
+    scheduler::{Scheduler, Task},
+    speculation::{Common, Halt, Scratch, Speculated, Speculation},
+    store::{MultiVersion, WriteSet},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        lock, Mutex,
+    },
+    view::View,
+};
+use povmeter::{NodeSource, ProofSize, Root};
+use std::{
+    panic::{catch_unwind, AssertUnwindSafe},
+    sync::Arc,
+};
+
+/// An execution ahead of its turn, until the transaction is committed.
+#[derive(Debug)]
+pub(crate) struct Attempt<T> {
+    pub(crate) record: Record,
+    pub(crate) writes: Arc<WriteSet>,
+    pub(crate) result: Result<T, Trap>,
+}
+
+/// The last one of a transaction.
+type LastAttempt<T> = Mutex<Option<Attempt<T>>>;
+
+pub(crate) struct Shared<'a, P, E: Executor> {
+    pub(crate) store: MultiVersion,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) attempts: Box<[LastAttempt<E::Output>]>,
+    pub(crate) executor: &'a E,
+    pub(crate) last_size: Mutex<ProofSize>,
+    pub(crate) counts: Counts,
+    source: &'a P,
+    root: Root,
+    /// Memory of records whose transactions are committed.
+    spare: Mutex<Vec<Record>>,
+}
+
+/// How often something happened.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    pub(crate) speculations: AtomicU64,
+    pub(crate) halts: AtomicU64,
+    pub(crate) validations: AtomicU64,
+    pub(crate) aborts: AtomicU64,
+}
+
+impl Counts {
+    fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            speculations: zero(),
+            halts: zero(),
+            validations: zero(),
+            aborts: zero(),
+        }
+    }
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What one thread of a block owns.
+pub(crate) struct Worker<'a, P, E: Executor> {
+    pub(crate) executor: E::Worker,
+    pub(crate) scratch: Scratch<&'a P>,
+}
+
+impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
+    pub(crate) fn new(
+        executor: &'a E,
+        (source, root): (&'a P, Root),
+        transactions: u32,
+        window: u32,
+    ) -> Self {
+        Self {
+            store: MultiVersion::new(transactions + 1),
+            scheduler: Scheduler::new(transactions, window),
+            attempts: (0..transactions).map(|_| Mutex::new(None)).collect(),
+            executor,
+            last_size: Mutex::new(ProofSize::default()),
+            counts: Counts::new(),
+            source,
+            root,
+            spare: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn worker(&self) -> Worker<'a, P, E> {
+        Worker {
+            executor: self.executor.worker(),
+            scratch: Scratch::new(Below::new(self.source, self.root)),
+        }
+    }
+
+    /// Works until the block is over.
+    pub(crate) fn work(&self) {
+        let mut worker = self.worker();
+        while !self.scheduler.is_over() {
+            match self.scheduler.next_task() {
+                Some(task) => self.perform(task, &mut worker),
+                None => self.scheduler.wait_unless(|| false),
+            }
+        }
+    }
+
+    pub(crate) fn perform(&self, task: Task, worker: &mut Worker<'a, P, E>) {
+        match task {
+            Task::Execute(index) => self.speculate(index, worker),
+            Task::Validate(index) => self.validate(index, worker),
+        }
+    }
+
+    /// Executes `index`, which the caller has taken, ahead of its turn.
+    fn speculate(&self, index: u32, worker: &mut Worker<'a, P, E>) {
+        // If this thread panics outside of the executor, the block must not wait for it.
+        let given_back = LeaveOnDrop(Some((&self.scheduler, index)));
+        let since = self.scheduler.changes();
+        count(&self.counts.speculations);
+        let common = Common {
+            store: &self.store,
+            executor: self.executor,
+            last_size: *lock(&self.last_size),
+        };
+        let record = lock(&self.spare).pop().unwrap_or_default();
+        let Worker { executor, scratch } = worker;
+        let mut speculation = Speculation::begin(scratch, common, index, record);
+        let result = self.run(executor, index, &mut View::new(&mut speculation));
+        let result = match result {
+            Ok(output) => Ok(output),
+            Err(Ended::Trapped(trap)) => Err(trap),
+            // Only a halt stops a view.
+            Err(Ended::Stopped) => Err(Trap::Failed("the view stopped".into())),
+        };
+        match speculation.finish(result.is_ok()) {
+            Ok(Speculated { record, writes }) => {
+                let attempt = Attempt {
+                    record,
+                    writes: Arc::new(writes),
+                    result,
+                };
+                given_back.keep();
+                self.publish(index, attempt, since);
+            }
+            Err(halt) => {
+                given_back.keep();
+                count(&self.counts.halts);
+                match halt {
+                    // The position of a transaction is one above its index.
+                    Halt::Wait(position) => {
+                        self.scheduler.wait_for(index, position - 1, &self.store);
+                    }
+                    Halt::InOrder => self.scheduler.leave_to_turn(index),
+                }
+            }
+        }
+    }
+
+    fn publish(&self, index: u32, attempt: Attempt<E::Output>, since: u32) {
+        let writes = attempt.writes.clone();
+        let before = lock(&self.attempts[index as usize]).replace(attempt);
+        let changed = self.store.publish(index + 1, writes);
+        self.scheduler.finish(index, changed, since);
+        if let Some(before) = before {
+            self.give_back(before.record);
+        }
+    }
+
+    /// The result of the executor. A panic is a trap, and costs the worker.
+    pub(crate) fn run(
+        &self,
+        worker: &mut E::Worker,
+        index: u32,
+        view: &mut View<'_>,
+    ) -> Result<E::Output, Ended> {
+        let executed = catch_unwind(AssertUnwindSafe(|| {
+            self.executor.execute(worker, index, view)
+        }));
+        match executed {
+            Ok(Ok(output)) => Ok(output),
+            Ok(Err(Interrupt::Stopped(_))) => Err(Ended::Stopped),
+            Ok(Err(Interrupt::Failed(error))) => Err(Ended::Trapped(Trap::Failed(error))),
+            Err(payload) => {
+                *worker = self.executor.worker();
+                Err(Ended::Trapped(Trap::panicked(&*payload)))
+            }
+        }
+    }
+
+    /// Takes the last execution of `index` back if its reads have other answers now.
+    fn validate(&self, index: u32, worker: &mut Worker<'a, P, E>) {
+        count(&self.counts.validations);
+        let attempt = lock(&self.attempts[index as usize]);
+        let Some(last) = &*attempt else {
+            return;
+        };
+        let below = &mut worker.scratch.below;
+        let alike = below.answers_alike(&self.store, index + 1, &last.record);
+        if !matches!(alike, Ok(true)) && self.scheduler.abort(index, &self.store) {
+            count(&self.counts.aborts);
+        }
+    }
+
+    /// Takes the memory of a record that nobody needs any more.
+    pub(crate) fn give_back(&self, mut record: Record) {
+        record.clear();
+        lock(&self.spare).push(record);
+    }
+}
+
+/// Why an execution has no output.
+pub(crate) enum Ended {
+    Stopped,
+    Trapped(Trap),
+}
+
+/// Leaves a transaction to its turn when it is dropped, unless it is kept.
+struct LeaveOnDrop<'s>(Option<(&'s Scheduler, u32)>);
+
+impl LeaveOnDrop<'_> {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for LeaveOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some((scheduler, index)) = self.0 {
+            scheduler.leave_to_turn(index);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The keys that the transactions of a block touch, each with a number.
+
+use super::writers::{index, Writers};
+use crate::sync::{read, write, Mutex, RwLock};
+use hashbrown::HashTable;
+use povmeter_primitives::{QualityState, TrieId};
+use std::hash::BuildHasher;
+
+/// The number of a key in one [`Keys`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct KeyId(u32);
+
+impl KeyId {
+    /// The number of no key, for entries that are about none.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+/// The number of a trie: 0 for the top trie, then child tries by first use.
+pub(crate) type TrieNumber = u32;
+
+/// A key, and who writes it.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) trie: TrieNumber,
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) writers: Mutex<Writers>,
+}
+
+/// Numbers keys, from any thread. A key stays at its place in memory, so that nobody holds a lock to read
+/// its bytes.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    keys: boxcar::Vec<Key>,
+    by_key: [RwLock<HashTable<KeyId>>; SHARDS],
+    children: boxcar::Vec<Box<[u8]>>,
+    by_name: RwLock<HashTable<TrieNumber>>,
+    hashing: QualityState,
+}
+
+const SHARDS: usize = 64;
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self {
+            keys: boxcar::Vec::new(),
+            by_key: std::array::from_fn(|_| RwLock::new(HashTable::new())),
+            children: boxcar::Vec::new(),
+            by_name: RwLock::new(HashTable::new()),
+            hashing: QualityState::default(),
+        }
+    }
+}
+
+impl Keys {
+    /// The number of `key`, which is new if it was not touched before.
+    pub(crate) fn number(&self, trie: TrieId<'_>, key: &[u8]) -> KeyId {
+        let trie = self.trie_number(trie);
+        let hash = self.hash(trie, key);
+        let same = |id: &KeyId| {
+            let known = self.key(*id);
+            known.trie == trie && *known.bytes == *key
+        };
+        let shard = &self.by_key[index((hash >> 32) as u32) % SHARDS];
+        if let Some(id) = read(shard).find(hash, same) {
+            return *id;
+        }
+        let mut shard = write(shard);
+        if let Some(id) = shard.find(hash, same) {
+            return *id;
+        }
+        let place = self.keys.push(Key {
+            trie,
+            bytes: key.into(),
+            writers: Mutex::new(Writers::None),
+        });
+        let id = KeyId(u32::try_from(place).unwrap_or(u32::MAX));
+        shard.insert_unique(hash, id, |id| {
+            let known = self.key(*id);
+            self.hash(known.trie, &known.bytes)
+        });
+        id
+    }
+
+    /// The key `id`.
+    pub(crate) fn key(&self, id: KeyId) -> &Key {
+        &self.keys[index(id.0)]
+    }
+
+    /// The trie `number`.
+    pub(crate) fn trie(&self, number: TrieNumber) -> TrieId<'_> {
+        match number.checked_sub(1) {
+            None => TrieId::Top,
+            Some(child) => TrieId::Child(&self.children[index(child)]),
+        }
+    }
+
+    /// The number of `trie`, which is new if no key of it was touched before.
+    pub(crate) fn trie_number(&self, trie: TrieId<'_>) -> TrieNumber {
+        let TrieId::Child(name) = trie else {
+            return 0;
+        };
+        let hash = self.hashing.hash_one(name);
+        let same = |number: &TrieNumber| self.trie(*number) == trie;
+        if let Some(number) = read(&self.by_name).find(hash, same) {
+            return *number;
+        }
+        let mut by_name = write(&self.by_name);
+        if let Some(number) = by_name.find(hash, same) {
+            return *number;
+        }
+        let place = self.children.push(name.into());
+        let number = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1);
+        by_name.insert_unique(hash, number, |number| match self.trie(*number) {
+            TrieId::Top => 0,
+            TrieId::Child(name) => self.hashing.hash_one(name),
+        });
+        number
+    }
+
+    fn hash(&self, trie: TrieNumber, key: &[u8]) -> u64 {
+        self.hashing.hash_one((trie, key))
+    }
+}

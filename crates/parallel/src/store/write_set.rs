@@ -1,0 +1,209 @@
+//! What one transaction writes.
+
+use super::keys::KeyId;
+use crate::update::Kind;
+use smallvec::SmallVec;
+use std::{cmp::Ordering, ops::Range};
+
+/// A part of a buffer of less than 4 GiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    at: u32,
+    len: u32,
+}
+
+impl Span {
+    /// Appends `bytes` to `buffer`. `None` if the buffer would get too long.
+    pub(crate) fn push(buffer: &mut Vec<u8>, bytes: &[u8]) -> Option<Self> {
+        let at = u32::try_from(buffer.len()).ok()?;
+        let len = u32::try_from(bytes.len()).ok()?;
+        at.checked_add(len)?;
+        buffer.extend_from_slice(bytes);
+        Some(Self { at, len })
+    }
+
+    /// The part of `buffer`, which [`Self::push`] was called with.
+    pub(crate) fn of(self, buffer: &[u8]) -> &[u8] {
+        &buffer[self.range()]
+    }
+
+    fn range(self) -> Range<usize> {
+        let at = self.at as usize;
+        at..at + self.len as usize
+    }
+}
+
+/// What a transaction does to a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Content {
+    Value(Span),
+    Deleted,
+    /// These of the set's updates.
+    Updated {
+        first: u32,
+        count: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: KeyId,
+    pub(crate) content: Content,
+}
+
+/// A change that is a function of the value below it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Update {
+    pub(crate) key: KeyId,
+    pub(crate) kind: Kind,
+    pub(crate) operand: Span,
+    /// Its number among the updates of the transaction.
+    pub(crate) number: u32,
+}
+
+/// The writes of one execution of one transaction, sorted by key.
+#[derive(Debug, Default)]
+pub(crate) struct WriteSet {
+    entries: SmallVec<[Entry; 4]>,
+    updates: Box<[Update]>,
+    bytes: Box<[u8]>,
+}
+
+impl WriteSet {
+    /// The content of `key`, if the transaction writes it.
+    pub(crate) fn find(&self, key: KeyId) -> Option<Content> {
+        let at = self.entries.binary_search_by_key(&key, |entry| entry.key);
+        at.ok().map(|at| self.entries[at].content)
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The updates `first..first + count`.
+    pub(crate) fn updates(&self, first: u32, count: u32) -> &[Update] {
+        let first = first as usize;
+        &self.updates[first..first + count as usize]
+    }
+
+    pub(crate) fn bytes(&self, span: Span) -> &[u8] {
+        span.of(&self.bytes)
+    }
+
+    /// Whether both do the same to a key.
+    fn same(&self, content: Content, other: &Self, others: Content) -> bool {
+        match (content, others) {
+            (Content::Value(span), Content::Value(other_span)) => {
+                self.bytes(span) == other.bytes(other_span)
+            }
+            (Content::Deleted, Content::Deleted) => true,
+            // Rules have no identity to compare.
+            _ => false,
+        }
+    }
+
+    /// Calls `look` with each key that both or one of the two write, and in which.
+    pub(crate) fn compare(&self, other: &Self, mut look: impl FnMut(KeyId, Presence)) {
+        let (mut ours, mut theirs) = (
+            self.entries.iter().peekable(),
+            other.entries.iter().peekable(),
+        );
+        loop {
+            let order = match (ours.peek(), theirs.peek()) {
+                (None, None) => return,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(our), Some(their)) => our.key.cmp(&their.key),
+            };
+            let our = if order.is_le() { ours.next() } else { None };
+            let their = if order.is_ge() { theirs.next() } else { None };
+            match (our, their) {
+                (Some(our), Some(their)) if self.same(our.content, other, their.content) => {}
+                (Some(our), Some(_)) => look(our.key, Presence::Both),
+                (Some(our), None) => look(our.key, Presence::Ours),
+                (None, Some(their)) => look(their.key, Presence::Theirs),
+                (None, None) => return,
+            }
+        }
+    }
+}
+
+/// Which of two write sets have a key, if they do not do the same to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Ours,
+    Theirs,
+    Both,
+}
+
+/// Collects a [`WriteSet`]. Its memory is used again.
+#[derive(Debug, Default)]
+pub(crate) struct WriteSetBuilder {
+    entries: Vec<Entry>,
+    updates: Vec<Update>,
+    bytes: Vec<u8>,
+}
+
+/// A write set is too long: 4 GiB of values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooLong;
+
+impl WriteSetBuilder {
+    /// Adds a value, or a deletion. Each key may be added once.
+    pub(crate) fn write(&mut self, key: KeyId, value: Option<&[u8]>) -> Result<(), TooLong> {
+        let content = match value {
+            Some(value) => Content::Value(Span::push(&mut self.bytes, value).ok_or(TooLong)?),
+            None => Content::Deleted,
+        };
+        self.entries.push(Entry { key, content });
+        Ok(())
+    }
+
+    /// Adds an update, behind the earlier ones of the same key.
+    pub(crate) fn update(
+        &mut self,
+        key: KeyId,
+        kind: Kind,
+        operand: &[u8],
+        number: u32,
+    ) -> Result<(), TooLong> {
+        let operand = Span::push(&mut self.bytes, operand).ok_or(TooLong)?;
+        self.updates.push(Update {
+            key,
+            kind,
+            operand,
+            number,
+        });
+        Ok(())
+    }
+
+    /// What was added, in three allocations at most. The builder is empty then.
+    pub(crate) fn finish(&mut self) -> WriteSet {
+        // Stable, so that the updates of a key keep their order.
+        self.updates.sort_by_key(|update| update.key);
+        let mut first = 0_u32;
+        for updates in self.updates.chunk_by(|one, next| one.key == next.key) {
+            let count = u32::try_from(updates.len()).unwrap_or(u32::MAX);
+            let content = Content::Updated { first, count };
+            self.entries.extend(updates.first().map(|update| Entry {
+                key: update.key,
+                content,
+            }));
+            first = first.saturating_add(count);
+        }
+        self.entries.sort_unstable_by_key(|entry| entry.key);
+        let set = WriteSet {
+            entries: SmallVec::from_slice(&self.entries),
+            updates: self.updates.as_slice().into(),
+            bytes: self.bytes.as_slice().into(),
+        };
+        self.clear();
+        set
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.updates.clear();
+        self.bytes.clear();
+    }
+}

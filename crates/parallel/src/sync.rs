@@ -1,0 +1,25 @@
+//! The primitives that threads share, in one place, so that a tool that tries orders of threads can replace
+//! them.
+
+pub(crate) use std::{
+    sync::{atomic, Condvar, Mutex, MutexGuard, RwLock},
+    thread,
+};
+
+use std::sync::PoisonError;
+
+/// Locks, also after a panic under the lock. No change under a lock of this crate can be left half done:
+/// code of executors runs under none.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`lock`], shared.
+pub(crate) fn read<T>(lock: &RwLock<T>) -> impl std::ops::Deref<Target = T> + '_ {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`lock`], exclusive.
+pub(crate) fn write<T>(lock: &RwLock<T>) -> impl std::ops::DerefMut<Target = T> + '_ {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,152 @@
+//! The multi-version store alone.
+
+use crate::store::{Content, MultiVersion, Nearest, WriteSetBuilder};
+use povmeter::TrieId;
+use std::sync::Arc;
+
+/// The store that [`Parallel`](crate::Parallel) keeps the writes of a block's transactions in, alone: for
+/// measurements, and for schedulers of another kind. Calls from any thread.
+///
+/// ```
+/// use povmeter_parallel::{VersionRead, VersionStore};
+/// use povmeter::TrieId::Top;
+///
+/// let store = VersionStore::new(3);
+/// store.publish(0, [(Top, &b"alice"[..], Some(&b"10"[..]))]);
+/// store.publish(2, [(Top, &b"alice"[..], None)]);
+/// let read = |position| store.read(position, Top, b"alice", |value| value.map(<[u8]>::to_vec));
+/// assert_eq!(read(0), VersionRead::Parent);
+/// assert_eq!(read(2), VersionRead::Written(0, Some(b"10".to_vec())));
+/// assert_eq!(read(3), VersionRead::Written(2, None));
+/// ```
+#[derive(Debug)]
+pub struct VersionStore(MultiVersion);
+
+/// What [`VersionStore::read`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VersionRead<T> {
+    /// No transaction below the position writes the key.
+    Parent,
+    /// The transaction at this position writes it, and this was made of the value.
+    Written(u32, T),
+    /// The transaction at this position will likely write it.
+    Estimate(u32),
+}
+
+impl VersionStore {
+    /// A store for transactions at the positions `0..positions`.
+    pub fn new(positions: u32) -> Self {
+        Self(MultiVersion::new(positions))
+    }
+
+    /// Replaces what the transaction at `position` writes: keys, each once, with their values, or `None`
+    /// for a deletion. Returns whether that is anything else than before; `false` also if it is 4 GiB or
+    /// more, and nothing changes.
+    ///
+    /// # Panics
+    /// If there is no such position.
+    pub fn publish<'w>(
+        &self,
+        position: u32,
+        writes: impl IntoIterator<Item = (TrieId<'w>, &'w [u8], Option<&'w [u8]>)>,
+    ) -> bool {
+        let mut builder = WriteSetBuilder::default();
+        for (trie, key, value) in writes {
+            if builder.write(self.0.keys.number(trie, key), value).is_err() {
+                return false;
+            }
+        }
+        self.0.publish(position, Arc::new(builder.finish()))
+    }
+
+    /// Marks what the transaction at `position` writes as an estimate, until it is published again.
+    ///
+    /// # Panics
+    /// If there is no such position.
+    pub fn mark_estimate(&self, position: u32) {
+        self.0.mark_estimate(position);
+    }
+
+    /// Calls `look` with the value of `key` that the nearest transaction below `position` writes.
+    pub fn read<T>(
+        &self,
+        position: u32,
+        trie: TrieId<'_>,
+        key: &[u8],
+        look: impl FnOnce(Option<&[u8]>) -> T,
+    ) -> VersionRead<T> {
+        match self.0.nearest(position, self.0.keys.number(trie, key)) {
+            Nearest::Parent => VersionRead::Parent,
+            Nearest::Estimate(writer) => VersionRead::Estimate(writer),
+            Nearest::Written(writer, writes, content) => VersionRead::Written(
+                writer,
+                look(match content {
+                    Content::Value(span) => Some(writes.bytes(span)),
+                    // This store is never given updates.
+                    Content::Deleted | Content::Updated { .. } => None,
+                }),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use povmeter::TrieId::{Child, Top};
+    use rand::{rngs::SmallRng, Rng, SeedableRng};
+    use std::collections::BTreeMap;
+
+    /// Publishing, publishing again, deleting and estimating, against one tree per position.
+    #[test]
+    fn reads_are_those_of_a_tree_per_position() {
+        const POSITIONS: u32 = 200;
+        let mut rng = SmallRng::seed_from_u64(7);
+        let store = VersionStore::new(POSITIONS);
+        type Writes = BTreeMap<(bool, u8), Option<Vec<u8>>>;
+        let mut model: Vec<(bool, Writes)> = vec![Default::default(); POSITIONS as usize];
+        for _ in 0..3_000 {
+            let position = rng.random_range(0..POSITIONS);
+            let (estimate, written) = &mut model[position as usize];
+            if rng.random_bool(0.2) {
+                store.mark_estimate(position);
+                *estimate = true;
+            } else {
+                let writes: Writes = (0..rng.random_range(0..8))
+                    .map(|_| {
+                        let value = rng
+                            .random_bool(0.8)
+                            .then(|| vec![1; rng.random_range(0..3)]);
+                        ((rng.random(), rng.random_range(0..6)), value)
+                    })
+                    .collect();
+                let trie = |child: bool| if child { Child(b"child") } else { Top };
+                let keys: Vec<_> = writes
+                    .keys()
+                    .map(|(child, key)| (trie(*child), [*key]))
+                    .collect();
+                let listed = keys.iter().zip(writes.values());
+                let listed = listed.map(|((trie, key), value)| (*trie, &key[..], value.as_deref()));
+                assert_eq!(store.publish(position, listed), writes != *written);
+                *written = writes;
+                *estimate = false;
+            }
+            let (child, key, below) = (
+                rng.random(),
+                rng.random_range(0..6),
+                rng.random_range(0..=POSITIONS),
+            );
+            let nearest = (0..below).rev().find_map(|position| {
+                let (estimate, writes) = &model[position as usize];
+                let value = writes.get(&(child, key))?;
+                Some(match estimate {
+                    true => VersionRead::Estimate(position),
+                    false => VersionRead::Written(position, value.clone()),
+                })
+            });
+            let trie = if child { Child(b"child") } else { Top };
+            let found = store.read(below, trie, &[key], |value| value.map(<[u8]>::to_vec));
+            assert_eq!(found, nearest.unwrap_or(VersionRead::Parent));
+        }
+    }
+}

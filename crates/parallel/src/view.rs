@@ -1,0 +1,245 @@
+//! The state as a transaction sees it.
+
+use crate::{executor::Stopped, update::Rule, Addition};
+use povmeter::{NodeHash, ProofSize, Removal, TrieId};
+
+/// What a view does, on a block and in a speculation.
+pub(crate) trait Access {
+    fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped>;
+    fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped>;
+    fn value_hash(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<NodeHash>, Stopped>;
+    fn next_key(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped>;
+    fn write(&mut self, trie: TrieId<'_>, key: &[u8], value: Option<&[u8]>) -> Result<(), Stopped>;
+    fn append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) -> Result<(), Stopped>;
+    /// Returns whether the rule changed the value, if it is `told`.
+    fn update(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        rule: (Rule, &[u8]),
+        told: bool,
+    ) -> Result<bool, Stopped>;
+    fn clear_prefix(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        limit: Option<u32>,
+        cursor: Option<&[u8]>,
+    ) -> Result<Removal, Stopped>;
+    fn proof_size(&mut self) -> Result<ProofSize, Stopped>;
+    fn proof_size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped>;
+    fn start_transaction(&mut self) -> Result<(), Stopped>;
+    fn commit_transaction(&mut self) -> Result<(), Stopped>;
+    fn rollback_transaction(&mut self) -> Result<(), Stopped>;
+}
+
+/// The state as one transaction of a block sees it: with the effects of all transactions before it, and
+/// its own.
+///
+/// The calls are those of [`Block`](povmeter::Block), and count what they count there. Each may return
+/// [`Stopped`]: in a speculation, when the answer is not known yet; at the transaction's turn, when the
+/// block has no answer. The execution must end then. All later calls return it too.
+pub struct View<'v>(&'v mut dyn Access);
+
+impl<'v> View<'v> {
+    pub(crate) fn new(access: &'v mut dyn Access) -> Self {
+        Self(access)
+    }
+}
+
+impl View<'_> {
+    /// The value at `key`.
+    ///
+    /// # Errors
+    /// [`Stopped`], as all calls.
+    pub fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
+        self.0.get(trie, key)
+    }
+
+    /// Whether there is a value at `key`. Depends on that alone: a transaction before may change the value.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped> {
+        self.0.exists(trie, key)
+    }
+
+    /// Blake2b-256 of the value at `key`. Executes at the transaction's turn.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn value_hash(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Result<Option<NodeHash>, Stopped> {
+        self.0.value_hash(trie, key)
+    }
+
+    /// The first key after `key` that has a value.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn next_key(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped> {
+        self.0.next_key(trie, key)
+    }
+
+    /// Calls `look` with the keys that begin with `prefix`, in order, without `prefix` itself, until it
+    /// returns `false`. As calls of [`Self::next_key`], the one past the last key included.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn for_each_key(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        mut look: impl FnMut(&mut Self, &[u8]) -> Result<bool, Stopped>,
+    ) -> Result<(), Stopped> {
+        let mut next = self.next_key(trie, prefix)?;
+        while let Some(key) = next.filter(|key| key.starts_with(prefix)) {
+            if !look(self, &key)? {
+                break;
+            }
+            next = self.next_key(trie, &key)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the value at `key`.
+    ///
+    /// # Errors
+    /// [`Stopped`], also for a key of the top trie under which a child's root lies.
+    pub fn set(&mut self, trie: TrieId<'_>, key: &[u8], value: &[u8]) -> Result<(), Stopped> {
+        self.0.write(trie, key, Some(value))
+    }
+
+    /// Deletes the value at `key`, if there is one.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn remove(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<(), Stopped> {
+        self.0.write(trie, key, None)
+    }
+
+    /// Appends the encoded `element` to the SCALE list at `key`. Appends of several transactions do not
+    /// conflict.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) -> Result<(), Stopped> {
+        self.0.append(trie, key, element)
+    }
+
+    /// Changes the value at `key` by a rule, as a read and a write would. Updates of several transactions
+    /// do not conflict. If the rule refuses, nothing changes.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn update(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        rule: Rule,
+        operand: &[u8],
+    ) -> Result<(), Stopped> {
+        self.0.update(trie, key, (rule, operand), false).map(drop)
+    }
+
+    /// As [`Self::update`], and returns whether the rule changed the value. The transaction then depends
+    /// on the answer, and still not on the value.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn try_update(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        rule: Rule,
+        operand: &[u8],
+    ) -> Result<bool, Stopped> {
+        self.0.update(trie, key, (rule, operand), true)
+    }
+
+    /// Adds to the counter at `key`, if the sum is within its bounds; returns whether it is. As
+    /// [`Self::try_update`].
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn try_add(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        addition: Addition,
+    ) -> Result<bool, Stopped> {
+        let (rule, operand) = addition.as_update();
+        self.try_update(trie, key, rule, &operand)
+    }
+
+    /// Adds to the counter at `key`; changes nothing if the sum is not within its bounds. As
+    /// [`Self::update`].
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn add(&mut self, trie: TrieId<'_>, key: &[u8], addition: Addition) -> Result<(), Stopped> {
+        let (rule, operand) = addition.as_update();
+        self.update(trie, key, rule, &operand)
+    }
+
+    /// Deletes the keys that begin with `prefix`, as [`Block::clear_prefix`](povmeter::Block::clear_prefix)
+    /// does. Executes at the transaction's turn.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn clear_prefix(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        limit: Option<u32>,
+        cursor: Option<&[u8]>,
+    ) -> Result<Removal, Stopped> {
+        self.0.clear_prefix(trie, prefix, limit, cursor)
+    }
+
+    /// The size of the storage proof if the block ended here. A speculation gets the last known size, and
+    /// is repeated at its turn if the size is another one then. Inside a transaction of the view it
+    /// executes at its turn.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn proof_size(&mut self) -> Result<ProofSize, Stopped> {
+        self.0.proof_size()
+    }
+
+    /// Whether the size of the storage proof is at most `bytes`, if the block ended here. The transaction
+    /// depends on the answer, and not on the size.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn proof_size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped> {
+        self.0.proof_size_at_most(bytes)
+    }
+
+    /// Opens a nested transaction. One that is still open in the end is rolled back.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn start_transaction(&mut self) -> Result<(), Stopped> {
+        self.0.start_transaction()
+    }
+
+    /// Closes the innermost transaction and keeps its changes.
+    ///
+    /// # Errors
+    /// [`Stopped`], also if none is open.
+    pub fn commit_transaction(&mut self) -> Result<(), Stopped> {
+        self.0.commit_transaction()
+    }
+
+    /// Closes the innermost transaction and undoes its changes. What it read stays in the proof.
+    ///
+    /// # Errors
+    /// [`Stopped`], also if none is open.
+    pub fn rollback_transaction(&mut self) -> Result<(), Stopped> {
+        self.0.rollback_transaction()
+    }
+}

@@ -1,0 +1,213 @@
+//! Blocks that consist of conflicts, traps, and ends in the middle.
+
+#![allow(clippy::unwrap_used)]
+
+use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
+use povmeter_parallel::{
+    Addition, CounterWidth, Ending, Executor, Interrupt, Parallel, ParallelError, Strategy, Trap,
+    Verdict, View,
+};
+use povmeter_store::MemoryStore;
+use std::num::NonZeroUsize;
+
+fn workers(count: usize, strategy: Strategy) -> Parallel {
+    Parallel::new(NonZeroUsize::new(count).unwrap()).with_strategy(strategy)
+}
+
+/// Reads the counter and writes one more.
+struct Increment;
+
+impl Executor for Increment {
+    type Worker = ();
+    type Output = u64;
+
+    fn worker(&self) {}
+
+    fn execute(&self, (): &mut (), _: u32, view: &mut View<'_>) -> Result<u64, Interrupt> {
+        let value = view.get(Top, b"counter")?.map(<[u8; 8]>::try_from);
+        let value = match value {
+            Some(Ok(bytes)) => u64::from_le_bytes(bytes),
+            Some(Err(error)) => return Err(Interrupt::failed(error)),
+            None => 0,
+        };
+        view.set(Top, b"counter", &(value + 1).to_le_bytes())?;
+        Ok(value)
+    }
+}
+
+fn count_to(transactions: u32, parallel: Parallel) {
+    let store = MemoryStore::new();
+    let mut block = Block::new(&store, Root::EMPTY);
+    let batch = parallel
+        .execute(&mut block, &store, &Increment, transactions)
+        .unwrap();
+    let seen = batch
+        .transactions
+        .into_iter()
+        .map(|executed| match executed.ending {
+            Ending::Kept(seen) => seen,
+            other => panic!("{other:?}"),
+        });
+    assert!(seen.eq(0..u64::from(transactions)));
+    let value = block.get(Top, b"counter").unwrap().map(<[u8]>::to_vec);
+    let expected = u64::from(transactions).to_le_bytes().to_vec();
+    assert_eq!(value, (transactions > 0).then_some(expected));
+}
+
+#[test]
+fn no_update_is_lost() {
+    for round in 0..1_500 {
+        let strategy = [Strategy::Always, Strategy::EachAhead][round % 2];
+        count_to(80, workers(8, strategy));
+    }
+}
+
+/// Additions with and without bounds, which conflict only where the answer changes.
+struct Add;
+
+impl Executor for Add {
+    type Worker = ();
+    type Output = bool;
+
+    fn worker(&self) {}
+
+    fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<bool, Interrupt> {
+        view.append(Top, b"events", &[7])?;
+        let one = Addition::new(CounterWidth::U64, 1);
+        if !index.is_multiple_of(3) {
+            return Ok(view.try_add(Top, b"total", one.at_most(200))?);
+        }
+        view.add(Top, b"total", one)?;
+        Ok(true)
+    }
+}
+
+#[test]
+fn additions_are_committed_ahead() {
+    let store = MemoryStore::new();
+    let mut block = Block::new(&store, Root::EMPTY);
+    let way = workers(1, Strategy::EachAhead);
+    let batch = way.execute(&mut block, &store, &Add, 600).unwrap();
+    let made = batch
+        .transactions
+        .iter()
+        .filter(|executed| matches!(executed.ending, Ending::Kept(true)));
+    // 200 of all until the bound is reached, then every third.
+    assert_eq!(made.count(), 200 + 400 / 3);
+    let total = block.get(Top, b"total").unwrap().unwrap();
+    assert_eq!(total, (200_u64 + 400 / 3).to_le_bytes());
+    assert_eq!(block.get(Top, b"events").unwrap().unwrap().len(), 2 + 600);
+    // The answer changes once, and what is ahead then is executed again.
+    assert!(batch.statistics.in_order < 20, "{:?}", batch.statistics);
+}
+
+/// Some transactions fail, some panic; the others count.
+struct Faulty;
+
+impl Executor for Faulty {
+    type Worker = ();
+    type Output = u64;
+
+    fn worker(&self) {}
+
+    fn execute(&self, worker: &mut (), index: u32, view: &mut View<'_>) -> Result<u64, Interrupt> {
+        let seen = Increment.execute(worker, index, view)?;
+        match index % 10 {
+            3 => Err(Interrupt::failed("refused")),
+            7 => panic!("expected"),
+            _ => Ok(seen),
+        }
+    }
+}
+
+#[test]
+fn traps_belong_to_their_transaction() {
+    std::panic::set_hook(Box::new(|_| {}));
+    for strategy in [Strategy::Always, Strategy::EachAhead, Strategy::Adaptive] {
+        let store = MemoryStore::new();
+        let mut block = Block::new(&store, Root::EMPTY);
+        let batch = workers(4, strategy)
+            .execute(&mut block, &store, &Faulty, 200)
+            .unwrap();
+        let mut next = 0;
+        for (executed, index) in batch.transactions.into_iter().zip(0..) {
+            match (index % 10, executed.ending) {
+                (3, Ending::Trapped(Trap::Failed(error))) => {
+                    assert_eq!(error.to_string(), "refused");
+                }
+                (7, Ending::Trapped(Trap::Panicked { message })) => {
+                    assert_eq!(message, "expected");
+                }
+                (_, Ending::Kept(seen)) => {
+                    assert_eq!(seen, next);
+                    next += 1;
+                }
+                (_, other) => panic!("{index}: {other:?}"),
+            }
+        }
+        assert_eq!(next, 160);
+    }
+    drop(std::panic::take_hook());
+}
+
+#[test]
+fn a_stopped_block_holds_what_was_before() {
+    for strategy in [Strategy::Always, Strategy::EachAhead] {
+        let store = MemoryStore::new();
+        let mut block = Block::new(&store, Root::EMPTY);
+        let way = workers(8, strategy);
+        let batch = way.execute_if(
+            &mut block,
+            &store,
+            &Increment,
+            1_000,
+            |decided| match decided.index {
+                60 => Verdict::Stop,
+                index if index % 2 == 1 => Verdict::LeaveOut,
+                _ => Verdict::Keep,
+            },
+        );
+        assert_eq!(batch.unwrap().transactions.len(), 60);
+        assert_eq!(block.transaction_depth(), 0);
+        assert_eq!(
+            block.get(Top, b"counter").unwrap(),
+            Some(&30_u64.to_le_bytes()[..])
+        );
+        // The block goes on, in another batch, from there.
+        let batch = way.execute(&mut block, &store, &Increment, 50).unwrap();
+        assert_eq!(batch.transactions.len(), 50);
+        assert_eq!(
+            block.get(Top, b"counter").unwrap(),
+            Some(&80_u64.to_le_bytes()[..])
+        );
+        assert!(block.seal(V1).is_ok());
+    }
+}
+
+/// A store without the node that the block needs.
+#[test]
+fn a_missing_node_fails_the_block_and_names_the_transaction() {
+    let mut full = MemoryStore::new();
+    let mut genesis = Block::new(&full, Root::EMPTY);
+    genesis.set(Top, b"counter", &[1; 40]).unwrap();
+    let update = genesis.seal(V1).unwrap();
+    povmeter_store::NodeStore::commit(&mut full, update.update()).unwrap();
+    let root = update.update().root;
+    let empty = MemoryStore::new();
+    for strategy in [Strategy::Always, Strategy::EachAhead] {
+        let mut block = Block::new(&empty, root);
+        let failed = workers(3, strategy).execute(&mut block, &empty, &Increment, 20);
+        let Err(ParallelError::Block { index: 0, error }) = failed else {
+            panic!("{failed:?}");
+        };
+        assert!(error.to_string().contains(&root.to_string()), "{error}");
+        assert_eq!(block.transaction_depth(), 0);
+    }
+}
+
+#[test]
+fn nothing_is_a_block_too() {
+    count_to(0, workers(8, Strategy::Always));
+    count_to(1, workers(8, Strategy::EachAhead));
+    count_to(3_000, workers(4, Strategy::Adaptive));
+}
