@@ -1,4 +1,5 @@
-//! The functions of the host that a validator's host does not have, answered by the [`Session`] that runs.
+//! The functions of the host that a validator's host does not have, answered by the [`Session`] that runs; and
+//! [`ordered_root`], which it has.
 //!
 //! [`Session`]: crate::session::Session
 
@@ -8,8 +9,10 @@ use bytes::Bytes;
 use cumulus_primitives_proof_size_hostfunction::storage_proof_size as first_version;
 use povmeter::TrieId;
 use povmeter_proof_size::storage_proof_size as both_versions;
-use sp_core::storage::StateVersion;
+use sp_core::{storage::StateVersion, H256};
 use sp_io::{default_child_storage as child, offchain_index, storage as top, KillStorageResult};
+use sp_runtime::traits::BlakeTwo256;
+use sp_trie::{LayoutV0, LayoutV1, TrieConfiguration};
 
 /// Puts the functions of this module in place of the host's, until what it returns is dropped.
 #[must_use = "dropping it gives the host's functions back"]
@@ -45,12 +48,24 @@ pub(crate) fn replace() -> impl Sized {
             offchain_index::host_clear.replace_implementation(ignore_offchain_clear),
             first_version::host_storage_proof_size.replace_implementation(size),
             both_versions::host_storage_proof_size.replace_implementation(size_with_root),
+            sp_io::trie::host_blake2_256_ordered_root.replace_implementation(ordered_root),
             #[cfg(feature = "transaction-index")]
             sp_io::transaction_index::host_index.replace_implementation(ignore_index),
             #[cfg(feature = "transaction-index")]
             sp_io::transaction_index::host_renew.replace_implementation(ignore_renewal),
         ),
     )
+}
+
+/// The root of a trie of `items` by place, such as the extrinsics of a block.
+///
+/// The host's function gets the items encoded, in memory that doubles until it holds all of them, and decodes
+/// them again. Here they are hashed where they lie.
+fn ordered_root(items: Vec<Vec<u8>>, version: StateVersion) -> H256 {
+    match version {
+        StateVersion::V0 => LayoutV0::<BlakeTwo256>::ordered_trie_root(items),
+        StateVersion::V1 => LayoutV1::<BlakeTwo256>::ordered_trie_root(items),
+    }
 }
 
 fn version(version: StateVersion) -> povmeter::StateVersion {

@@ -182,8 +182,8 @@ impl Session {
         }
     }
 
-    /// The value at `key`, in memory of its own.
+    /// The value at `key`, in memory that the runtime may keep.
     pub(crate) fn get_bytes(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Bytes> {
-        self.get(trie, key).map(Bytes::copy_from_slice)
+        must(self.block.get_bytes(trie, key))
     }
 }

@@ -3,12 +3,7 @@
 #![cfg(feature = "wasm")]
 #![allow(clippy::unwrap_used)]
 
-extern crate alloc;
-
-#[path = "../../runtime/wasm-runtime/src/validator.rs"]
-#[allow(dead_code, unreachable_pub, clippy::cast_possible_truncation)]
-mod validator;
-
+use crate::core_in_wasm as validator;
 use codec::Encode;
 use povmeter_dev_data::{
     wasm::Parachain, wasm::ParachainAuthor, wasm::QuestionsAsked, wasm::Replay, wasm::ReplayError,

@@ -4,12 +4,7 @@
 #![cfg(feature = "wasm")]
 #![allow(clippy::unwrap_used)]
 
-extern crate alloc;
-
-#[path = "../../runtime/wasm-runtime/src/validator.rs"]
-#[allow(unreachable_pub, clippy::cast_possible_truncation)]
-mod validator;
-
+use crate::core_in_wasm as validator;
 use codec::Encode;
 use povmeter::CompactProof;
 use povmeter_dev_data::{expect_data, read_trace, TraceRecord};

@@ -26,6 +26,7 @@ mod forward;
 
 mod attributed;
 mod author;
+mod chain;
 mod deletions_first;
 mod entries;
 mod entry;
@@ -46,6 +47,7 @@ pub use author::{
     build_block, build_block_with, AuthorError, BlockOutcome, ExtrinsicTimes, Phases, Progress,
     Rejected,
 };
+pub use chain::Chain;
 pub use deletions_first::{deletions_first, DeletionsFirst, NULL_NODE};
 pub use entries::Entries;
 pub use entry::{EntryPoints, Native, RuntimeError};
@@ -60,8 +62,8 @@ pub use peer::{
 };
 pub use plan::{CallKind, Plan, PlanError, PlanOptions, Signatures};
 pub use povmeter_host::{
-    commit_parent, commit_state, Estimates, PovmeterBlock, PovmeterFinished, SharedNodes,
-    StateError,
+    commit_parent, commit_state, Estimates, PovmeterBlock, PovmeterFinished, SealedUpdate,
+    SharedNodes, StateError,
 };
 pub use recorder::{BlockRecorder, EstimateRecorder, SplitRecorder};
 pub use stopwatch::Spent;

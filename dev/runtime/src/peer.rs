@@ -34,9 +34,6 @@ pub type NodeStore = Arc<dyn sp_state_machine::Storage<Hashing>>;
 /// The backend of one block over a parent state.
 pub type PeerBackend<R> = TrieBackend<NodeStore, Hashing, LocalTrieCache<Hashing>, R>;
 
-/// Size in bytes of the cache that a node keeps between blocks.
-const CACHE_SIZE: usize = 256 * 1024 * 1024;
-
 /// A parent state.
 #[derive(Clone)]
 pub struct Parent {
@@ -87,6 +84,9 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Size in bytes of the cache that a node keeps between blocks.
+    pub const CACHE_BYTES: usize = 256 * 1024 * 1024;
+
     /// Makes the peer over the parent state of `plan`, with all nodes in memory and no cache.
     ///
     /// # Errors
@@ -125,7 +125,10 @@ impl Peer {
 
     /// Adds an empty cache.
     pub fn with_cache(self) -> Self {
-        let cache = Some(SharedTrieCache::new(CacheSize::new(CACHE_SIZE), None));
+        let cache = Some(SharedTrieCache::new(
+            CacheSize::new(Self::CACHE_BYTES),
+            None,
+        ));
         Self { cache, ..self }
     }
 

@@ -1,10 +1,10 @@
 //! A plan to build: a parent state and one block of transfers on it.
 
 use crate::{
-    runtime, runtime::AccountId, runtime::Address, runtime::Balance, runtime::Extensions,
-    runtime::Extrinsic, runtime::Hashing, runtime::Header, runtime::InnerExtensions,
-    runtime::RuntimeCall, runtime::RuntimeGenesisConfig, runtime::Signature,
-    runtime::SignedPayload,
+    chain::Chain, runtime, runtime::AccountId, runtime::Address, runtime::Balance,
+    runtime::Extensions, runtime::Extrinsic, runtime::Hashing, runtime::Header,
+    runtime::InnerExtensions, runtime::RuntimeCall, runtime::RuntimeGenesisConfig,
+    runtime::Signature, runtime::SignedPayload,
 };
 use codec::Encode;
 use frame_support::traits::StorageVersion;
@@ -26,7 +26,7 @@ const ENDOWMENT: Balance = 1_000_000_000_000_000_000;
 /// Bound of the random part of a transfer; the existential deposit is added to it.
 const MOST_MOVED: u64 = 1_000_000_000;
 /// The time of the block, in milliseconds since 1970.
-const TIMESTAMP: u64 = 1_763_683_200_000;
+pub(crate) const TIMESTAMP: u64 = 1_763_683_200_000;
 
 /// The call that each extrinsic makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,44 +127,25 @@ impl Plan {
     /// [`PlanError::TooFewAccounts`] below two accounts, [`PlanError::TooManyTransfers`] if senders
     /// would have to be emptied twice, [`PlanError::Genesis`] if the runtime refuses the balances.
     pub fn new(options: PlanOptions) -> Result<Self, PlanError> {
-        let senders = count_senders(&options)?;
-        let mut random = SplitMix(options.seed);
-        let keys: Vec<_> = (0..senders)
-            .map(|_| sr25519::Pair::from_seed(&random.bytes()))
-            .collect();
-        let receivers = options.accounts - senders;
-        let mut accounts: Vec<AccountId> = keys.iter().map(|k| k.public().0.into()).collect();
-        accounts.extend((0..receivers).map(|_| AccountId::from(random.bytes())));
+        Chain::new(options).map(|(_, plan)| plan)
+    }
 
-        let genesis = genesis(&accounts)?;
-        let parent = header(0, H256::zero(), state_root(&genesis, options.state_version));
-        let header = header(1, parent.hash(), H256::zero());
-        let set = pallet_timestamp::Call::set { now: TIMESTAMP };
-        let inherent = Extrinsic::new_bare(set.into());
-        let (mut from, mut to) = (Deck::new(senders), Deck::new(receivers));
-        let extrinsics = (0..options.transfers)
-            .map(|n| {
-                let sender = from.draw(&mut random);
-                let receiver = senders + to.draw(&mut random);
-                let dest = Address::Id(accounts[receiver as usize].clone());
-                let call = call(options.call, dest, &mut random);
-                sign(
-                    options.signatures,
-                    &keys[sender as usize],
-                    n / senders,
-                    call,
-                    parent.hash(),
-                )
-            })
-            .collect();
-        Ok(Self {
+    pub(crate) fn of_parts(
+        options: PlanOptions,
+        genesis: Storage,
+        parent: Header,
+        header: Header,
+        inherent: Extrinsic,
+        extrinsics: Vec<Extrinsic>,
+    ) -> Self {
+        Self {
             options,
             genesis,
             parent,
             header,
             inherent,
             extrinsics,
-        })
+        }
     }
 
     /// Options of the plan.
@@ -240,7 +221,7 @@ impl fmt::Debug for Plan {
 }
 
 /// Number of accounts that send.
-fn count_senders(options: &PlanOptions) -> Result<u32, PlanError> {
+pub(crate) fn count_senders(options: &PlanOptions) -> Result<u32, PlanError> {
     let PlanOptions {
         accounts,
         transfers,
@@ -262,7 +243,7 @@ fn count_senders(options: &PlanOptions) -> Result<u32, PlanError> {
 }
 
 /// The runtime's genesis with all `accounts` endowed.
-fn genesis(accounts: &[AccountId]) -> Result<Storage, PlanError> {
+pub(crate) fn genesis(accounts: &[AccountId]) -> Result<Storage, PlanError> {
     let balances = accounts
         .iter()
         .map(|account| (account.clone(), ENDOWMENT))
@@ -283,7 +264,7 @@ fn genesis(accounts: &[AccountId]) -> Result<Storage, PlanError> {
 }
 
 /// Root of the parent state. The genesis of this runtime has no child tries.
-fn state_root(genesis: &Storage, version: StateVersion) -> H256 {
+pub(crate) fn state_root(genesis: &Storage, version: StateVersion) -> H256 {
     match version {
         StateVersion::V0 => LayoutV0::<Hashing>::trie_root(&genesis.top),
         StateVersion::V1 => LayoutV1::<Hashing>::trie_root(&genesis.top),
@@ -291,7 +272,7 @@ fn state_root(genesis: &Storage, version: StateVersion) -> H256 {
 }
 
 /// The header of an empty block.
-fn header(number: u32, parent: H256, state_root: H256) -> Header {
+pub(crate) fn header(number: u32, parent: H256, state_root: H256) -> Header {
     let extrinsics_root = Hashing::ordered_trie_root(Vec::new(), StateVersion::V0);
     Header::new(
         number,
@@ -303,7 +284,7 @@ fn header(number: u32, parent: H256, state_root: H256) -> Header {
 }
 
 /// The call of one extrinsic.
-fn call(kind: CallKind, dest: Address, random: &mut SplitMix) -> RuntimeCall {
+pub(crate) fn call(kind: CallKind, dest: Address, random: &mut SplitMix) -> RuntimeCall {
     match kind {
         CallKind::TransferKeepAlive => {
             let value = runtime::EXISTENTIAL_DEPOSIT + Balance::from(random.below(MOST_MOVED));
@@ -318,7 +299,7 @@ fn call(kind: CallKind, dest: Address, random: &mut SplitMix) -> RuntimeCall {
 }
 
 /// `call`, signed with `key`.
-fn sign(
+pub(crate) fn sign(
     signatures: Signatures,
     key: &sr25519::Pair,
     nonce: u32,
@@ -364,13 +345,13 @@ fn sign(
 }
 
 /// Draws the numbers below a bound in random order, then all of them again in a new order.
-struct Deck {
+pub(crate) struct Deck {
     cards: Vec<u32>,
     left: usize,
 }
 
 impl Deck {
-    fn new(bound: u32) -> Self {
+    pub(crate) fn new(bound: u32) -> Self {
         Self {
             cards: (0..bound).collect(),
             left: 0,
@@ -378,7 +359,7 @@ impl Deck {
     }
 
     /// Returns the next number. The bound must be above zero.
-    fn draw(&mut self, random: &mut SplitMix) -> u32 {
+    pub(crate) fn draw(&mut self, random: &mut SplitMix) -> u32 {
         if self.left == 0 {
             self.left = self.cards.len();
         }
@@ -392,9 +373,13 @@ impl Deck {
 
 /// SplitMix64. Not from `rand`, because its generators may change between versions and platforms,
 /// and a seed must always give the same block.
-struct SplitMix(u64);
+pub(crate) struct SplitMix(u64);
 
 impl SplitMix {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -408,7 +393,7 @@ impl SplitMix {
         self.next() % bound
     }
 
-    fn bytes(&mut self) -> [u8; 32] {
+    pub(crate) fn bytes(&mut self) -> [u8; 32] {
         let mut bytes = [0; 32];
         for chunk in bytes.chunks_exact_mut(8) {
             chunk.copy_from_slice(&self.next().to_le_bytes());

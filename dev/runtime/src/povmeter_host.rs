@@ -17,7 +17,7 @@ use sp_core::{storage::StateVersion, H256};
 use std::{
     collections::BTreeMap,
     panic::{catch_unwind, resume_unwind, AssertUnwindSafe},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Nodes that blocks of povmeter and of the peer share. A clone is another handle.
@@ -159,6 +159,23 @@ pub struct PovmeterBlock<S, A: Accounting = Consensus> {
     estimates: Estimates,
     version: StateVersion,
     depth: usize,
+    update: Option<SealedUpdate>,
+}
+
+/// Where a finished block leaves its root update, for a store. A clone is another handle.
+#[derive(Clone, Debug, Default)]
+pub struct SealedUpdate(Arc<Mutex<Option<povmeter::RootUpdate>>>);
+
+impl SealedUpdate {
+    /// Takes the update, if a block left one.
+    pub fn take(&self) -> Option<povmeter::RootUpdate> {
+        self.slot().take()
+    }
+
+    /// A poisoned lock does no harm, because no change under it can be left half done.
+    fn slot(&self) -> MutexGuard<'_, Option<povmeter::RootUpdate>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<S: NodeSource> PovmeterBlock<S> {
@@ -223,7 +240,15 @@ impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
             estimates,
             version,
             depth: 0,
+            update: None,
         }
+    }
+
+    /// The same block, which leaves its root update in `update` when it is finished.
+    #[must_use]
+    pub fn keeping_update(mut self, update: &SealedUpdate) -> Self {
+        self.update = Some(update.clone());
+        self
     }
 
     /// The state machine of the block.
@@ -337,6 +362,7 @@ impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S,
         Ok(PovmeterFinished {
             sealed,
             pool: self.pool,
+            update: self.update,
         })
     }
 }
@@ -346,12 +372,21 @@ pub struct PovmeterFinished {
     /// The sealed block, with its offchain changes.
     pub sealed: SealedMachine,
     pool: Arc<BlockPool>,
+    update: Option<SealedUpdate>,
 }
 
 impl From<PovmeterFinished> for Built {
-    fn from(PovmeterFinished { sealed, pool }: PovmeterFinished) -> Self {
+    fn from(finished: PovmeterFinished) -> Self {
+        let PovmeterFinished {
+            sealed,
+            pool,
+            update: kept,
+        } = finished;
         let block = &sealed.block;
         let update = block.update();
+        if let Some(kept) = kept {
+            *kept.slot() = Some(update.clone());
+        }
         let nodes = update.nodes.iter().map(|change| NodeChange {
             key: prefixed_key(change.prefix(), &change.hash),
             count: change.references,

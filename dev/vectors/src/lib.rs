@@ -22,6 +22,6 @@ pub use format::{
 };
 pub use hex::Hex;
 pub use op::{Op, TrieName};
-pub use random::digest;
+pub use random::{digest, random_calls};
 pub use real_block::{RealBlock, RealBlockError, RealOutcome};
 pub use run::{run, VectorError};

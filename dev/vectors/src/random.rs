@@ -88,17 +88,41 @@ fn run<A: Accounting>(mut dice: Dice, told: &mut Vec<u8>) -> Result<(), BlockErr
     told.extend_from_slice(parent.root.as_bytes());
     let source = StorageProof::new(inserted(&parent)).to_source();
     let mut block = Block::with_accounting(source, parent.root, A::default());
-    for _ in 0..dice.below(120) {
-        step(&mut block, &mut dice, version, told)?;
-    }
-    while block.transaction_depth() > 0 {
-        block.commit_transaction()?;
-    }
+    calls(&mut block, &mut dice, version, told)?;
     let sealed = block.seal(version)?;
     told.extend_from_slice(sealed.update().root.as_bytes());
     told.extend_from_slice(&sealed.size().total_bytes().to_le_bytes());
     told.extend_from_slice(&sealed.proof().encode());
     told.extend_from_slice(&sealed.proof().to_compact(parent.root)?.encode());
+    Ok(())
+}
+
+/// Makes random calls on `block`, up to 120 of them, and adds their results to `told`. No transaction is
+/// open in the end. The same `seed` makes the same calls.
+///
+/// # Errors
+/// The first error of the block.
+pub fn random_calls<S: NodeSource, A: Accounting>(
+    block: &mut Block<S, A>,
+    seed: u64,
+    version: StateVersion,
+    told: &mut Vec<u8>,
+) -> Result<(), BlockError> {
+    calls(block, &mut Dice(seed), version, told)
+}
+
+fn calls<S: NodeSource, A: Accounting>(
+    block: &mut Block<S, A>,
+    dice: &mut Dice,
+    version: StateVersion,
+    told: &mut Vec<u8>,
+) -> Result<(), BlockError> {
+    for _ in 0..dice.below(120) {
+        step(block, dice, version, told)?;
+    }
+    while block.transaction_depth() > 0 {
+        block.commit_transaction()?;
+    }
     Ok(())
 }
 

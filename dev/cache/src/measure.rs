@@ -1,0 +1,213 @@
+//! The comparison.
+
+use crate::{
+    policies::{contenders, Contender, Policy},
+    replay::{content, look_up_ns, replay},
+    report::RowKind,
+    state::state,
+    trace::Trace,
+    Access, CacheReport, CacheRow,
+};
+use povmeter::{BlockError, RootUpdate, SourceError};
+use povmeter_store::StoreError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// What is measured.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CacheOptions {
+    /// Accounts in the state.
+    pub accounts: usize,
+    /// Blocks of each load; hits are counted in the second half.
+    pub blocks: usize,
+    /// Accounts that a block touches.
+    pub touched: usize,
+    /// What accounts are drawn from.
+    pub seed: u64,
+    /// Kinds of access.
+    pub accesses: Vec<Access>,
+    /// Accounts that are written, in percent of those touched.
+    pub write_shares: Vec<u8>,
+    /// Memory of a cache, in percent of the state's bytes.
+    pub bytes_percents: Vec<u16>,
+}
+
+impl Default for CacheOptions {
+    /// 200,000 accounts, 300 blocks that touch 1,000 accounts each, all loads and sizes.
+    fn default() -> Self {
+        Self {
+            accounts: 200_000,
+            blocks: 300,
+            touched: 1_000,
+            seed: 1,
+            accesses: Access::ALL.to_vec(),
+            write_shares: vec![20, 50, 100],
+            bytes_percents: vec![1, 5, 20, 40],
+        }
+    }
+}
+
+/// Why caches could not be compared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// There is nothing to measure.
+    #[error("expected at least one account, two blocks and one account touched by each")]
+    Nothing,
+    /// A block failed.
+    #[error("a recorded block failed: {0}")]
+    Block(#[from] BlockError),
+    /// The store refused an update.
+    #[error("an update of a recorded block failed: {0}")]
+    Store(#[from] StoreError),
+    /// The store could not be read.
+    #[error("the store of recorded blocks failed: {0}")]
+    Source(#[from] SourceError),
+}
+
+/// Compares all caches. `live_bytes` returns how many bytes this thread has allocated and not freed;
+/// `progress` is told of each part before it begins, with its number and how many there are.
+///
+/// # Errors
+/// [`CacheError`].
+pub fn measure_caches(
+    options: &CacheOptions,
+    live_bytes: &dyn Fn() -> i64,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<CacheReport, CacheError> {
+    if options.accounts == 0 || options.blocks < 2 || options.touched == 0 {
+        return Err(CacheError::Nothing);
+    }
+    let contenders = contenders();
+    let loads = options.accesses.len() * options.write_shares.len();
+    let parts = loads * options.bytes_percents.len() * contenders.len();
+    progress(0, parts, "building the state");
+    let store = state(options.accounts)?;
+    let size = (store.node_count(), store.byte_count());
+    let mut bench = Bench {
+        live_bytes,
+        scales: HashMap::new(),
+    };
+    let (mut rows, mut part) = (Vec::new(), 0);
+    for &access in &options.accesses {
+        for &write_share in &options.write_shares {
+            progress(part, parts, "recording blocks");
+            let trace = Trace::record(store.clone(), access, write_share, options)?;
+            let updates: Vec<_> = trace
+                .blocks
+                .iter()
+                .map(|block| trace.update(block))
+                .collect();
+            for &bytes_percent in &options.bytes_percents {
+                let target = size.1 / 100 * usize::from(bytes_percent);
+                for contender in &contenders {
+                    progress(part, parts, contender.name);
+                    part += 1;
+                    let load = (access, write_share, bytes_percent);
+                    let row = bench.row(contender, &trace, &updates, target, load);
+                    rows.push((row, kind(contender)));
+                }
+            }
+        }
+    }
+    Ok(CacheReport::new(options.clone(), size, rows))
+}
+
+fn kind(contender: &Contender) -> RowKind {
+    if contender.is_ours() {
+        RowKind::Ours
+    } else if contender.is_fifo_ring() {
+        RowKind::FifoRing
+    } else {
+        RowKind::Other
+    }
+}
+
+struct Bench<'a> {
+    live_bytes: &'a dyn Fn() -> i64,
+    /// By contender and share of the state: which limit makes its memory a byte.
+    scales: HashMap<(&'static str, &'static str, u16), f64>,
+}
+
+/// Replays that find the limit of a cache.
+const FITTINGS: usize = 2;
+
+impl Bench<'_> {
+    /// Bytes of memory of what `make` returns.
+    fn measured<T>(&self, make: impl FnOnce() -> T) -> (T, u64) {
+        let before = (self.live_bytes)();
+        let made = make();
+        let bytes = (self.live_bytes)() - before;
+        (made, bytes.max(0).unsigned_abs())
+    }
+
+    /// The limit at which the memory of a full cache is `target`.
+    fn limit(
+        &mut self,
+        contender: &Contender,
+        trace: &Trace,
+        updates: &[RootUpdate],
+        target: usize,
+        percent: u16,
+    ) -> usize {
+        if contender.is_ours() {
+            return target;
+        }
+        let key = (contender.name, contender.keying.name(), percent);
+        // Bytes are far below 2^52.
+        #[allow(clippy::cast_possible_truncation)]
+        let scaled = |scale: f64| (target as f64 * scale) as usize;
+        if let Some(scale) = self.scales.get(&key) {
+            return scaled(*scale);
+        }
+        let mut scale = 1.0;
+        for _ in 0..FITTINGS {
+            let (policy, bytes) = self.measured(|| {
+                let policy = contender.make(scaled(scale));
+                replay(&*policy, trace, updates);
+                policy
+            });
+            drop(policy);
+            // A cache that is never full stays as it is.
+            scale = (scale * target as f64 / bytes.max(1) as f64).min(4.0);
+        }
+        self.scales.insert(key, scale);
+        scaled(scale)
+    }
+
+    fn row(
+        &mut self,
+        contender: &Contender,
+        trace: &Trace,
+        updates: &[RootUpdate],
+        target: usize,
+        (access, write_share, bytes_percent): (Access, u8, u16),
+    ) -> CacheRow {
+        let limit = self.limit(contender, trace, updates, target, bytes_percent);
+        let ((policy, hits), memory_bytes) = self.measured(|| {
+            let policy: Box<dyn Policy> = contender.make(limit);
+            let hits = replay(&*policy, trace, updates);
+            (policy, hits)
+        });
+        let (counted, payload) = content(&*policy, trace);
+        let entries = policy.entries().unwrap_or(counted);
+        CacheRow {
+            policy: contender.name.to_owned(),
+            about: contender.what.to_owned(),
+            keying: contender.keying,
+            access,
+            write_share,
+            bytes_percent,
+            hit_percent: hits.percent(),
+            leaf_hit_percent: hits.leaf_percent(),
+            entries,
+            memory_bytes,
+            bytes_per_entry: memory_bytes as f64 / entries.max(1) as f64,
+            memory_ratio: memory_bytes as f64 / payload.max(1) as f64,
+            ns: look_up_ns(&*policy, trace, 1),
+            ns_two_threads: look_up_ns(&*policy, trace, 2),
+            stale_reads: hits.stale,
+        }
+    }
+}

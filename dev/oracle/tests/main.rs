@@ -1,0 +1,18 @@
+//! Random blocks, bad input and named differences, on povmeter and on sp-state-machine.
+//!
+//! One program, because each that is linked with a runtime takes half a minute to build.
+
+mod bad_input;
+mod compact_length;
+mod differences;
+mod equal_nodes;
+mod estimate;
+mod failures;
+mod fuzz_seeds;
+mod lockstep;
+mod long_keys;
+mod over_count;
+mod overlay_peer;
+mod povmeter;
+mod proof_size_vectors;
+mod roles;

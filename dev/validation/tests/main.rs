@@ -1,0 +1,8 @@
+//! Parachain blocks validated by the stock function and by povmeter's.
+//!
+//! One program, because each that is linked with a runtime takes half a minute to build.
+
+mod differential;
+mod refusals;
+mod roles;
+mod scheduling;
