@@ -5,11 +5,13 @@ use crate::{diff::DiffError, error::CliError, report::ReportError};
 use povmeter_dev_data::wasm::ReplayError;
 use povmeter_dev_data::{ChainSpecError, FileError, RealBlocksError};
 use povmeter_dev_runtime::{PlanError, StateError};
-use povmeter_store::OpenError;
+use povmeter_store::{BackupError, FolderContent, OpenError, PruneError, StatError, StoreError};
 
 const BUG: &str = "report this bug with the command and its whole output";
 const MAKE_STORE: &str =
     "name a folder that does not exist yet, so that the state is created in it";
+const FREE: &str = "free space on the disk, or name a folder on another one";
+const VERIFY: &str = "run `povmeter db verify PATH`, which lists what is wrong with the state";
 const SPEC: &str =
     "pass a raw chain specification, as a node prints it with `build-spec --raw`, or a plain \
     state, such as `{\"top\": {\"0xKEY\": \"0xVALUE\"}, \"childrenDefault\": {}}`";
@@ -40,6 +42,13 @@ impl CliError {
                 "raise `--accounts` or lower `--transfers`"
             }
             Self::Open(error) => of_store(error)?,
+            Self::Store(error)
+            | Self::Stat(StatError::Store(error))
+            | Self::Prune(PruneError::Store(error))
+            | Self::Backup(BackupError::Store(error)) => of_database(error)?,
+            Self::Stat(StatError::Node { .. }) => VERIFY,
+            Self::Prune(PruneError::NoSuchRoot { .. }) => "`povmeter db stat PATH` lists the roots",
+            Self::Backup(BackupError::Open(_)) => "name a folder that does not exist yet for the copy",
             Self::FolderForMemory => "omit `--db` or use `--state parity-db`",
             Self::TemporaryFolder(_) => {
                 "free space there, name another folder in TMPDIR, or use `--db` or `--state memory`"
@@ -113,13 +122,32 @@ fn of_report(error: &ReportError) -> &'static str {
 
 fn of_store(error: &OpenError) -> Option<&'static str> {
     match error {
-        OpenError::NotAStore { .. } | OpenError::Occupied { .. } => Some(MAKE_STORE),
-        OpenError::Damaged { .. } => {
-            Some("name another folder with `--db` or remove this one: the state is created again")
-        }
+        OpenError::NotAStore { found, .. } | OpenError::Occupied { found, .. } => match found {
+            FolderContent::Unfinished => {
+                Some("remove the folder, because its state was never complete")
+            }
+            _ => Some(MAKE_STORE),
+        },
+        OpenError::Damaged { .. } => Some(
+            "put the file back, restore a copy, or remove the folder so that the state is created again",
+        ),
+        OpenError::InUse { .. } => Some("stop the other program, or wait until it is done"),
+        OpenError::ReadOnly { .. } => Some("make the folder and its files writable"),
+        OpenError::DiskFull { .. } => Some(FREE),
         OpenError::Database { .. } | OpenError::Io { .. } => {
             Some("check that the folder can be read and written and no other program has it open")
         }
+        _ => None,
+    }
+}
+
+fn of_database(error: &StoreError) -> Option<&'static str> {
+    match error {
+        StoreError::DiskFull { .. } => Some(FREE),
+        StoreError::DamagedRecord { .. } => {
+            Some("restore a copy, or remove the folder so that the state is created again")
+        }
+        StoreError::Database { .. } | StoreError::MissingReferences { .. } => Some(VERIFY),
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! `povmeter compare block`: strategies to know the proof size, measured side by side.
 
 use crate::{
+    cache,
     checks::same_block,
     compare_report::{CompareReport, Row},
     compare_root,
@@ -18,7 +19,8 @@ use crate::{
     validation,
 };
 use clap::{Args, Subcommand, ValueEnum};
-use povmeter_dev_runtime::{build_block, BoundarySize, Phases, Plan};
+use povmeter::BlockPool;
+use povmeter_dev_runtime::{build_block, BoundarySize, Peer, Phases, Plan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -36,6 +38,8 @@ pub(crate) enum CompareCommand {
     Overlay(overlay::OverlayArgs),
     /// A block in fresh memory beside a block that reuses earlier blocks' memory
     Pool(pool::PoolArgs),
+    /// Caches of trie nodes on the same accesses, with the same memory
+    Cache(cache::CacheArgs),
     /// A parachain's validate_block beside the stock one, as validators run them
     Validation(validation::ValidationArgs),
 }
@@ -45,7 +49,7 @@ pub(crate) enum CompareCommand {
 #[command(after_help = "\
 Examples:
   povmeter compare block                     in memory, no cache
-  povmeter compare block --cache warm        sp-state-machine with its cache
+  povmeter compare block --cache warm        both keep what was loaded
   povmeter compare block --state parity-db --call transfer_all")]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
@@ -59,7 +63,7 @@ pub(crate) struct CompareArgs {
     /// How the runtime is compiled: native, or wasm if the program has the feature `wasm`
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
-    /// sp-state-machine's trie cache: none, or warm; povmeter has none yet
+    /// What both keep from earlier blocks: none, or warm, all that the block needs
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = CacheArg::None)]
     cache: CacheArg,
     /// Measured rounds after one warm-up; root-each-tx takes part in every tenth
@@ -72,13 +76,13 @@ pub(crate) struct CompareArgs {
     report: ReportArgs,
 }
 
-/// The trie cache of sp-state-machine.
+/// What is kept from earlier blocks: sp-state-machine's trie cache, povmeter's loaded nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CacheArg {
-    // Nothing is kept between blocks.
+    // Nothing.
     None,
-    // It holds all that the block needs.
+    // All that the block needs, within the same number of bytes.
     Warm,
 }
 
@@ -100,6 +104,7 @@ pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
         CompareCommand::Root(args) => compare_root::run(args),
         CompareCommand::Overlay(args) => overlay::run(args),
         CompareCommand::Pool(args) => pool::run(args),
+        CompareCommand::Cache(args) => cache::run(args),
         CompareCommand::Validation(args) => validation::run(args),
     }
 }
@@ -134,7 +139,10 @@ fn compare(
         state,
         peer: &peer,
         runtime,
-        pool: Arc::default(),
+        pool: Arc::new(match args.cache {
+            CacheArg::None => BlockPool::new(),
+            CacheArg::Warm => BlockPool::carrying(Peer::CACHE_BYTES),
+        }),
     };
     let contenders = Contender::all();
     let bar = progress::bar(builds(&contenders, args.rounds), "warming up");

@@ -67,7 +67,7 @@ pub(crate) struct Checks {
 pub(crate) struct CompareReport {
     /// The block that was asked for.
     pub(crate) options: UsedOptions,
-    /// The cache of sp-state-machine.
+    /// What is kept from earlier blocks.
     pub(crate) cache: CacheArg,
     /// Measured rounds.
     pub(crate) rounds: u32,
@@ -135,7 +135,7 @@ impl CompareReport {
     pub(crate) fn block_line(&self) -> String {
         let cache = match self.cache {
             CacheArg::None => "no cache",
-            CacheArg::Warm => "sp-state-machine's cache warm",
+            CacheArg::Warm => "caches warm",
         };
         format!("{}, {cache}", self.options.line())
     }

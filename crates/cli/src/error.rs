@@ -3,7 +3,7 @@
 use povmeter::Root;
 use povmeter_dev_data::ChainSpecError;
 use povmeter_dev_runtime::{AuthorError, PlanError, StateError, ValidateError};
-use povmeter_store::OpenError;
+use povmeter_store::{BackupError, OpenError, PruneError, StatError, StoreError};
 use std::{error::Error, io, path::PathBuf, process::ExitCode};
 
 /// Exit code if a number is worse than its limit.
@@ -17,6 +17,14 @@ pub(crate) enum CliError {
     Plan(#[from] PlanError),
     #[error("can't open the state: {0}")]
     Open(#[from] OpenError),
+    #[error("can't read the state: {0}")]
+    Store(#[from] StoreError),
+    #[error("can't count the state: {0}")]
+    Stat(#[from] StatError),
+    #[error("can't prune the state: {0}")]
+    Prune(#[from] PruneError),
+    #[error("can't copy the state: {0}")]
+    Backup(#[from] BackupError),
     #[error("expected `--db` only with `--state parity-db`, found it with `--state memory`")]
     FolderForMemory,
     #[error("can't create a temporary folder for the state: {0}")]
@@ -30,6 +38,8 @@ pub(crate) enum CliError {
     },
     #[error("can't create the state: {0}")]
     State(#[from] StateError),
+    #[error("expected the update of a finished block, found none")]
+    NoUpdate,
     #[error("`{name}` can't build the block")]
     Build {
         name: &'static str,
@@ -105,6 +115,8 @@ pub(crate) enum CliError {
     NoOperation(String),
     #[error("can't measure pooled blocks: {0}")]
     Pool(#[from] povmeter_dev_measure::PoolError),
+    #[error("can't compare caches: {0}")]
+    Cache(#[from] povmeter_dev_cache::CacheError),
     #[error("expected a shell script in UTF-8, found: {0}")]
     Completions(#[from] std::string::FromUtf8Error),
     #[error(transparent)]

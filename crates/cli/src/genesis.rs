@@ -2,7 +2,7 @@
 
 use crate::{
     error::CliError,
-    options::VersionArg,
+    options::{parse_root, VersionArg},
     output::{printed, CommandResult, HexHash},
     progress,
 };
@@ -34,21 +34,6 @@ pub(crate) struct GenesisArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-fn parse_root(text: &str) -> Result<Root, String> {
-    let mut bytes = [0; 32];
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    hex::decode_to_slice(digits, &mut bytes).map_err(|error| {
-        let found = digits.chars().count();
-        match error {
-            hex::FromHexError::InvalidHexCharacter { .. } => {
-                format!("expected 32 bytes in hexadecimal, found: {error}")
-            }
-            _ => format!("expected 32 bytes in hexadecimal (64 digits), found {found}"),
-        }
-    })?;
-    Ok(Root::from(bytes))
 }
 
 /// The genesis state of a chain specification.

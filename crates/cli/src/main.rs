@@ -7,6 +7,9 @@ mod attribution_files;
 mod attribution_report;
 mod block;
 mod block_report;
+mod cache;
+mod chain;
+mod chain_report;
 mod checks;
 mod compare;
 mod compare_report;
@@ -14,6 +17,8 @@ mod compare_root;
 mod compare_root_report;
 mod completions;
 mod contender;
+mod db;
+mod db_report;
 mod diff;
 mod error;
 mod estimator;
@@ -32,6 +37,7 @@ mod replay_report;
 #[cfg(feature = "wasm")]
 mod replayed;
 mod report;
+mod resident;
 mod runtime_form;
 #[cfg(test)]
 mod schemas;
@@ -67,6 +73,8 @@ struct Cli {
 enum Command {
     /// Build one block of balance transfers and check it
     Block(block::BlockArgs),
+    /// Build many blocks on top of each other, commit and prune each
+    Chain(chain::ChainArgs),
     /// Measure povmeter, sp-state-machine and other strategies side by side
     #[command(subcommand)]
     #[command(after_help = "\
@@ -77,6 +85,12 @@ Example: how fast blocks are built, beside sp-state-machine
     Replay(replay::ReplayArgs),
     /// Compute the state root and genesis hash of a raw chain specification
     Genesis(genesis::GenesisArgs),
+    /// Check, count, prune or copy a state on disk
+    #[command(subcommand)]
+    #[command(after_help = "\
+Example: whether a state on disk is intact
+  povmeter db verify state")]
+    Db(db::DbCommand),
     /// Compare two results: proof, allocations and time, the largest change first
     Diff(diff::DiffArgs),
     /// Print a script that completes commands and options in a shell
@@ -88,9 +102,11 @@ fn main() -> ExitCode {
     leave_unreadable_state_to_errors();
     let done = match command {
         Command::Block(args) => block::run(&args),
+        Command::Chain(args) => chain::run(&args),
         Command::Compare(command) => compare::run(&command),
         Command::Replay(args) => replay::run(&args),
         Command::Genesis(args) => genesis::run(&args),
+        Command::Db(command) => db::run(&command),
         Command::Diff(args) => diff::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
     };

@@ -1,6 +1,7 @@
 //! Options that say which block is built.
 
 use clap::{Args, ValueEnum};
+use povmeter::Root;
 use povmeter_dev_runtime::{CallKind, Plan, PlanOptions, Signatures};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,17 @@ impl PlanArgs {
     /// # Errors
     /// [`CliError::Plan`] if no block fits these options.
     pub(crate) fn plan(&self, signatures: SignaturesArg) -> Result<Plan, CliError> {
-        let options = PlanOptions {
+        let what = format!(
+            "drawing {} accounts, signing {} extrinsics",
+            self.accounts, self.transfers
+        );
+        let options = self.options(signatures);
+        Ok(progress::during(what, || Plan::new(options))?)
+    }
+
+    /// These options for the runtime.
+    pub(crate) fn options(&self, signatures: SignaturesArg) -> PlanOptions {
+        PlanOptions {
             accounts: self.accounts,
             transfers: self.transfers,
             call: match self.call {
@@ -115,12 +126,7 @@ impl PlanArgs {
             },
             state_version: self.state_version.version(),
             seed: self.seed,
-        };
-        let what = format!(
-            "drawing {} accounts, signing {} extrinsics",
-            self.accounts, self.transfers
-        );
-        Ok(progress::during(what, || Plan::new(options))?)
+        }
     }
 }
 
@@ -189,4 +195,23 @@ impl UsedOptions {
             name(runtime.to_possible_value()),
         )
     }
+}
+
+/// Reads a root of 64 digits in hexadecimal, with or without `0x`.
+///
+/// # Errors
+/// What was found in its place.
+pub(crate) fn parse_root(text: &str) -> Result<Root, String> {
+    let mut bytes = [0; 32];
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    hex::decode_to_slice(digits, &mut bytes).map_err(|error| {
+        let found = digits.chars().count();
+        match error {
+            hex::FromHexError::InvalidHexCharacter { .. } => {
+                format!("expected 32 bytes in hexadecimal, found: {error}")
+            }
+            _ => format!("expected 32 bytes in hexadecimal (64 digits), found {found}"),
+        }
+    })?;
+    Ok(Root::from(bytes))
 }

@@ -23,6 +23,33 @@ pub(crate) fn bar(length: impl TryInto<u64>, what: impl Into<Cow<'static, str>>)
         .with_message(what))
 }
 
+/// Counts steps whose number is not known before: `what` they are. Dropping it removes it from the screen.
+pub(crate) fn counter(what: impl Into<Cow<'static, str>>) -> Counter {
+    let style = ProgressStyle::with_template("{spinner} {human_pos} {msg}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let spinner = ProgressBar::new_spinner()
+        .with_style(style)
+        .with_message(what);
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    Counter(spinner)
+}
+
+/// A count of steps. Without a terminal it shows nothing.
+pub(crate) struct Counter(ProgressBar);
+
+impl Counter {
+    /// Shows that so many steps are done.
+    pub(crate) fn at(&self, steps: u64) {
+        self.0.set_position(steps);
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// A progress bar. Without a terminal it shows nothing.
 pub(crate) struct Bar(ProgressBar);
 
@@ -36,6 +63,11 @@ impl Bar {
     pub(crate) fn next(&self, what: impl Into<Cow<'static, str>>) {
         self.say(what);
         self.step();
+    }
+
+    /// Shows `step` steps as done.
+    pub(crate) fn reach(&self, step: usize) {
+        self.0.set_position(step as u64);
     }
 
     /// Shows `what` as the current step.

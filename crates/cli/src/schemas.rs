@@ -9,8 +9,11 @@
 
 use crate::{
     block_report::BlockReport,
+    cache,
+    chain_report::ChainReport,
     compare_report::CompareReport,
     compare_root_report::RootReport,
+    db_report,
     diff::DiffReport,
     estimator_report::EstimatorReport,
     genesis::Genesis,
@@ -31,7 +34,13 @@ use std::{
 fn schemas() -> BTreeMap<String, String> {
     BTreeMap::from([
         schema::<BlockReport>(),
+        schema::<cache::Report>(),
+        schema::<ChainReport>(),
         schema::<CompareReport>(),
+        schema::<db_report::BackupReport>(),
+        schema::<db_report::PruneReport>(),
+        schema::<db_report::StatReport>(),
+        schema::<db_report::VerifyReport>(),
         schema::<DiffReport>(),
         schema::<EstimatorReport>(),
         schema::<Genesis>(),

@@ -191,6 +191,7 @@ fn every_kind_of_result_can_be_compared() {
         "compare block --accounts 50 --transfers 3 --rounds 1",
         "compare root --cases 1 --rounds 1 --keys 500",
         "compare overlay --rounds 1 --only get",
+        "compare cache --accounts 500 --blocks 4 --touched 20 --access zipf --writes 50 --bytes 200",
     ] {
         results.make("one.json", command);
         results.make("two.json", command);

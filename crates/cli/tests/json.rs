@@ -77,6 +77,17 @@ fn ways_to_build_a_block() {
 }
 
 #[test]
+fn a_chain() {
+    let args = "chain --accounts 200 --transfers 10 --blocks 5 --keep 2";
+    let report = printed("chain", &args.split(' ').collect::<Vec<_>>());
+    assert_eq!(report["rows"].as_array().unwrap().len(), 5);
+    assert!(report["rows"][4]["prune_ms"].as_f64().unwrap() > 0.0);
+    // The first block loads what the others need, too.
+    let asked = |row: usize| report["rows"][row]["nodes_asked"].as_u64().unwrap();
+    assert!(asked(4) < asked(0), "{} and {}", asked(4), asked(0));
+}
+
+#[test]
 fn estimates() {
     let args = "compare estimator --cases 1 --keys 10000";
     printed("compare-estimator", &args.split(' ').collect::<Vec<_>>());
@@ -92,6 +103,13 @@ fn roots() {
 fn the_overlay() {
     let args = "compare overlay --rounds 1 --only get";
     printed("compare-overlay", &args.split(' ').collect::<Vec<_>>());
+}
+
+#[test]
+fn caches() {
+    let args = "compare cache --accounts 500 --blocks 4 --touched 20 --access zipf --writes 50 --bytes 200";
+    let report = printed("compare-cache", &args.split(' ').collect::<Vec<_>>());
+    assert_eq!(report["rows"].as_array().unwrap().len(), 15);
 }
 
 #[cfg(feature = "wasm")]
@@ -131,6 +149,35 @@ fn a_genesis() {
 fn the_genesis_of_a_chain() {
     let path = expect_data().join("chain-specs/paseo.json.gz");
     printed("genesis", &["genesis", path.to_str().unwrap()]);
+}
+
+#[test]
+fn maintenance_of_a_state_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let [state, copy] = ["state", "copy"].map(|name| folder.path().join(name));
+    let [state, copy] = [&state, &copy].map(|path| path.to_str().unwrap());
+    let block = [
+        "block",
+        "--accounts",
+        "100",
+        "--transfers",
+        "10",
+        "--db",
+        state,
+    ];
+    printed("block", &block);
+    let verified = printed("db-verify", &["db", "verify", state]);
+    assert_eq!(
+        (&verified["intact"], &verified["states"]),
+        (&true.into(), &1.into())
+    );
+    let stat = printed("db-stat", &["db", "stat", state]);
+    assert_eq!(stat["nodes"], verified["nodes"]);
+    let copied = printed("db-backup", &["db", "backup", state, copy]);
+    assert_eq!(copied["nodes"], stat["nodes"]);
+    assert_eq!(printed("db-stat", &["db", "stat", copy]), stat);
+    let pruned = printed("db-prune", &["db", "prune", copy, "--keep", "1"]);
+    assert_eq!(pruned["states"], stat["states"]);
 }
 
 #[test]
@@ -183,7 +230,7 @@ fn schema_names() -> BTreeSet<String> {
 
 #[test]
 fn schemas_are_strict_and_say_what_each_field_is() {
-    assert_eq!(schema_names().len(), 10);
+    assert_eq!(schema_names().len(), 16);
     for name in schema_names() {
         let schema = schema(&name);
         validator(&schema);

@@ -2,9 +2,9 @@
 
 use super::{error::DiffError, parts::Parts};
 use crate::{
-    block_report::BlockReport, compare_report::CompareReport, compare_root_report::RootReport,
-    estimator_report::EstimatorReport, genesis::Genesis, output::CommandResult, overlay, pool,
-    replay_report::ReplayReport, validation,
+    block_report::BlockReport, cache, chain_report::ChainReport, compare_report::CompareReport,
+    compare_root_report::RootReport, estimator_report::EstimatorReport, genesis::Genesis,
+    output::CommandResult, overlay, pool, replay_report::ReplayReport, validation,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -36,14 +36,16 @@ pub(crate) struct Kind {
 }
 
 /// All kinds of results that can be compared.
-pub(super) static KINDS: [Kind; 9] = [
+pub(super) static KINDS: [Kind; 11] = [
     Kind::of::<BlockReport>(),
+    Kind::of::<ChainReport>(),
     Kind::of::<ReplayReport>(),
     Kind::of::<CompareReport>(),
     Kind::of::<EstimatorReport>(),
     Kind::of::<RootReport>(),
     Kind::of::<overlay::Report>(),
     Kind::of::<pool::Report>(),
+    Kind::of::<cache::Report>(),
     Kind::of::<validation::Report>(),
     Kind::of::<Genesis>(),
 ];

@@ -101,7 +101,7 @@ mod tests {
             ("", "a whole result, found the end of the file at line 1, column 0"),
             (&GENESIS[..60], "a whole result, found the end of the file at line 1, column 60"),
             ("block   5 transfers", "a result in JSON, found: expected value at line 1"),
-            ("[1]", "a result of povmeter, whose `what` is one of block, estimator, genesis, overlay, pool, \
+            ("[1]", "a result of povmeter, whose `what` is one of block, cache, chain, estimator, genesis, overlay, pool, \
                 replay, root, validation, found a list"),
             ("{}", "a result of povmeter, whose `what` is one of"),
             (r#"{"what":"else"}"#, "a result of povmeter, whose `what` is one of"),

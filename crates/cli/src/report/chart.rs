@@ -2,6 +2,7 @@
 
 use super::{
     bars::Bars,
+    lines::Lines,
     plot::Plot,
     svg::{escape, Anchor, Canvas, Layout},
 };
@@ -28,6 +29,7 @@ pub(crate) struct Chart {
 pub(super) enum Drawing {
     Plot(Plot),
     Bars(Bars),
+    Lines(Lines),
 }
 
 impl Drawing {
@@ -36,6 +38,7 @@ impl Drawing {
         match self {
             Self::Plot(plot) => plot.draw(canvas, layout, top),
             Self::Bars(bars) => bars.draw(canvas, layout, top),
+            Self::Lines(lines) => lines.draw(canvas, layout, top),
         }
     }
 }

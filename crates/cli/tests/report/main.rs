@@ -227,10 +227,22 @@ fn every_comparison_has_a_page() {
             ],
         ),
         (
+            "chain --accounts 200 --transfers 10 --blocks 4 --keep 2 --json",
+            "Blocks on top of each other",
+            "chain-time",
+            &["4 blocks", "carried on", "Nodes asked of the store", "verified holds"],
+        ),
+        (
             "compare overlay --rounds 1 --only get --json",
             "The overlay beside sp-state-machine’s",
             "overlay",
             &["get hit at depth 256", "memory for each changed key"],
+        ),
+        (
+            "compare cache --accounts 500 --blocks 4 --touched 20 --access zipf --writes 50 --bytes 100,200 --json",
+            "Caches of trie nodes",
+            "cache-zipf",
+            &["quick_cache", "fifo-ring", "no_stale_reads holds", "Zipf"],
         ),
     ];
     for (args, title, chart, parts) in commands {

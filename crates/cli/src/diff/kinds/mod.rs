@@ -2,6 +2,8 @@
 
 mod attribution;
 mod block;
+mod cache;
+mod chain;
 mod compare;
 mod estimator;
 mod genesis;

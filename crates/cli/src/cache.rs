@@ -1,0 +1,218 @@
+//! `povmeter compare cache`: caches of trie nodes on the same accesses, with the same memory.
+
+use crate::{
+    allocations,
+    error::CliError,
+    output::{self, printed, verdict, CommandResult},
+    progress,
+    report::{self, ReportArgs},
+    table::Table,
+};
+use clap::{Args, ValueEnum};
+use povmeter_dev_cache::{measure_caches, Access, CacheOptions, CacheReport};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which state, which loads, and how much memory.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Takes some minutes.
+
+Example: one load, one size of cache
+  povmeter compare cache --access zipf --writes 100 --bytes 5")]
+pub(crate) struct CacheArgs {
+    /// Accounts in the state
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..))]
+    accounts: u32,
+    /// Blocks of each load; hits are counted in the second half
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(2..))]
+    blocks: u32,
+    /// Accounts that a block touches
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    touched: u32,
+    /// Seed for accounts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How accounts are drawn: uniform, zipf, active-set
+    #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, value_delimiter = ',',
+        default_values_t = [AccessArg::Uniform, AccessArg::Zipf, AccessArg::ActiveSet])]
+    access: Vec<AccessArg>,
+    /// Accounts that are written, in percent of those touched
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_values_t = [20, 50, 100],
+        value_parser = clap::value_parser!(u8).range(0..=100))]
+    writes: Vec<u8>,
+    /// Memory of a cache, in percent of the state's bytes
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_values_t = [1, 5, 20, 40],
+        value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    bytes: Vec<u16>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// How accounts are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum AccessArg {
+    Uniform,
+    Zipf,
+    ActiveSet,
+}
+
+impl fmt::Display for AccessArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Uniform => "uniform",
+            Self::Zipf => "zipf",
+            Self::ActiveSet => "active-set",
+        })
+    }
+}
+
+impl From<AccessArg> for Access {
+    fn from(access: AccessArg) -> Self {
+        match access {
+            AccessArg::Uniform => Self::Uniform,
+            AccessArg::Zipf => Self::Zipf,
+            AccessArg::ActiveSet => Self::ActiveSet,
+        }
+    }
+}
+
+// Without a doc comment, so that the schema is that of the type inside, with its description.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct Report(pub(crate) CacheReport);
+
+impl CommandResult for Report {
+    const COMMAND: &'static str = "compare cache";
+    const WHAT: &'static str = "cache";
+    const SCHEMA: u64 = 1;
+}
+
+/// The report on caches.
+///
+/// # Errors
+/// A [`CliError`]. If a check fails, the error holds the report.
+pub(crate) fn run(args: &CacheArgs) -> Result<String, CliError> {
+    let page = args.report.open(&report::CACHE_CHARTS)?;
+    let options = CacheOptions {
+        accounts: args.accounts as usize,
+        blocks: args.blocks as usize,
+        touched: args.touched as usize,
+        seed: args.seed,
+        accesses: args.access.iter().map(|&access| access.into()).collect(),
+        write_shares: args.writes.clone(),
+        bytes_percents: args.bytes.clone(),
+    };
+    let bar = std::cell::OnceCell::new();
+    let measured = measure_caches(
+        &options,
+        &|| allocations::allocated().live_bytes,
+        &mut |part, parts, what| {
+            let bar = bar.get_or_init(|| progress::bar(parts, ""));
+            bar.say(what.to_owned());
+            bar.reach(part);
+        },
+    )?;
+    drop(bar);
+    let report = Report(measured);
+    if let Some(page) = page {
+        page.write(&report.page())?;
+    }
+    printed(&report, args.json, report.failed())
+}
+
+impl Report {
+    /// The checks, whether they hold, and what they say.
+    pub(crate) fn named_checks(&self) -> [(&'static str, bool, String); 3] {
+        let report = &self.0;
+        [
+            (
+                "no_stale_reads",
+                report.no_stale_reads(),
+                "no cache returned the bytes of another node".to_owned(),
+            ),
+            (
+                "most_hits",
+                report.leads(),
+                format!(
+                    "povmeter's hits are at most 1 point below the best; the least lead is {:.1} points",
+                    report.least_lead_points
+                ),
+            ),
+            (
+                "little_memory",
+                report.is_lean(),
+                format!(
+                    "a full cache takes at most 1.5 times the bytes and hashes of its nodes; at most {:.2}",
+                    report.most_memory_ratio
+                ),
+            ),
+        ]
+    }
+
+    /// The names of the checks that failed.
+    fn failed(&self) -> Vec<String> {
+        let checks = self.named_checks();
+        output::failed(checks.each_ref().map(|(name, holds, _)| (*name, *holds)))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CacheReport {
+            options,
+            state_nodes,
+            state_bytes,
+            rows,
+            least_fifo_ratio,
+            ..
+        } = &self.0;
+        writeln!(
+            f,
+            "{} accounts: {state_nodes} nodes, {state_bytes} bytes; {} blocks that touch {} accounts each\n",
+            options.accounts, options.blocks, options.touched
+        )?;
+        let mut table = Table::new([
+            "<access",
+            "writes %",
+            "bytes %",
+            "<policy",
+            "<by",
+            "hits %",
+            "leaves %",
+            "entries",
+            "bytes/entry",
+            "ratio",
+            "ns",
+            "ns, 2 threads",
+        ]);
+        for row in rows {
+            table.row([
+                row.access.name().to_owned(),
+                row.write_share.to_string(),
+                row.bytes_percent.to_string(),
+                row.policy.clone(),
+                row.keying.name().to_owned(),
+                format!("{:.1}", row.hit_percent),
+                format!("{:.1}", row.leaf_hit_percent),
+                row.entries.to_string(),
+                format!("{:.0}", row.bytes_per_entry),
+                format!("{:.2}", row.memory_ratio),
+                format!("{:.0}", row.ns),
+                format!("{:.0}", row.ns_two_threads),
+            ]);
+        }
+        write!(
+            f,
+            "{table}\n\npovmeter's hits are at least {least_fifo_ratio:.2} times those of the ring by hash"
+        )?;
+        for (name, holds, about) in self.named_checks() {
+            write!(f, "\n{}{name}: {about}", verdict(holds))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! `povmeter db`: maintenance of a store on disk.
+
+use crate::{
+    db_report::{BackupReport, PruneReport, StatReport, VerifyReport},
+    error::CliError,
+    options::parse_root,
+    output::{failed, printed},
+    progress,
+};
+use clap::{Args, Subcommand};
+use povmeter::Root;
+use povmeter_store::{
+    prune_to_last, prune_to_root, stat, verify, ParityDbStore, PruneError, StoredNodes,
+};
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+};
+
+/// What to do with a store.
+#[derive(Subcommand, Debug)]
+pub(crate) enum DbCommand {
+    /// Check that every node of every kept state is there and intact, and counted right
+    Verify(VerifyArgs),
+    /// Print nodes, bytes, kept states and depth
+    Stat(StatArgs),
+    /// Drop old states with the nodes that only they have
+    Prune(PruneArgs),
+    /// Copy the store into a new folder
+    Backup(BackupArgs),
+}
+
+/// Which store to check.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example: exits with 1 if anything is wrong
+  povmeter db verify state")]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Which store to count.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example: how large a state is
+  povmeter db stat state")]
+pub(crate) struct StatArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Which states to drop.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example: the newest state and the 255 before it stay
+  povmeter db prune state --keep 256")]
+pub(crate) struct PruneArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Keep the newest state and the N - 1 before it
+    #[arg(long, value_name = "N", required_unless_present = "to")]
+    keep: Option<NonZeroUsize>,
+    /// Keep the state with this root and what is built on it
+    #[arg(long, value_name = "0xROOT", value_parser = parse_root, conflicts_with = "keep")]
+    to: Option<Root>,
+}
+
+/// Where to copy a store.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example: a copy to go back to
+  povmeter db backup state state-copy")]
+pub(crate) struct BackupArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Folder for the copy, absent or empty
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+}
+
+/// The store of a command.
+#[derive(Args, Debug)]
+struct StoreArgs {
+    /// Folder of the store, which nobody may have open
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The report of the command.
+///
+/// # Errors
+/// A [`CliError`] if the store can't be opened, read or written, or is not intact.
+pub(crate) fn run(command: &DbCommand) -> Result<String, CliError> {
+    match command {
+        DbCommand::Verify(args) => run_verify(&args.store),
+        DbCommand::Stat(args) => run_stat(&args.store),
+        DbCommand::Prune(args) => run_prune(args),
+        DbCommand::Backup(args) => run_backup(args),
+    }
+}
+
+fn run_verify(args: &StoreArgs) -> Result<String, CliError> {
+    let mut store = open(&args.path)?;
+    let counter = progress::counter("nodes verified");
+    let found = verify(&mut *store, &mut |nodes| counter.at(nodes))?;
+    drop(counter);
+    let report = VerifyReport::of(&found);
+    printed(&report, args.json, failed([("intact", found.is_clean())]))
+}
+
+fn run_stat(args: &StoreArgs) -> Result<String, CliError> {
+    let mut store = open(&args.path)?;
+    let counter = progress::counter("nodes counted");
+    let found = stat(&mut *store, &mut |nodes| counter.at(nodes))?;
+    drop(counter);
+    printed(&StatReport::of(&found), args.json, Vec::new())
+}
+
+fn run_prune(args: &PruneArgs) -> Result<String, CliError> {
+    let mut store = open(&args.store.path)?;
+    let counter = progress::counter("states dropped");
+    let mut step = |states| counter.at(states);
+    let gone = match (args.to, args.keep) {
+        (Some(root), _) => prune_to_root(&mut *store, root, &mut step)?,
+        // Clap asks for one of both.
+        (None, keep) => {
+            let keep = keep.unwrap_or(NonZeroUsize::MAX);
+            prune_to_last(&mut *store, keep, &mut step).map_err(PruneError::from)?
+        }
+    };
+    drop(counter);
+    let report = PruneReport::of(&gone, store.states());
+    printed(&report, args.store.json, Vec::new())
+}
+
+fn run_backup(args: &BackupArgs) -> Result<String, CliError> {
+    let path = &args.store.path;
+    let mut copied = 0;
+    let counter = progress::counter("nodes copied");
+    let mut step = |nodes| {
+        copied = nodes;
+        counter.at(nodes);
+    };
+    ParityDbStore::open(path)?.backup(&args.to, &mut step)?;
+    drop(counter);
+    printed(&BackupReport { nodes: copied }, args.store.json, Vec::new())
+}
+
+/// The store in the folder `path`.
+fn open(path: &Path) -> Result<Box<dyn StoredNodes>, CliError> {
+    Ok(Box::new(ParityDbStore::open(path)?))
+}
