@@ -7,15 +7,15 @@
 #   --contender NAME    builder of the block: povmeter, povmeter-none, peer-none, ... [povmeter]
 #   --commit COMMIT     count this commit instead of the working tree
 #   --blocks N          number of blocks to count; prints their mean [8]
-#   --threshold PERCENT growth of a phase or a crate above which the script fails [2]
+#   --threshold PERCENT growth of a phase or a crate of povmeter above which the script fails [2]
 #   --top N             number of functions to list [20]
 #   --update-baseline   make these counts the baseline
 #
 #   profiling/instructions.sh -- --accounts 2000 --transfers 100
 #
-# Ends with code 1 if a phase or a crate grew by more than the threshold. Counts depend on the compiler,
-# the C library and the processor's features. If these differ from the baseline's, the script says so and
-# does not compare. Options of the block: blocks --help.
+# Ends with code 1 if a phase or a crate of povmeter grew by more than the threshold. Counts depend on the
+# compiler, the C library and the processor's features. If these differ from the baseline's, the script says
+# so and does not compare. Options of the block: blocks --help.
 set -euo pipefail
 # shellcheck source=profiling/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
