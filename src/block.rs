@@ -1,9 +1,11 @@
 //! A block under construction, and its writes.
 
 mod reads;
+mod recorded;
 mod sizes;
 mod transactions;
 
+pub use recorded::RecordedNodes;
 pub use sizes::ReadsMark;
 
 pub(crate) use transactions::TransactionMark;
@@ -175,6 +177,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// The root of the parent state.
     pub fn parent_root(&self) -> Root {
         self.state.root()
+    }
+
+    /// What the block has changed so far.
+    pub fn overlay(&self) -> &Overlay {
+        &self.overlay
     }
 
     /// How many nodes of the parent state are loaded.

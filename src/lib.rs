@@ -61,6 +61,7 @@
 //! | [`StorageProof`], [`CompactProof`] | the proof as a set of nodes, and in the form that collators send |
 //! | [`ProofNodes`] | the nodes of a proof: the [`NodeSource`] of a validator |
 //! | [`ReadsMark`] | a point to take reads back to |
+//! | [`RecordedNodes`] | how far a host with a recorder of its own has seen the proof |
 //! | [`EarlierNodes`] | nodes that earlier blocks of the same PoV brought, which count nothing |
 //! | [`Hashing`], [`seed_hash_tables`] | for validators in wasm: the host's hash function, and keys of hash tables |
 //! | [`NodeSource`] | supplies nodes of the parent state; one required method |
@@ -128,7 +129,7 @@ mod seal_error;
 
 pub use accounting::{Accounting, Advisory, Consensus};
 pub use attribution::{Attributed, Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
-pub use block::{Block, ReadsMark, Removal};
+pub use block::{Block, ReadsMark, RecordedNodes, Removal};
 pub use changed::Change;
 pub use earlier::EarlierNodes;
 pub use error::BlockError;

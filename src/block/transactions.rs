@@ -3,7 +3,7 @@
 use super::Block;
 use crate::{accounting::Accounting, attribution::Notes, error::BlockError};
 use povmeter_delta_root::NodeSource;
-use povmeter_pov_estimate::{EstimatorMark, RecorderMark};
+use povmeter_pov_estimate::{EstimatorMark, ProofSize, RecorderMark};
 
 /// Counts at the start of an open transaction.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +87,31 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         (0..open).for_each(|_| self.roll_back_counts());
         self.in_runtime = false;
         Ok(open)
+    }
+
+    /// Replaces the changes and the open transactions of this block by those of `other`, which may be on
+    /// another parent state. Reads and sizes start anew: nothing is counted, and all changes are dirty.
+    ///
+    /// With [`Attributed`](crate::Attributed) accounting the changes taken over have no owner.
+    pub fn copy_changes<T, B: Accounting>(&mut self, other: &Block<T, B>) {
+        let used = self.boundaries > 0
+            || self.recorder.size() != ProofSize::default()
+            || !self.open_transactions.is_empty()
+            || self.root.is_some();
+        if used {
+            self.rebase(self.parent_root(), |_| ());
+        }
+        self.overlay.clone_from(&other.overlay);
+        self.overlay.forget_snapshots();
+        self.in_runtime = other.in_runtime;
+        for mark in &other.open_transactions {
+            self.notes.opened();
+            self.open_transactions.push(TransactionMark {
+                by_host: mark.by_host,
+                recorder: self.recorder.mark(),
+                estimator: self.estimator.mark(),
+            });
+        }
     }
 
     /// Number of open transactions.

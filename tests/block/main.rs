@@ -3,6 +3,7 @@
 
 mod errors;
 mod guarantees;
+mod moved;
 mod pool;
 mod prefetch;
 mod proof_size_page;

@@ -90,6 +90,18 @@ impl DirtyLog {
         self.snapshots += 1;
     }
 
+    /// Makes the log as if no snapshot had ever been taken, with the entries `ids` dirty. The caller renews
+    /// the marks of open transactions.
+    pub(crate) fn relist(&mut self, ids: impl Iterator<Item = u32>, entries: &mut Entries) {
+        self.ids.clear();
+        self.ids.extend(ids);
+        for (at, id) in (0..).zip(&self.ids) {
+            entries.at_mut(*id).logged_at = at;
+        }
+        (self.seen, self.reported) = (0, 0);
+        self.snapshots += 1;
+    }
+
     #[inline]
     pub(crate) fn roll_back(&mut self, mark: DirtyLogMark, entries: &mut Entries) {
         if self.snapshots == mark.snapshots {

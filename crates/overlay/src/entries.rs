@@ -110,6 +110,11 @@ impl Entries {
         id
     }
 
+    /// How many entries there are: all smaller numbers are their ids.
+    pub(crate) fn len(&self) -> u32 {
+        index(self.list.len())
+    }
+
     #[inline(always)]
     pub(crate) fn at(&self, id: u32) -> &Entry {
         &self.list[id as usize]

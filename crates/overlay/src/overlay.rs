@@ -308,6 +308,20 @@ impl Overlay {
         }
     }
 
+    /// Makes all keys dirty that the overlay knows, for a reader that has seen none of them: as if no
+    /// snapshot had been taken. Keys whose changes were rolled back, too, with [`Fate::Untouched`], and a
+    /// later rollback of an open transaction leaves keys dirty that it no longer changes.
+    ///
+    /// Costs a pass over all keys and open transactions.
+    pub fn forget_snapshots(&mut self) {
+        let known = 0..self.entries.len();
+        self.log.relist(known, &mut self.entries);
+        let mark = self.log.mark();
+        for transaction in &mut self.transactions {
+            transaction.log_mark = mark;
+        }
+    }
+
     pub(crate) fn store(&self, store: TrieId<'_>) -> Option<&Store> {
         self.stores.find(store).map(|store| self.stores.at(store))
     }

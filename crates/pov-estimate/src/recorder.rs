@@ -159,6 +159,17 @@ impl Recorder {
         listed.into_iter()
     }
 
+    /// The nodes that reads touched, in the order of their first reads.
+    pub fn reads(&self) -> &[NodeId] {
+        &self.reads
+    }
+
+    /// The nodes counted for the root before a read touched them, in that order. Some may be in
+    /// [`Self::reads`] by now.
+    pub fn roots(&self) -> &[NodeId] {
+        &self.roots
+    }
+
     /// Whether `node` is counted.
     pub(crate) fn has(&self, node: NodeId) -> bool {
         self.flags

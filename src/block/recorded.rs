@@ -1,0 +1,50 @@
+//! The recorded nodes of a block, as they come.
+
+use super::Block;
+use crate::accounting::Accounting;
+use bytes::Bytes;
+use povmeter_delta_root::{NodeId, NodeSource};
+use povmeter_primitives::NodeHash;
+
+/// How far a caller has seen the recorded nodes of a block; see [`Block::for_each_recorded`]. The default is
+/// that of a caller that has seen none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RecordedNodes {
+    reads: usize,
+    roots: usize,
+}
+
+impl<S: NodeSource, A: Accounting> Block<S, A> {
+    /// Calls `look` with the hash and the encoding of each node that came to the proof since the last call
+    /// with this `seen`: for a host that keeps a recorder of its own. A node can come twice, first because
+    /// the root needs it, later because it is read.
+    ///
+    /// With [`Advisory`](crate::Advisory) accounting nodes that only an estimate touched do not come.
+    pub fn for_each_recorded(
+        &self,
+        seen: &mut RecordedNodes,
+        mut look: impl FnMut(&NodeHash, &Bytes),
+    ) {
+        let table = self.state.table();
+        let mut look_at = |nodes: &[NodeId]| {
+            for &node in nodes {
+                look(table.hash(node), table.bytes(node));
+            }
+        };
+        let reads = self.recorder.reads();
+        look_at(reads.get(seen.reads..).unwrap_or_default());
+        seen.reads = reads.len();
+        if A::PROVEN {
+            let roots = self.recorder.roots();
+            look_at(roots.get(seen.roots..).unwrap_or_default());
+            seen.roots = roots.len();
+        }
+    }
+
+    /// Takes out of `seen` what [`Self::rollback_transaction`] has taken out of the proof. To be called after
+    /// each rollback, or nodes that come again are left out.
+    pub fn forget_rolled_back(&self, seen: &mut RecordedNodes) {
+        seen.reads = seen.reads.min(self.recorder.reads().len());
+        seen.roots = seen.roots.min(self.recorder.roots().len());
+    }
+}
