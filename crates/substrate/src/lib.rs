@@ -31,6 +31,7 @@
 //! | [`SealedMachine`] | the sealed block, offchain changes, index operations, and proof sizes |
 //! | [`IndexOperation`], [`OffchainChange`] | one operation on the transaction index, one change |
 //! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update as the peer's, and back |
+//! | [`RuntimeExtensions`] | the extensions that a runtime registers during one call |
 //! | [`FailedAccess`] | what a runtime's call panics with if the state cannot be accessed |
 //! | [`MachineError`], [`ReplayError`] | why a call failed; why a record of sizes does not fit |
 //!
@@ -61,5 +62,6 @@ pub use externalities::FailedAccess;
 pub use machine::{
     state_version, IndexOperation, MachineError, OffchainChange, SealedMachine, StateMachine,
 };
-pub use nodes::{from_prefixed_memory_db, to_prefixed_memory_db, NodesError};
+pub use nodes::{from_prefixed_memory_db, out_of, to_prefixed_memory_db, NodesError};
+pub use runtime_extensions::RuntimeExtensions;
 pub use sizes::{ReplayError, SizeSource};

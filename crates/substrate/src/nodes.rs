@@ -55,6 +55,15 @@ pub enum NodesError {
     },
 }
 
+/// A hash in the type of `H`: its first bytes, if that type is shorter, and zeros behind it, if it is longer. Only
+/// hashers of 32 bytes have a use for it.
+pub fn out_of<H: Hasher>(hash: &[u8; 32]) -> H::Out {
+    let mut out = H::Out::default();
+    let bytes = out.as_mut().iter_mut();
+    bytes.zip(hash).for_each(|(out, byte)| *out = *byte);
+    out
+}
+
 /// Converts the nodes of `update` to the form in which sp-state-machine's backend returns them.
 ///
 /// Copies each new node once and hashes nothing.
@@ -62,7 +71,7 @@ pub enum NodesError {
 /// # Errors
 /// [`NodesError`] if a `PrefixedMemoryDB` cannot express the update. It can express every update
 /// that [`povmeter`] makes.
-pub fn to_prefixed_memory_db<H: Hasher<Out = H256>>(
+pub fn to_prefixed_memory_db<H: Hasher>(
     update: &RootUpdate,
 ) -> Result<PrefixedMemoryDB<H>, NodesError> {
     let mut nodes = PrefixedMemoryDB::<H>::default();
@@ -76,7 +85,7 @@ pub fn to_prefixed_memory_db<H: Hasher<Out = H256>>(
         if references > 0 && change.encoded.is_empty() {
             return Err(NodesError::NoEncoding { hash });
         }
-        let (key, prefix) = (H256(*hash.as_bytes()), change.prefix());
+        let (key, prefix) = (out_of::<H>(hash.as_bytes()), change.prefix());
         let counted = nodes.raw(&key, prefix).map_or(0, |(_, counted)| counted);
         if counted.checked_add(references).is_none() {
             let more = references;

@@ -8,7 +8,7 @@ use std::{
 
 /// The extensions that the runtime registers and deregisters during one call. Both end with the call.
 #[derive(Default)]
-pub(crate) struct RuntimeExtensions {
+pub struct RuntimeExtensions {
     registered: Extensions,
     /// Types of the host's extensions that the runtime deregistered.
     hidden: BTreeSet<TypeId>,
@@ -16,16 +16,17 @@ pub(crate) struct RuntimeExtensions {
 
 impl RuntimeExtensions {
     /// Whether the runtime sees an extension of this type.
-    pub(crate) fn sees(&self, host: &Extensions, type_id: TypeId) -> bool {
+    pub fn sees(&self, host: &Extensions, type_id: TypeId) -> bool {
         self.registered.is_registered(type_id) || self.sees_of_host(host, type_id)
     }
 
     /// Whether the runtime sees the host's extension of this type.
-    pub(crate) fn sees_of_host(&self, host: &Extensions, type_id: TypeId) -> bool {
+    pub fn sees_of_host(&self, host: &Extensions, type_id: TypeId) -> bool {
         host.is_registered(type_id) && !self.hidden.contains(&type_id)
     }
 
-    pub(crate) fn get<'a>(
+    /// The extension of this type that the runtime sees.
+    pub fn get<'a>(
         &'a mut self,
         host: &'a mut Extensions,
         type_id: TypeId,
@@ -37,7 +38,11 @@ impl RuntimeExtensions {
         }
     }
 
-    pub(crate) fn register(
+    /// Registers an extension until the call ends.
+    ///
+    /// # Errors
+    /// If the runtime sees one of this type.
+    pub fn register(
         &mut self,
         host: &Extensions,
         type_id: TypeId,
@@ -49,7 +54,11 @@ impl RuntimeExtensions {
         self.registered.register_with_type_id(type_id, extension)
     }
 
-    pub(crate) fn deregister(&mut self, host: &Extensions, type_id: TypeId) -> Result<(), Error> {
+    /// Deregisters an extension, one of the host until the call ends.
+    ///
+    /// # Errors
+    /// If the runtime sees none of this type.
+    pub fn deregister(&mut self, host: &Extensions, type_id: TypeId) -> Result<(), Error> {
         let was_hosts = host.is_registered(type_id) && self.hidden.insert(type_id);
         if was_hosts || self.registered.deregister(type_id) {
             Ok(())
@@ -59,19 +68,19 @@ impl RuntimeExtensions {
     }
 
     /// Tells the extensions that the runtime sees that it opened a transaction.
-    pub(crate) fn start(&mut self, host: &mut Extensions) {
+    pub fn start(&mut self, host: &mut Extensions) {
         let runtime = TransactionType::Runtime;
         self.each(host, |extension| extension.start_transaction(runtime));
     }
 
     /// Tells them that the runtime committed a transaction.
-    pub(crate) fn commit(&mut self, host: &mut Extensions) {
+    pub fn commit(&mut self, host: &mut Extensions) {
         let runtime = TransactionType::Runtime;
         self.each(host, |extension| extension.commit_transaction(runtime));
     }
 
     /// Tells them that the runtime rolled back a transaction.
-    pub(crate) fn roll_back(&mut self, host: &mut Extensions) {
+    pub fn roll_back(&mut self, host: &mut Extensions) {
         let runtime = TransactionType::Runtime;
         self.each(host, |extension| extension.rollback_transaction(runtime));
     }

@@ -1,0 +1,341 @@
+//! The state that a block starts from.
+
+use crate::{
+    nodes::Nodes, ChildStorageCollection, Error, StateMachineStats, StorageCollection, StorageKey,
+    StorageValue, TrieBackend, TrieBackendStorage, UsageInfo,
+};
+use codec::{Decode, Encode};
+use core::{fmt::Debug, marker::PhantomData};
+use hash_db::Hasher;
+use sp_core::{
+    storage::{
+        well_known_keys::{CODE, HEAP_PAGES, PENDING_CODE},
+        ChildInfo, StateVersion, TrackedStorageKey,
+    },
+    traits::{FetchRuntimeCode, RuntimeCode},
+};
+use sp_trie::{MerkleValue, RandomState};
+use std::borrow::Cow;
+
+pub use original::backend::{BackendTransaction, IterArgs, StorageIterator, TryPendingCode};
+
+/// Reads of a state, its iteration, and roots of changes to it. The methods are those of the original's
+/// trait, and one more that has a default.
+pub trait Backend<H: Hasher>: Debug {
+    /// Why a read failed.
+    type Error: Error;
+
+    /// Where trie nodes come from.
+    type TrieBackendStorage: TrieBackendStorage<H>;
+
+    /// An iterator that does not borrow the backend.
+    type RawIter: StorageIterator<H, Backend = Self, Error = Self::Error>;
+
+    /// The value at `key`.
+    fn storage(&self, key: &[u8]) -> Result<Option<StorageValue>, Self::Error>;
+
+    /// The hash of the value at `key`.
+    fn storage_hash(&self, key: &[u8]) -> Result<Option<H::Out>, Self::Error>;
+
+    /// The Merkle value of the node nearest to `key`.
+    fn closest_merkle_value(&self, key: &[u8]) -> Result<Option<MerkleValue<H::Out>>, Self::Error>;
+
+    /// As [`Self::closest_merkle_value`], in a child trie.
+    fn child_closest_merkle_value(
+        &self,
+        child_info: &ChildInfo,
+        key: &[u8],
+    ) -> Result<Option<MerkleValue<H::Out>>, Self::Error>;
+
+    /// The value at `key` of a child trie.
+    fn child_storage(
+        &self,
+        child_info: &ChildInfo,
+        key: &[u8],
+    ) -> Result<Option<StorageValue>, Self::Error>;
+
+    /// The hash of the value at `key` of a child trie.
+    fn child_storage_hash(
+        &self,
+        child_info: &ChildInfo,
+        key: &[u8],
+    ) -> Result<Option<H::Out>, Self::Error>;
+
+    /// Whether there is a value at `key`.
+    fn exists_storage(&self, key: &[u8]) -> Result<bool, Self::Error> {
+        Ok(self.storage_hash(key)?.is_some())
+    }
+
+    /// Whether there is a value at `key` of a child trie.
+    fn exists_child_storage(
+        &self,
+        child_info: &ChildInfo,
+        key: &[u8],
+    ) -> Result<bool, Self::Error> {
+        Ok(self.child_storage_hash(child_info, key)?.is_some())
+    }
+
+    /// The first key after `key`.
+    fn next_storage_key(&self, key: &[u8]) -> Result<Option<StorageKey>, Self::Error>;
+
+    /// The first key after `key` in a child trie.
+    fn next_child_storage_key(
+        &self,
+        child_info: &ChildInfo,
+        key: &[u8],
+    ) -> Result<Option<StorageKey>, Self::Error>;
+
+    /// The root after changes of the top trie, and the nodes that change with it.
+    fn storage_root<'a>(
+        &self,
+        delta: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        state_version: StateVersion,
+    ) -> (H::Out, BackendTransaction<H>)
+    where
+        H::Out: Ord;
+
+    /// The root of a child trie after changes of it, whether the trie is then empty, and the nodes that
+    /// change.
+    fn child_storage_root<'a>(
+        &self,
+        child_info: &ChildInfo,
+        delta: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        state_version: StateVersion,
+    ) -> (H::Out, bool, BackendTransaction<H>)
+    where
+        H::Out: Ord;
+
+    /// An iterator over what `args` select.
+    fn raw_iter(&self, args: IterArgs<'_>) -> Result<Self::RawIter, Self::Error>;
+
+    /// Keys and values of what `args` select.
+    fn pairs<'a>(
+        &'a self,
+        args: IterArgs<'_>,
+    ) -> Result<PairsIter<'a, H, Self::RawIter>, Self::Error> {
+        Ok(PairsIter {
+            backend: Some(self),
+            raw_iter: self.raw_iter(args)?,
+            hasher: PhantomData,
+        })
+    }
+
+    /// Keys of what `args` select.
+    fn keys<'a>(
+        &'a self,
+        args: IterArgs<'_>,
+    ) -> Result<KeysIter<'a, H, Self::RawIter>, Self::Error> {
+        Ok(KeysIter {
+            backend: Some(self),
+            raw_iter: self.raw_iter(args)?,
+            hasher: PhantomData,
+        })
+    }
+
+    /// The root after changes of the top trie and of child tries, and all nodes that change.
+    fn full_storage_root<'a>(
+        &self,
+        delta: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        child_deltas: impl Iterator<
+            Item = (
+                &'a ChildInfo,
+                impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+            ),
+        >,
+        state_version: StateVersion,
+    ) -> (H::Out, BackendTransaction<H>)
+    where
+        H::Out: Ord + Encode,
+    {
+        let mut nodes = BackendTransaction::with_hasher(RandomState::default());
+        let mut child_roots = Vec::new();
+        for (info, changes) in child_deltas {
+            let (root, is_empty, child_nodes) =
+                self.child_storage_root(info, changes, state_version);
+            nodes.consolidate(child_nodes);
+            let key = info.prefixed_storage_key().into_inner();
+            child_roots.push((key, (!is_empty).then(|| root.encode())));
+        }
+        let child_roots = child_roots
+            .iter()
+            .map(|(key, root)| (key.as_slice(), root.as_deref()));
+        // For the lifetime, which the roots do not have.
+        #[allow(clippy::map_identity)]
+        let delta = delta.map(|change| -> (&[u8], Option<&[u8]>) { change });
+        let (root, top_nodes) = self.storage_root(delta.chain(child_roots), state_version);
+        nodes.consolidate(top_nodes);
+        (root, nodes)
+    }
+
+    /// Takes note of what an overlay counted.
+    fn register_overlay_stats(&self, stats: &StateMachineStats);
+
+    /// What the backend counted.
+    fn usage_info(&self) -> UsageInfo;
+
+    /// Removes all data. Only backends for benchmarks can.
+    fn wipe(&self) -> Result<(), Self::Error> {
+        only_benchmarks("wipe")
+    }
+
+    /// Writes changes. Only backends for benchmarks can.
+    fn commit(
+        &self,
+        _root: H::Out,
+        _nodes: BackendTransaction<H>,
+        _top: StorageCollection,
+        _children: ChildStorageCollection,
+    ) -> Result<(), Self::Error> {
+        only_benchmarks("commit")
+    }
+
+    /// Reads, repeated reads, writes and repeated writes. Only backends for benchmarks count them.
+    fn read_write_count(&self) -> (u32, u32, u32, u32) {
+        only_benchmarks("read_write_count")
+    }
+
+    /// Sets these counts to zero. Only backends for benchmarks can.
+    fn reset_read_write_count(&self) {
+        only_benchmarks("reset_read_write_count")
+    }
+
+    /// Keys that are not counted.
+    fn get_whitelist(&self) -> Vec<TrackedStorageKey> {
+        Vec::new()
+    }
+
+    /// Sets the keys that are not counted.
+    fn set_whitelist(&self, _keys: Vec<TrackedStorageKey>) {}
+
+    /// The size of the proof so far. Only backends for benchmarks know it.
+    fn proof_size(&self) -> Option<u32> {
+        only_benchmarks("proof_size")
+    }
+
+    /// Keys with their reads and writes. Only backends for benchmarks count them.
+    fn get_read_and_written_keys(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
+        only_benchmarks("get_read_and_written_keys")
+    }
+
+    /// The trie nodes of the state. `None`, as for all backends but [`TrieBackend`]: reads and roots then go
+    /// through the other methods.
+    #[doc(hidden)]
+    fn povmeter_nodes(&self) -> Option<&dyn Nodes> {
+        None
+    }
+}
+
+/// What the original's trait does, too, in methods that only backends for benchmarks implement.
+#[cold]
+fn only_benchmarks(method: &str) -> ! {
+    panic!("expected a backend for benchmarks, found one without Backend::{method}")
+}
+
+/// Keys and values of a backend.
+#[derive(Debug)]
+pub struct PairsIter<'a, H: Hasher, I: StorageIterator<H>> {
+    backend: Option<&'a I::Backend>,
+    raw_iter: I,
+    hasher: PhantomData<H>,
+}
+
+impl<H: Hasher, I: StorageIterator<H>> Iterator for PairsIter<'_, H, I> {
+    type Item = Result<(StorageKey, StorageValue), I::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.raw_iter.next_pair(self.backend?)
+    }
+}
+
+impl<H: Hasher, I: StorageIterator<H> + Default> Default for PairsIter<'_, H, I> {
+    fn default() -> Self {
+        Self {
+            backend: None,
+            raw_iter: I::default(),
+            hasher: PhantomData,
+        }
+    }
+}
+
+/// Keys of a backend.
+#[derive(Debug)]
+pub struct KeysIter<'a, H: Hasher, I: StorageIterator<H>> {
+    backend: Option<&'a I::Backend>,
+    raw_iter: I,
+    hasher: PhantomData<H>,
+}
+
+impl<H: Hasher, I: StorageIterator<H>> Iterator for KeysIter<'_, H, I> {
+    type Item = Result<StorageKey, I::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.raw_iter.next_key(self.backend?)
+    }
+}
+
+impl<H: Hasher, I: StorageIterator<H> + Default> Default for KeysIter<'_, H, I> {
+    fn default() -> Self {
+        Self {
+            backend: None,
+            raw_iter: I::default(),
+            hasher: PhantomData,
+        }
+    }
+}
+
+/// What has, or is, a [`TrieBackend`].
+pub trait AsTrieBackend<H: Hasher, C = sp_trie::cache::LocalTrieCache<H>> {
+    /// Where its trie nodes come from.
+    type TrieBackendStorage: TrieBackendStorage<H>;
+
+    /// The backend.
+    fn as_trie_backend(&self) -> &TrieBackend<Self::TrieBackendStorage, H, C>;
+}
+
+/// The code of the runtime, read from a backend.
+#[derive(Debug)]
+pub struct BackendRuntimeCode<'a, B, H> {
+    backend: &'a B,
+    try_pending: bool,
+    hasher: PhantomData<H>,
+}
+
+impl<'a, B: Backend<H>, H: Hasher> BackendRuntimeCode<'a, B, H>
+where
+    H::Out: Encode,
+{
+    /// The code that `backend` holds.
+    pub fn new(backend: &'a B, try_pending_code: TryPendingCode) -> Self {
+        Self {
+            backend,
+            try_pending: matches!(try_pending_code, TryPendingCode::Yes),
+            hasher: PhantomData,
+        }
+    }
+
+    /// The code with its hash and its heap pages.
+    ///
+    /// # Errors
+    /// If the backend holds no code.
+    pub fn runtime_code(&self) -> Result<RuntimeCode<'_>, &'static str> {
+        let hash_at = |key| self.backend.storage_hash(key).ok().flatten();
+        let pending = self.try_pending.then(|| hash_at(PENDING_CODE)).flatten();
+        let hash = pending
+            .or_else(|| hash_at(CODE))
+            .ok_or("`:code` hash not found")?;
+        let pages = self.backend.storage(HEAP_PAGES).ok().flatten();
+        Ok(RuntimeCode {
+            code_fetcher: self,
+            hash: hash.encode(),
+            heap_pages: pages.and_then(|pages| Decode::decode(&mut pages.as_slice()).ok()),
+        })
+    }
+}
+
+impl<B: Backend<H>, H: Hasher> FetchRuntimeCode for BackendRuntimeCode<'_, B, H> {
+    fn fetch_runtime_code(&self) -> Option<Cow<'_, [u8]>> {
+        let at = |key| self.backend.storage(key).ok().flatten().map(Cow::Owned);
+        let pending = self.try_pending.then(|| at(PENDING_CODE)).flatten();
+        pending.or_else(|| at(CODE))
+    }
+}

@@ -1,0 +1,88 @@
+//! `sp-state-machine` with povmeter below [`OverlayedChanges`], [`Ext`] and [`TrieBackend`].
+//!
+//! A node puts this crate in the place of the original by two lines in its `Cargo.toml`; nothing else of the
+//! node changes:
+//! ```toml
+//! [patch.crates-io]
+//! sp-state-machine = { git = "https://github.com/povmeter/povmeter" }
+//! ```
+//! All that is not named in the table is the original's. Without the feature `std`, as runtimes compile it,
+//! everything is.
+//!
+//! | type | what it is here |
+//! |---|---|
+//! | [`OverlayedChanges`] | a povmeter block: overlay, shadow trie, recorder; bound to the parent state by the first access |
+//! | [`Ext`] | externalities over it |
+//! | [`TrieBackend`], [`TrieBackendBuilder`] | the original's, through which a block also gets nodes and tells the recorder of each |
+//! | [`Backend`] | the original's trait, with one provided method |
+//! | [`StateMachine`], `prove_*`, `*_proof_check*` | calls into the runtime and proofs, over these types |
+//! | [`TestExternalities`], [`ReadOnlyExternalities`] | as the original's, over these types |
+//! | [`povmeter`] | what a node may choose: whether sizes include the root's part, and what is carried on |
+//!
+//! # Guarantees
+//! - Roots, values, proofs and sizes are the original's, unless the node chooses
+//!   [`ProofSizes::Estimate`](povmeter::ProofSizes::Estimate).
+//! - A hasher other than Blake2b-256, an overlay that collects extrinsics, and a backend that is not made of
+//!   trie nodes get the original's implementation.
+//! - Where the original returns the old root because a node is missing, this crate panics with the reason: the
+//!   interface has no room for an error, and a block with a made-up root is worse.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+pub use original::*;
+
+// Named one by one, these take precedence over the original's.
+#[cfg(feature = "std")]
+pub use crate::{
+    backend::{Backend, KeysIter, PairsIter},
+    ext::Ext,
+    in_memory_backend::{new_in_mem, InMemoryBackend},
+    overlayed_changes::OverlayedChanges,
+    proving::{
+        execution_proof_check, execution_proof_check_on_trie_backend, prove_child_read,
+        prove_child_read_on_trie_backend, prove_execution, prove_execution_on_trie_backend,
+        prove_range_read_with_child_with_size,
+        prove_range_read_with_child_with_size_on_trie_backend, prove_range_read_with_size,
+        prove_range_read_with_size_on_trie_backend, prove_read, prove_read_on_trie_backend,
+        read_child_proof_check_on_proving_backend, read_proof_check_on_proving_backend,
+        read_range_proof_check_on_proving_backend,
+        read_range_proof_check_with_child_on_proving_backend,
+    },
+    read_only::{InspectState, ReadOnlyExternalities},
+    state_machine::StateMachine,
+    testing::TestExternalities,
+    trie_backend::{create_proof_check_backend, TrieBackend, TrieBackendBuilder},
+    view::OverlayedValue,
+};
+
+#[cfg(feature = "std")]
+pub mod backend;
+#[cfg(feature = "std")]
+mod block;
+#[cfg(feature = "std")]
+mod ext;
+#[cfg(feature = "std")]
+mod extensions;
+#[cfg(feature = "std")]
+mod fallback;
+#[cfg(feature = "std")]
+mod in_memory_backend;
+#[cfg(feature = "std")]
+mod machine;
+#[cfg(feature = "std")]
+mod nodes;
+#[cfg(feature = "std")]
+mod overlayed_changes;
+#[cfg(feature = "std")]
+pub mod povmeter;
+#[cfg(feature = "std")]
+mod proving;
+#[cfg(feature = "std")]
+mod read_only;
+#[cfg(feature = "std")]
+mod state_machine;
+#[cfg(feature = "std")]
+mod testing;
+#[cfg(feature = "std")]
+mod trie_backend;
+#[cfg(feature = "std")]
+mod view;

@@ -1,0 +1,197 @@
+//! A block that is bound to a parent state when it is first accessed.
+
+use crate::{
+    block::Block,
+    nodes::{self, Nodes},
+    povmeter,
+};
+use ::povmeter::{BlockError, RecordedNodes, Root, SealedBlock, StateVersion};
+use povmeter_overlay::Overlay;
+use povmeter_substrate::FailedAccess;
+use std::{
+    panic::panic_any,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// A block, the state that it is on, and how much of its proof the node's recorder has.
+///
+/// An overlay is made without a parent state. Writes and transactions until the first access go to a block on
+/// the empty state, whose changes the block on the parent state then takes over.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// `None` until something happens.
+    block: Option<Block>,
+    /// The state that the block is on; `None` before the first access.
+    parent: Option<[u8; 32]>,
+    /// What the recorder has of the block's proof.
+    recorded: RecordedNodes,
+    /// Whether the recorder at hand is known to have it.
+    recorder_is_known: bool,
+    /// The number by which this machine marks its recorder.
+    number: u64,
+    /// The content and version that the last root was computed for.
+    root_of: Option<(u64, StateVersion)>,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        Self {
+            block: None,
+            parent: None,
+            recorded: RecordedNodes::default(),
+            recorder_is_known: false,
+            number: MADE.fetch_add(1, Ordering::Relaxed),
+            root_of: None,
+        }
+    }
+
+    /// Another machine with the same changes and open transactions, not bound yet.
+    pub(crate) fn copy(&self) -> Self {
+        let mut copy = Self::new();
+        if let Some(block) = &self.block {
+            copy.block().copy_changes(block);
+        }
+        copy
+    }
+
+    /// What was changed; `None` if nothing.
+    pub(crate) fn overlay(&self) -> Option<&Overlay> {
+        self.block.as_ref().map(Block::overlay)
+    }
+
+    /// The block, for what needs no backend.
+    pub(crate) fn block(&mut self) -> &mut Block {
+        self.block
+            .get_or_insert_with(|| Block::new(povmeter::pool(false), Root::EMPTY))
+    }
+
+    pub(crate) fn transaction_depth(&self) -> usize {
+        self.block.as_ref().map_or(0, Block::transaction_depth)
+    }
+
+    /// To be called when a backend comes to hand, which may record elsewhere than the last one.
+    pub(crate) fn meet_backend(&mut self) {
+        self.recorder_is_known = false;
+    }
+
+    /// The result of `access` to the block on the state of `nodes`. The recorder of `nodes` gets the nodes that
+    /// are new to the proof.
+    ///
+    /// # Panics
+    /// With [`FailedAccess`] if the access fails: those who ask have no room for an error, and a made-up answer
+    /// would be worse.
+    pub(crate) fn access<R>(
+        &mut self,
+        nodes: &dyn Nodes,
+        access: impl FnOnce(&mut Block) -> Result<R, BlockError>,
+    ) -> R {
+        self.try_access(nodes, access)
+            .unwrap_or_else(|error| panic_with(&error))
+    }
+
+    /// As [`Self::access`].
+    ///
+    /// # Errors
+    /// What `access` returns.
+    pub(crate) fn try_access<R>(
+        &mut self,
+        nodes: &dyn Nodes,
+        access: impl FnOnce(&mut Block) -> Result<R, BlockError>,
+    ) -> Result<R, BlockError> {
+        self.bind(nodes);
+        let block = self.block();
+        let result = nodes::with(nodes, || access(block));
+        self.tell_recorder(nodes);
+        result
+    }
+
+    /// Puts the block on the state of `nodes`.
+    fn bind(&mut self, nodes: &dyn Nodes) {
+        let root = nodes.root();
+        if self.parent == Some(root) {
+            return;
+        }
+        let mut block = Block::new(povmeter::pool(nodes.is_cached()), Root::from(root));
+        if let Some(unbound) = &self.block {
+            block.copy_changes(unbound);
+        }
+        self.block = Some(block);
+        self.parent = Some(root);
+        self.recorded = RecordedNodes::default();
+        self.root_of = None;
+    }
+
+    fn tell_recorder(&mut self, nodes: &dyn Nodes) {
+        if !nodes.records() {
+            return;
+        }
+        if !self.recorder_is_known {
+            if !nodes.is_marked(self.number) {
+                // Another recorder, or its owner rolled it back to before the mark.
+                self.recorded = RecordedNodes::default();
+                nodes.mark(self.number);
+            }
+            self.recorder_is_known = true;
+        }
+        if let Some(block) = &self.block {
+            block.for_each_recorded(&mut self.recorded, |hash, node| {
+                nodes.record(hash.as_bytes(), node);
+            });
+        }
+    }
+
+    pub(crate) fn rollback_transaction(&mut self) -> Result<(), BlockError> {
+        let block = self.block();
+        block.rollback_transaction()?;
+        self.forget_rolled_back();
+        Ok(())
+    }
+
+    /// Takes back control; what the runtime left open is rolled back.
+    pub(crate) fn exit_runtime(&mut self) -> Result<(), BlockError> {
+        self.block().exit_runtime()?;
+        self.forget_rolled_back();
+        Ok(())
+    }
+
+    fn forget_rolled_back(&mut self) {
+        // The owner may have rolled back the recorder, and the mark in it.
+        self.recorder_is_known = false;
+        if let Some(block) = &self.block {
+            block.forget_rolled_back(&mut self.recorded);
+        }
+    }
+
+    /// The root after the changes so far, and whether it was known.
+    pub(crate) fn root(&mut self, nodes: &dyn Nodes, version: StateVersion) -> (Root, bool) {
+        let root = self.access(nodes, |block| Ok(block.root(version)?.root));
+        let of = (self.block().overlay().revision(), version);
+        let known = self.root_of.replace(of) == Some(of);
+        (root, known)
+    }
+
+    /// Ends the block, and leaves this machine as a new one.
+    ///
+    /// # Errors
+    /// [`BlockError`]. The changes are lost then, as with the original.
+    pub(crate) fn seal(
+        &mut self,
+        nodes: &dyn Nodes,
+        version: StateVersion,
+    ) -> Result<SealedBlock, BlockError> {
+        // The root's nodes go to the recorder first.
+        self.try_access(nodes, |block| block.root(version).map(drop))?;
+        let Self { block, .. } = std::mem::replace(self, Self::new());
+        let block = block.unwrap_or_else(|| Block::new(povmeter::pool(false), Root::EMPTY));
+        nodes::with(nodes, || block.seal(version))
+    }
+}
+
+/// Ends a call that has no room for an error.
+#[cold]
+pub(crate) fn panic_with(error: &BlockError) -> ! {
+    let message = error.to_string();
+    log::error!(target: "state", "{message}");
+    panic_any(FailedAccess { message })
+}

@@ -1,0 +1,91 @@
+//! Trie nodes that a block reads from whichever backend is at hand.
+
+use ::povmeter::{Bytes, NodeHash, NodePrefix, NodeSource, SourceError};
+
+// The overlay lives as long as a block, but a backend only as long as one call into the runtime. So the
+// block's source is the backend that the thread is given for the time of one access.
+environmental::environmental!(at_hand: trait Nodes);
+
+/// The trie nodes below a backend, and its recorder.
+pub trait Nodes {
+    /// The root of the state.
+    fn root(&self) -> [u8; 32];
+
+    /// The node with this hash at this place.
+    ///
+    /// # Errors
+    /// The storage's error.
+    fn node(&self, hash: &[u8; 32], prefix: NodePrefix<'_>) -> Result<Option<Vec<u8>>, String>;
+
+    /// Whether nodes are recorded.
+    fn records(&self) -> bool;
+
+    /// Records a node.
+    fn record(&self, hash: &[u8; 32], node: &[u8]);
+
+    /// Whether the recorder has the mark of this overlay.
+    fn is_marked(&self, overlay: u64) -> bool;
+
+    /// Gives the recorder the mark of an overlay.
+    fn mark(&self, overlay: u64);
+
+    /// Whether the owner of the state shares a cache between blocks.
+    fn is_cached(&self) -> bool;
+}
+
+impl<N: Nodes + ?Sized> Nodes for &N {
+    fn root(&self) -> [u8; 32] {
+        (**self).root()
+    }
+
+    fn node(&self, hash: &[u8; 32], prefix: NodePrefix<'_>) -> Result<Option<Vec<u8>>, String> {
+        (**self).node(hash, prefix)
+    }
+
+    fn records(&self) -> bool {
+        (**self).records()
+    }
+
+    fn record(&self, hash: &[u8; 32], node: &[u8]) {
+        (**self).record(hash, node);
+    }
+
+    fn is_marked(&self, overlay: u64) -> bool {
+        (**self).is_marked(overlay)
+    }
+
+    fn mark(&self, overlay: u64) {
+        (**self).mark(overlay);
+    }
+
+    fn is_cached(&self) -> bool {
+        (**self).is_cached()
+    }
+}
+
+/// The result of `access`, during which [`AtHand`] reads from `nodes`.
+pub(crate) fn with<R>(mut nodes: &dyn Nodes, access: impl FnOnce() -> R) -> R {
+    at_hand::using(&mut nodes, access)
+}
+
+/// The source of a block: the nodes that the thread was given by [`with`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AtHand;
+
+/// Why a node could not be read.
+#[derive(Debug, thiserror::Error)]
+enum AccessError {
+    #[error("expected a backend to read from, found none")]
+    NoBackend,
+    #[error("{0}")]
+    Storage(String),
+}
+
+impl NodeSource for AtHand {
+    fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        let node = at_hand::with(|nodes| nodes.node(hash.as_bytes(), prefix))
+            .ok_or_else(|| SourceError::new(AccessError::NoBackend))?;
+        let node = node.map_err(|message| SourceError::new(AccessError::Storage(message)))?;
+        Ok(node.map(Bytes::from))
+    }
+}

@@ -1,0 +1,442 @@
+//! A backend over trie nodes.
+
+use crate::{
+    backend::{AsTrieBackend, Backend, BackendTransaction, IterArgs, StorageIterator},
+    nodes::Nodes,
+    DefaultError, Error, ExecutionError, MemoryDB, StateMachineStats, StorageKey, StorageProof,
+    StorageValue, TrieBackendStorage, TrieCacheProvider, UsageInfo,
+};
+use codec::Codec;
+use core::{fmt, marker::PhantomData};
+use hash_db::{HashDB, Hasher, Prefix, EMPTY_PREFIX};
+use povmeter_substrate::out_of;
+use sp_core::storage::{ChildInfo, StateVersion};
+use sp_trie::{
+    cache::LocalTrieCache, recorder::Recorder, MerkleValue, PrefixedMemoryDB, TrieRecorderProvider,
+};
+use std::{borrow::Cow, sync::Arc};
+use trie_db::{RecordedForKey, TrieAccess, TrieRecorder};
+
+/// A recorder for two: the original's backend, which records what is read through it, and the block, which
+/// records what it reads on its own way.
+#[derive(Debug)]
+pub struct Shared<R>(Arc<R>);
+
+impl<R> Clone for Shared<R> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<H: Hasher, R: TrieRecorderProvider<H>> TrieRecorderProvider<H> for Shared<R> {
+    type Recorder<'a>
+        = R::Recorder<'a>
+    where
+        Self: 'a;
+
+    fn drain_storage_proof(self) -> Option<StorageProof> {
+        Arc::into_inner(self.0)?.drain_storage_proof()
+    }
+
+    fn as_trie_recorder(&self, storage_root: H::Out) -> Self::Recorder<'_> {
+        self.0.as_trie_recorder(storage_root)
+    }
+}
+
+/// Builds a [`TrieBackend`].
+pub struct TrieBackendBuilder<
+    S: TrieBackendStorage<H>,
+    H: Hasher,
+    C = LocalTrieCache<H>,
+    R = Recorder<H>,
+> {
+    inner: original::TrieBackendBuilder<S, H, C, Shared<R>>,
+    recorder: Option<Shared<R>>,
+    is_cached: bool,
+}
+
+impl<S: TrieBackendStorage<H>, H: Hasher> TrieBackendBuilder<S, H> {
+    /// A backend on the state of `root`.
+    pub fn new(storage: S, root: H::Out) -> Self {
+        // The only one of the original's ways in that leaves the type of the recorder open.
+        let inner = original::TrieBackendBuilder::new_with_cache(storage, root, ());
+        Self {
+            inner: inner.with_optional_cache(None),
+            recorder: None,
+            is_cached: false,
+        }
+    }
+}
+
+impl<S: TrieBackendStorage<H>, H: Hasher, C, R> TrieBackendBuilder<S, H, C, R> {
+    /// A backend on the state of `root`, with a cache.
+    pub fn new_with_cache(storage: S, root: H::Out, cache: C) -> Self {
+        Self {
+            inner: original::TrieBackendBuilder::new_with_cache(storage, root, cache),
+            recorder: None,
+            is_cached: true,
+        }
+    }
+
+    /// A backend over the nodes and the cache of another one, without its recorder.
+    pub fn wrap(other: &TrieBackend<S, H, C, R>) -> TrieBackendBuilder<&S, H, &C, R> {
+        TrieBackendBuilder {
+            inner: original::TrieBackendBuilder::wrap(&other.inner),
+            recorder: None,
+            is_cached: other.is_cached,
+        }
+    }
+
+    /// With a recorder, if there is one.
+    #[must_use]
+    pub fn with_optional_recorder(self, recorder: Option<R>) -> Self {
+        let recorder = recorder.map(|recorder| Shared(Arc::new(recorder)));
+        Self {
+            inner: self.inner.with_optional_recorder(recorder.clone()),
+            recorder,
+            is_cached: self.is_cached,
+        }
+    }
+
+    /// With a recorder.
+    #[must_use]
+    pub fn with_recorder(self, recorder: R) -> Self {
+        self.with_optional_recorder(Some(recorder))
+    }
+
+    /// With a cache, if there is one.
+    pub fn with_optional_cache<LC>(self, cache: Option<LC>) -> TrieBackendBuilder<S, H, LC, R> {
+        TrieBackendBuilder {
+            is_cached: cache.is_some(),
+            inner: self.inner.with_optional_cache(cache),
+            recorder: self.recorder,
+        }
+    }
+
+    /// With a cache.
+    pub fn with_cache<LC>(self, cache: LC) -> TrieBackendBuilder<S, H, LC, R> {
+        self.with_optional_cache(Some(cache))
+    }
+
+    /// The backend.
+    pub fn build(self) -> TrieBackend<S, H, C, R> {
+        TrieBackend {
+            inner: self.inner.build(),
+            recorder: self.recorder,
+            is_cached: self.is_cached,
+        }
+    }
+}
+
+/// The original's backend, through which a block also gets nodes and tells the recorder of each.
+pub struct TrieBackend<S: TrieBackendStorage<H>, H: Hasher, C = LocalTrieCache<H>, R = Recorder<H>>
+{
+    inner: original::TrieBackend<S, H, C, Shared<R>>,
+    recorder: Option<Shared<R>>,
+    is_cached: bool,
+}
+
+impl<S, H, C, R> TrieBackend<S, H, C, R>
+where
+    S: TrieBackendStorage<H>,
+    H: Hasher,
+    C: TrieCacheProvider<H> + Send + Sync,
+    R: TrieRecorderProvider<H> + Send + Sync,
+    H::Out: Codec,
+{
+    /// Where nodes come from.
+    pub fn backend_storage(&self) -> &S {
+        self.inner.backend_storage()
+    }
+
+    /// Where nodes come from.
+    pub fn backend_storage_mut(&mut self) -> &mut S {
+        self.inner.backend_storage_mut()
+    }
+
+    /// Goes to another state.
+    pub fn set_root(&mut self, root: H::Out) {
+        self.inner.set_root(root);
+    }
+
+    /// The root of the state.
+    pub fn root(&self) -> &H::Out {
+        self.inner.root()
+    }
+
+    /// Where nodes came from.
+    pub fn into_storage(self) -> S {
+        self.inner.into_storage()
+    }
+
+    /// What was recorded; `None` without a recorder.
+    pub fn extract_proof(self) -> Option<StorageProof> {
+        let Self {
+            inner, recorder, ..
+        } = self;
+        drop(recorder);
+        inner.extract_proof()
+    }
+}
+
+impl<S, H, C, R> fmt::Debug for TrieBackend<S, H, C, R>
+where
+    S: TrieBackendStorage<H>,
+    H: Hasher,
+    C: TrieCacheProvider<H>,
+    R: TrieRecorderProvider<H>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TrieBackend")
+    }
+}
+
+impl<S: TrieBackendStorage<H>, H: Hasher, C> AsTrieBackend<H, C> for TrieBackend<S, H, C> {
+    type TrieBackendStorage = S;
+
+    fn as_trie_backend(&self) -> &TrieBackend<S, H, C> {
+        self
+    }
+}
+
+/// An iterator over keys and values of a [`TrieBackend`].
+pub struct RawIter<S: TrieBackendStorage<H>, H: Hasher, C, R>
+where
+    original::TrieBackend<S, H, C, Shared<R>>: original::Backend<H>,
+{
+    inner: <original::TrieBackend<S, H, C, Shared<R>> as original::Backend<H>>::RawIter,
+    backend: PhantomData<(S, C, R)>,
+}
+
+impl<S, H, C, R> Default for RawIter<S, H, C, R>
+where
+    S: TrieBackendStorage<H>,
+    H: Hasher,
+    C: TrieCacheProvider<H> + Send + Sync,
+    R: TrieRecorderProvider<H> + Send + Sync,
+    H::Out: Ord + Codec,
+{
+    fn default() -> Self {
+        Self {
+            inner: Default::default(),
+            backend: PhantomData,
+        }
+    }
+}
+
+impl<S, H, C, R> StorageIterator<H> for RawIter<S, H, C, R>
+where
+    S: TrieBackendStorage<H>,
+    H: Hasher,
+    C: TrieCacheProvider<H> + Send + Sync,
+    R: TrieRecorderProvider<H> + Send + Sync,
+    H::Out: Ord + Codec,
+{
+    type Backend = TrieBackend<S, H, C, R>;
+    type Error = DefaultError;
+
+    fn next_key(&mut self, backend: &Self::Backend) -> Option<Result<StorageKey, DefaultError>> {
+        self.inner.next_key(&backend.inner)
+    }
+
+    fn next_pair(
+        &mut self,
+        backend: &Self::Backend,
+    ) -> Option<Result<(StorageKey, StorageValue), DefaultError>> {
+        self.inner.next_pair(&backend.inner)
+    }
+
+    fn was_complete(&self) -> bool {
+        self.inner.was_complete()
+    }
+}
+
+impl<S, H, C, R> Backend<H> for TrieBackend<S, H, C, R>
+where
+    S: TrieBackendStorage<H>,
+    H: Hasher,
+    C: TrieCacheProvider<H> + Send + Sync,
+    R: TrieRecorderProvider<H> + Send + Sync,
+    H::Out: Ord + Codec,
+{
+    type Error = DefaultError;
+    type TrieBackendStorage = S;
+    type RawIter = RawIter<S, H, C, R>;
+
+    fn storage(&self, key: &[u8]) -> Result<Option<StorageValue>, DefaultError> {
+        original::Backend::storage(&self.inner, key)
+    }
+
+    fn storage_hash(&self, key: &[u8]) -> Result<Option<H::Out>, DefaultError> {
+        original::Backend::storage_hash(&self.inner, key)
+    }
+
+    fn closest_merkle_value(
+        &self,
+        key: &[u8],
+    ) -> Result<Option<MerkleValue<H::Out>>, DefaultError> {
+        original::Backend::closest_merkle_value(&self.inner, key)
+    }
+
+    fn child_closest_merkle_value(
+        &self,
+        child_info: &ChildInfo,
+        key: &[u8],
+    ) -> Result<Option<MerkleValue<H::Out>>, DefaultError> {
+        original::Backend::child_closest_merkle_value(&self.inner, child_info, key)
+    }
+
+    fn child_storage(
+        &self,
+        child_info: &ChildInfo,
+        key: &[u8],
+    ) -> Result<Option<StorageValue>, DefaultError> {
+        original::Backend::child_storage(&self.inner, child_info, key)
+    }
+
+    fn child_storage_hash(
+        &self,
+        child_info: &ChildInfo,
+        key: &[u8],
+    ) -> Result<Option<H::Out>, DefaultError> {
+        original::Backend::child_storage_hash(&self.inner, child_info, key)
+    }
+
+    fn next_storage_key(&self, key: &[u8]) -> Result<Option<StorageKey>, DefaultError> {
+        original::Backend::next_storage_key(&self.inner, key)
+    }
+
+    fn next_child_storage_key(
+        &self,
+        child_info: &ChildInfo,
+        key: &[u8],
+    ) -> Result<Option<StorageKey>, DefaultError> {
+        original::Backend::next_child_storage_key(&self.inner, child_info, key)
+    }
+
+    fn raw_iter(&self, args: IterArgs<'_>) -> Result<Self::RawIter, DefaultError> {
+        Ok(RawIter {
+            inner: original::Backend::raw_iter(&self.inner, args)?,
+            backend: PhantomData,
+        })
+    }
+
+    fn storage_root<'a>(
+        &self,
+        delta: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        state_version: StateVersion,
+    ) -> (H::Out, BackendTransaction<H>)
+    where
+        H::Out: Ord,
+    {
+        original::Backend::storage_root(&self.inner, delta, state_version)
+    }
+
+    fn child_storage_root<'a>(
+        &self,
+        child_info: &ChildInfo,
+        delta: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        state_version: StateVersion,
+    ) -> (H::Out, bool, BackendTransaction<H>)
+    where
+        H::Out: Ord,
+    {
+        original::Backend::child_storage_root(&self.inner, child_info, delta, state_version)
+    }
+
+    fn register_overlay_stats(&self, stats: &StateMachineStats) {
+        original::Backend::register_overlay_stats(&self.inner, stats);
+    }
+
+    fn usage_info(&self) -> UsageInfo {
+        original::Backend::usage_info(&self.inner)
+    }
+
+    fn wipe(&self) -> Result<(), DefaultError> {
+        original::Backend::wipe(&self.inner)
+    }
+
+    fn povmeter_nodes(&self) -> Option<&dyn Nodes> {
+        // A shorter hash has no place in a block; a longer one neither.
+        (H::LENGTH == 32).then_some(self)
+    }
+}
+
+/// The state under which a recorder keeps the marks of overlays: no root is these bytes.
+const MARKS: [u8; 32] = *b"povmeter: marks of the overlays.";
+
+impl<S, H, C, R> Nodes for TrieBackend<S, H, C, R>
+where
+    S: TrieBackendStorage<H>,
+    H: Hasher,
+    C: TrieCacheProvider<H> + Send + Sync,
+    R: TrieRecorderProvider<H> + Send + Sync,
+    H::Out: Ord + Codec,
+{
+    fn root(&self) -> [u8; 32] {
+        let mut root = [0; 32];
+        root.copy_from_slice(self.inner.root().as_ref());
+        root
+    }
+
+    fn node(&self, hash: &[u8; 32], prefix: Prefix<'_>) -> Result<Option<Vec<u8>>, String> {
+        self.inner.backend_storage().get(&out_of::<H>(hash), prefix)
+    }
+
+    fn records(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    fn record(&self, hash: &[u8; 32], node: &[u8]) {
+        if let Some(recorder) = &self.recorder {
+            let mut recorder = recorder.as_trie_recorder(*self.inner.root());
+            recorder.record(TrieAccess::EncodedNode {
+                hash: out_of::<H>(hash),
+                encoded_node: Cow::Borrowed(node),
+            });
+        }
+    }
+
+    fn is_marked(&self, overlay: u64) -> bool {
+        self.recorder.as_ref().is_some_and(|recorder| {
+            let recorder = recorder.as_trie_recorder(out_of::<H>(&MARKS));
+            let found = recorder.trie_nodes_recorded_for_key(&overlay.to_le_bytes());
+            !matches!(found, RecordedForKey::None)
+        })
+    }
+
+    fn mark(&self, overlay: u64) {
+        if let Some(recorder) = &self.recorder {
+            let mut recorder = recorder.as_trie_recorder(out_of::<H>(&MARKS));
+            recorder.record(TrieAccess::Hash {
+                full_key: &overlay.to_le_bytes(),
+            });
+        }
+    }
+
+    fn is_cached(&self) -> bool {
+        self.is_cached
+    }
+}
+
+/// A backend over the nodes of a proof.
+///
+/// # Errors
+/// [`ExecutionError::InvalidProof`] if the proof lacks the root node.
+pub fn create_proof_check_backend<H>(
+    root: H::Out,
+    proof: StorageProof,
+) -> Result<TrieBackend<MemoryDB<H>, H>, Box<dyn Error>>
+where
+    H: Hasher,
+    H::Out: Codec,
+{
+    let nodes: MemoryDB<H> = proof.into_memory_db();
+    if !nodes.contains(&root, EMPTY_PREFIX) {
+        return Err(Box::new(ExecutionError::InvalidProof));
+    }
+    Ok(TrieBackendBuilder::new(nodes, root).build())
+}
+
+/// A backend in memory.
+pub(crate) type InMemory<H> = TrieBackend<PrefixedMemoryDB<H>, H>;

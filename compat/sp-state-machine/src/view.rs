@@ -1,0 +1,106 @@
+//! Changes in the form in which the original's iterators hand them out.
+
+use crate::{StorageKey, StorageValue};
+use ::povmeter::TrieId;
+use hash_db::Hasher;
+use povmeter_overlay::Overlay;
+use sp_core::storage::ChildInfo;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
+
+/// What an overlay holds for a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OverlayedValue {
+    value: Option<StorageValue>,
+    extrinsics: BTreeSet<u32>,
+}
+
+impl OverlayedValue {
+    /// The value, or `None` if the key is deleted.
+    pub fn value(&mut self) -> Option<&StorageValue> {
+        self.value.as_ref()
+    }
+
+    /// The value, or `None` if the key is deleted.
+    pub fn to_option(self) -> Option<StorageValue> {
+        self.value
+    }
+
+    /// The extrinsics that changed it; none unless the overlay collects them.
+    pub fn extrinsics(&self) -> BTreeSet<u32> {
+        self.extrinsics.clone()
+    }
+}
+
+/// The changes of one trie, ordered by key.
+pub(crate) type TrieView = BTreeMap<StorageKey, OverlayedValue>;
+
+/// A copy of all changes. Made when somebody iterates them, which a block's execution does not.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) top: TrieView,
+    pub(crate) children: BTreeMap<StorageKey, (TrieView, ChildInfo)>,
+}
+
+impl View {
+    pub(crate) fn of(overlay: &Overlay) -> Self {
+        let view = |trie| {
+            let changes = overlay.changes(trie).into_iter();
+            changes
+                .map(|(key, value)| {
+                    let value = OverlayedValue {
+                        value: value.map(<[u8]>::to_vec),
+                        extrinsics: BTreeSet::new(),
+                    };
+                    (key.to_vec(), value)
+                })
+                .collect()
+        };
+        let children = overlay.children().map(|name| {
+            let child = (view(TrieId::Child(name)), ChildInfo::new_default(name));
+            (name.to_vec(), child)
+        });
+        Self {
+            top: view(TrieId::Top),
+            children: children.collect(),
+        }
+    }
+
+    pub(crate) fn of_original<H: Hasher>(overlay: &original::OverlayedChanges<H>) -> Self {
+        // Its values can be had only from one that may change.
+        let mut overlay = overlay.clone();
+        macro_rules! copy {
+            ($changes:expr) => {
+                $changes
+                    .map(|(key, changed)| {
+                        let value = OverlayedValue {
+                            extrinsics: changed.extrinsics().into_iter().collect(),
+                            value: changed.value().cloned(),
+                        };
+                        (key.clone(), value)
+                    })
+                    .collect()
+            };
+        }
+        let top = copy!(overlay.changes_mut());
+        let children = overlay
+            .children_mut()
+            .map(|(changes, info)| (info.storage_key().to_vec(), (copy!(changes), info.clone())));
+        Self {
+            top,
+            children: children.collect(),
+        }
+    }
+}
+
+/// The changes after `key`.
+pub(crate) fn after<'v>(
+    trie: &'v mut TrieView,
+    key: &[u8],
+) -> impl Iterator<Item = (&'v [u8], &'v mut OverlayedValue)> {
+    let from: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Excluded(key), Bound::Unbounded);
+    trie.range_mut::<[u8], _>(from)
+        .map(|(key, value)| (key.as_slice(), value))
+}

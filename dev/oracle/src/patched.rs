@@ -1,0 +1,181 @@
+//! A case on the crate that takes the place of sp-state-machine in a node, beside the original.
+
+use super::{
+    case::{Case, ParentNodes},
+    mismatch::Mismatch,
+    net::NetChanges,
+    peer_side::{ask_externalities, PeerSide},
+};
+use patched::{Ext, OverlayedChanges, TrieBackendBuilder};
+use povmeter_delta_root::Blake2b256;
+use povmeter_dev_runtime::{runtime::Hashing, HostError, Parent, RootUpdate};
+use povmeter_vectors::{Answer, Op};
+use sp_externalities::Extensions;
+use sp_trie::{recorder::Recorder, StorageProof};
+use std::collections::BTreeSet;
+
+/// How often the replacement's recorder had more than the original's at the end of a block, and by how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatchedCounts {
+    /// Calls with an answer compared.
+    pub calls: u64,
+    /// Bytes that the original records for the block and its root.
+    pub expected_bytes: u64,
+    /// Bytes that the replacement records beyond.
+    pub more_bytes: u64,
+}
+
+/// Runs `case` on the original and on the replacement as a node would: one overlay for the block, a new backend
+/// and new externalities for each call, one recorder whose transactions follow those of the host.
+///
+/// # Errors
+/// The first [`Mismatch`]: answers, recorded bytes, root, nodes inserted and removed, changes, or a node that the
+/// original records and the replacement does not.
+pub fn run_patched(case: &Case) -> Result<PatchedCounts, Mismatch> {
+    let nodes = ParentNodes::new(&case.parent);
+    let mut run = Run {
+        case,
+        peer: PeerSide::new(nodes.parent(), case.version),
+        parent: nodes.parent(),
+        overlay: OverlayedChanges::default(),
+        recorder: Recorder::default(),
+        extensions: Extensions::default(),
+        root_asked: false,
+        counts: PatchedCounts::default(),
+    };
+    for (at, op) in case.ops.iter().enumerate() {
+        run.call(at, op)?;
+    }
+    run.finish()
+}
+
+struct Run<'c> {
+    case: &'c Case,
+    peer: PeerSide,
+    parent: Parent,
+    overlay: OverlayedChanges<Hashing>,
+    recorder: Recorder<Hashing>,
+    extensions: Extensions,
+    /// Whether a root was asked for. The sides may count other nodes for it.
+    root_asked: bool,
+    counts: PatchedCounts,
+}
+
+impl Run<'_> {
+    fn call(&mut self, at: usize, op: &Op) -> Result<(), Mismatch> {
+        self.root_asked |= *op == Op::Root;
+        let expected = self.ask_peer(op)?;
+        let found = self.ask(op);
+        let op = op.to_string();
+        if expected != found {
+            let (expected, found) = (Box::new(expected), Box::new(found));
+            return Err(Mismatch::Answer {
+                at,
+                op,
+                expected,
+                found,
+            });
+        }
+        self.counts.calls += 1;
+        let expected = self.peer.read_bytes();
+        let found = self.recorder.estimate_encoded_size() as u64;
+        if !self.root_asked && expected != found {
+            return Err(Mismatch::ReadBytes {
+                at,
+                op,
+                expected,
+                found,
+            });
+        }
+        Ok(())
+    }
+
+    fn ask_peer(&mut self, op: &Op) -> Result<Answer, Mismatch> {
+        if *op == Op::Root {
+            let (net, left_out) = self.net_changes();
+            if left_out {
+                // The peer's own root would be wrong.
+                let root = self.peer.truth(&net)?.root;
+                return Ok(Answer::Root(root.as_bytes().to_vec()));
+            }
+        }
+        Ok(self.peer.ask(op)?)
+    }
+
+    fn ask(&mut self, op: &Op) -> Answer {
+        // The original's part refuses what may not be closed, and so does the recorder, in the same calls.
+        match op {
+            Op::HostStart => {
+                self.overlay.start_transaction();
+                self.recorder.start_transaction();
+            }
+            Op::HostCommit => {
+                if self.overlay.commit_transaction().is_ok() {
+                    let _ = self.recorder.commit_transaction();
+                }
+            }
+            Op::HostRollback => {
+                if self.overlay.rollback_transaction().is_ok() {
+                    let _ = self.recorder.rollback_transaction();
+                }
+            }
+            Op::Enter => drop(self.overlay.enter_runtime()),
+            Op::Exit => drop(self.overlay.exit_runtime()),
+            Op::Boundary => {}
+            _ => {
+                let parent = &self.parent;
+                let backend = TrieBackendBuilder::new(parent.nodes.clone(), parent.root)
+                    .with_recorder(self.recorder.clone())
+                    .build();
+                let extensions = Some(&mut self.extensions);
+                let mut ext = Ext::new(&mut self.overlay, &backend, extensions);
+                return ask_externalities(&mut ext, op, self.case.version);
+            }
+        }
+        Answer::Done
+    }
+
+    /// The net changes without those that the peer's trie may get wrong, and whether there are such.
+    fn net_changes(&mut self) -> (NetChanges, bool) {
+        let mut net = self.peer.net_changes();
+        let left_out = net.leave_out_absent(&self.case.parent);
+        (net, left_out)
+    }
+
+    fn finish(mut self) -> Result<PatchedCounts, Mismatch> {
+        let (net, _) = self.net_changes();
+        let truth = self.peer.truth(&net)?;
+        let expected_changes = self.peer.net_changes().all_of_top();
+        let backend = TrieBackendBuilder::new(self.parent.nodes.clone(), self.parent.root)
+            .with_recorder(self.recorder.clone())
+            .build();
+        let drained = self
+            .overlay
+            .drain_storage_changes(&backend, self.case.version);
+        let drained = drained.map_err(|found| HostError::state(std::io::Error::other(found)))?;
+        let (expected, found) = (truth.root, drained.transaction_storage_root);
+        if expected != found {
+            return Err(Mismatch::Root { expected, found });
+        }
+        let theirs = RootUpdate::of_transaction(truth.update);
+        if theirs != RootUpdate::of_transaction(drained.transaction) {
+            return Err(Mismatch::Nodes);
+        }
+        if expected_changes != drained.main_storage_changes {
+            return Err(Mismatch::Changes);
+        }
+        let nodes = |proof: StorageProof| proof.into_nodes();
+        let found: BTreeSet<Vec<u8>> = nodes(self.recorder.to_storage_proof());
+        let expected: BTreeSet<Vec<u8>> = nodes(truth.proof);
+        if let Some(missing) = expected.difference(&found).next() {
+            return Err(Mismatch::NotCounted {
+                at: self.case.ops.len(),
+                missing: Blake2b256::hash(missing),
+            });
+        }
+        self.counts.expected_bytes = truth.bytes;
+        let found_bytes = self.recorder.estimate_encoded_size() as u64;
+        self.counts.more_bytes = found_bytes.saturating_sub(truth.bytes);
+        Ok(self.counts)
+    }
+}
