@@ -1,10 +1,10 @@
 //! `sp-state-machine` with povmeter below [`OverlayedChanges`], [`Ext`] and [`TrieBackend`].
 //!
 //! A node puts this crate in the place of the original by two lines in its `Cargo.toml`; nothing else of the
-//! node changes:
+//! node changes. `compat/make-patch FOLDER` makes the folder:
 //! ```toml
 //! [patch.crates-io]
-//! sp-state-machine = { git = "https://github.com/povmeter/povmeter" }
+//! sp-state-machine = { path = "FOLDER/sp-state-machine" }
 //! ```
 //! All that is not named in the table is the original's. Without the feature `std`, as runtimes compile it,
 //! everything is.
