@@ -6,7 +6,10 @@ use crate::{
     update::Rule,
     view::Access,
 };
-use povmeter::{Accounting, Block, BlockError, NodeHash, NodeSource, ProofSize, Removal, TrieId};
+use povmeter::{
+    child_root_key, Accounting, Block, BlockError, NodeHash, NodeSource, ProofSize, Removal, Root,
+    StateVersion, TrieId,
+};
 
 /// The keys that transactions changed on the block, for the transactions above them.
 #[derive(Debug, Default)]
@@ -142,6 +145,10 @@ impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
         })
     }
 
+    fn guess(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
+        self.get(trie, key)
+    }
+
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped> {
         self.call(|block| block.exists(trie, key))
     }
@@ -209,6 +216,29 @@ impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
 
     fn proof_size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped> {
         Ok(self.proof_size()?.total_bytes() <= bytes)
+    }
+
+    fn recorded_size(&mut self) -> Result<ProofSize, Stopped> {
+        self.call(|block| Ok(block.recorded_size()))
+    }
+
+    fn root(&mut self, child: Option<&[u8]>, version: StateVersion) -> Result<Root, Stopped> {
+        self.call(|block| {
+            let update = block.root(version)?;
+            let Some(child) = child else {
+                return Ok(update.root);
+            };
+            if let Some((_, root)) = update.children.iter().find(|(key, _)| key == child) {
+                return Ok(*root);
+            }
+            let root = block.get(TrieId::Top, &child_root_key(child))?;
+            let root = root.and_then(|root| <[u8; 32]>::try_from(root).ok());
+            Ok(root.map_or(Root::EMPTY, Root::from))
+        })
+    }
+
+    fn is_ahead(&self) -> bool {
+        false
     }
 
     fn start_transaction(&mut self) -> Result<(), Stopped> {

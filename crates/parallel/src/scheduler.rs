@@ -275,6 +275,14 @@ impl Scheduler {
         lock(self.transaction(index)).stage == Stage::Executing
     }
 
+    /// Whether each transaction below `index` was executed.
+    pub(crate) fn is_executed_below(&self, index: u32) -> bool {
+        let committed = self.committed.load(Ordering::SeqCst);
+        let stage = |below: u32| lock(self.transaction(below)).stage;
+        let executed = |below| matches!(stage(below), Stage::Executed | Stage::Committed);
+        (committed..index).all(executed)
+    }
+
     /// Whether `index` was executed, or can only be executed at its turn.
     pub(crate) fn is_due(&self, index: u32) -> bool {
         matches!(
