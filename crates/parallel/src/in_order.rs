@@ -241,6 +241,10 @@ impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
         false
     }
 
+    fn leave_to_turn(&mut self) -> Result<(), Stopped> {
+        self.call(|_| Ok(()))
+    }
+
     fn start_transaction(&mut self) -> Result<(), Stopped> {
         self.call(|block| {
             block.start_transaction();

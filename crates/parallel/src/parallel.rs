@@ -81,6 +81,15 @@ impl Parallel {
         self
     }
 
+    /// With sizes that leave no trace: [`SizeAfter::Peeked`] in place of [`SizeAfter::Counted`].
+    #[must_use]
+    pub const fn without_trace(mut self) -> Self {
+        if matches!(self.sizes, SizeAfter::Counted) {
+            self.sizes = SizeAfter::Peeked;
+        }
+        self
+    }
+
     /// With executions at most `transactions` ahead of the last committed one. By default that is some for
     /// each worker: more keep workers busy while one transaction takes long, and more are executed in vain.
     #[must_use]

@@ -629,6 +629,10 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
         true
     }
 
+    fn leave_to_turn(&mut self) -> Result<(), Stopped> {
+        self.in_order()
+    }
+
     fn start_transaction(&mut self) -> Result<(), Stopped> {
         self.going()?;
         self.scratch.overlay.start_transaction();

@@ -33,6 +33,7 @@ pub(crate) trait Access {
     /// The root of the top trie, or of a child.
     fn root(&mut self, child: Option<&[u8]>, version: StateVersion) -> Result<Root, Stopped>;
     fn is_ahead(&self) -> bool;
+    fn leave_to_turn(&mut self) -> Result<(), Stopped>;
     fn start_transaction(&mut self) -> Result<(), Stopped>;
     fn commit_transaction(&mut self) -> Result<(), Stopped>;
     fn rollback_transaction(&mut self) -> Result<(), Stopped>;
@@ -259,6 +260,14 @@ impl View<'_> {
     /// [`Stopped`].
     pub fn child_root(&mut self, child: &[u8], version: StateVersion) -> Result<Root, Stopped> {
         self.0.root(Some(child), version)
+    }
+
+    /// Executes at the transaction's turn: stops an execution ahead. For what an executor cannot do ahead.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn leave_to_turn(&mut self) -> Result<(), Stopped> {
+        self.0.leave_to_turn()
     }
 
     /// Whether this is an execution ahead of the turn. What a transaction does must not depend on it; by

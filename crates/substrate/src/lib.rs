@@ -32,6 +32,8 @@
 //! | [`IndexOperation`], [`OffchainChange`] | one operation on the transaction index, one change |
 //! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update as the peer's, and back |
 //! | [`FailedAccess`] | what a runtime's call panics with if the state cannot be accessed |
+//! | [`Calls`], [`StorageRules`], [`ItemRule`], [`FrameLimits`], [`LimitsError`] | calls of a block on several threads, and what the runtime does to storage items that they share |
+//! | [`BenchmarkCall`] | a call that such a call may not make |
 //! | [`MachineError`], [`ReplayError`] | why a call failed; why a record of sizes does not fit |
 //!
 //! # Guarantees
@@ -54,6 +56,7 @@ mod externalities;
 mod layered;
 mod machine;
 mod nodes;
+mod parallel;
 mod runtime_extensions;
 mod sizes;
 
@@ -62,4 +65,5 @@ pub use machine::{
     state_version, IndexOperation, MachineError, OffchainChange, SealedMachine, StateMachine,
 };
 pub use nodes::{from_prefixed_memory_db, to_prefixed_memory_db, NodesError};
+pub use parallel::{BenchmarkCall, Calls, FrameLimits, ItemRule, LimitsError, StorageRules};
 pub use sizes::{ReplayError, SizeSource};
