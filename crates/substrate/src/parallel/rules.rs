@@ -3,7 +3,7 @@
 use super::numbers::{Form, TOTALS};
 use codec::Decode;
 use povmeter_parallel::CounterWidth;
-use sp_core::twox_128;
+use sp_crypto_hashing::twox_128;
 
 /// What a runtime does with a storage item, as whoever knows the runtime says.
 ///
