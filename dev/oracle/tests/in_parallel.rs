@@ -160,7 +160,10 @@ fn random_blocks() {
             .map(|number| AccountId::from([number.to_le_bytes()[0]; 32]))
             .collect();
         let calls: Vec<_> = (0..options.transfers)
-            .map(|_| call(&mut random, &accounts[random.random_range(0..4)..], 2))
+            .map(|_| {
+                let first = random.random_range(0..4);
+                call(&mut random, &accounts[first..], 2)
+            })
             .collect();
         let refused = random.random_range(0..options.transfers) as usize;
         let plan = plan.with_calls(calls).with_refused(refused);

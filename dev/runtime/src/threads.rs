@@ -7,7 +7,6 @@ use crate::{
     runtime::{with_state_version, Executive, Header, Runtime},
 };
 use codec::Encode;
-use frame_support::traits::Get;
 use povmeter::{Accounting, BlockPool, NodeSource, ProofSize};
 use povmeter_parallel::{Decided, Ending, Parallel, Statistics, Trap, Verdict};
 use povmeter_substrate::{
