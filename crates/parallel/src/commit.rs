@@ -76,7 +76,8 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
             *lock(&shared.last_size) = executed.size;
             shared.scheduler.commit(index, changed);
             done.push(executed);
-            self.pace.committed(shared.attempts.len() - done.len());
+            let left = shared.attempts.len() - done.len();
+            self.pace.committed(left, self.statistics.ahead);
         }
         Ok(done)
     }
@@ -256,6 +257,7 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
     fn execute(&mut self, index: u32) -> Result<Applied<E::Output>, BlockError> {
         self.block.enter_runtime()?;
         let keys = &self.shared.store.keys;
+        self.log.keep_elements(self.pace.is_parallel());
         let log = self.pace.is_open().then_some((keys, &mut self.log));
         let mut access = InOrder::new(&mut *self.block, log);
         let executor = &mut self.worker.executor;

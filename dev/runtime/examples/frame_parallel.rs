@@ -31,6 +31,11 @@ fn ways(rules: &StorageRules) -> Result<Vec<Way<'_>>, Box<dyn Error>> {
     let always = |count| Ok::<_, Box<dyn Error>>(workers(count)?.with_strategy(Strategy::Always));
     let mut ways = vec![("in order", Execution::InOrder)];
     ways.push(("1 worker", Execution::Parallel(workers(1)?, rules)));
+    let each_ahead = workers(1)?.with_strategy(Strategy::EachAhead);
+    ways.push((
+        "1 worker, each ahead",
+        Execution::Parallel(each_ahead, rules),
+    ));
     ways.push(("2 workers", Execution::Parallel(workers(2)?, rules)));
     ways.push(("2 workers, always", Execution::Parallel(always(2)?, rules)));
     if std::thread::available_parallelism()?.get() >= 4 {
@@ -73,6 +78,9 @@ fn measure<A: Accounting>(
     commit_parent(&mut store, plan)?;
     let rules = runtime_rules()?;
     let mut ways = ways(&rules)?;
+    if let Ok(only) = std::env::var("ONLY") {
+        ways.retain(|w| w.name == only);
+    }
     let pool = Arc::<BlockPool>::default();
     for _ in 0..rounds {
         let mut expected = None;

@@ -3,7 +3,6 @@
 use super::{
     counting::Counting,
     forecast::{Effect, Forecast},
-    numbers::Parts,
     rules::StorageRules,
     view_ext::{Ended, SideEffects, SizesOfCall, ViewExt},
 };
@@ -124,7 +123,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     }
 
     /// The numbers of the items with rules that the block has changed. Counts nothing.
-    fn numbers(&mut self, rules: &StorageRules) -> Result<Vec<Option<Parts>>, MachineError> {
+    fn numbers(&mut self, rules: &StorageRules) -> Result<Vec<Option<u128>>, MachineError> {
         let mut numbers = Vec::with_capacity(rules.len());
         for number in 0..rules.len() {
             let key = rules.key(number);
@@ -133,7 +132,8 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
                 true => self.block.get(TrieId::Top, key)?,
                 false => None,
             };
-            numbers.push(rules.rule(number).form.parts(value).filter(|_| changed));
+            let parts = rules.rule(number).form.parts(value).filter(|_| changed);
+            numbers.push(parts.map(|[number, ..]| number));
         }
         Ok(numbers)
     }
@@ -302,10 +302,10 @@ impl<C: Calls> Executor for RuntimeCalls<'_, C> {
         if !rule.is_predicted() {
             return false;
         }
-        let Some(parts) = self.forecast.prediction(index as usize, number) else {
+        let Some(number) = self.forecast.prediction(index as usize, number) else {
             return false;
         };
-        rule.form.push(&parts, value);
+        rule.form.push(&[number, 0, 0, 0, 0, 0], value);
         true
     }
 }

@@ -14,7 +14,7 @@
 
 use super::{
     forecast::Effect,
-    numbers::{difference, sum, Additions, Parts},
+    numbers::{difference, number_difference, sum, Additions, Parts},
     rules::{Kind, StorageRules},
 };
 use povmeter::TrieId::Top;
@@ -158,24 +158,22 @@ impl Counting {
         }
         let item = &mut self.items[number];
         let before = match item.undoable.written {
-            Some(Effect::Made(parts, _)) => Some((parts, true)),
+            Some(Effect::Made(number, _)) => Some(number),
             Some(_) => None,
-            None => item.found,
+            None => item.found.map(|(found, _)| found[0]),
         };
         let more = match item.undoable.written {
             Some(Effect::Made(_, by)) => by,
-            _ => Some(Default::default()),
+            _ => Some(0),
         };
-        let by = before.zip(parts).and_then(|((before, _), new)| {
-            let mut all = more?;
-            for (all, by) in all.iter_mut().zip(difference(&before, &new)?) {
-                *all = all.checked_add(by)?;
-            }
-            Some(all)
-        });
         item.undoable.plain = true;
         item.undoable.written = Some(match parts {
-            Some(parts) => Effect::Made(parts, by),
+            Some([number, ..]) => {
+                let by = before.zip(more).and_then(|(before, more)| {
+                    number_difference(before, number)?.checked_add(more)
+                });
+                Effect::Made(number, by)
+            }
             None => Effect::Lost,
         });
         let key = rules.key(number);
@@ -310,7 +308,7 @@ impl Counting {
     pub(crate) fn effects(&self) -> Vec<Effect> {
         let of = |item: &Item| match item.undoable.written {
             Some(effect) => effect,
-            None => Effect::Added(item.undoable.additions.all),
+            None => Effect::Added(item.undoable.additions.all[0]),
         };
         self.items.iter().map(of).collect()
     }

@@ -7,10 +7,7 @@
 //! ```
 //! The block compares a prediction with the number at the turn, so a wrong one costs an execution.
 
-use super::{
-    numbers::{sum, Difference, Parts},
-    rules::{Kind, StorageRules},
-};
+use super::rules::{Kind, StorageRules};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a transaction did to a number.
@@ -19,9 +16,9 @@ pub(crate) enum Effect {
     /// Not known yet.
     #[default]
     Unknown,
-    Added(Difference),
+    Added(i128),
     /// Made it this one, which is more by the difference, if that is known.
-    Made(Parts, Option<Difference>),
+    Made(u128, Option<i128>),
     /// Made no number of it, or removed it.
     Lost,
 }
@@ -38,27 +35,27 @@ struct State {
     items: Vec<Item>,
     /// By transaction and rule.
     effects: Vec<Effect>,
-    predictions: Vec<Option<Parts>>,
+    predictions: Vec<Option<u128>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Item {
     /// The number after the last committed transaction.
-    now: Option<Parts>,
+    now: Option<u128>,
     /// What a transaction of which nothing is known will add.
-    usual: Difference,
+    usual: i128,
 }
 
 impl Forecast {
     /// For `transactions`, the first of which finds the numbers `now`.
-    pub(crate) fn new(rules: &StorageRules, now: Vec<Option<Parts>>, transactions: usize) -> Self {
+    pub(crate) fn new(rules: &StorageRules, now: Vec<Option<u128>>, transactions: usize) -> Self {
         let item = |(number, now)| {
             let mut item = Item {
                 now,
                 ..Item::default()
             };
             if let Kind::Predicted(usual) = rules.rule(number).kind {
-                item.usual[0] = usual.into();
+                item.usual = usual.into();
             }
             item
         };
@@ -98,14 +95,14 @@ impl Forecast {
                         continue;
                     }
                 };
-                now = now.and_then(|now| sum(&now, &by));
+                now = now.and_then(|now| now.checked_add_signed(by));
             }
             state.predictions[index * count + number] = now;
         }
     }
 
     /// The prediction for transaction `index` and the rule `number`.
-    pub(crate) fn prediction(&self, index: usize, number: usize) -> Option<Parts> {
+    pub(crate) fn prediction(&self, index: usize, number: usize) -> Option<u128> {
         let state = self.state();
         let at = index * state.items.len() + number;
         state.predictions[at]
@@ -131,7 +128,7 @@ impl Forecast {
                 }
                 Effect::Added(by) => {
                     item.usual = by;
-                    item.now.and_then(|now| sum(&now, &by))
+                    item.now.and_then(|now| now.checked_add_signed(by))
                 }
             };
         }
@@ -145,36 +142,28 @@ mod tests {
     use crate::ItemRule;
     use povmeter_parallel::CounterWidth::U32;
 
-    const fn by(number: i128) -> Difference {
-        [number, 0, 0, 0, 0, 0]
-    }
-
     #[test]
     fn predictions_use_what_is_known() {
         let rules = StorageRules::new()
             .with_key(b"index", ItemRule::predicted(U32))
             .with_key(b"total", ItemRule::counter(U32));
-        let start = |number| Some([number, 0, 0, 0, 0, 0]);
-        let forecast = Forecast::new(&rules, vec![start(1), start(100)], 6);
+        let forecast = Forecast::new(&rules, vec![Some(1), Some(100)], 6);
         let predict = |index| {
             forecast.begin(index);
-            [0, 1].map(|number| forecast.prediction(index, number).map(|parts| parts[0]))
+            [0, 1].map(|number| forecast.prediction(index, number))
         };
         assert_eq!(predict(0), [Some(1), Some(100)]);
         assert_eq!(predict(2), [Some(3), Some(100)]);
-        forecast.executed(1, &[Effect::Added(by(1)), Effect::Added(by(-7))]);
+        forecast.executed(1, &[Effect::Added(1), Effect::Added(-7)]);
         assert_eq!(predict(2), [Some(3), Some(93)]);
-        forecast.committed(0, Some(&[Effect::Added(by(1)), Effect::Added(by(5))]));
+        forecast.committed(0, Some(&[Effect::Added(1), Effect::Added(5)]));
         assert_eq!(predict(3), [Some(4), Some(103)]);
         // Left out.
         forecast.committed(1, None);
         assert_eq!(predict(3), [Some(3), Some(110)]);
-        forecast.executed(2, &[Effect::Lost, Effect::Made([9, 0, 0, 0, 0, 0], None)]);
+        forecast.executed(2, &[Effect::Lost, Effect::Made(9, None)]);
         assert_eq!(predict(4), [None, Some(14)]);
-        forecast.committed(
-            2,
-            Some(&[Effect::Lost, Effect::Made([9, 0, 0, 0, 0, 0], None)]),
-        );
+        forecast.committed(2, Some(&[Effect::Lost, Effect::Made(9, None)]));
         assert_eq!(predict(3), [None, Some(9)]);
     }
 }

@@ -89,14 +89,19 @@ fn push_weights(parts: &Parts, value: &mut Vec<u8>) {
     }
 }
 
+/// `to - from`, if it fits.
+pub(crate) fn number_difference(from: u128, to: u128) -> Option<i128> {
+    match to >= from {
+        true => i128::try_from(to - from).ok(),
+        false => Some(-i128::try_from(from - to).ok()?),
+    }
+}
+
 /// `to - from`, if each difference fits.
 pub(crate) fn difference(from: &Parts, to: &Parts) -> Option<Difference> {
     let mut difference = Difference::default();
     for (of, (from, to)) in difference.iter_mut().zip(from.iter().zip(to)) {
-        *of = match to >= from {
-            true => i128::try_from(to - from).ok()?,
-            false => -i128::try_from(from - to).ok()?,
-        };
+        *of = number_difference(*from, *to)?;
     }
     Some(difference)
 }
