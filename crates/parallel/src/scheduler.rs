@@ -305,13 +305,18 @@ impl Scheduler {
             self.changes.fetch_add(1, Ordering::SeqCst);
             self.validate_from(index, changed, false);
         }
-        self.bell.ring();
+        if !self.paused.load(Ordering::SeqCst) {
+            self.bell.ring();
+        }
     }
 
     /// Lets workers begin no task, or begin tasks again.
     pub(crate) fn pause(&self, paused: bool) {
-        self.paused.store(paused, Ordering::SeqCst);
-        self.bell.ring();
+        let was_paused = self.paused.swap(paused, Ordering::SeqCst);
+        // A thread that sleeps has nothing to do with it that others pause.
+        if was_paused && !paused {
+            self.bell.ring();
+        }
     }
 
     /// Ends the block: workers stop after their task.

@@ -158,13 +158,13 @@ impl FrameLimits {
 /// Rules for storage items, by key. A key without a rule is right, and slower if all transactions change it.
 #[derive(Clone, Debug, Default)]
 pub struct StorageRules {
+    /// The last bytes of the keys, because most keys that are looked for have no rule.
+    ends: Vec<u64>,
     rules: Vec<Entry>,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
-    /// The last bytes of the key, because most keys that are looked for have no rule.
-    end: u64,
     key: Box<[u8]>,
     rule: ItemRule,
 }
@@ -225,17 +225,23 @@ impl StorageRules {
     /// Without a rule for the value `item` of `pallet`.
     #[must_use]
     pub fn without(mut self, pallet: &str, item: &str) -> Self {
-        let prefix = item_prefix(pallet, item);
-        self.rules.retain(|entry| *entry.key != prefix[..]);
+        self.remove(&item_prefix(pallet, item));
         self
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if let Some(number) = self.find(key) {
+            self.ends.remove(number);
+            self.rules.remove(number);
+        }
     }
 
     /// With `rule` for the value at `key`.
     #[must_use]
     pub fn with_key(mut self, key: &[u8], rule: ItemRule) -> Self {
-        self.rules.retain(|entry| *entry.key != *key);
+        self.remove(key);
+        self.ends.push(end_of(key));
         self.rules.push(Entry {
-            end: end_of(key),
             key: key.into(),
             rule,
         });
@@ -245,8 +251,9 @@ impl StorageRules {
     /// The number of the rule for `key`.
     pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
         let end = end_of(key);
-        let is = |entry: &Entry| entry.end == end && *entry.key == *key;
-        self.rules.iter().position(is)
+        let mut ends = self.ends.iter().enumerate();
+        let found = ends.find(|(number, of)| **of == end && *self.rules[*number].key == *key);
+        found.map(|(number, _)| number)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -33,7 +33,7 @@ pub struct BenchmarkCall(pub(crate) &'static str);
 #[derive(Debug, Default)]
 pub(crate) struct SideEffects {
     /// Changes of the offchain database, by key; `None` if there are none.
-    pub(crate) offchain: Option<Overlay>,
+    pub(crate) offchain: Option<Box<Overlay>>,
     pub(crate) transaction_index: Vec<IndexOperation>,
     /// The proof sizes that the runtime got.
     pub(crate) sizes: Vec<u64>,
@@ -265,7 +265,7 @@ impl Externalities for ViewExt<'_, '_> {
     fn set_offchain_storage(&mut self, key: &[u8], value: Option<&[u8]>) {
         let open = self.open;
         let offchain = self.effects.offchain.get_or_insert_with(|| {
-            let mut offchain = Overlay::new();
+            let mut offchain = Box::new(Overlay::new());
             (0..open).for_each(|_| offchain.start_transaction());
             offchain
         });
