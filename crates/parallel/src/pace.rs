@@ -4,7 +4,7 @@
 //! probe:     the first 32 transactions in order: time per transaction in order
 //! trial:     96 transactions in parallel, after 32 that do not count
 //! faster?    on, and compare again every 256 transactions
-//! slower, or none of the first 32 was of use ahead of its turn:
+//! slower, or none of the first 32 was of use ahead of its turn and they were slower:
 //!            512 transactions in order; then a second trial; then in order to the end
 //! ```
 //! So a block in which nothing can be gained loses a trial or two. Time decides only which way is taken;
@@ -116,7 +116,8 @@ impl Pace {
                 self.in_order = taken / REST;
                 self.try_parallel(left)
             }
-            Phase::Warm if ahead == self.ahead => self.slower(),
+            // Executions ahead that are dropped may still help, as they load nodes.
+            Phase::Warm if ahead == self.ahead && taken / WARM > self.in_order => self.slower(),
             Phase::Warm => (Phase::Parallel { counted: TRIAL }, TRIAL),
             Phase::Parallel { counted } => {
                 let gained = taken / counted < self.in_order * GAIN_PERCENT / 100;

@@ -7,7 +7,7 @@ use povmeter::{Accounting, Advisory, Consensus, Root};
 use povmeter_dev_runtime::{
     commit_parent, execute_plan,
     runtime::{self, AccountId, Balance, RuntimeCall},
-    runtime_rules, Execution, Plan, PlanBlock, PlanOptions,
+    runtime_rules, Execution, Native, Plan, PlanBlock, PlanOptions,
 };
 use povmeter_parallel::{Parallel, Strategy};
 use povmeter_store::MemoryStore;
@@ -20,7 +20,15 @@ fn build<A: Accounting>(plan: &Plan, sizes: &SizeSource, execution: Execution<'_
     let mut store = MemoryStore::new();
     let root = commit_parent(&mut store, plan).unwrap();
     assert_eq!(root, Root::from(plan.parent().state_root.0));
-    execute_plan::<_, A>(&store, plan, sizes.clone(), execution, Arc::default()).unwrap()
+    execute_plan::<_, A>(
+        &Native,
+        &store,
+        plan,
+        sizes.clone(),
+        execution,
+        Arc::default(),
+    )
+    .unwrap()
 }
 
 #[track_caller]

@@ -9,7 +9,8 @@
 
 use povmeter::{Accounting, Advisory, BlockPool, Consensus};
 use povmeter_dev_runtime::{
-    commit_parent, execute_plan, runtime_rules, Execution, Plan, PlanBlock, PlanOptions, Signatures,
+    commit_parent, execute_plan, runtime_rules, EntryPoints, Execution, Native, Plan, PlanBlock,
+    PlanOptions, Signatures,
 };
 use povmeter_parallel::{Parallel, Strategy};
 use povmeter_store::MemoryStore;
@@ -69,6 +70,7 @@ fn median_ms(times: &mut [Duration]) -> f64 {
 }
 
 fn measure<A: Accounting>(
+    runtime: &(impl EntryPoints + Sync),
     plan: &Plan,
     sizes: &SizeSource,
     rounds: usize,
@@ -86,7 +88,8 @@ fn measure<A: Accounting>(
         let mut expected = None;
         for way in &mut ways {
             let pool = Arc::clone(&pool);
-            let block = execute_plan::<_, A>(&store, plan, sizes.clone(), way.execution, pool)?;
+            let block =
+                execute_plan::<_, A>(runtime, &store, plan, sizes.clone(), way.execution, pool)?;
             way.extrinsics.push(block.extrinsics_took);
             way.blocks.push(block.took);
             if let Some(statistics) = block.statistics {
@@ -124,10 +127,25 @@ fn main() -> Result<(), Box<dyn Error>> {
             accounts: transfers.saturating_mul(4).max(10_000),
             ..PlanOptions::default()
         })?;
-        let what = format!("no size in the runtime, {signed}");
-        measure::<Advisory>(&plan, &SizeSource::Unrecorded, rounds, &what)?;
-        let what = format!("sizes in the runtime, {signed}");
-        measure::<Consensus>(&plan, &SizeSource::Estimate, rounds, &what)?;
+        measure_runtime(&Native, &plan, rounds, &format!("native, {signed}"))?;
+        #[cfg(feature = "wasm")]
+        {
+            let runtime = povmeter_dev_runtime::wasm::WasmRuntime::workload();
+            runtime.prepare()?;
+            measure_runtime(&runtime, &plan, rounds, &format!("wasm, {signed}"))?;
+        }
     }
     Ok(())
+}
+
+fn measure_runtime(
+    runtime: &(impl EntryPoints + Sync),
+    plan: &Plan,
+    rounds: usize,
+    what: &str,
+) -> Result<(), Box<dyn Error>> {
+    let silent = format!("{what}, asks for no size");
+    measure::<Advisory>(runtime, plan, &SizeSource::Unrecorded, rounds, &silent)?;
+    let asking = format!("{what}, asks for sizes");
+    measure::<Consensus>(runtime, plan, &SizeSource::Estimate, rounds, &asking)
 }
