@@ -1,9 +1,10 @@
 //! The block of a plan, with its extrinsics in order or on several threads.
 
 use crate::{
+    author::BlockOutcome,
     entry::EntryPoints,
     entry::RuntimeError,
-    host::HostError,
+    host::{BoundarySize, HostError},
     plan::Plan,
     povmeter_host::parent_root,
     runtime::{with_state_version, Header, Runtime},
@@ -15,7 +16,9 @@ use povmeter_substrate::{
     Calls, FrameLimits, LimitsError, SealedMachine, SizeSource, StateMachine, StorageRules,
 };
 use sp_runtime::ApplyExtrinsicResult;
+use sp_trie::StorageProof;
 use std::{
+    num::NonZeroUsize,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -40,6 +43,13 @@ pub enum Execution<'r> {
     Parallel(Parallel, &'r StorageRules),
 }
 
+impl<'r> Execution<'r> {
+    /// On `workers` threads, as soon as that is faster.
+    pub fn by(workers: NonZeroUsize, rules: &'r StorageRules) -> Self {
+        Self::Parallel(Parallel::new(workers), rules)
+    }
+}
+
 /// A block of a plan.
 #[derive(Debug)]
 pub struct PlanBlock {
@@ -55,6 +65,22 @@ pub struct PlanBlock {
     pub extrinsics_took: Duration,
     /// The time of the whole block.
     pub took: Duration,
+}
+
+impl PlanBlock {
+    /// Whether this is the block of `outcome`, with the same proof, the same sizes after its extrinsics, and
+    /// the same sizes told to the runtime.
+    pub fn is_block_of(&self, outcome: &BlockOutcome) -> bool {
+        let sizes = self.extrinsics.iter().map(|(_, size)| size.total_bytes());
+        // The first one is that after the inherent.
+        let estimates = outcome.boundaries.iter().skip(1).map(BoundarySize::total);
+        let nodes = self.sealed.block.proof().nodes();
+        let proof = StorageProof::new(nodes.iter().map(|node| node.to_vec()));
+        self.header == outcome.header
+            && sizes.eq(estimates)
+            && Some(&self.sealed.sizes) == outcome.built.told.as_ref()
+            && proof == outcome.built.proof
+    }
 }
 
 /// Builds the block of `plan` with the entry points of `runtime`, on the state that `source` holds. The
@@ -195,7 +221,6 @@ mod tests {
     use povmeter::{Advisory, Consensus};
     use povmeter_parallel::Strategy;
     use povmeter_store::MemoryStore;
-    use std::num::NonZeroUsize;
 
     /// Each thread calls an instance of its own. The executor turns a stop into an error of the call.
     #[test]
