@@ -3,9 +3,9 @@
 //! ```sh
 //! cargo run --release -p povmeter-dev-runtime --example frame_parallel -- 544 31
 //! ```
-//! The numbers are those of the transfers and of the rounds. Blocks of all kinds take turns, so that a change
-//! of the machine's speed meets all of them; medians are printed. Each block in parallel is compared with
-//! that in order.
+//! The numbers are those of the transfers and of the rounds; a word behind them, such as `native`, selects the
+//! rows whose names hold it. Blocks of all ways take turns, so that a change of the machine's speed meets all of
+//! them; medians are printed. Each block in parallel is compared with that in order.
 
 use povmeter::{Accounting, Advisory, BlockPool, Consensus};
 use povmeter_dev_runtime::{
@@ -115,9 +115,10 @@ fn measure<A: Accounting>(
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut numbers = std::env::args().skip(1).map(|number| number.parse());
-    let transfers = numbers.next().unwrap_or(Ok(544))?;
-    let rounds = usize::try_from(numbers.next().unwrap_or(Ok(9))?)?;
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |usual| arguments.next().map_or(Ok(usual), |number| number.parse());
+    let (transfers, rounds) = (number(544)?, usize::try_from(number(9)?)?);
+    let only = arguments.next().unwrap_or_default();
     println!("| {transfers} transfers | | extrinsics, ms | block, ms | committed ahead | executed ahead |");
     println!("|---|---|--:|--:|--:|--:|");
     for (signatures, signed) in [(Signatures::Free, "free"), (Signatures::Sr25519, "sr25519")] {
@@ -127,12 +128,20 @@ fn main() -> Result<(), Box<dyn Error>> {
             accounts: transfers.saturating_mul(4).max(10_000),
             ..PlanOptions::default()
         })?;
-        measure_runtime(&Native, &plan, rounds, &format!("native, {signed}"))?;
+        measure_runtime(
+            &Native,
+            (&plan, rounds),
+            (&format!("native, {signed}"), &only),
+        )?;
         #[cfg(feature = "wasm")]
         {
             let runtime = povmeter_dev_runtime::wasm::WasmRuntime::workload();
             runtime.prepare()?;
-            measure_runtime(&runtime, &plan, rounds, &format!("wasm, {signed}"))?;
+            measure_runtime(
+                &runtime,
+                (&plan, rounds),
+                (&format!("wasm, {signed}"), &only),
+            )?;
         }
     }
     Ok(())
@@ -140,12 +149,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn measure_runtime(
     runtime: &(impl EntryPoints + Sync),
-    plan: &Plan,
-    rounds: usize,
-    what: &str,
+    (plan, rounds): (&Plan, usize),
+    (what, only): (&str, &str),
 ) -> Result<(), Box<dyn Error>> {
     let silent = format!("{what}, asks for no size");
-    measure::<Advisory>(runtime, plan, &SizeSource::Unrecorded, rounds, &silent)?;
+    if silent.contains(only) {
+        measure::<Advisory>(runtime, plan, &SizeSource::Unrecorded, rounds, &silent)?;
+    }
     let asking = format!("{what}, asks for sizes");
-    measure::<Consensus>(runtime, plan, &SizeSource::Estimate, rounds, &asking)
+    if asking.contains(only) {
+        measure::<Consensus>(runtime, plan, &SizeSource::Estimate, rounds, &asking)?;
+    }
+    Ok(())
 }
