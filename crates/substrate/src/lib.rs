@@ -42,6 +42,8 @@
 //! - The runtime cannot close a transaction of the host. What it leaves open is rolled back.
 //! - The interface between runtime and host has no errors, so a failure below it panics with
 //!   [`FailedAccess`]. The machine stays failed: it has no root and cannot be sealed.
+//! - Calls on several threads have the result of calls in order, as long as the runtime keeps what the
+//!   rules of counters promise; without such rules always.
 //! - Each size that the runtime gets is recorded. A replay of too few or too many sizes is an error.
 //!
 //! # Costs

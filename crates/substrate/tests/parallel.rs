@@ -412,6 +412,13 @@ fn without_rules_the_outcome_is_the_same() {
     compare::<Advisory>(&SizeSource::Unrecorded, 200..220, &StorageRules::new());
 }
 
+#[test]
+#[ignore = "takes long: 16,000 blocks"]
+fn takes_long() {
+    compare::<Advisory>(&SizeSource::Unrecorded, 10_000..13_000, &rules());
+    compare::<Consensus>(&SizeSource::Estimate, 20_000..21_000, &rules());
+}
+
 /// An importer has the author's sizes, and the extrinsics that are part of the block.
 #[test]
 fn sizes_are_replayed() {

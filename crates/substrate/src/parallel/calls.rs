@@ -71,7 +71,8 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     ///
     /// # Errors
     /// [`MachineError::Extensions`] if the host has registered extensions, which threads cannot share; see
-    /// [`Calls::extensions`]. [`MachineError::Parallel`] if the block fails; the machine stays failed then.
+    /// [`Calls::extensions`]. [`MachineError::Failed`] if the block fails, or has failed before; the
+    /// machine stays failed, and [`Self::failure`] says why.
     ///
     /// # Panics
     /// If a method of `calls` other than [`Calls::call`] panics. A call that panics is a
@@ -88,6 +89,10 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         P: NodeSource + Sync,
         C: Calls,
     {
+        if let Some(failure) = &self.failure {
+            let message = failure.to_string();
+            return Err(MachineError::Failed { message });
+        }
         self.check_extensions()?;
         let before = self.sizes.handed_out().len();
         let transactions = usize::try_from(count).unwrap_or(usize::MAX);
