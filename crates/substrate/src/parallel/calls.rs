@@ -102,6 +102,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
             forecast: Forecast::new(rules, self.numbers(rules)?, transactions),
             sizes: self.sizes.source(),
             told: AtomicUsize::new(before),
+            asking: AtomicUsize::new(0),
         };
         let parallel = parallel.without_trace();
         let decide = |decided: Decided<'_, Called<C::Output>>| executor.decide(decided);
@@ -198,7 +199,13 @@ struct RuntimeCalls<'c, C> {
     sizes: &'c SizeSource,
     /// How many sizes the runtime got in calls that are kept, and before.
     told: AtomicUsize,
+    /// How many of the last kept calls in a row asked for a size.
+    asking: AtomicUsize,
 }
+
+/// After so many calls in a row that asked for a size, the next one will likely ask too, and is not
+/// executed ahead in vain.
+const ASKING: usize = 16;
 
 /// What one thread needs to make calls.
 struct CallWorker {
@@ -223,6 +230,10 @@ impl<C: Calls> RuntimeCalls<'_, C> {
         if kept {
             let sizes = called.side_effects.sizes.len();
             self.told.fetch_add(sizes, Ordering::Relaxed);
+            match sizes {
+                0 => self.asking.store(0, Ordering::Relaxed),
+                _ => _ = self.asking.fetch_add(1, Ordering::Relaxed),
+            }
         }
         let effects = kept.then_some(&called.effects[..]);
         self.forecast.committed(index as usize, effects);
@@ -256,6 +267,9 @@ impl<C: Calls> Executor for RuntimeCalls<'_, C> {
     ) -> Result<Self::Output, Interrupt> {
         let ahead = view.is_ahead();
         if ahead {
+            if self.asking.load(Ordering::Relaxed) >= ASKING {
+                view.leave_to_turn()?;
+            }
             self.forecast.begin(index as usize);
         }
         let CallWorker {
