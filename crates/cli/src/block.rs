@@ -3,7 +3,7 @@
 use crate::{
     attribution::AttributionArgs,
     block_report::BlockReport,
-    checks::{check_block, failed},
+    checks::{check_block, check_workers, failed},
     error::CliError,
     measuring,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
@@ -17,7 +17,7 @@ use clap::Args;
 use povmeter_dev_runtime::{
     build_block_with, BlockOutcome, Estimates, ExtrinsicTimes, PovmeterBlock,
 };
-use std::path::PathBuf;
+use std::{num::NonZeroUsize, path::PathBuf};
 
 /// What block to build, and where.
 #[derive(Args, Debug)]
@@ -41,9 +41,12 @@ pub(crate) struct BlockArgs {
     /// Folder for the parent state, created if missing, instead of a temporary one
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
+    /// Also build it by this many threads, and compare
+    #[arg(long, value_name = "N")]
+    workers: Option<NonZeroUsize>,
     /// Build transfers on a relay chain's wasm runtime, from this raw chain specification
     #[arg(long, value_name = "FILE", conflicts_with_all = ["accounts", "call", "state_version",
-        "signatures", "runtime", "state", "db"])]
+        "signatures", "runtime", "state", "db", "workers"])]
     chain_spec: Option<PathBuf>,
     /// Print JSON, with every estimate
     #[arg(long)]
@@ -89,6 +92,9 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
     let mut checks = progress::during("checking the block", || {
         check_block(&outcome, &plan, &state, &runtime)
     })?;
+    if let Some(workers) = args.workers {
+        checks.push(check_workers(&outcome, &plan, &state, &runtime, workers)?);
+    }
 
     let mut attribution = None;
     if let Some(attributing) = &attributing {

@@ -4,12 +4,15 @@ use crate::{
     error::CliError, oracle::Oracle, parent_state::ParentState, runtime_form::RuntimeForm,
 };
 use codec::Encode;
+use povmeter::Consensus;
 use povmeter_dev_runtime::{
-    build_block, build_block_with, BlockOutcome, BoundarySize, Built, Estimates, Plan,
-    PovmeterBlock,
+    build_block, build_block_with, execute_plan, runtime_rules, BlockOutcome, BoundarySize, Built,
+    Estimates, Execution, HostError, Plan, PlanBlock, PovmeterBlock,
 };
+use povmeter_substrate::SizeSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::{num::NonZeroUsize, sync::Arc};
 
 /// A check, and whether it holds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +108,39 @@ fn executes_again(
             again.built.root,
             told.len(),
             if sizes { "the same" } else { "not the same" },
+        ),
+    })
+}
+
+/// Checks that the block on several threads is `block`.
+///
+/// # Errors
+/// [`CliError::Workers`] if it can't be built.
+pub(crate) fn check_workers(
+    block: &BlockOutcome,
+    plan: &Plan,
+    state: &ParentState,
+    runtime: &RuntimeForm,
+    workers: NonZeroUsize,
+) -> Result<Check, CliError> {
+    let rules = runtime_rules().map_err(|error| CliError::Workers(HostError::state(error)))?;
+    let build = |execution| {
+        let (sizes, pool) = (SizeSource::Estimate, Arc::default());
+        execute_plan::<_, Consensus>(runtime, &state.nodes, plan, sizes, execution, pool)
+            .map_err(CliError::Workers)
+    };
+    let in_order = build(Execution::InOrder)?;
+    let found = build(Execution::by(workers, &rules))?;
+    let ms = |block: &PlanBlock| block.extrinsics_took.as_secs_f64() * 1e3;
+    let ahead = found.statistics.map_or(0, |statistics| statistics.ahead);
+    Ok(Check {
+        name: format!("same block by {workers} workers"),
+        holds: found.is_block_of(block),
+        detail: format!(
+            "extrinsics in {:.1} ms, {:.1} ms in order; {ahead} of {} executed ahead of their turn",
+            ms(&found),
+            ms(&in_order),
+            found.extrinsics.len(),
         ),
     })
 }

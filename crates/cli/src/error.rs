@@ -2,7 +2,7 @@
 
 use povmeter::Root;
 use povmeter_dev_data::ChainSpecError;
-use povmeter_dev_runtime::{AuthorError, PlanError, StateError, ValidateError};
+use povmeter_dev_runtime::{AuthorError, HostError, PlanError, StateError, ValidateError};
 use povmeter_store::{BackupError, OpenError, PruneError, StatError, StoreError};
 use std::{error::Error, io, path::PathBuf, process::ExitCode};
 
@@ -46,6 +46,8 @@ pub(crate) enum CliError {
         #[source]
         source: AuthorError,
     },
+    #[error("can't build the block on several threads")]
+    Workers(#[source] HostError),
     #[error("can't read the proof that povmeter made")]
     Proof(#[from] povmeter::ProofError),
     #[error("a validator with sp-state-machine refuses the proof")]

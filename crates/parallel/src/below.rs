@@ -60,11 +60,22 @@ impl<P: NodeSource> Below<P> {
         position: u32,
         key: KeyId,
     ) -> Result<(), Miss> {
+        self.find_of(store, position, key, false)
+    }
+
+    /// As [`Self::find`]. If only a `likely` value is needed, estimates are values.
+    pub(crate) fn find_of(
+        &mut self,
+        store: &MultiVersion,
+        position: u32,
+        key: KeyId,
+        likely: bool,
+    ) -> Result<(), Miss> {
         self.chain.clear();
         self.found = Found::Absent;
         let mut below = position;
         self.found = loop {
-            match store.nearest(below, key) {
+            match store.nearest_of(below, key, likely) {
                 Nearest::Estimate(writer) => return Err(Miss::Estimate(writer)),
                 Nearest::Parent => {
                     let named = store.keys.key(key);
@@ -188,16 +199,19 @@ impl<P: NodeSource> Below<P> {
     }
 
     /// Whether every question of `record`, asked again for `position`, has the same answer. Sizes are not
-    /// asked for, because only the block knows them.
+    /// asked for, because only the block knows them. Predicted values are compared if the store is
+    /// `complete`, because else they know more than the store.
     pub(crate) fn answers_alike(
         &mut self,
         store: &MultiVersion,
         position: u32,
         record: &Record,
+        complete: bool,
     ) -> Result<bool, Miss> {
         for read in &record.reads {
             let alike = match read.seen {
                 Seen::Counted | Seen::Ask(_) => true,
+                Seen::Predicted(_) if !complete => true,
                 Seen::Exists(exists) => self.exists(store, position, read.key)? == exists,
                 Seen::Next(number) => {
                     let next = record.nexts[number as usize];
@@ -212,7 +226,7 @@ impl<P: NodeSource> Below<P> {
                     self.find(store, position, read.key)?;
                     record.is_told_right(number, self.value())
                 }
-                Seen::Absent | Seen::Value(_) | Seen::Large(_) => {
+                Seen::Absent | Seen::Value(_) | Seen::Predicted(_) | Seen::Large(_) => {
                     self.find(store, position, read.key)?;
                     record.value(read.seen) == Some(self.value())
                 }

@@ -5,6 +5,7 @@ use crate::{
     in_order::{InOrder, WriteLog},
     outcome::{Decided, Ending, Executed, ParallelError, Statistics, Verdict},
     pace::Pace,
+    parallel::SizeAfter,
     record::{Ask, Record, Seen, SizeAnswer},
     scheduler::Claim,
     shared::{Attempt, Ended, Shared, Worker},
@@ -16,7 +17,7 @@ use crate::{
     update::Kind,
     view::View,
 };
-use povmeter::{Accounting, Block, BlockError, NodeSource};
+use povmeter::{Accounting, Block, BlockError, NodeSource, ProofSize};
 use std::{mem::take, sync::Arc};
 
 /// The thread that owns the block. It works as the others do whenever it can commit nothing.
@@ -27,6 +28,7 @@ pub(crate) struct Committer<'c, 'a, S, A: Accounting, P, E: Executor> {
     pub(crate) pace: Pace,
     /// Executes each transaction ahead of its turn first, also where its turn has come.
     pub(crate) speculate_first: bool,
+    pub(crate) sizes: SizeAfter,
     pub(crate) log: WriteLog,
     pub(crate) statistics: Statistics,
 }
@@ -74,7 +76,8 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
             *lock(&shared.last_size) = executed.size;
             shared.scheduler.commit(index, changed);
             done.push(executed);
-            self.pace.committed(shared.attempts.len() - done.len());
+            let left = shared.attempts.len() - done.len();
+            self.pace.committed(left, self.statistics.ahead);
         }
         Ok(done)
     }
@@ -189,7 +192,7 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
             Ok(output) => output,
             Err(trap) => {
                 self.block.rollback_transaction()?;
-                let size = self.block.proof_size()?;
+                let size = self.size_after()?;
                 let changed = executed_now && self.withdraw(index);
                 let ending = Ending::Trapped(trap);
                 return Ok(Some(Committed {
@@ -198,7 +201,7 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
                 }));
             }
         };
-        let size = self.block.proof_size();
+        let size = self.size_after();
         let size = self.or_roll_back(size)?;
         let output_of = Decided {
             index,
@@ -217,7 +220,7 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
             }
             Verdict::LeaveOut => {
                 self.block.rollback_transaction()?;
-                let size = self.block.proof_size()?;
+                let size = self.size_after()?;
                 let changed = self.withdraw(index);
                 let ending = Ending::LeftOut(output);
                 Ok(Some(Committed {
@@ -229,6 +232,16 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
                 self.block.rollback_transaction()?;
                 Ok(None)
             }
+        }
+    }
+
+    /// The size after a transaction.
+    fn size_after(&mut self) -> Result<ProofSize, BlockError> {
+        match self.sizes {
+            SizeAfter::Counted => self.block.proof_size(),
+            SizeAfter::Peeked if A::PROVEN => self.block.peek_proof_size(),
+            SizeAfter::Peeked => self.block.proof_size(),
+            SizeAfter::Recorded => Ok(self.block.recorded_size()),
         }
     }
 
@@ -244,6 +257,7 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
     fn execute(&mut self, index: u32) -> Result<Applied<E::Output>, BlockError> {
         self.block.enter_runtime()?;
         let keys = &self.shared.store.keys;
+        self.log.keep_elements(self.pace.is_parallel());
         let log = self.pace.is_open().then_some((keys, &mut self.log));
         let mut access = InOrder::new(&mut *self.block, log);
         let executor = &mut self.worker.executor;

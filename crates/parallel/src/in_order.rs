@@ -2,16 +2,25 @@
 
 use crate::{
     executor::Stopped,
-    store::{KeyId, Keys, TooLong, WriteSet, WriteSetBuilder},
-    update::Rule,
+    store::{KeyId, Keys, Span, TooLong, WriteSet, WriteSetBuilder},
+    update::{Kind, Rule},
     view::Access,
 };
-use povmeter::{Accounting, Block, BlockError, NodeHash, NodeSource, ProofSize, Removal, TrieId};
+use povmeter::{
+    child_root_key, Accounting, Block, BlockError, NodeHash, NodeSource, ProofSize, Removal, Root,
+    StateVersion, TrieId,
+};
 
 /// The keys that transactions changed on the block, for the transactions above them.
 #[derive(Debug, Default)]
 pub(crate) struct WriteLog {
     keys: Vec<KeyId>,
+    /// Appends of the current transaction, those rolled back included, which only makes a read of the list
+    /// wrong, and that is found out. A list of all events is long; to copy it for each transaction takes
+    /// longer than to execute the transaction.
+    appended: Vec<(KeyId, Span)>,
+    elements: Vec<u8>,
+    keeps_elements: bool,
     /// Prefixes whose keys were deleted.
     cleared: Vec<(Option<Vec<u8>>, Vec<u8>)>,
     builder: WriteSetBuilder,
@@ -23,7 +32,24 @@ impl WriteLog {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.cleared.is_empty()
+        self.keys.is_empty() && self.cleared.is_empty() && self.appended.is_empty()
+    }
+
+    /// Keeps what is appended from here on, in place of the whole list. For the log of one transaction.
+    pub(crate) fn keep_elements(&mut self, keeps: bool) {
+        self.keeps_elements = keeps;
+    }
+
+    fn note_append(&mut self, keys: &Keys, trie: TrieId<'_>, key: &[u8], element: &[u8]) {
+        let id = keys.number(trie, key);
+        let kept = match self.keeps_elements {
+            true => Span::push(&mut self.elements, element),
+            false => None,
+        };
+        match kept {
+            Some(element) => self.appended.push((id, element)),
+            None => self.keys.push(id),
+        }
     }
 
     /// Notes all that `block` has changed so far.
@@ -70,6 +96,14 @@ impl WriteLog {
         self.keys.sort_unstable();
         self.keys.dedup();
         let mut written = Ok(());
+        for ((id, element), number) in self.appended.iter().zip(0..) {
+            if self.keys.binary_search(id).is_err() {
+                let element = element.of(&self.elements);
+                written = written.and(self.builder.update(*id, Kind::Append, element, number));
+            }
+        }
+        self.appended.clear();
+        self.elements.clear();
         for id in self.keys.drain(..) {
             let key = keys.key(id);
             let trie = keys.trie(key.trie);
@@ -142,6 +176,10 @@ impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
         })
     }
 
+    fn guess(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
+        self.get(trie, key)
+    }
+
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped> {
         self.call(|block| block.exists(trie, key))
     }
@@ -163,7 +201,9 @@ impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
     }
 
     fn append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) -> Result<(), Stopped> {
-        self.note(trie, key);
+        if let Some((keys, log)) = &mut self.log {
+            log.note_append(keys, trie, key, element);
+        }
         self.call(|block| block.append(trie, key, element))
     }
 
@@ -209,6 +249,33 @@ impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
 
     fn proof_size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped> {
         Ok(self.proof_size()?.total_bytes() <= bytes)
+    }
+
+    fn recorded_size(&mut self) -> Result<ProofSize, Stopped> {
+        self.call(|block| Ok(block.recorded_size()))
+    }
+
+    fn root(&mut self, child: Option<&[u8]>, version: StateVersion) -> Result<Root, Stopped> {
+        self.call(|block| {
+            let update = block.root(version)?;
+            let Some(child) = child else {
+                return Ok(update.root);
+            };
+            if let Some((_, root)) = update.children.iter().find(|(key, _)| key == child) {
+                return Ok(*root);
+            }
+            let root = block.get(TrieId::Top, &child_root_key(child))?;
+            let root = root.and_then(|root| <[u8; 32]>::try_from(root).ok());
+            Ok(root.map_or(Root::EMPTY, Root::from))
+        })
+    }
+
+    fn is_ahead(&self) -> bool {
+        false
+    }
+
+    fn leave_to_turn(&mut self) -> Result<(), Stopped> {
+        self.call(|_| Ok(()))
     }
 
     fn start_transaction(&mut self) -> Result<(), Stopped> {

@@ -43,7 +43,7 @@
 //! # Types
 //! | type | what it is |
 //! |---|---|
-//! | [`Parallel`], [`Strategy`] | executes transactions on a block; how many workers, and when ahead |
+//! | [`Parallel`], [`Strategy`], [`SizeAfter`] | executes transactions on a block; how many workers, when ahead, and which sizes are returned |
 //! | [`Executor`], [`Interrupt`] | executes one transaction; implemented by the caller |
 //! | [`View`], [`Stopped`] | the state as a transaction sees it |
 //! | [`Rule`], [`Addition`], [`CounterWidth`] | a change that is a function of the value below it |
@@ -69,6 +69,7 @@
 //! - [`View::exists`] and a write that keeps the key;
 //! - [`View::next_key`] and a write outside of the gap that it looked at;
 //! - [`View::append`]s to one list, and [`View::update`]s of one key, such as [`View::add`];
+//! - a [`View::guess`] and any write;
 //! - [`View::try_add`]s to one counter, as long as the answer is the same;
 //! - reads that [`Executor::predict`] predicts, if the prediction is right.
 //!
@@ -107,7 +108,7 @@ mod view;
 
 pub use executor::{Executor, Interrupt, Stopped, Trap};
 pub use outcome::{Batch, Decided, Ending, Executed, ParallelError, Statistics, Verdict};
-pub use parallel::{Parallel, Strategy};
+pub use parallel::{Parallel, SizeAfter, Strategy};
 pub use update::{Addition, CounterWidth, Rule};
 pub use version_store::{VersionRead, VersionStore};
 pub use view::View;

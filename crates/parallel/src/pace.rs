@@ -4,7 +4,8 @@
 //! probe:     the first 32 transactions in order: time per transaction in order
 //! trial:     96 transactions in parallel, after 32 that do not count
 //! faster?    on, and compare again every 256 transactions
-//! slower:    512 transactions in order; then a second trial; then in order to the end
+//! slower, or none of the first 32 was of use ahead of its turn and they were slower:
+//!            512 transactions in order; then a second trial; then in order to the end
 //! ```
 //! So a block in which nothing can be gained loses a trial or two. Time decides only which way is taken;
 //! results are the same.
@@ -32,6 +33,8 @@ pub(crate) struct Pace {
     since: Instant,
     in_order: Duration,
     trials: u32,
+    /// How many were committed as executed ahead, when the phase began.
+    ahead: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +76,7 @@ impl Pace {
             since: Instant::now(),
             in_order: Duration::MAX,
             trials: 0,
+            ahead: 0,
         }
     }
 
@@ -88,18 +92,19 @@ impl Pace {
         self.phase != Phase::Never
     }
 
-    /// A transaction was committed, and `left` are left.
-    pub(crate) fn committed(&mut self, left: usize) {
+    /// A transaction was committed, and `left` are left. So far `ahead` were committed as executed ahead.
+    pub(crate) fn committed(&mut self, left: usize, ahead: u64) {
         if matches!(self.phase, Phase::Always | Phase::Never) {
             return;
         }
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {
-            self.next(left);
+            self.next(left, ahead);
+            self.ahead = ahead;
         }
     }
 
-    fn next(&mut self, left: usize) {
+    fn next(&mut self, left: usize, ahead: u64) {
         let now = Instant::now();
         let taken = now - self.since;
         let (phase, length) = match self.phase {
@@ -111,13 +116,14 @@ impl Pace {
                 self.in_order = taken / REST;
                 self.try_parallel(left)
             }
+            // Executions ahead that are dropped may still help, as they load nodes.
+            Phase::Warm if ahead == self.ahead && taken / WARM > self.in_order => self.slower(),
             Phase::Warm => (Phase::Parallel { counted: TRIAL }, TRIAL),
             Phase::Parallel { counted } => {
                 let gained = taken / counted < self.in_order * GAIN_PERCENT / 100;
-                match (gained, self.trials < TRIALS) {
-                    (true, _) => (Phase::Parallel { counted: PERIOD }, PERIOD),
-                    (false, true) => (Phase::Rest, REST),
-                    (false, false) => (Phase::Never, 0),
+                match gained {
+                    true => (Phase::Parallel { counted: PERIOD }, PERIOD),
+                    false => self.slower(),
                 }
             }
             phase @ (Phase::Always | Phase::Never) => (phase, 0),
@@ -125,6 +131,13 @@ impl Pace {
         self.phase = phase;
         self.left = length;
         self.since = now;
+    }
+
+    fn slower(&self) -> (Phase, u32) {
+        match self.trials < TRIALS {
+            true => (Phase::Rest, REST),
+            false => (Phase::Never, 0),
+        }
     }
 
     fn try_parallel(&mut self, left: usize) -> (Phase, u32) {

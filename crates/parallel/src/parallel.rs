@@ -18,6 +18,7 @@ use std::num::NonZeroUsize;
 pub struct Parallel {
     workers: NonZeroUsize,
     strategy: Strategy,
+    sizes: SizeAfter,
     window: u32,
 }
 
@@ -35,6 +36,20 @@ pub enum Strategy {
     EachAhead,
 }
 
+/// The size that is returned for a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SizeAfter {
+    /// [`Block::proof_size`]: with [`Consensus`](povmeter::Consensus) accounting, a question that is part of
+    /// the block.
+    #[default]
+    Counted,
+    /// The same, without a trace: [`Block::peek_proof_size`] with `Consensus` accounting. For runtimes that
+    /// ask themselves, because it costs a walk for each key that was changed since somebody asked.
+    Peeked,
+    /// [`Block::recorded_size`]: without an estimate. For who needs no sizes.
+    Recorded,
+}
+
 /// Transactions in the window for each worker.
 const WINDOW: u32 = 6;
 /// The smallest window.
@@ -47,6 +62,7 @@ impl Parallel {
         Self {
             workers,
             strategy: Strategy::default(),
+            sizes: SizeAfter::default(),
             window: count.saturating_mul(WINDOW).max(LEAST_WINDOW),
         }
     }
@@ -55,6 +71,22 @@ impl Parallel {
     #[must_use]
     pub const fn with_strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
+        self
+    }
+
+    /// With other sizes after each transaction.
+    #[must_use]
+    pub const fn with_sizes(mut self, sizes: SizeAfter) -> Self {
+        self.sizes = sizes;
+        self
+    }
+
+    /// With sizes that leave no trace: [`SizeAfter::Peeked`] in place of [`SizeAfter::Counted`].
+    #[must_use]
+    pub const fn without_trace(mut self) -> Self {
+        if matches!(self.sizes, SizeAfter::Counted) {
+            self.sizes = SizeAfter::Peeked;
+        }
         self
     }
 
@@ -67,7 +99,8 @@ impl Parallel {
     }
 
     /// Executes transactions `0..transactions` on `block`, with the result of executing each in a
-    /// transaction of the host, one after the other, with a [`Block::proof_size`] after each.
+    /// transaction of the host, one after the other, with a [`Block::proof_size`], or another [`SizeAfter`],
+    /// after each.
     ///
     /// `source` holds the parent state of `block` for the other threads. What they load from it counts
     /// nothing. `block` may hold changes; no transaction should be open, and the host is in control.
@@ -134,6 +167,7 @@ impl Parallel {
             shared: &shared,
             worker,
             pace,
+            sizes: self.sizes,
             speculate_first: self.strategy == Strategy::EachAhead,
             log,
             statistics: Statistics::default(),

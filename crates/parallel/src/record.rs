@@ -33,6 +33,8 @@ pub(crate) enum Seen {
     Absent,
     /// The value.
     Value(Span),
+    /// The value, as the executor predicted it.
+    Predicted(Span),
     /// The value, in the write set of another transaction.
     Large(u32),
     /// Whether there is a value.
@@ -144,6 +146,15 @@ impl Record {
         Ok(())
     }
 
+    /// Notes that the value of `key` was read, and that the executor predicted it.
+    pub(crate) fn push_predicted(&mut self, key: KeyId, value: &[u8]) -> Result<(), TooLong> {
+        if !self.has(key, |seen| self.value(seen) == Some(Some(value))) {
+            let seen = Seen::Predicted(self.copy(value)?);
+            self.push(key, seen);
+        }
+        Ok(())
+    }
+
     /// Notes that the last one of `steps`, made one after the other from the value of `key`, was said to
     /// have `changed` it.
     pub(crate) fn push_told<'o>(
@@ -193,7 +204,7 @@ impl Record {
     pub(crate) fn value(&self, seen: Seen) -> Option<Option<&[u8]>> {
         match seen {
             Seen::Absent => Some(None),
-            Seen::Value(span) => Some(Some(self.bytes(span))),
+            Seen::Value(span) | Seen::Predicted(span) => Some(Some(self.bytes(span))),
             Seen::Large(number) => {
                 let (writes, span) = &self.large[number as usize];
                 Some(Some(writes.bytes(*span)))

@@ -275,6 +275,14 @@ impl Scheduler {
         lock(self.transaction(index)).stage == Stage::Executing
     }
 
+    /// Whether each transaction below `index` was executed.
+    pub(crate) fn is_executed_below(&self, index: u32) -> bool {
+        let committed = self.committed.load(Ordering::SeqCst);
+        let stage = |below: u32| lock(self.transaction(below)).stage;
+        let executed = |below| matches!(stage(below), Stage::Executed | Stage::Committed);
+        (committed..index).all(executed)
+    }
+
     /// Whether `index` was executed, or can only be executed at its turn.
     pub(crate) fn is_due(&self, index: u32) -> bool {
         matches!(
@@ -297,13 +305,18 @@ impl Scheduler {
             self.changes.fetch_add(1, Ordering::SeqCst);
             self.validate_from(index, changed, false);
         }
-        self.bell.ring();
+        if !self.paused.load(Ordering::SeqCst) {
+            self.bell.ring();
+        }
     }
 
     /// Lets workers begin no task, or begin tasks again.
     pub(crate) fn pause(&self, paused: bool) {
-        self.paused.store(paused, Ordering::SeqCst);
-        self.bell.ring();
+        let was_paused = self.paused.swap(paused, Ordering::SeqCst);
+        // A thread that sleeps has nothing to do with it that others pause.
+        if was_paused && !paused {
+            self.bell.ring();
+        }
     }
 
     /// Ends the block: workers stop after their task.

@@ -203,7 +203,8 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
             return;
         };
         let below = &mut worker.scratch.below;
-        let alike = below.answers_alike(&self.store, index + 1, &last.record);
+        let complete = self.scheduler.is_executed_below(index);
+        let alike = below.answers_alike(&self.store, index + 1, &last.record, complete);
         if !matches!(alike, Ok(true)) && self.scheduler.abort(index, &self.store) {
             count(&self.counts.aborts);
         }

@@ -8,7 +8,9 @@ use crate::{
     update::{Kind, Rule},
     view::Access,
 };
-use povmeter::{NodeHash, NodeSource, ProofSize, Removal, TransactionError, TrieId};
+use povmeter::{
+    NodeHash, NodeSource, ProofSize, Removal, Root, StateVersion, TransactionError, TrieId,
+};
 use povmeter_overlay::{Fate, Lookup, Overlay};
 use std::mem::take;
 
@@ -238,10 +240,10 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
         let mut at = if predicted { At::Computed } else { At::Below };
         if predicted {
             if noted {
-                record.push_value(id, Some(value), None)?;
+                record.push_predicted(id, value)?;
             }
         } else {
-            below.find(store, position, id)?;
+            below.find_of(store, position, id, !noted)?;
             if noted {
                 record.push_value(id, below.value(), below.origin())?;
             }
@@ -293,6 +295,14 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
         }
     }
 
+    /// Notes that a read of `key` counts, if the record does not say so.
+    fn note_counted(&mut self, key: KeyId) {
+        let record = &mut self.scratch.record;
+        if !record.has(key, |seen| !matches!(seen, Seen::Exists(_))) {
+            record.push(key, Seen::Counted);
+        }
+    }
+
     /// Adds an update of a key that the overlay does not know.
     fn push_pending(
         &mut self,
@@ -302,16 +312,10 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
         operand: &[u8],
     ) -> Result<(), Halt> {
         let id = self.common.store.keys.number(trie, key);
+        self.note_counted(id);
         let Scratch {
-            pending,
-            operands,
-            record,
-            ..
+            pending, operands, ..
         } = &mut *self.scratch;
-        let counts = |seen| !matches!(seen, Seen::Exists(_));
-        if !record.has(id, counts) {
-            record.push(id, Seen::Counted);
-        }
         let operand = Span::push(operands, operand).ok_or(TooLong)?;
         pending.push(Pending {
             key: id,
@@ -489,6 +493,18 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
         Ok(self.value_at(at))
     }
 
+    fn guess(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
+        self.going()?;
+        if self.changed(trie, key) {
+            return self.get(trie, key);
+        }
+        let at = self.or_halt(|this| {
+            this.note_counted(this.common.store.keys.number(trie, key));
+            this.find(trie, key, false)
+        })?;
+        Ok(self.value_at(at))
+    }
+
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped> {
         self.going()?;
         match self.scratch.overlay.get(trie, key) {
@@ -599,6 +615,22 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
             SizeAnswer::AtMost { holds, .. } => Ok(holds),
             SizeAnswer::Size(_) => Err(Halt::InOrder),
         })
+    }
+
+    fn recorded_size(&mut self) -> Result<ProofSize, Stopped> {
+        self.in_order()
+    }
+
+    fn root(&mut self, _: Option<&[u8]>, _: StateVersion) -> Result<Root, Stopped> {
+        self.in_order()
+    }
+
+    fn is_ahead(&self) -> bool {
+        true
+    }
+
+    fn leave_to_turn(&mut self) -> Result<(), Stopped> {
+        self.in_order()
     }
 
     fn start_transaction(&mut self) -> Result<(), Stopped> {

@@ -1,11 +1,12 @@
 //! The state as a transaction sees it.
 
 use crate::{executor::Stopped, update::Rule, Addition};
-use povmeter::{NodeHash, ProofSize, Removal, TrieId};
+use povmeter::{NodeHash, ProofSize, Removal, Root, StateVersion, TrieId};
 
 /// What a view does, on a block and in a speculation.
 pub(crate) trait Access {
     fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped>;
+    fn guess(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped>;
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped>;
     fn value_hash(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<NodeHash>, Stopped>;
     fn next_key(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped>;
@@ -28,6 +29,11 @@ pub(crate) trait Access {
     ) -> Result<Removal, Stopped>;
     fn proof_size(&mut self) -> Result<ProofSize, Stopped>;
     fn proof_size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped>;
+    fn recorded_size(&mut self) -> Result<ProofSize, Stopped>;
+    /// The root of the top trie, or of a child.
+    fn root(&mut self, child: Option<&[u8]>, version: StateVersion) -> Result<Root, Stopped>;
+    fn is_ahead(&self) -> bool;
+    fn leave_to_turn(&mut self) -> Result<(), Stopped>;
     fn start_transaction(&mut self) -> Result<(), Stopped>;
     fn commit_transaction(&mut self) -> Result<(), Stopped>;
     fn rollback_transaction(&mut self) -> Result<(), Stopped>;
@@ -54,6 +60,17 @@ impl View<'_> {
     /// [`Stopped`], as all calls.
     pub fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
         self.0.get(trie, key)
+    }
+
+    /// A likely value at `key`: in a speculation one that may be another at the turn, and the transaction
+    /// does not depend on it. Counts what [`Self::get`] counts. For a value that the transaction only
+    /// changes, in a way that does not depend on it, by [`Self::update`] or [`Self::try_update`]. At the
+    /// transaction's turn it is the value.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn guess(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
+        self.0.guess(trie, key)
     }
 
     /// Whether there is a value at `key`. Depends on that alone: a transaction before may change the value.
@@ -217,6 +234,46 @@ impl View<'_> {
     /// [`Stopped`].
     pub fn proof_size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped> {
         self.0.proof_size_at_most(bytes)
+    }
+
+    /// The size of what was recorded so far, without what the root would add. Executes at the
+    /// transaction's turn.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn recorded_size(&mut self) -> Result<ProofSize, Stopped> {
+        self.0.recorded_size()
+    }
+
+    /// The root of the state after the changes so far. Executes at the transaction's turn.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn root(&mut self, version: StateVersion) -> Result<Root, Stopped> {
+        self.0.root(None, version)
+    }
+
+    /// The root of the child trie `child` after the changes so far; [`Root::EMPTY`] if there is none.
+    /// Executes at the transaction's turn.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn child_root(&mut self, child: &[u8], version: StateVersion) -> Result<Root, Stopped> {
+        self.0.root(Some(child), version)
+    }
+
+    /// Executes at the transaction's turn: stops an execution ahead. For what an executor cannot do ahead.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn leave_to_turn(&mut self) -> Result<(), Stopped> {
+        self.0.leave_to_turn()
+    }
+
+    /// Whether this is an execution ahead of the turn. What a transaction does must not depend on it; by
+    /// which calls it does it may.
+    pub fn is_ahead(&self) -> bool {
+        self.0.is_ahead()
     }
 
     /// Opens a nested transaction. One that is still open in the end is rolled back.

@@ -47,7 +47,7 @@ impl<'a, S, A: Accounting> Ext<'a, S, A> {
     }
 }
 
-fn child(info: &ChildInfo) -> TrieId<'_> {
+pub(crate) fn child(info: &ChildInfo) -> TrieId<'_> {
     TrieId::Child(info.storage_key())
 }
 

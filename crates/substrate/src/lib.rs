@@ -33,6 +33,8 @@
 //! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update as the peer's, and back |
 //! | [`RuntimeExtensions`] | the extensions that a runtime registers during one call |
 //! | [`FailedAccess`] | what a runtime's call panics with if the state cannot be accessed |
+//! | [`Calls`], [`StorageRules`], [`ItemRule`], [`FrameLimits`], [`LimitsError`] | calls of a block on several threads, and what the runtime does to storage items that they share |
+//! | [`BenchmarkCall`] | a call that such a call may not make |
 //! | [`MachineError`], [`ReplayError`] | why a call failed; why a record of sizes does not fit |
 //!
 //! # Guarantees
@@ -41,6 +43,8 @@
 //! - The runtime cannot close a transaction of the host. What it leaves open is rolled back.
 //! - The interface between runtime and host has no errors, so a failure below it panics with
 //!   [`FailedAccess`]. The machine stays failed: it has no root and cannot be sealed.
+//! - Calls on several threads have the result of calls in order, as long as the runtime keeps what the
+//!   rules of counters promise; without such rules always.
 //! - Each size that the runtime gets is recorded. A replay of too few or too many sizes is an error.
 //!
 //! # Costs
@@ -55,6 +59,7 @@ mod externalities;
 mod layered;
 mod machine;
 mod nodes;
+mod parallel;
 mod runtime_extensions;
 mod sizes;
 
@@ -63,5 +68,6 @@ pub use machine::{
     state_version, IndexOperation, MachineError, OffchainChange, SealedMachine, StateMachine,
 };
 pub use nodes::{from_prefixed_memory_db, out_of, to_prefixed_memory_db, NodesError};
+pub use parallel::{BenchmarkCall, Calls, FrameLimits, ItemRule, LimitsError, StorageRules};
 pub use runtime_extensions::RuntimeExtensions;
 pub use sizes::{ReplayError, SizeSource};

@@ -11,6 +11,7 @@ use povmeter::{
     NodeSource, PooledBlock, ProofSize, Root, SealedBlock, TrieId,
 };
 use povmeter_overlay::{Overlay, TransactionError};
+use povmeter_parallel::ParallelError;
 use povmeter_proof_size::RootedProofSizeExt;
 use sp_core::{
     offchain::{OffchainOverlayedChange, STORAGE_PREFIX},
@@ -33,6 +34,21 @@ pub enum MachineError {
     /// The record of sizes does not fit the block.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// Calls in parallel failed.
+    #[error(transparent)]
+    Parallel(#[from] ParallelError),
+    /// The machine has failed, with the [failure](StateMachine::failure) that it keeps.
+    #[error("the machine has failed: {message}")]
+    Failed {
+        /// What the failure says.
+        message: String,
+    },
+    /// Calls in parallel cannot share extensions that the host has registered.
+    #[error("expected no extensions of the host beside those for proof sizes, found {found}")]
+    Extensions {
+        /// How many there are.
+        found: usize,
+    },
 }
 
 impl From<TransactionError> for MachineError {

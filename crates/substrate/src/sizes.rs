@@ -50,6 +50,36 @@ impl Question {
     }
 }
 
+/// How a question is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing is recorded.
+    None,
+    /// By the recorded size.
+    Recorded,
+    /// By an estimate.
+    Estimate,
+    /// By this size.
+    Given(u64),
+}
+
+impl SizeSource {
+    /// How `question` is answered, if the block got `before` sizes before.
+    pub(crate) fn answer(&self, question: Question, before: usize) -> Result<Answer, ReplayError> {
+        Ok(match (self, question) {
+            (Self::Unrecorded, _) => Answer::None,
+            (Self::Estimate, _) | (Self::Reads, Question::Rooted) => Answer::Estimate,
+            (Self::Reads, Question::Stock) => Answer::Recorded,
+            (Self::Replay(sizes), _) => {
+                let size = sizes.get(before).ok_or(ReplayError::Exhausted {
+                    recorded: sizes.len(),
+                })?;
+                Answer::Given(*size)
+            }
+        })
+    }
+}
+
 /// Why a record of sizes does not fit the questions of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -88,6 +118,13 @@ pub(crate) struct Sizes {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CurrentSize(Arc<AtomicUsize>);
 
+impl CurrentSize {
+    pub(crate) fn set(&self, size: u64) {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        self.0.store(size, Ordering::Relaxed);
+    }
+}
+
 impl sp_trie::ProofSizeProvider for CurrentSize {
     fn estimate_encoded_size(&self) -> usize {
         self.0.load(Ordering::Relaxed)
@@ -104,6 +141,20 @@ impl Sizes {
 
     pub(crate) fn provider(&self) -> CurrentSize {
         self.current.clone()
+    }
+
+    pub(crate) fn source(&self) -> &SizeSource {
+        &self.source
+    }
+
+    /// Whether an extension of the host answers a question.
+    pub(crate) fn are_left_to_others(&self) -> bool {
+        !self.answered_by_host.is_empty()
+    }
+
+    /// Adds sizes that the runtime got elsewhere.
+    pub(crate) fn hand_out(&mut self, sizes: &[u64]) {
+        self.handed_out.extend_from_slice(sizes);
     }
 
     pub(crate) fn handed_out(&self) -> &[u64] {
@@ -126,21 +177,14 @@ impl Sizes {
         if self.answered_by_host.contains(&question) {
             return Ok(None);
         }
-        let size = match (&self.source, question) {
-            (SizeSource::Unrecorded, _) => return Ok(None),
-            (SizeSource::Estimate, _) | (SizeSource::Reads, Question::Rooted) => estimate()?,
-            (SizeSource::Reads, Question::Stock) => reads,
-            (SizeSource::Replay(sizes), _) => {
-                *sizes
-                    .get(self.handed_out.len())
-                    .ok_or(ReplayError::Exhausted {
-                        recorded: sizes.len(),
-                    })?
-            }
+        let size = match self.source.answer(question, self.handed_out.len())? {
+            Answer::None => return Ok(None),
+            Answer::Recorded => reads,
+            Answer::Estimate => estimate()?,
+            Answer::Given(size) => size,
         };
         self.handed_out.push(size);
-        let size_for_provider = usize::try_from(size).unwrap_or(usize::MAX);
-        self.current.0.store(size_for_provider, Ordering::Relaxed);
+        self.current.set(size);
         Ok(Some(size))
     }
 

@@ -9,6 +9,7 @@ mod equal_nodes;
 mod estimate;
 mod failures;
 mod fuzz_seeds;
+mod in_parallel;
 mod lockstep;
 mod long_keys;
 mod over_count;

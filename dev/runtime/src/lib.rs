@@ -39,6 +39,7 @@ mod povmeter_host;
 mod recorder;
 pub mod runtime;
 mod stopwatch;
+mod threads;
 #[cfg(feature = "wasm")]
 pub mod wasm;
 
@@ -67,3 +68,4 @@ pub use povmeter_host::{
 };
 pub use recorder::{BlockRecorder, EstimateRecorder, SplitRecorder};
 pub use stopwatch::Spent;
+pub use threads::{execute_plan, runtime_rules, Execution, PlanBlock};

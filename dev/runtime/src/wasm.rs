@@ -42,8 +42,11 @@ const CALL: CallContext = CallContext::Onchain { import: true };
 /// The executor of all runtimes; it keeps the last few compiled ones.
 static EXECUTOR: LazyLock<WasmExecutor<HostFunctions>> = LazyLock::new(|| {
     let executor = WasmExecutor::builder().with_allow_missing_host_functions(true);
-    executor.build()
+    executor.with_max_runtime_instances(INSTANCES).build()
 });
+
+/// Instances of a runtime that are kept: as many threads can call it without making new ones.
+const INSTANCES: usize = 8;
 
 /// A runtime in wasm, compiled at its first call. The last few runtimes stay compiled.
 #[derive(Clone)]

@@ -116,6 +116,12 @@ impl MultiVersion {
 
     /// The nearest writer of `key` below `position`.
     pub(crate) fn nearest(&self, position: u32, key: KeyId) -> Nearest {
+        self.nearest_of(position, key, false)
+    }
+
+    /// As [`Self::nearest`]. If `likely`, what the last execution wrote is taken for what the next one will
+    /// write.
+    pub(crate) fn nearest_of(&self, position: u32, key: KeyId, likely: bool) -> Nearest {
         let writers = &self.keys.key(key).writers;
         let mut below = position;
         loop {
@@ -125,7 +131,7 @@ impl MultiVersion {
             let slot = read(&self.slots[index(writer)]);
             if let Some(writes) = &slot.writes {
                 if let Some(content) = writes.find(key) {
-                    return match slot.estimate {
+                    return match slot.estimate && !likely {
                         true => Nearest::Estimate(writer),
                         false => Nearest::Written(writer, writes.clone(), content),
                     };

@@ -1,7 +1,9 @@
 //! The reference: transactions on a plain block, one after the other.
 
-use super::program::{refused, run, Ended, Programs, State};
-use povmeter::{Block, BlockError, NodeHash, ProofSize, Removal, TrieId};
+use super::program::{refused, run, Ended, Programs, State, CHILD};
+use povmeter::{
+    child_root_key, Block, BlockError, NodeHash, ProofSize, Removal, Root, StateVersion::V1, TrieId,
+};
 use povmeter_parallel::{Rule, Verdict};
 use povmeter_store::MemoryStore;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -51,6 +53,10 @@ impl State for Sequential<'_, '_> {
 
     fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, BlockError> {
         Ok(self.0.get(trie, key)?.map(<[u8]>::to_vec))
+    }
+
+    fn guess(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, BlockError> {
+        Ok(self.0.get(TrieId::Top, key)?.map(<[u8]>::to_vec))
     }
 
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, BlockError> {
@@ -103,6 +109,23 @@ impl State for Sequential<'_, '_> {
 
     fn size_at_most(&mut self, bytes: u64) -> Result<bool, BlockError> {
         Ok(self.0.proof_size()?.total_bytes() <= bytes)
+    }
+
+    fn recorded_size(&mut self) -> Result<ProofSize, BlockError> {
+        Ok(self.0.recorded_size())
+    }
+
+    fn roots(&mut self) -> Result<[Root; 2], BlockError> {
+        let update = self.0.root(V1)?.clone();
+        let changed = update.children.iter().find(|(key, _)| key == CHILD);
+        let child = match changed {
+            Some((_, root)) => *root,
+            None => match self.0.get(TrieId::Top, &child_root_key(CHILD))? {
+                Some(root) => Root::from(<[u8; 32]>::try_from(root).unwrap()),
+                None => Root::EMPTY,
+            },
+        };
+        Ok([update.root, child])
     }
 
     fn start(&mut self) -> Result<(), BlockError> {

@@ -1,6 +1,6 @@
 //! Random transactions. What they read decides what they read and write next.
 
-use povmeter::{BlockError, NodeHash, ProofSize, Removal, TrieId};
+use povmeter::{BlockError, NodeHash, ProofSize, Removal, Root, StateVersion::V1, TrieId};
 use povmeter_parallel::{
     Addition, CounterWidth, Executor, Interrupt, Rule, Stopped, Verdict, View,
 };
@@ -39,11 +39,15 @@ pub enum Op {
     ReadList,
     Add(usize),
     TryAdd(usize),
+    /// Adds what a likely value of the counter has no part in.
+    GuessAndAdd(usize),
     ReadCounter(usize),
     SetCounter(usize),
     Clear(usize),
     Size,
     SizeAtMost(u64),
+    RecordedSize,
+    Root,
     Start,
     Commit,
     RollBack,
@@ -110,7 +114,7 @@ impl Programs {
 
 fn op(rng: &mut SmallRng, flavour: Flavour) -> Op {
     let key = rng.random_range(0..flavour.keys);
-    match rng.random_range(0..if flavour.rare { 120 } else { 90 }) {
+    match rng.random_range(0..if flavour.rare { 122 } else { 92 }) {
         0..18 => Op::Get(key),
         18..23 => Op::Exists(key),
         23..27 => Op::Next(key),
@@ -129,13 +133,16 @@ fn op(rng: &mut SmallRng, flavour: Flavour) -> Op {
         80..83 => Op::RollBack,
         83..85 => Op::FailIf(rng.random_range(0..10)),
         85..90 => Op::Position,
-        90..93 => Op::Size,
-        93..97 => Op::SizeAtMost(rng.random_range(500..6_000)),
-        97..99 => Op::Clear(key),
-        99..101 => Op::Hash(key),
-        101..103 => Op::SetCounter(key),
-        103..104 => Op::PanicIf(rng.random_range(0..3)),
-        104..105 => Op::SetChildRoot(rng.random_range(0..3)),
+        90..92 => Op::GuessAndAdd(key),
+        92..95 => Op::Size,
+        95..99 => Op::SizeAtMost(rng.random_range(500..6_000)),
+        99..101 => Op::Clear(key),
+        101..103 => Op::Hash(key),
+        103..105 => Op::SetCounter(key),
+        105..106 => Op::PanicIf(rng.random_range(0..3)),
+        106..107 => Op::SetChildRoot(rng.random_range(0..3)),
+        107..108 => Op::RecordedSize,
+        108..109 => Op::Root,
         _ => Op::Get(key),
     }
 }
@@ -144,6 +151,7 @@ fn op(rng: &mut SmallRng, flavour: Flavour) -> Op {
 pub trait State {
     type Error: fmt::Debug;
     fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error>;
+    fn guess(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error>;
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Self::Error>;
     fn hash(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<NodeHash>, Self::Error>;
     fn next(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error>;
@@ -160,6 +168,9 @@ pub trait State {
     fn clear(&mut self, trie: TrieId<'_>, key: &[u8], most: u32) -> Result<Removal, Self::Error>;
     fn size(&mut self) -> Result<ProofSize, Self::Error>;
     fn size_at_most(&mut self, bytes: u64) -> Result<bool, Self::Error>;
+    fn recorded_size(&mut self) -> Result<ProofSize, Self::Error>;
+    /// The roots of the state and of the child trie.
+    fn roots(&mut self) -> Result<[Root; 2], Self::Error>;
     fn start(&mut self) -> Result<(), Self::Error>;
     fn commit(&mut self) -> Result<(), Self::Error>;
     fn roll_back(&mut self) -> Result<(), Self::Error>;
@@ -263,6 +274,13 @@ fn run_op<S: State>(
                 &state.update(&counter(number), rule, &operand, true)?,
             );
         }
+        Op::GuessAndAdd(number) => {
+            let guessed = state.guess(&counter(number))?;
+            let (rule, operand) = add(i128::from(*seen % 8)).as_update();
+            state.update(&counter(number), rule, &operand, false)?;
+            // As a runtime that writes the sum of what it read: it must be a number.
+            assert!(guessed.is_none_or(|value| value.len() == 16));
+        }
         Op::ReadCounter(number) => {
             *seen = mix(*seen, &state.get(TrieId::Top, &counter(number))?);
         }
@@ -280,6 +298,11 @@ fn run_op<S: State>(
             *seen = mix(*seen, &size);
         }
         Op::SizeAtMost(bytes) => *seen = mix(*seen, &state.size_at_most(bytes)?),
+        Op::RecordedSize => *seen = mix(*seen, &state.recorded_size()?),
+        Op::Root => {
+            let roots = state.roots()?;
+            *seen = mix(*seen, &roots.map(|root| root.as_bytes().to_vec()));
+        }
         Op::Start => {
             state.start()?;
             *open += 1;
@@ -313,6 +336,10 @@ impl State for View<'_> {
 
     fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped> {
         Ok(View::get(self, trie, key)?.map(<[u8]>::to_vec))
+    }
+
+    fn guess(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped> {
+        Ok(View::guess(self, TrieId::Top, key)?.map(<[u8]>::to_vec))
     }
 
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped> {
@@ -362,6 +389,14 @@ impl State for View<'_> {
 
     fn size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped> {
         self.proof_size_at_most(bytes)
+    }
+
+    fn recorded_size(&mut self) -> Result<ProofSize, Stopped> {
+        View::recorded_size(self)
+    }
+
+    fn roots(&mut self) -> Result<[Root; 2], Stopped> {
+        Ok([self.root(V1)?, self.child_root(CHILD, V1)?])
     }
 
     fn start(&mut self) -> Result<(), Stopped> {

@@ -1,0 +1,330 @@
+//! The calls of a block into its runtime, executed by `povmeter-parallel`.
+
+use super::{
+    counting::Counting,
+    forecast::{Effect, Forecast},
+    rules::StorageRules,
+    view_ext::{Ended, SideEffects, SizesOfCall, ViewExt},
+};
+use crate::{
+    machine::{MachineError, StateMachine},
+    sizes::{CurrentSize, Question, SizeSource},
+};
+use povmeter::{Accounting, NodeSource, TrieId};
+use povmeter_overlay::Overlay;
+use povmeter_parallel::{
+    Batch, Decided, Ending, Executed, Executor, Interrupt, Parallel, Verdict, View,
+};
+use povmeter_proof_size::RootedProofSizeExt;
+use sp_externalities::{Extensions, TransactionType};
+use sp_trie::proof_size_extension::ProofSizeExt;
+use std::{
+    panic::{catch_unwind, resume_unwind, AssertUnwindSafe},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// The calls of a block into its runtime that [`StateMachine::execute_in_parallel`] makes, one for each
+/// extrinsic.
+///
+/// A closure that makes the call of an index is one, if all extrinsics are part of the block.
+pub trait Calls: Sync {
+    /// What a call returns.
+    type Output: Send;
+
+    /// Makes call `index`, on any thread, as often as necessary, and with the state that the runtime finds
+    /// there. Depends on nothing but the index and the state.
+    fn call(&self, index: u32) -> Self::Output;
+
+    /// Whether the extrinsic of a call is part of the block. Called in order.
+    fn decide(&self, call: Decided<'_, Self::Output>) -> Verdict {
+        let _ = call;
+        Verdict::Keep
+    }
+
+    /// The host's extensions for the calls of one thread, besides those for proof sizes.
+    fn extensions(&self) -> Extensions {
+        Extensions::new()
+    }
+}
+
+impl<F: Fn(u32) -> T + Sync, T: Send> Calls for F {
+    type Output = T;
+
+    fn call(&self, index: u32) -> T {
+        self(index)
+    }
+}
+
+impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
+    /// Makes calls `0..count` into the runtime on several threads, with the result of making each in a
+    /// transaction of the host, one after the other: `start_transaction`, `execute`, `proof_size`, then
+    /// `commit_transaction`, or `rollback_transaction` if [`Calls::decide`] does not keep it.
+    ///
+    /// `source` holds the parent state for the other threads, and `rules` say what extrinsics do to the items
+    /// that they share. A call that asks for the proof size is executed in order, because it depends on all
+    /// calls before it.
+    ///
+    /// A size after each call costs a walk for each key changed since the runtime last asked, so if it does
+    /// not ask, use [`Advisory`](povmeter::Advisory) accounting, or
+    /// [`SizeAfter::Recorded`](povmeter_parallel::SizeAfter::Recorded). Accesses are not
+    /// [tracked](Self::track_accesses), and no part of an attribution begins.
+    ///
+    /// # Errors
+    /// [`MachineError::Extensions`] if the host has registered extensions, which threads cannot share; see
+    /// [`Calls::extensions`]. [`MachineError::Failed`] if the block fails, or has failed before; the
+    /// machine stays failed, and [`Self::failure`] says why.
+    ///
+    /// # Panics
+    /// If a method of `calls` other than [`Calls::call`] panics. A call that panics is a
+    /// [`Trap`](povmeter_parallel::Trap).
+    pub fn execute_in_parallel<P, C>(
+        &mut self,
+        parallel: Parallel,
+        source: &P,
+        rules: &StorageRules,
+        calls: &C,
+        count: u32,
+    ) -> Result<Batch<C::Output>, MachineError>
+    where
+        P: NodeSource + Sync,
+        C: Calls,
+    {
+        if let Some(failure) = &self.failure {
+            let message = failure.to_string();
+            return Err(MachineError::Failed { message });
+        }
+        self.check_extensions()?;
+        let before = self.sizes.handed_out().len();
+        let transactions = usize::try_from(count).unwrap_or(usize::MAX);
+        let executor = RuntimeCalls {
+            calls,
+            rules,
+            forecast: Forecast::new(rules, self.numbers(rules)?, transactions),
+            sizes: self.sizes.source(),
+            told: AtomicUsize::new(before),
+            asking: AtomicUsize::new(0),
+        };
+        let parallel = parallel.without_trace();
+        let decide = |decided: Decided<'_, Called<C::Output>>| executor.decide(decided);
+        let batch = parallel.execute_if(&mut self.block, source, &executor, count, decide);
+        match batch {
+            Ok(batch) => self.apply(batch),
+            Err(error) => {
+                // What the calls before did besides changes of the state is lost.
+                let message = error.to_string();
+                self.failure.get_or_insert(error.into());
+                Err(MachineError::Failed { message })
+            }
+        }
+    }
+
+    /// Whether calls on other threads see the extensions that calls on this one see.
+    fn check_extensions(&mut self) -> Result<(), MachineError> {
+        let others = self.extensions.0.iter_mut();
+        let others = others.filter(|(id, _)| Question::asked_by(**id).is_none());
+        match others.count() + usize::from(self.sizes.are_left_to_others()) {
+            0 => Ok(()),
+            found => Err(MachineError::Extensions { found }),
+        }
+    }
+
+    /// The numbers of the items with rules that the block has changed. Counts nothing.
+    fn numbers(&mut self, rules: &StorageRules) -> Result<Vec<Option<u128>>, MachineError> {
+        let mut numbers = Vec::with_capacity(rules.len());
+        for number in 0..rules.len() {
+            let key = rules.key(number);
+            let changed = self.block.is_changed(TrieId::Top, key);
+            let value = match changed {
+                true => self.block.get(TrieId::Top, key)?,
+                false => None,
+            };
+            let parts = rules.rule(number).form.parts(value).filter(|_| changed);
+            numbers.push(parts.map(|[number, ..]| number));
+        }
+        Ok(numbers)
+    }
+
+    /// Applies what the calls did besides changes of the state.
+    fn apply<T>(&mut self, batch: Batch<Called<T>>) -> Result<Batch<T>, MachineError> {
+        let mut transactions = Vec::with_capacity(batch.transactions.len());
+        for Executed { ending, size } in batch.transactions {
+            let ending = match ending {
+                Ending::Kept(called) => {
+                    let SideEffects {
+                        offchain,
+                        transaction_index,
+                        sizes,
+                    } = called.side_effects;
+                    if let Some(offchain) = offchain {
+                        self.apply_offchain(&offchain)?;
+                    }
+                    self.transaction_index.extend(transaction_index);
+                    self.sizes.hand_out(&sizes);
+                    Ending::Kept(called.output)
+                }
+                Ending::LeftOut(called) => Ending::LeftOut(called.output),
+                Ending::Trapped(trap) => Ending::Trapped(trap),
+            };
+            transactions.push(Executed { ending, size });
+        }
+        Ok(Batch {
+            transactions,
+            statistics: batch.statistics,
+        })
+    }
+
+    fn apply_offchain(&mut self, changes: &Overlay) -> Result<(), MachineError> {
+        let (changes, _) = changes.to_owned_changes()?.into_parts();
+        for (key, value) in changes {
+            self.set_offchain(&key, value.as_deref());
+        }
+        Ok(())
+    }
+}
+
+/// What a call returned and did.
+#[derive(Debug)]
+struct Called<T> {
+    output: T,
+    side_effects: SideEffects,
+    /// By number of the rule.
+    effects: Vec<Effect>,
+}
+
+/// The executor of a block's calls.
+struct RuntimeCalls<'c, C> {
+    calls: &'c C,
+    rules: &'c StorageRules,
+    forecast: Forecast,
+    sizes: &'c SizeSource,
+    /// How many sizes the runtime got in calls that are kept, and before.
+    told: AtomicUsize,
+    /// How many of the last kept calls in a row asked for a size.
+    asking: AtomicUsize,
+}
+
+/// After so many calls in a row that asked for a size, the next one will likely ask too, and is not
+/// executed ahead in vain.
+const ASKING: usize = 16;
+
+/// What one thread needs to make calls.
+struct CallWorker {
+    counting: Counting,
+    extensions: Extensions,
+    current: CurrentSize,
+}
+
+impl<C: Calls> RuntimeCalls<'_, C> {
+    fn decide(&self, decided: Decided<'_, Called<C::Output>>) -> Verdict {
+        let Decided {
+            index,
+            output: called,
+            size,
+        } = decided;
+        let verdict = self.calls.decide(Decided {
+            index,
+            output: &called.output,
+            size,
+        });
+        let kept = verdict == Verdict::Keep;
+        if kept {
+            let sizes = called.side_effects.sizes.len();
+            self.told.fetch_add(sizes, Ordering::Relaxed);
+            match sizes {
+                0 => self.asking.store(0, Ordering::Relaxed),
+                _ => _ = self.asking.fetch_add(1, Ordering::Relaxed),
+            }
+        }
+        let effects = kept.then_some(&called.effects[..]);
+        self.forecast.committed(index as usize, effects);
+        verdict
+    }
+}
+
+impl<C: Calls> Executor for RuntimeCalls<'_, C> {
+    type Worker = CallWorker;
+    type Output = Called<C::Output>;
+
+    fn worker(&self) -> CallWorker {
+        let mut extensions = self.calls.extensions();
+        let current = CurrentSize::default();
+        if *self.sizes != SizeSource::Unrecorded {
+            extensions.register(ProofSizeExt::new(current.clone()));
+            extensions.register(RootedProofSizeExt::new(0));
+        }
+        CallWorker {
+            counting: Counting::default(),
+            extensions,
+            current,
+        }
+    }
+
+    fn execute(
+        &self,
+        worker: &mut CallWorker,
+        index: u32,
+        view: &mut View<'_>,
+    ) -> Result<Self::Output, Interrupt> {
+        let ahead = view.is_ahead();
+        if ahead {
+            if self.asking.load(Ordering::Relaxed) >= ASKING {
+                view.leave_to_turn()?;
+            }
+            self.forecast.begin(index as usize);
+        }
+        let CallWorker {
+            counting,
+            extensions,
+            current,
+        } = worker;
+        extensions.start_transaction(TransactionType::Host);
+        let sizes = SizesOfCall {
+            source: self.sizes,
+            before: self.told.load(Ordering::Relaxed),
+            current,
+        };
+        let mut ext = ViewExt::new(view, (self.rules, &mut *counting), extensions, sizes);
+        let call = || {
+            sp_externalities::set_and_run_with_externalities(&mut ext, || self.calls.call(index))
+        };
+        let called = catch_unwind(AssertUnwindSafe(call));
+        let ended = ext.end();
+        extensions.commit_transaction(TransactionType::Host);
+        let side_effects = ended.map_err(|ended| match ended {
+            Ended::Stopped(stopped) => Interrupt::Stopped(stopped),
+            Ended::Failed(error) => Interrupt::Failed(error),
+        })?;
+        match called {
+            Ok(output) => {
+                let effects = counting.effects();
+                if ahead {
+                    self.forecast.executed(index as usize, &effects);
+                }
+                Ok(Called {
+                    output,
+                    side_effects,
+                    effects,
+                })
+            }
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    fn predict(&self, index: u32, trie: TrieId<'_>, key: &[u8], value: &mut Vec<u8>) -> bool {
+        if trie != TrieId::Top {
+            return false;
+        }
+        let Some(number) = self.rules.find(key) else {
+            return false;
+        };
+        let rule = self.rules.rule(number);
+        if !rule.is_predicted() {
+            return false;
+        }
+        let Some(number) = self.forecast.prediction(index as usize, number) else {
+            return false;
+        };
+        rule.form.push(&[number, 0, 0, 0, 0, 0], value);
+        true
+    }
+}

@@ -1,0 +1,169 @@
+//! Predicts the numbers that transactions will find.
+//!
+//! ```text
+//! number that transaction i finds = number after the last committed one
+//!                                 + what those in between add, as far as they were executed
+//!                                 + what the last one added, for each of the others
+//! ```
+//! The block compares a prediction with the number at the turn, so a wrong one costs an execution.
+
+use super::rules::{Kind, StorageRules};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a transaction did to a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Not known yet.
+    #[default]
+    Unknown,
+    Added(i128),
+    /// Made it this one, which is more by the difference, if that is known.
+    Made(u128, Option<i128>),
+    /// Made no number of it, or removed it.
+    Lost,
+}
+
+/// See the top of the file.
+#[derive(Debug)]
+pub(crate) struct Forecast(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// How many transactions are committed.
+    committed: usize,
+    /// By number of the rule.
+    items: Vec<Item>,
+    /// By transaction and rule.
+    effects: Vec<Effect>,
+    predictions: Vec<Option<u128>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Item {
+    /// The number after the last committed transaction.
+    now: Option<u128>,
+    /// What a transaction of which nothing is known will add.
+    usual: i128,
+}
+
+impl Forecast {
+    /// For `transactions`, the first of which finds the numbers `now`.
+    pub(crate) fn new(rules: &StorageRules, now: Vec<Option<u128>>, transactions: usize) -> Self {
+        let item = |(number, now)| {
+            let mut item = Item {
+                now,
+                ..Item::default()
+            };
+            if let Kind::Predicted(usual) = rules.rule(number).kind {
+                item.usual = usual.into();
+            }
+            item
+        };
+        let items: Vec<Item> = now.into_iter().enumerate().map(item).collect();
+        let entries = items.len() * transactions;
+        Self(Mutex::new(State {
+            committed: 0,
+            items,
+            effects: vec![Effect::Unknown; entries],
+            predictions: vec![None; entries],
+        }))
+    }
+
+    /// A poisoned lock does no harm, because any prediction is compared.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Transaction `index` is going to be executed. All its predictions are of this moment, so that they fit
+    /// each other.
+    pub(crate) fn begin(&self, index: usize) {
+        let state = &mut *self.state();
+        let count = state.items.len();
+        for (number, item) in state.items.iter().enumerate() {
+            let mut now = item.now;
+            for before in state.committed..index {
+                let by = match state.effects[before * count + number] {
+                    Effect::Unknown => item.usual,
+                    // Not the number that it made, because it may have found another one than it will.
+                    Effect::Added(by) | Effect::Made(_, Some(by)) => by,
+                    Effect::Made(parts, None) => {
+                        now = Some(parts);
+                        continue;
+                    }
+                    Effect::Lost => {
+                        now = None;
+                        continue;
+                    }
+                };
+                now = now.and_then(|now| now.checked_add_signed(by));
+            }
+            state.predictions[index * count + number] = now;
+        }
+    }
+
+    /// The prediction for transaction `index` and the rule `number`.
+    pub(crate) fn prediction(&self, index: usize, number: usize) -> Option<u128> {
+        let state = self.state();
+        let at = index * state.items.len() + number;
+        state.predictions[at]
+    }
+
+    /// Transaction `index` was executed ahead, with these effects.
+    pub(crate) fn executed(&self, index: usize, effects: &[Effect]) {
+        let mut state = self.state();
+        let at = index * state.items.len();
+        state.effects[at..at + effects.len()].copy_from_slice(effects);
+    }
+
+    /// Transaction `index` is committed with these effects; with none if it is no part of the block.
+    pub(crate) fn committed(&self, index: usize, effects: Option<&[Effect]>) {
+        let state = &mut *self.state();
+        state.committed = index + 1;
+        for (item, effect) in state.items.iter_mut().zip(effects.unwrap_or_default()) {
+            item.now = match *effect {
+                Effect::Unknown | Effect::Lost => None,
+                Effect::Made(parts, by) => {
+                    item.usual = by.unwrap_or(item.usual);
+                    Some(parts)
+                }
+                Effect::Added(by) => {
+                    item.usual = by;
+                    item.now.and_then(|now| now.checked_add_signed(by))
+                }
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::ItemRule;
+    use povmeter_parallel::CounterWidth::U32;
+
+    #[test]
+    fn predictions_use_what_is_known() {
+        let rules = StorageRules::new()
+            .with_key(b"index", ItemRule::predicted(U32))
+            .with_key(b"total", ItemRule::counter(U32));
+        let forecast = Forecast::new(&rules, vec![Some(1), Some(100)], 6);
+        let predict = |index| {
+            forecast.begin(index);
+            [0, 1].map(|number| forecast.prediction(index, number))
+        };
+        assert_eq!(predict(0), [Some(1), Some(100)]);
+        assert_eq!(predict(2), [Some(3), Some(100)]);
+        forecast.executed(1, &[Effect::Added(1), Effect::Added(-7)]);
+        assert_eq!(predict(2), [Some(3), Some(93)]);
+        forecast.committed(0, Some(&[Effect::Added(1), Effect::Added(5)]));
+        assert_eq!(predict(3), [Some(4), Some(103)]);
+        // Left out.
+        forecast.committed(1, None);
+        assert_eq!(predict(3), [Some(3), Some(110)]);
+        forecast.executed(2, &[Effect::Lost, Effect::Made(9, None)]);
+        assert_eq!(predict(4), [None, Some(14)]);
+        forecast.committed(2, Some(&[Effect::Lost, Effect::Made(9, None)]));
+        assert_eq!(predict(3), [None, Some(9)]);
+    }
+}

@@ -1,0 +1,330 @@
+//! Rules for the storage items that many transactions of a block change.
+
+use super::numbers::{Form, TOTALS};
+use codec::Decode;
+use povmeter_parallel::CounterWidth;
+use sp_crypto_hashing::twox_128;
+
+/// What a runtime does with a storage item, as whoever knows the runtime says.
+///
+/// A rule of [`predicted`](Self::predicted) is a guess: if it is wrong, transactions are executed again. A
+/// rule of a counter is a promise. With it, a read that the runtime only uses to write a sum is not compared
+/// at the transaction's turn. All other reads are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemRule {
+    pub(crate) form: Form,
+    pub(crate) kind: Kind,
+    /// What the totals of a counter do not exceed.
+    pub(crate) limits: [u128; TOTALS],
+    /// A write to a key with such a prefix tells what the counter is.
+    pub(crate) shown_by: Vec<[u8; 32]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Read and written as any value, and predicted: a transaction usually adds this.
+    Predicted(u8),
+    /// Added to.
+    Counter {
+        /// Other calls may be made between a read and the write of the sum.
+        apart: bool,
+    },
+}
+
+impl ItemRule {
+    /// A number of which each transaction makes a larger one by one, and that it may use for anything: such
+    /// as the index of the extrinsic.
+    pub const fn predicted(width: CounterWidth) -> Self {
+        Self::of(Form::Plain(width), Kind::Predicted(1))
+    }
+
+    /// The same for the field of variant `variant` of an enum.
+    pub const fn predicted_in_variant(variant: u8, width: CounterWidth) -> Self {
+        Self::of(Form::Variant(variant, width), Kind::Predicted(1))
+    }
+
+    /// A counter. Promises: if the runtime reads the item and its next call of the host writes it, it writes
+    /// the sum of what it read and a number that does not depend on it, and what it read has no other effect,
+    /// as long as the sum fits into the counter.
+    ///
+    /// A read that is followed by another call promises nothing.
+    pub const fn counter(width: CounterWidth) -> Self {
+        Self::of(Form::Plain(width), Kind::Counter { apart: false })
+    }
+
+    /// The weight of the block, by class. Promises what [`Self::counter`] promises, as long as the sum over
+    /// all classes, of time and of proof size, is at most `time` and `proof_size`.
+    pub fn weights(time: u64, proof_size: u64) -> Self {
+        let mut rule = Self::of(Form::Weights, Kind::Counter { apart: false });
+        rule.limits = [u128::from(time), u128::from(proof_size)];
+        rule
+    }
+
+    /// Promises the same if other calls, which are no reads of the same key, lie between the read and the
+    /// write.
+    #[must_use]
+    pub const fn apart(mut self) -> Self {
+        if let Kind::Counter { .. } = self.kind {
+            self.kind = Kind::Counter { apart: true };
+        }
+        self
+    }
+
+    /// Promises something only for sums of at most `most`.
+    #[must_use]
+    pub fn at_most(mut self, most: u128) -> Self {
+        self.limits[0] = self.limits[0].min(most);
+        self
+    }
+
+    /// Promises nothing where the transaction then writes to the item `item` of `pallet`: what was read is
+    /// compared.
+    #[must_use]
+    pub fn unless_written(mut self, pallet: &str, item: &str) -> Self {
+        self.shown_by.push(item_prefix(pallet, item));
+        self
+    }
+
+    const fn of(form: Form, kind: Kind) -> Self {
+        Self {
+            form,
+            kind,
+            limits: [u128::MAX; TOTALS],
+            shown_by: Vec::new(),
+        }
+    }
+
+    /// Whether values are predicted. Weights differ from transaction to transaction.
+    pub(crate) fn is_predicted(&self) -> bool {
+        self.form != Form::Weights
+    }
+}
+
+/// The limits of a block, above which the frame-system pallet refuses extrinsics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameLimits {
+    /// The most time that the extrinsics of each class, and all together, may take.
+    pub time: u64,
+    /// The most proof size that they may have.
+    pub proof_size: u64,
+    /// The most bytes that they may have.
+    pub length: u32,
+}
+
+/// Why limits could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected an encoded `{expected}`, found {found} bytes of something else")]
+pub struct LimitsError {
+    /// The type of the constant.
+    pub expected: &'static str,
+    /// How many bytes there were.
+    pub found: usize,
+}
+
+/// A weight: time and proof size.
+type Weight = (codec::Compact<u64>, codec::Compact<u64>);
+/// Of a class: the base of an extrinsic, the most of one, the most of all, what is reserved.
+type ClassWeights = (Weight, Option<Weight>, Option<Weight>, Option<Weight>);
+/// The base of a block, the most of a block, and by class.
+type BlockWeights = (Weight, Weight, [ClassWeights; 3]);
+
+impl FrameLimits {
+    /// Reads the limits from a runtime's metadata: the values of the constants `BlockWeights` and
+    /// `BlockLength` of its pallet `System`.
+    ///
+    /// # Errors
+    /// [`LimitsError`].
+    pub fn of_constants(block_weights: &[u8], block_length: &[u8]) -> Result<Self, LimitsError> {
+        let wrong = |expected, value: &[u8]| LimitsError {
+            expected,
+            found: value.len(),
+        };
+        let weights = BlockWeights::decode(&mut &*block_weights);
+        let (_, most, classes) = weights.map_err(|_| wrong("BlockWeights", block_weights))?;
+        let lengths = <[u32; 3]>::decode(&mut &*block_length);
+        let lengths = lengths.map_err(|_| wrong("BlockLength", block_length))?;
+        let of_classes = classes.iter().filter_map(|(_, _, most, _)| *most);
+        let (time, proof_size) = of_classes.fold((most.0 .0, most.1 .0), |least, most| {
+            (least.0.min(most.0 .0), least.1.min(most.1 .0))
+        });
+        Ok(Self {
+            time,
+            proof_size,
+            length: lengths.into_iter().min().unwrap_or_default(),
+        })
+    }
+}
+
+/// Rules for storage items, by key. A key without a rule is right, and slower if all transactions change it.
+#[derive(Clone, Debug, Default)]
+pub struct StorageRules {
+    /// The last bytes of the keys, because most keys that are looked for have no rule.
+    ends: Vec<u64>,
+    rules: Vec<Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    key: Box<[u8]>,
+    rule: ItemRule,
+}
+
+/// The last bytes of `key`.
+fn end_of(key: &[u8]) -> u64 {
+    key.last_chunk().copied().map_or(0, u64::from_le_bytes)
+}
+
+impl StorageRules {
+    /// No rules.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Rules for a runtime whose pallets `System` and `Balances` are frame-system 49 and pallet-balances 51,
+    /// with these limits:
+    ///
+    /// | item | rule |
+    /// |---|---|
+    /// | `:extrinsic_index` | predicted |
+    /// | `System::ExecutionPhase` | predicted, in the variant for an extrinsic |
+    /// | `System::EventCount` | a counter, unless `System::EventTopics` is written, because that says which number an event has |
+    /// | `System::BlockSize` | a counter, apart, up to the limit |
+    /// | `System::BlockWeight` | weights, apart, up to the limits |
+    /// | `Balances::TotalIssuance` | a counter |
+    ///
+    /// If another pallet of the runtime writes sums of one of these counters that depend on it in another
+    /// way, leave the counter out, by [`Self::without`].
+    pub fn of_frame(limits: &FrameLimits) -> Self {
+        const U32: CounterWidth = CounterWidth::U32;
+        let events = ItemRule::counter(U32).unless_written("System", "EventTopics");
+        let size = ItemRule::counter(U32).apart();
+        let weight = ItemRule::weights(limits.time, limits.proof_size).apart();
+        Self::new()
+            .with_key(b":extrinsic_index", ItemRule::predicted(U32))
+            .with(
+                "System",
+                "ExecutionPhase",
+                ItemRule::predicted_in_variant(0, U32),
+            )
+            .with("System", "EventCount", events)
+            .with("System", "BlockSize", size.at_most(limits.length.into()))
+            .with("System", "BlockWeight", weight)
+            .with(
+                "Balances",
+                "TotalIssuance",
+                ItemRule::counter(CounterWidth::U128),
+            )
+    }
+
+    /// With `rule` for the value `item` of `pallet`. A later rule for an item takes the place of an earlier.
+    #[must_use]
+    pub fn with(self, pallet: &str, item: &str, rule: ItemRule) -> Self {
+        self.with_key(&item_prefix(pallet, item), rule)
+    }
+
+    /// Without a rule for the value `item` of `pallet`.
+    #[must_use]
+    pub fn without(mut self, pallet: &str, item: &str) -> Self {
+        self.remove(&item_prefix(pallet, item));
+        self
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if let Some(number) = self.find(key) {
+            self.ends.remove(number);
+            self.rules.remove(number);
+        }
+    }
+
+    /// With `rule` for the value at `key`.
+    #[must_use]
+    pub fn with_key(mut self, key: &[u8], rule: ItemRule) -> Self {
+        self.remove(key);
+        self.ends.push(end_of(key));
+        self.rules.push(Entry {
+            key: key.into(),
+            rule,
+        });
+        self
+    }
+
+    /// The number of the rule for `key`.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
+        let end = end_of(key);
+        let mut ends = self.ends.iter().enumerate();
+        let found = ends.find(|(number, of)| **of == end && *self.rules[*number].key == *key);
+        found.map(|(number, _)| number)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    pub(crate) fn rule(&self, number: usize) -> &ItemRule {
+        &self.rules[number].rule
+    }
+
+    pub(crate) fn key(&self, number: usize) -> &[u8] {
+        &self.rules[number].key
+    }
+
+    /// The numbers of the counters that a write to `key` shows.
+    pub(crate) fn shown_by<'r>(&'r self, key: &'r [u8]) -> impl Iterator<Item = usize> + 'r {
+        let shows = |prefixes: &[[u8; 32]]| prefixes.iter().any(|prefix| key.starts_with(prefix));
+        let rules = self.rules.iter().enumerate();
+        rules.filter_map(move |(number, entry)| shows(&entry.rule.shown_by).then_some(number))
+    }
+}
+
+/// The prefix of the keys of an item of a pallet; the key itself, of a single value.
+fn item_prefix(pallet: &str, item: &str) -> [u8; 32] {
+    let mut prefix = [0; 32];
+    prefix[..16].copy_from_slice(&twox_128(pallet.as_bytes()));
+    prefix[16..].copy_from_slice(&twox_128(item.as_bytes()));
+    prefix
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use codec::{Compact, Encode};
+
+    #[test]
+    fn limits_are_the_smallest_of_all_classes() {
+        let weight = |time: u64, size: u64| (Compact(time), Compact(size));
+        let class = |most: Option<(u64, u64)>| {
+            let most = most.map(|(time, size)| weight(time, size));
+            (weight(1, 1), Some(weight(1, 1)), most, Some(weight(0, 0)))
+        };
+        let classes = [class(Some((70, 50))), class(Some((60, 90))), class(None)];
+        let weights = (weight(5, 5), weight(100, 80), classes).encode();
+        let lengths = ([30_u32, 20, 40], Some(1_u32)).encode();
+        let limits = FrameLimits {
+            time: 60,
+            proof_size: 50,
+            length: 20,
+        };
+        assert_eq!(FrameLimits::of_constants(&weights, &lengths), Ok(limits));
+        assert!(FrameLimits::of_constants(&weights[1..2], &lengths).is_err());
+        assert!(FrameLimits::of_constants(&weights, &lengths[..7]).is_err());
+    }
+
+    #[test]
+    fn keys_are_those_of_the_names() {
+        let limits = FrameLimits {
+            time: 1,
+            proof_size: 1,
+            length: 1,
+        };
+        let rules = StorageRules::of_frame(&limits);
+        assert_eq!(rules.find(b":extrinsic_index"), Some(0));
+        // From the metadata of any FRAME runtime.
+        let event_count = "26aa394eea5630e07c48ae0c9558cef70a98fdbe9ce6c55837576c60c7af3850";
+        let key: Vec<u8> = (0..32)
+            .map(|at| u8::from_str_radix(&event_count[2 * at..2 * at + 2], 16).unwrap())
+            .collect();
+        assert_eq!(rules.find(&key), Some(2));
+        assert_eq!(rules.without("System", "EventCount").find(&key), None);
+    }
+}

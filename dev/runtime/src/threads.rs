@@ -1,0 +1,282 @@
+//! The block of a plan, with its extrinsics in order or on several threads.
+
+use crate::{
+    author::BlockOutcome,
+    entry::EntryPoints,
+    entry::RuntimeError,
+    host::{BoundarySize, HostError},
+    plan::Plan,
+    povmeter_host::parent_root,
+    runtime::{with_state_version, Header, Runtime},
+};
+use codec::Encode;
+use povmeter::{Accounting, BlockPool, NodeSource, ProofSize};
+use povmeter_parallel::{Decided, Ending, Parallel, Statistics, Verdict};
+use povmeter_substrate::{
+    Calls, FrameLimits, LimitsError, SealedMachine, SizeSource, StateMachine, StorageRules,
+};
+use sp_runtime::ApplyExtrinsicResult;
+use sp_trie::StorageProof;
+use std::{
+    num::NonZeroUsize,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// The rules for the storage items that all extrinsics of the [`runtime`](crate::runtime) share.
+///
+/// # Errors
+/// [`LimitsError`] if the runtime's constants are of another version of the system pallet.
+pub fn runtime_rules() -> Result<StorageRules, LimitsError> {
+    let weights = <Runtime as frame_system::Config>::BlockWeights::get();
+    let length = <Runtime as frame_system::Config>::BlockLength::get();
+    let limits = FrameLimits::of_constants(&weights.encode(), &length.encode())?;
+    Ok(StorageRules::of_frame(&limits))
+}
+
+/// How the signed extrinsics of a block are executed.
+#[derive(Clone, Copy, Debug)]
+pub enum Execution<'r> {
+    /// One after the other.
+    InOrder,
+    /// On several threads, with these rules.
+    Parallel(Parallel, &'r StorageRules),
+}
+
+impl<'r> Execution<'r> {
+    /// On `workers` threads, as soon as that is faster.
+    pub fn by(workers: NonZeroUsize, rules: &'r StorageRules) -> Self {
+        Self::Parallel(Parallel::new(workers), rules)
+    }
+}
+
+/// A block of a plan.
+#[derive(Debug)]
+pub struct PlanBlock {
+    /// The header, with the root that the runtime got from the host.
+    pub header: Header,
+    /// The result of each signed extrinsic, and the size after it.
+    pub extrinsics: Vec<(ApplyExtrinsicResult, ProofSize)>,
+    /// The sealed block.
+    pub sealed: SealedMachine,
+    /// How they were executed; `None` if in order.
+    pub statistics: Option<Statistics>,
+    /// The time of the signed extrinsics.
+    pub extrinsics_took: Duration,
+    /// The time of the whole block.
+    pub took: Duration,
+}
+
+impl PlanBlock {
+    /// Whether this is the block of `outcome`, with the same proof, the same sizes after its extrinsics, and
+    /// the same sizes told to the runtime.
+    pub fn is_block_of(&self, outcome: &BlockOutcome) -> bool {
+        let sizes = self.extrinsics.iter().map(|(_, size)| size.total_bytes());
+        // The first one is that after the inherent.
+        let estimates = outcome.boundaries.iter().skip(1).map(BoundarySize::total);
+        let nodes = self.sealed.block.proof().nodes();
+        let proof = StorageProof::new(nodes.iter().map(|node| node.to_vec()));
+        self.header == outcome.header
+            && sizes.eq(estimates)
+            && Some(&self.sealed.sizes) == outcome.built.told.as_ref()
+            && proof == outcome.built.proof
+    }
+}
+
+/// Builds the block of `plan` with the entry points of `runtime`, on the state that `source` holds. The
+/// runtime gets `sizes`.
+///
+/// # Errors
+/// [`HostError`] if the machine fails, or a call into the runtime has no result.
+///
+/// # Panics
+/// If the native runtime panics, as it does if the state cannot be read.
+pub fn execute_plan<S: NodeSource + Sync, A: Accounting>(
+    runtime: &(impl EntryPoints + Sync),
+    source: &S,
+    plan: &Plan,
+    sizes: SizeSource,
+    execution: Execution<'_>,
+    pool: Arc<BlockPool>,
+) -> Result<PlanBlock, HostError> {
+    let version = plan.options().state_version;
+    with_state_version(version, || {
+        let begun = Instant::now();
+        let root = parent_root(plan);
+        let mut machine =
+            StateMachine::<_, A>::with_accounting(pool, source, root, sizes, A::default());
+        let failed = HostError::state;
+        let initialize = || runtime.initialize_block(plan.header());
+        let initialized = machine.execute(initialize).map_err(failed)?;
+        initialized.map_err(HostError::state)?;
+        machine.start_transaction();
+        let inherent = || runtime.apply_extrinsic(plan.inherent().clone());
+        let inherent = machine.execute(inherent).map_err(failed)?;
+        let inherent = inherent.map_err(HostError::state)?;
+        if !matches!(inherent, Ok(Ok(()))) {
+            return Err(HostError::state(format!(
+                "the inherent was refused: {inherent:?}"
+            )));
+        }
+        machine.commit_transaction().map_err(failed)?;
+        machine.proof_size().map_err(failed)?;
+        let extrinsics_begun = Instant::now();
+        let (extrinsics, statistics) = match execution {
+            Execution::InOrder => (in_order(runtime, &mut machine, plan)?, None),
+            Execution::Parallel(parallel, rules) => {
+                let calls = Extrinsics { runtime, plan };
+                let count = u32::try_from(plan.extrinsics().len()).map_err(HostError::state)?;
+                let batch = machine.execute_in_parallel(parallel, source, rules, &calls, count);
+                let batch = batch.map_err(failed)?;
+                let ended = batch.transactions.into_iter().map(|executed| {
+                    let result = result_of(executed.ending)?;
+                    Ok((result, executed.size))
+                });
+                (
+                    ended.collect::<Result<_, HostError>>()?,
+                    Some(batch.statistics),
+                )
+            }
+        };
+        let extrinsics_took = extrinsics_begun.elapsed();
+        let finalize = || runtime.finalize_block();
+        let header = machine.execute(finalize).map_err(failed)?;
+        let header = header.map_err(HostError::state)?;
+        let sealed = machine.seal(version).map_err(failed)?;
+        Ok(PlanBlock {
+            header,
+            extrinsics,
+            sealed,
+            statistics,
+            extrinsics_took,
+            took: begun.elapsed(),
+        })
+    })
+}
+
+fn in_order<S: NodeSource, A: Accounting>(
+    runtime: &impl EntryPoints,
+    machine: &mut StateMachine<S, A>,
+    plan: &Plan,
+) -> Result<Vec<(ApplyExtrinsicResult, ProofSize)>, HostError> {
+    let mut done = Vec::with_capacity(plan.extrinsics().len());
+    for extrinsic in plan.extrinsics() {
+        machine.start_transaction();
+        let apply = || runtime.apply_extrinsic(extrinsic.clone());
+        let result = machine.execute(apply).map_err(HostError::state)?;
+        let result = result.map_err(HostError::state)?;
+        match result {
+            Ok(_) => machine.commit_transaction(),
+            Err(_) => machine.rollback_transaction(),
+        }
+        .map_err(HostError::state)?;
+        let size = machine.proof_size().map_err(HostError::state)?;
+        done.push((result, size));
+    }
+    Ok(done)
+}
+
+/// The signed extrinsics of a plan.
+struct Extrinsics<'p, R> {
+    runtime: &'p R,
+    plan: &'p Plan,
+}
+
+/// What a call into the runtime returns.
+type Applied = Result<ApplyExtrinsicResult, RuntimeError>;
+
+impl<R: EntryPoints + Sync> Calls for Extrinsics<'_, R> {
+    type Output = Applied;
+
+    fn call(&self, index: u32) -> Applied {
+        let Self { runtime, plan } = self;
+        // The state version is a value of the thread.
+        with_state_version(plan.options().state_version, || {
+            runtime.apply_extrinsic(plan.extrinsics()[index as usize].clone())
+        })
+    }
+
+    fn decide(&self, call: Decided<'_, Applied>) -> Verdict {
+        match call.output {
+            Ok(Ok(_)) => Verdict::Keep,
+            Ok(Err(_)) => Verdict::LeaveOut,
+            // The block fails: see `result_of`.
+            Err(_) => Verdict::LeaveOut,
+        }
+    }
+}
+
+fn result_of(ending: Ending<Applied>) -> Result<ApplyExtrinsicResult, HostError> {
+    match ending {
+        Ending::Kept(result) | Ending::LeftOut(result) => result.map_err(HostError::state),
+        Ending::Trapped(trap) => Err(HostError::state(trap)),
+    }
+}
+
+#[cfg(all(test, feature = "wasm"))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{commit_parent, wasm::WasmRuntime, PlanOptions};
+    use povmeter::{Advisory, Consensus};
+    use povmeter_parallel::Strategy;
+    use povmeter_store::MemoryStore;
+
+    /// Each thread calls an instance of its own. The executor turns a stop into an error of the call.
+    #[test]
+    fn a_runtime_in_wasm_has_the_same_block_on_several_threads() {
+        let options = PlanOptions {
+            accounts: 200,
+            transfers: 90,
+            ..PlanOptions::default()
+        };
+        let plan = Plan::new(options).unwrap().with_refused(40);
+        let mut store = MemoryStore::new();
+        commit_parent(&mut store, &plan).unwrap();
+        let runtime = WasmRuntime::workload();
+        let rules = runtime_rules().unwrap();
+        let workers = |count| Parallel::new(NonZeroUsize::new(count).unwrap());
+        let ways = [
+            workers(1).with_strategy(Strategy::EachAhead),
+            workers(2).with_strategy(Strategy::Always),
+            workers(4).with_strategy(Strategy::EachAhead),
+        ];
+        compare::<Advisory>(
+            &runtime,
+            &store,
+            (&plan, &rules),
+            &SizeSource::Unrecorded,
+            &ways,
+        );
+        compare::<Consensus>(
+            &runtime,
+            &store,
+            (&plan, &rules),
+            &SizeSource::Estimate,
+            &ways,
+        );
+    }
+
+    fn compare<A: Accounting>(
+        runtime: &WasmRuntime,
+        store: &MemoryStore,
+        (plan, rules): (&Plan, &StorageRules),
+        sizes: &SizeSource,
+        ways: &[Parallel],
+    ) {
+        let build = |execution| {
+            let pool = Arc::default();
+            execute_plan::<_, A>(runtime, store, plan, sizes.clone(), execution, pool).unwrap()
+        };
+        let expected = build(Execution::InOrder);
+        for way in ways {
+            let found = build(Execution::Parallel(*way, rules));
+            assert_eq!(found.extrinsics, expected.extrinsics, "{way:?}");
+            assert_eq!(found.header, expected.header, "{way:?}");
+            assert_eq!(found.sealed.sizes, expected.sealed.sizes, "{way:?}");
+            let (ours, theirs) = (&found.sealed.block, &expected.sealed.block);
+            assert!(ours.top_changes().eq(theirs.top_changes()), "{way:?}");
+            assert_eq!(ours.proof().nodes(), theirs.proof().nodes(), "{way:?}");
+        }
+    }
+}
