@@ -1,0 +1,286 @@
+//! How long a node takes to build and to import blocks, without pool, interface and signatures' making.
+//!
+//! The same program compiled with another state machine prints the same hashes and other times.
+
+use crate::{
+    blocks_file::import_block,
+    chain::Chain,
+    cli::{ChainOptions, MeasureOptions},
+    error::Error,
+    extrinsics::{SignedFor, Workload},
+    service::time_of_block,
+};
+use codec::{Decode, Encode};
+use povmeter_node_runtime::{opaque::Block, Hash, LastProofSize, Runtime, VERSION};
+use sc_block_builder::BlockBuilderBuilder;
+use sc_client_api::StorageProvider;
+use sc_consensus::{
+    BlockImport, BlockImportParams, ForkChoiceStrategy, ImportResult, StateAction, StorageChanges,
+};
+use serde::Serialize;
+use sp_api::{ProofRecorder, StorageProof};
+use sp_blockchain::HeaderBackend;
+use sp_consensus::BlockOrigin;
+use sp_core::storage::StorageKey;
+use sp_externalities::Extensions;
+use sp_inherents::{InherentData, InherentDataProvider};
+use sp_runtime::{
+    traits::{Block as _, Header as _},
+    OpaqueExtrinsic,
+};
+use sp_trie::proof_size_extension::ProofSizeExt;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+use tokio::runtime::Handle;
+
+/// What was measured.
+#[derive(Serialize)]
+struct Measurement {
+    what: &'static str,
+    schema: u32,
+    accounts: u32,
+    transfers: u32,
+    child_writes: u32,
+    trie_cache_mib: usize,
+    best_block: u32,
+    best_hash: Hash,
+    state_root: Hash,
+    blocks: Vec<BlockTimes>,
+}
+
+/// The times of a block.
+#[derive(Serialize)]
+struct BlockTimes {
+    extrinsics: usize,
+    hash: Hash,
+    /// The proof size at the end of the block, as the runtime got it.
+    reported_bytes: u64,
+    /// The encoded nodes of the storage proof.
+    proof_bytes: usize,
+    /// From the parent's state to the block with its state root and proof.
+    build_ms: f64,
+    /// From there until the database has taken the changes.
+    author_commit_ms: f64,
+    /// On another node: execution, comparison, and commit.
+    import_ms: f64,
+}
+
+/// Builds blocks on one chain, imports them into another, and prints the times.
+///
+/// # Errors
+/// Those of the chains.
+pub(crate) fn measure(options: &MeasureOptions, handle: Handle) -> Result<(), Error> {
+    let folder = tempfile::tempdir().map_err(|source| Error::Path {
+        path: std::env::temp_dir(),
+        source,
+    })?;
+    let author = open(options, &folder.path().join("author"), handle.clone())?;
+    let importer = open(options, &folder.path().join("importer"), handle.clone())?;
+    let signed_for = SignedFor {
+        genesis: author.client.info().genesis_hash,
+        spec_version: VERSION.spec_version,
+        transaction_version: VERSION.transaction_version,
+    };
+    let mut workload = Workload::new(options.accounts);
+    let mut blocks = Vec::new();
+    for _ in 0..options.blocks {
+        let transfers = (0..options.transfers).map(|_| workload.transfer(signed_for));
+        let mut extrinsics: Vec<_> = transfers.collect();
+        extrinsics.extend((0..options.child_writes).map(|_| workload.child_write(signed_for)));
+        blocks.push(handle.block_on(one_block(&author, &importer, extrinsics))?);
+    }
+    let info = author.client.info();
+    let header = author.client.expect_header(info.best_hash)?;
+    let measurement = Measurement {
+        what: "node-blocks",
+        schema: 1,
+        accounts: options.accounts,
+        transfers: options.transfers,
+        child_writes: options.child_writes,
+        trie_cache_mib: options.trie_cache,
+        best_block: info.best_number,
+        best_hash: info.best_hash,
+        state_root: *header.state_root(),
+        blocks,
+    };
+    print(&measurement, options.json);
+    Ok(())
+}
+
+fn open(options: &MeasureOptions, folder: &Path, handle: Handle) -> Result<Chain, Error> {
+    let options = ChainOptions {
+        base_path: folder.to_owned(),
+        accounts: Some(options.accounts),
+        runtime: None,
+        state_pruning: None,
+        trie_cache: options.trie_cache,
+        check_nodes: false,
+    };
+    Chain::open(&options, handle)
+}
+
+async fn one_block(
+    author: &Chain,
+    importer: &Chain,
+    extrinsics: Vec<OpaqueExtrinsic>,
+) -> Result<BlockTimes, Error> {
+    let parent = author.client.info();
+    let number = parent.best_number + 1;
+    let count = extrinsics.len();
+    let inherents = inherents(number).await?;
+
+    let started = Instant::now();
+    let (block, changes, proof) = build(author, inherents, extrinsics)?;
+    let built = started.elapsed();
+
+    let (header, body) = block.clone().deconstruct();
+    let hash = header.hash();
+    let mut parameters = BlockImportParams::new(BlockOrigin::Own, header);
+    parameters.body = Some(body);
+    parameters.fork_choice = Some(ForkChoiceStrategy::LongestChain);
+    parameters.state_action = StateAction::ApplyChanges(changes);
+    let started = Instant::now();
+    let imported = author.client.import_block(parameters).await;
+    let committed = started.elapsed();
+    match imported {
+        Ok(ImportResult::Imported(_)) => {}
+        other => {
+            return Err(Error::Import {
+                number,
+                hash,
+                reason: format!("{other:?}"),
+            })
+        }
+    }
+
+    let started = Instant::now();
+    import_block(importer, block).await?;
+    let imported = started.elapsed();
+    Ok(BlockTimes {
+        extrinsics: count,
+        hash,
+        reported_bytes: reported_bytes(author, hash)?,
+        proof_bytes: proof.encoded_size(),
+        build_ms: milliseconds(built),
+        author_commit_ms: milliseconds(committed),
+        import_ms: milliseconds(imported),
+    })
+}
+
+/// The proof size that the runtime put into the state of block `hash`.
+fn reported_bytes(chain: &Chain, hash: Hash) -> Result<u64, Error> {
+    let key = StorageKey(LastProofSize::<Runtime>::hashed_key().to_vec());
+    let value = chain.client.storage(hash, &key)?;
+    let number = chain.client.number(hash)?.unwrap_or_default();
+    let missing = |reason: String| Error::State { number, reason };
+    let value = value.ok_or_else(|| missing("no proof size".to_owned()))?;
+    u64::decode(&mut value.0.as_slice()).map_err(|error| missing(error.to_string()))
+}
+
+async fn inherents(number: u32) -> Result<InherentData, Error> {
+    let time = sp_timestamp::InherentDataProvider::new(time_of_block(number, 0).into());
+    time.create_inherent_data()
+        .await
+        .map_err(|error| Error::Genesis(error.to_string()))
+}
+
+fn build(
+    author: &Chain,
+    inherents: InherentData,
+    extrinsics: Vec<OpaqueExtrinsic>,
+) -> Result<(Block, StorageChanges<Block>, StorageProof), Error> {
+    let recorder = ProofRecorder::<Block>::default();
+    let mut extensions = Extensions::default();
+    extensions.register(ProofSizeExt::new(recorder.clone()));
+    let parent = author.client.info();
+    let mut builder = BlockBuilderBuilder::new(&*author.client)
+        .on_parent_block(parent.best_hash)
+        .with_parent_block_number(parent.best_number)
+        .with_proof_recorder(Some(recorder.clone()))
+        .with_extra_extensions(extensions)
+        .build()?;
+    for inherent in builder.create_inherents(inherents)? {
+        builder.push(inherent)?;
+    }
+    for extrinsic in extrinsics {
+        builder.push(extrinsic)?;
+    }
+    let (block, changes) = builder.build()?.into_inner();
+    Ok((
+        block,
+        StorageChanges::Changes(changes),
+        recorder.drain_storage_proof(),
+    ))
+}
+
+fn print(measurement: &Measurement, json: bool) {
+    if json {
+        let text = serde_json::to_string_pretty(measurement).expect("numbers and texts");
+        println!("{text}");
+        return;
+    }
+    let heads = [
+        "block",
+        "extrinsics",
+        "reported, B",
+        "proof, B",
+        "build, ms",
+        "commit, ms",
+        "import, ms",
+    ];
+    println!("{}", row(heads.map(str::to_owned)));
+    for (number, block) in (1..).zip(&measurement.blocks) {
+        println!(
+            "{}",
+            row([
+                format!("{number}"),
+                block.extrinsics.to_string(),
+                block.reported_bytes.to_string(),
+                block.proof_bytes.to_string(),
+                format!("{:.1}", block.build_ms),
+                format!("{:.1}", block.author_commit_ms),
+                format!("{:.1}", block.import_ms),
+            ])
+        );
+    }
+    let median = |of: fn(&BlockTimes) -> f64| {
+        let mut times: Vec<f64> = measurement.blocks.iter().map(of).collect();
+        times.sort_by(f64::total_cmp);
+        format!(
+            "{:.1}",
+            times.get(times.len() / 2).copied().unwrap_or_default()
+        )
+    };
+    println!(
+        "{}",
+        row([
+            "median".to_owned(),
+            String::new(),
+            String::new(),
+            String::new(),
+            median(|block| block.build_ms),
+            median(|block| block.author_commit_ms),
+            median(|block| block.import_ms),
+        ])
+    );
+    println!(
+        "best {} {:?} state {:?}",
+        measurement.best_block, measurement.best_hash, measurement.state_root
+    );
+}
+
+/// A row of the table.
+fn row(cells: [String; 7]) -> String {
+    let widths = [6, 10, 12, 10, 10, 10, 10];
+    let cells = cells
+        .iter()
+        .zip(widths)
+        .map(|(cell, width)| format!("{cell:>width$}"));
+    cells.collect::<Vec<_>>().join(" ")
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,142 @@
+//! Checks of a chain: its whole state, and its blocks.
+
+use crate::{
+    chain::Chain,
+    cli::{InfoOptions, VerifyOptions},
+    error::Error,
+};
+use povmeter_node_runtime::{opaque::Block, Hash, Header};
+use sc_client_api::{Backend as _, BlockBackend, TrieCacheContext};
+use sp_api::{ApiExt, CallContext, Core, ProvideRuntimeApi};
+use sp_blockchain::HeaderBackend;
+use sp_core::storage::{well_known_keys::DEFAULT_CHILD_STORAGE_KEY_PREFIX, ChildInfo};
+use sp_runtime::traits::{Block as _, Header as _};
+use sp_state_machine::{backend::Backend as _, IterArgs};
+use sp_trie::proof_size_extension::ProofSizeExt;
+use tokio::runtime::Handle;
+
+/// Reads the whole state of the best block, and checks that its nodes have their hashes. Then executes the
+/// latest blocks again, down to one whose parent's state is pruned.
+///
+/// # Errors
+/// The first thing that is missing or wrong.
+pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), Error> {
+    options.chain.check_nodes = true;
+    // What is read from the cache is not read from the database.
+    options.chain.trie_cache = 0;
+    let chain = Chain::open(&options.chain, handle)?;
+    print_info(&chain);
+    let mut header = chain.client.expect_header(chain.client.info().best_hash)?;
+    let (entries, children) = read_state(&chain, &header)?;
+    println!(
+        "state of block {}: {entries} entries, {children} of them in child tries",
+        header.number()
+    );
+    let mut executed = 0;
+    while executed < options.execute && *header.number() > 0 {
+        let parent = chain.client.expect_header(*header.parent_hash())?;
+        if !chain.backend.have_state_at(parent.hash(), *parent.number()) {
+            break;
+        }
+        execute(&chain, &header)?;
+        executed += 1;
+        header = parent;
+    }
+    println!("{executed} blocks executed again");
+    Ok(())
+}
+
+/// Reads every entry of the state of a block. Returns how many there are, and how many of them are in child
+/// tries.
+fn read_state(chain: &Chain, header: &Header) -> Result<(u64, u64), Error> {
+    let failed = |reason: String| Error::State {
+        number: *header.number(),
+        reason,
+    };
+    let state = chain
+        .backend
+        .state_at(header.hash(), TrieCacheContext::Untrusted)?;
+    let (mut entries, mut in_children) = (0, 0);
+    let mut children = Vec::new();
+    for pair in state.pairs(IterArgs::default()).map_err(failed)? {
+        let (key, _) = pair.map_err(failed)?;
+        entries += 1;
+        if let Some(name) = key.strip_prefix(DEFAULT_CHILD_STORAGE_KEY_PREFIX) {
+            children.push(ChildInfo::new_default(name));
+        }
+    }
+    for child_info in children {
+        let mut arguments = IterArgs::default();
+        arguments.child_info = Some(child_info);
+        for pair in state.pairs(arguments).map_err(failed)? {
+            pair.map_err(failed)?;
+            in_children += 1;
+        }
+    }
+    Ok((entries + in_children, in_children))
+}
+
+/// Executes a block on the state of its parent, and checks its state root.
+fn execute(chain: &Chain, header: &Header) -> Result<(), Error> {
+    let number = *header.number();
+    let parent = *header.parent_hash();
+    let failed = |reason: String| Error::Execute { number, reason };
+    let (_, extrinsics) = chain
+        .client
+        .block(header.hash())?
+        .ok_or(Error::MissingBlock { number })?
+        .block
+        .deconstruct();
+    let context = CallContext::Onchain { import: true };
+    let mut api = chain.client.runtime_api();
+    api.set_call_context(context);
+    api.record_proof();
+    let recorder = api.proof_recorder().expect("a proof is recorded");
+    api.register_extension(ProofSizeExt::new(recorder));
+    api.execute_block(parent, Block::new(header.clone(), extrinsics).into())
+        .map_err(|error| failed(error.to_string()))?;
+    let state = chain.backend.state_at(parent, context.into())?;
+    let changes = api.into_storage_changes(&state, parent).map_err(failed)?;
+    let (expected, found) = (*header.state_root(), changes.transaction_storage_root);
+    if expected != found {
+        return Err(Error::Differs {
+            what: "state root",
+            number,
+            expected,
+            found,
+        });
+    }
+    Ok(())
+}
+
+/// Prints the best and the finalized block of a chain.
+///
+/// # Errors
+/// Those of the chain.
+pub(crate) fn info(options: &InfoOptions, handle: Handle) -> Result<(), Error> {
+    print_info(&Chain::open(&options.chain, handle)?);
+    Ok(())
+}
+
+/// Prints the best and the finalized block.
+pub(crate) fn print_info(chain: &Chain) {
+    let info = chain.client.info();
+    let root = |hash: Hash| {
+        let header = chain.client.header(hash).ok().flatten();
+        header.map_or_else(
+            || "missing".to_owned(),
+            |header| format!("{:?}", header.state_root()),
+        )
+    };
+    println!("genesis {:?}", info.genesis_hash);
+    println!(
+        "best {} {:?} state {}",
+        info.best_number,
+        info.best_hash,
+        root(info.best_hash)
+    );
+    println!(
+        "finalized {} {:?}",
+        info.finalized_number, info.finalized_hash
+    );
+}
