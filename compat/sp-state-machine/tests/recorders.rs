@@ -93,7 +93,8 @@ fn changes_go_along_to_another_state() {
     overlay.start_transaction();
     overlay.set_storage(key(5), Some(b"new".to_vec()));
     let new = Some(b"new".to_vec());
-    assert_eq!(read(&small, &mut overlay, None, 5..6), [new.clone()]);
+    let found = read(&small, &mut overlay, None, 5..6);
+    assert_eq!(found, std::slice::from_ref(&new));
     assert_eq!(read(&small, &mut overlay, None, 200..201), [None]);
     assert_eq!(
         read(&large, &mut overlay, None, 200..201),
