@@ -28,25 +28,16 @@ pub enum ProofSizes {
 }
 
 /// The choices of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Where proof sizes come from.
     pub sizes: ProofSizes,
-    /// Bytes of memory for decoded trie nodes that blocks leave to the next ones; 0 for none. 64 MiB by default.
+    /// Bytes of memory for decoded trie nodes that blocks leave to the next ones; 0, the default, for none.
     ///
     /// Used for states whose backend has a trie cache, that is, for those of the node's databases. As with that
     /// cache, a node that is there is not asked of the database, so its absence there is not noticed. All
     /// databases of the process share the memory: what a root commits to is the same in each.
     pub carry_bytes: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            sizes: ProofSizes::default(),
-            carry_bytes: 64 << 20,
-        }
-    }
 }
 
 /// The process has made its choices, or has begun to execute blocks.
