@@ -174,12 +174,14 @@ impl Machine {
     /// Ends the block, and leaves this machine as a new one.
     ///
     /// # Errors
-    /// [`BlockError`]. The changes are lost then, as with the original.
+    /// [`BlockError`]. If the root can't be computed, this machine is as before.
     pub(crate) fn seal(
         &mut self,
         nodes: &dyn Nodes,
         version: StateVersion,
     ) -> Result<SealedBlock, BlockError> {
+        // The recorder may be another one than in the last call.
+        self.meet_backend();
         // The root's nodes go to the recorder first.
         self.try_access(nodes, |block| block.root(version).map(drop))?;
         let Self { block, .. } = std::mem::replace(self, Self::new());

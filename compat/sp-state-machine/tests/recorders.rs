@@ -87,6 +87,21 @@ fn a_recorder_that_its_owner_rolled_back_is_told_again() {
 }
 
 #[test]
+fn the_recorder_at_the_end_gets_the_whole_proof_too() {
+    let state = state(500);
+    let mut overlay = OverlayedChanges::default();
+    read(&state, &mut overlay, Some(&Recorder::default()), 0..50);
+    overlay.set_storage(key(7), None);
+    let recorder = Recorder::default();
+    let backend = TrieBackendBuilder::wrap(state.as_trie_backend())
+        .with_recorder(recorder.clone())
+        .build();
+    overlay.drain_storage_changes(&backend, VERSION).unwrap();
+    let expected = vec![Some(vec![7; 40]); 50];
+    assert_eq!(proven(&state, recorder.to_storage_proof(), 0..50), expected);
+}
+
+#[test]
 fn changes_go_along_to_another_state() {
     let (small, large) = (state(10), state(300));
     let mut overlay = OverlayedChanges::<Blake2Hasher>::default();
