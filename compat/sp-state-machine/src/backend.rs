@@ -4,19 +4,13 @@ use crate::{
     nodes::Nodes, ChildStorageCollection, Error, StateMachineStats, StorageCollection, StorageKey,
     StorageValue, TrieBackend, TrieBackendStorage, UsageInfo,
 };
-use codec::{Decode, Encode};
+use codec::Encode;
 use core::{fmt::Debug, marker::PhantomData};
 use hash_db::Hasher;
-use sp_core::{
-    storage::{
-        well_known_keys::{CODE, HEAP_PAGES, PENDING_CODE},
-        ChildInfo, StateVersion, TrackedStorageKey,
-    },
-    traits::{FetchRuntimeCode, RuntimeCode},
-};
+use sp_core::storage::{ChildInfo, StateVersion, TrackedStorageKey};
 use sp_trie::{MerkleValue, RandomState};
-use std::borrow::Cow;
 
+pub use crate::runtime_code::BackendRuntimeCode;
 pub use original::backend::{BackendTransaction, IterArgs, StorageIterator, TryPendingCode};
 
 /// Reads of a state, its iteration, and roots of changes to it. The methods are those of the original's
@@ -290,52 +284,4 @@ pub trait AsTrieBackend<H: Hasher, C = sp_trie::cache::LocalTrieCache<H>> {
 
     /// The backend.
     fn as_trie_backend(&self) -> &TrieBackend<Self::TrieBackendStorage, H, C>;
-}
-
-/// The code of the runtime, read from a backend.
-#[derive(Debug)]
-pub struct BackendRuntimeCode<'a, B, H> {
-    backend: &'a B,
-    try_pending: bool,
-    hasher: PhantomData<H>,
-}
-
-impl<'a, B: Backend<H>, H: Hasher> BackendRuntimeCode<'a, B, H>
-where
-    H::Out: Encode,
-{
-    /// The code that `backend` holds.
-    pub fn new(backend: &'a B, try_pending_code: TryPendingCode) -> Self {
-        Self {
-            backend,
-            try_pending: matches!(try_pending_code, TryPendingCode::Yes),
-            hasher: PhantomData,
-        }
-    }
-
-    /// The code with its hash and its heap pages.
-    ///
-    /// # Errors
-    /// If the backend holds no code.
-    pub fn runtime_code(&self) -> Result<RuntimeCode<'_>, &'static str> {
-        let hash_at = |key| self.backend.storage_hash(key).ok().flatten();
-        let pending = self.try_pending.then(|| hash_at(PENDING_CODE)).flatten();
-        let hash = pending
-            .or_else(|| hash_at(CODE))
-            .ok_or("`:code` hash not found")?;
-        let pages = self.backend.storage(HEAP_PAGES).ok().flatten();
-        Ok(RuntimeCode {
-            code_fetcher: self,
-            hash: hash.encode(),
-            heap_pages: pages.and_then(|pages| Decode::decode(&mut pages.as_slice()).ok()),
-        })
-    }
-}
-
-impl<B: Backend<H>, H: Hasher> FetchRuntimeCode for BackendRuntimeCode<'_, B, H> {
-    fn fetch_runtime_code(&self) -> Option<Cow<'_, [u8]>> {
-        let at = |key| self.backend.storage(key).ok().flatten().map(Cow::Owned);
-        let pending = self.try_pending.then(|| at(PENDING_CODE)).flatten();
-        pending.or_else(|| at(CODE))
-    }
 }

@@ -1,23 +1,22 @@
 //! A povmeter block in either accounting.
 
 use crate::{
-    nodes::AtHand,
+    cache::Source,
     povmeter::{self, ProofSizes},
 };
 use ::povmeter::{
-    Advisory, BlockError, BlockPool, Bytes, Consensus, NodeHash, PooledBlock, RecordedNodes,
-    Removal, Root, RootUpdate, SealedBlock, StateVersion, TrieId,
+    Advisory, BlockError, Bytes, Consensus, NodeHash, PooledBlock, RecordedNodes, Removal, Root,
+    RootUpdate, SealedBlock, StateVersion, TrieId,
 };
 use povmeter_overlay::Overlay;
-use std::sync::Arc;
 
 /// A block whose source is the backend at hand.
 #[derive(Debug)]
 pub(crate) enum Block {
     /// The proof holds what was read and what the root needs, as the original's does.
-    Reads(PooledBlock<AtHand, Advisory>),
+    Reads(PooledBlock<Source, Advisory>),
     /// The proof also holds what estimates touched.
-    Estimates(PooledBlock<AtHand, Consensus>),
+    Estimates(PooledBlock<Source, Consensus>),
 }
 
 /// Runs the same code on the block of either accounting.
@@ -31,14 +30,15 @@ macro_rules! either {
 }
 
 impl Block {
-    /// A block on the state of `parent`, in memory of `pool`.
-    pub(crate) fn new(pool: Arc<BlockPool>, parent: Root) -> Self {
+    /// A block on the state of `parent`, which is that of one of the node's databases if `is_cached`.
+    pub(crate) fn new(is_cached: bool, parent: Root) -> Self {
+        let (pool, source) = povmeter::start_block(is_cached, parent);
         match povmeter::settings().sizes {
             ProofSizes::Upstream | ProofSizes::Replay => {
-                Self::Reads(PooledBlock::new(pool, AtHand, parent, Advisory))
+                Self::Reads(PooledBlock::new(pool, source, parent, Advisory))
             }
             ProofSizes::Estimate => {
-                Self::Estimates(PooledBlock::new(pool, AtHand, parent, Consensus))
+                Self::Estimates(PooledBlock::new(pool, source, parent, Consensus))
             }
         }
     }

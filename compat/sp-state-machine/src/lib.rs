@@ -59,6 +59,8 @@ pub mod backend;
 #[cfg(feature = "std")]
 mod block;
 #[cfg(feature = "std")]
+mod cache;
+#[cfg(feature = "std")]
 mod ext;
 #[cfg(feature = "std")]
 mod extensions;
@@ -78,6 +80,8 @@ pub mod povmeter;
 mod proving;
 #[cfg(feature = "std")]
 mod read_only;
+#[cfg(feature = "std")]
+mod runtime_code;
 #[cfg(feature = "std")]
 mod state_machine;
 #[cfg(feature = "std")]

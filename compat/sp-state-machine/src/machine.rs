@@ -3,7 +3,6 @@
 use crate::{
     block::Block,
     nodes::{self, Nodes},
-    povmeter,
 };
 use ::povmeter::{BlockError, RecordedNodes, Root, SealedBlock, StateVersion};
 use povmeter_overlay::Overlay;
@@ -63,7 +62,7 @@ impl Machine {
     /// The block, for what needs no backend.
     pub(crate) fn block(&mut self) -> &mut Block {
         self.block
-            .get_or_insert_with(|| Block::new(povmeter::pool(false), Root::EMPTY))
+            .get_or_insert_with(|| Block::new(false, Root::EMPTY))
     }
 
     pub(crate) fn transaction_depth(&self) -> usize {
@@ -112,7 +111,7 @@ impl Machine {
         if self.parent == Some(root) {
             return;
         }
-        let mut block = Block::new(povmeter::pool(nodes.is_cached()), Root::from(root));
+        let mut block = Block::new(nodes.is_cached(), Root::from(root));
         if let Some(unbound) = &self.block {
             block.copy_changes(unbound);
         }
@@ -185,7 +184,7 @@ impl Machine {
         // The root's nodes go to the recorder first.
         self.try_access(nodes, |block| block.root(version).map(drop))?;
         let Self { block, .. } = std::mem::replace(self, Self::new());
-        let block = block.unwrap_or_else(|| Block::new(povmeter::pool(false), Root::EMPTY));
+        let block = block.unwrap_or_else(|| Block::new(false, Root::EMPTY));
         nodes::with(nodes, || block.seal(version))
     }
 }

@@ -606,7 +606,7 @@ impl<H: Hasher> OverlayedChanges<H> {
                 let sealed = machine.seal(nodes, version_of(state_version));
                 let sealed = sealed.map_err(|error| error.to_string())?;
                 let changes = storage_changes::<H>(&sealed)?;
-                povmeter::pool(nodes.is_cached()).recycle(sealed);
+                povmeter::finish_block(nodes.is_cached(), sealed);
                 changes
             }
             None => {

@@ -20,6 +20,7 @@ use sp_trie::{
 const VERSION: StateVersion = StateVersion::V1;
 const CHOSEN: Settings = Settings {
     sizes: ProofSizes::Estimate,
+    cache_bytes: 8 << 20,
     carry_bytes: 64 << 20,
 };
 

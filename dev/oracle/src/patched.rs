@@ -11,7 +11,11 @@ use povmeter_delta_root::Blake2b256;
 use povmeter_dev_runtime::{runtime::Hashing, HostError, Parent, RootUpdate};
 use povmeter_vectors::{Answer, Op};
 use sp_externalities::Extensions;
-use sp_trie::{recorder::Recorder, StorageProof};
+use sp_trie::{
+    cache::{CacheSize, SharedTrieCache},
+    recorder::Recorder,
+    StorageProof,
+};
 use std::collections::BTreeSet;
 
 /// How often the replacement's recorder had more than the original's at the end of a block, and by how much.
@@ -26,7 +30,8 @@ pub struct PatchedCounts {
 }
 
 /// Runs `case` on the original and on the replacement as a node would: one overlay for the block, a new backend
-/// and new externalities for each call, one recorder whose transactions follow those of the host.
+/// and new externalities for each call, one recorder whose transactions follow those of the host. Backends of every
+/// other case have a trie cache, so that the replacement uses its cache of nodes, which all these cases share.
 ///
 /// # Errors
 /// The first [`Mismatch`]: answers, recorded bytes, root, nodes inserted and removed, changes, or a node that the
@@ -40,6 +45,11 @@ pub fn run_patched(case: &Case) -> Result<PatchedCounts, Mismatch> {
         overlay: OverlayedChanges::default(),
         recorder: Recorder::default(),
         extensions: Extensions::default(),
+        cache: case
+            .ops
+            .len()
+            .is_multiple_of(2)
+            .then(|| SharedTrieCache::new(CacheSize::unlimited(), None)),
         root_asked: false,
         counts: PatchedCounts::default(),
     };
@@ -56,6 +66,7 @@ struct Run<'c> {
     overlay: OverlayedChanges<Hashing>,
     recorder: Recorder<Hashing>,
     extensions: Extensions,
+    cache: Option<SharedTrieCache<Hashing>>,
     /// Whether a root was asked for. The sides may count other nodes for it.
     root_asked: bool,
     counts: PatchedCounts,
@@ -124,7 +135,12 @@ impl Run<'_> {
             Op::Boundary => {}
             _ => {
                 let parent = &self.parent;
+                let local = self
+                    .cache
+                    .as_ref()
+                    .map(SharedTrieCache::local_cache_untrusted);
                 let backend = TrieBackendBuilder::new(parent.nodes.clone(), parent.root)
+                    .with_optional_cache(local.as_ref())
                     .with_recorder(self.recorder.clone())
                     .build();
                 let extensions = Some(&mut self.extensions);
@@ -146,7 +162,12 @@ impl Run<'_> {
         let (net, _) = self.net_changes();
         let truth = self.peer.truth(&net)?;
         let expected_changes = self.peer.net_changes().all_of_top();
+        let local = self
+            .cache
+            .as_ref()
+            .map(SharedTrieCache::local_cache_untrusted);
         let backend = TrieBackendBuilder::new(self.parent.nodes.clone(), self.parent.root)
+            .with_optional_cache(local.as_ref())
             .with_recorder(self.recorder.clone())
             .build();
         let drained = self
