@@ -1,8 +1,8 @@
 //! The state that a block starts from.
 
 use crate::{
-    nodes::Nodes, ChildStorageCollection, Error, StateMachineStats, StorageCollection, StorageKey,
-    StorageValue, TrieBackend, TrieBackendStorage, UsageInfo,
+    nodes::NodesOf, wrapped::Wrapped, ChildStorageCollection, Error, StateMachineStats,
+    StorageCollection, StorageKey, StorageValue, TrieBackend, TrieBackendStorage, UsageInfo,
 };
 use codec::Encode;
 use core::{fmt::Debug, marker::PhantomData};
@@ -211,11 +211,14 @@ pub trait Backend<H: Hasher>: Debug {
         only_benchmarks("get_read_and_written_keys")
     }
 
-    /// The trie nodes of the state. `None`, as for all backends but [`TrieBackend`]: reads and roots then go
-    /// through the other methods.
+    /// The trie nodes of the state. `None` if there are none, or the way to them is not known: reads and roots then
+    /// go through the other methods.
     #[doc(hidden)]
-    fn povmeter_nodes(&self) -> Option<&dyn Nodes> {
-        None
+    fn povmeter_nodes(&self) -> Option<NodesOf<'_, H, Self>>
+    where
+        Self: Sized,
+    {
+        Wrapped::new(self).map(NodesOf::wrapped)
     }
 }
 

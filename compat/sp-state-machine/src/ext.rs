@@ -5,6 +5,7 @@ use crate::{
     block::Block,
     extensions::CallExtensions,
     fallback::AsOriginal,
+    nodes::NodesOf,
     overlayed_changes::OverlayedChanges,
     povmeter::{settings, ProofSizes},
     IndexOperation, StorageKey, StorageValue,
@@ -40,8 +41,8 @@ pub struct Ext<'a, H: Hasher, B: 'a + Backend<H>> {
     /// Tells the calls of one runtime execution from others in traces.
     pub id: u16,
     extensions: Option<CallExtensions<'a>>,
-    /// Whether povmeter does the work; else the original.
-    is_ours: bool,
+    /// The nodes, if povmeter does the work; else the original.
+    nodes: Option<NodesOf<'a, H, B>>,
 }
 
 impl<'a, H: Hasher, B: Backend<H>> Ext<'a, H, B> {
@@ -52,24 +53,21 @@ impl<'a, H: Hasher, B: Backend<H>> Ext<'a, H, B> {
         extensions: Option<&'a mut Extensions>,
     ) -> Self {
         static MADE: AtomicU16 = AtomicU16::new(0);
-        let is_ours = overlay.meet_backend(backend);
+        let nodes = overlay.meet_backend(backend);
         Self {
             overlay,
             backend,
             id: MADE.fetch_add(1, Ordering::Relaxed),
             extensions: extensions.map(CallExtensions::new),
-            is_ours,
+            nodes,
         }
     }
 
     /// The result of `access` to the block; `None` if the original does the work.
     fn access<R>(&mut self, access: impl FnOnce(&mut Block) -> Result<R, BlockError>) -> Option<R> {
-        if !self.is_ours {
-            return None;
-        }
+        let nodes = self.nodes.as_ref()?.get();
         let _guard = AbortGuard::force_abort();
-        let (machine, nodes) = self.overlay.machine_on(self.backend)?;
-        Some(machine.access(nodes, access))
+        Some(self.overlay.machine()?.access(nodes, access))
     }
 }
 
@@ -463,10 +461,8 @@ impl<H: Hasher, B: Backend<H>> ExtensionStore for Ext<'_, H, B> {
 impl<H: Hasher, B: Backend<H>> Ext<'_, H, B> {
     /// Brings what the root needs into the recorder, if the node chose so. The extension then answers from it.
     fn estimate(&mut self) {
-        let is_recorded = self
-            .backend
-            .povmeter_nodes()
-            .is_some_and(|nodes| nodes.records());
+        let nodes = self.nodes.as_ref();
+        let is_recorded = nodes.is_some_and(|nodes| nodes.get().records());
         if is_recorded && settings().sizes == ProofSizes::Estimate {
             self.access(Block::estimate);
         }

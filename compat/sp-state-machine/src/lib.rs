@@ -90,3 +90,5 @@ mod testing;
 mod trie_backend;
 #[cfg(feature = "std")]
 mod view;
+#[cfg(feature = "std")]
+mod wrapped;

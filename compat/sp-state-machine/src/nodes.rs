@@ -1,13 +1,15 @@
 //! Trie nodes that a block reads from whichever backend is at hand.
 
+use crate::{backend::Backend, wrapped::Wrapped};
 use ::povmeter::{Bytes, NodeHash, NodePrefix, NodeSource, SourceError};
+use hash_db::Hasher;
 
 // The overlay lives as long as a block, but a backend only as long as one call into the runtime. So the
 // block's source is the backend that the thread is given for the time of one access.
 environmental::environmental!(at_hand: trait Nodes);
 
 /// The trie nodes below a backend, and its recorder.
-pub trait Nodes {
+pub(crate) trait Nodes {
     /// The root of the state.
     fn root(&self) -> [u8; 32];
 
@@ -31,6 +33,32 @@ pub trait Nodes {
 
     /// Whether the owner of the state shares a cache between blocks.
     fn is_cached(&self) -> bool;
+}
+
+/// The nodes below a backend of type `B`, and the way to them.
+// Nothing here is dropped, because `Ext` has one: its users may use the overlay again while it is in scope.
+pub struct NodesOf<'b, H, B>(Way<'b, H, B>);
+
+enum Way<'b, H, B> {
+    Direct(&'b dyn Nodes),
+    Wrapped(Wrapped<'b, H, B>),
+}
+
+impl<'b, H: Hasher, B: Backend<H>> NodesOf<'b, H, B> {
+    pub(crate) fn direct(nodes: &'b dyn Nodes) -> Self {
+        Self(Way::Direct(nodes))
+    }
+
+    pub(crate) fn wrapped(nodes: Wrapped<'b, H, B>) -> Self {
+        Self(Way::Wrapped(nodes))
+    }
+
+    pub(crate) fn get(&self) -> &dyn Nodes {
+        match &self.0 {
+            Way::Direct(nodes) => *nodes,
+            Way::Wrapped(nodes) => nodes,
+        }
+    }
 }
 
 impl<N: Nodes + ?Sized> Nodes for &N {

@@ -4,7 +4,7 @@ use crate::{
     backend::Backend,
     fallback::AsOriginal,
     machine::{panic_with, Machine},
-    nodes::Nodes,
+    nodes::NodesOf,
     povmeter,
     view::{after, TrieView, View},
     BackendTransaction, ChildStorageCollection, DefaultError, IndexOperation,
@@ -147,11 +147,6 @@ impl<H: Hasher> OverlayedChanges<H> {
                 self.rest.set_child_storage(&info, key, value.to_option());
             }
         }
-    }
-
-    fn machine(&mut self) -> Option<&mut Machine> {
-        self.view.take();
-        self.machine.as_mut()
     }
 
     fn changed(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Option<&[u8]>> {
@@ -470,37 +465,34 @@ impl<H: Hasher> OverlayedChanges<H> {
 
 /// Access through a backend.
 impl<H: Hasher> OverlayedChanges<H> {
-    /// To be called when a backend comes to hand. Returns whether its nodes are read by povmeter; else the
-    /// original does all.
+    /// To be called when a backend comes to hand. Returns its nodes, if povmeter reads them; else the original does
+    /// all.
     ///
     /// # Panics
     /// If the backend is not made of trie nodes, and there are transactions open with changes: the original can't
     /// take them over.
-    pub(crate) fn meet_backend<B: Backend<H>>(&mut self, backend: &B) -> bool {
-        match (&mut self.machine, backend.povmeter_nodes()) {
-            (None, _) => false,
-            (Some(machine), Some(_)) => {
-                machine.meet_backend();
-                true
-            }
-            (Some(_), None) => {
-                assert!(
-                    self.transaction_depth() == 0 || self.is_empty(),
-                    "expected a backend made of trie nodes for changes in open transactions, found {backend:?}",
-                );
-                self.give_to_original();
-                false
-            }
+    pub(crate) fn meet_backend<'b, B: Backend<H>>(
+        &mut self,
+        backend: &'b B,
+    ) -> Option<NodesOf<'b, H, B>> {
+        let machine = self.machine.as_mut()?;
+        let nodes = backend.povmeter_nodes();
+        if nodes.is_some() {
+            machine.meet_backend();
+            return nodes;
         }
+        assert!(
+            self.transaction_depth() == 0 || self.is_empty(),
+            "expected a backend made of trie nodes for changes in open transactions, found {backend:?}",
+        );
+        self.give_to_original();
+        None
     }
 
-    /// The block below, and the nodes of `backend`; `None` if the original does all.
-    pub(crate) fn machine_on<'m, B: Backend<H>>(
-        &'m mut self,
-        backend: &'m B,
-    ) -> Option<(&'m mut Machine, &'m dyn Nodes)> {
-        let nodes = backend.povmeter_nodes()?;
-        Some((self.machine()?, nodes))
+    /// The block below; `None` if the original does all.
+    pub(crate) fn machine(&mut self) -> Option<&mut Machine> {
+        self.view.take();
+        self.machine.as_mut()
     }
 
     /// The original's overlay.
@@ -521,10 +513,10 @@ impl<H: Hasher> OverlayedChanges<H> {
     where
         H::Out: Ord + Encode,
     {
-        self.meet_backend(backend);
-        match self.machine_on(backend) {
+        let nodes = self.meet_backend(backend);
+        match self.machine().zip(nodes) {
             Some((machine, nodes)) => {
-                let (root, known) = machine.root(nodes, version_of(state_version));
+                let (root, known) = machine.root(nodes.get(), version_of(state_version));
                 (out_of::<H>(root.as_bytes()), known)
             }
             None => self.rest.storage_root(&AsOriginal(backend), state_version),
@@ -547,13 +539,14 @@ impl<H: Hasher> OverlayedChanges<H> {
     where
         H::Out: Ord + Encode + Decode,
     {
-        self.meet_backend(backend);
-        let Some((machine, nodes)) = self.machine_on(backend) else {
+        let nodes = self.meet_backend(backend);
+        let Some((machine, nodes)) = self.machine().zip(nodes) else {
             let backend = AsOriginal(backend);
             return self
                 .rest
                 .child_storage_root(child_info, &backend, state_version);
         };
+        let nodes = nodes.get();
         let name = child_info.storage_key();
         let is_changed = machine
             .overlay()
@@ -603,6 +596,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         }
         let changes = match backend.povmeter_nodes() {
             Some(nodes) => {
+                let nodes = nodes.get();
                 let sealed = machine.seal(nodes, version_of(state_version));
                 let sealed = sealed.map_err(|error| error.to_string())?;
                 let changes = storage_changes::<H>(&sealed)?;

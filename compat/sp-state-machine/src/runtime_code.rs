@@ -63,6 +63,7 @@ where
     /// nobody records what is read.
     fn known_state(&self) -> Option<State> {
         let nodes = self.backend.povmeter_nodes()?;
+        let nodes = nodes.get();
         (nodes.is_cached() && !nodes.records()).then(|| State {
             root: nodes.root(),
             try_pending: self.try_pending,
