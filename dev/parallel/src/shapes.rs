@@ -1,9 +1,8 @@
 //! Multi-version stores of several shapes, alone: one thread reads and publishes for each transaction.
 
 use crate::{
-    measure::allocated_between,
     workload::{absent_key, balance_key, nonce_key, LARGE_VALUE},
-    CountAllocations, Settings, ShapeRow, Touched, Workload,
+    Allocated, CountAllocations, Settings, ShapeRow, Touched, Workload,
 };
 use foldhash::quality::RandomState;
 use povmeter::TrieId::Top;
@@ -16,7 +15,7 @@ use std::{
     hash::BuildHasher,
     hint::black_box,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// How a multi-version store finds the nearest writer of a key.
@@ -80,77 +79,86 @@ impl Calls {
     }
 }
 
+impl Shape {
+    /// All of them, ours first.
+    pub const ALL: [Self; 4] = [
+        Self::Writers,
+        Self::TreePerKey,
+        Self::OneTree,
+        Self::RoaringPerKey,
+    ];
+
+    /// Its name, as in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Writers => "writers",
+            Self::TreePerKey => "tree-per-key",
+            Self::OneTree => "one-tree",
+            Self::RoaringPerKey => "roaring-per-key",
+        }
+    }
+
+    fn run(self, calls: &[Calls]) -> Duration {
+        match self {
+            Self::Writers => run::<Ours>(calls),
+            Self::TreePerKey => run::<TreePerKey>(calls),
+            Self::OneTree => run::<OneTree>(calls),
+            Self::RoaringPerKey => run::<RoaringPerKey>(calls),
+        }
+    }
+}
+
 /// Measures every shape. A store has no iteration of its own here, so [`Workload::Iterate`] is its transfers
 /// alone.
 pub fn compare_shapes(
     workload: Workload,
     settings: &Settings,
-    allocated: Option<CountAllocations>,
+    count: Option<CountAllocations>,
 ) -> Vec<ShapeRow> {
     let touched = workload.touched(settings.transactions);
     let calls = touched
         .into_iter()
         .map(|touched| Calls::of(workload, touched));
     let calls: Vec<Calls> = calls.collect();
-    vec![
-        measure::<Ours>(Shape::Writers, workload, &calls, settings.rounds, allocated),
-        measure::<TreePerKey>(
-            Shape::TreePerKey,
+    let mut times = Shape::ALL.map(|_| Vec::new());
+    for _ in 0..settings.rounds.max(1) {
+        for (shape, times) in Shape::ALL.into_iter().zip(&mut times) {
+            times.push(shape.run(&calls));
+        }
+    }
+    let rows = Shape::ALL.into_iter().zip(times).map(|(shape, mut times)| {
+        times.sort_unstable();
+        let counted = count.map(|count| count(&mut || _ = shape.run(&calls)));
+        let Allocated { bytes, allocations } = counted.unwrap_or_default();
+        ShapeRow {
             workload,
-            &calls,
-            settings.rounds,
-            allocated,
-        ),
-        measure::<OneTree>(Shape::OneTree, workload, &calls, settings.rounds, allocated),
-        measure::<RoaringPerKey>(
-            Shape::RoaringPerKey,
-            workload,
-            &calls,
-            settings.rounds,
-            allocated,
-        ),
-    ]
+            shape,
+            ms: times[times.len() / 2].as_secs_f64() * 1e3,
+            bytes,
+            allocations,
+        }
+    });
+    rows.collect()
 }
 
-fn measure<V: Versions>(
-    shape: Shape,
-    workload: Workload,
-    calls: &[Calls],
-    rounds: u32,
-    allocated: Option<CountAllocations>,
-) -> ShapeRow {
-    let now = || allocated.map(|allocated| allocated()).unwrap_or_default();
-    let mut times = Vec::new();
-    let mut last = Default::default();
-    for _ in 0..rounds.max(1) {
-        let before = now();
-        let started = Instant::now();
-        let store = V::new(u32::try_from(calls.len()).unwrap_or(u32::MAX));
-        for (calls, position) in calls.iter().zip(0..) {
-            for key in &calls.reads {
-                black_box(store.read(position, key));
-            }
-            let value = calls.value.as_slice();
-            let write = |key| (key, value);
-            match calls.writes.as_slice() {
-                [a, b, c] => store.publish(position, &[&a[..], b, c].map(write)),
-                keys => keys
-                    .iter()
-                    .for_each(|key| store.publish(position, &[write(key)])),
-            }
+/// Reads and publishes for each transaction.
+fn run<V: Versions>(calls: &[Calls]) -> Duration {
+    let started = Instant::now();
+    let store = V::new(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+    for (calls, position) in calls.iter().zip(0..) {
+        for key in &calls.reads {
+            black_box(store.read(position, key));
         }
-        times.push(started.elapsed().as_secs_f64() * 1e3);
-        last = allocated_between(before, now());
-        drop(store);
+        let value = calls.value.as_slice();
+        let write = |key| (key, value);
+        match calls.writes.as_slice() {
+            [a, b, c] => store.publish(position, &[&a[..], b, c].map(write)),
+            keys => keys
+                .iter()
+                .for_each(|key| store.publish(position, &[write(key)])),
+        }
     }
-    times.sort_by(f64::total_cmp);
-    ShapeRow {
-        workload,
-        shape,
-        ms: times[times.len() / 2],
-        bytes: last.bytes,
-        allocations: last.allocations,
-    }
+    started.elapsed()
 }
 
 struct Ours(VersionStore);
