@@ -17,7 +17,7 @@ use std::fmt;
 /// Which blocks, and by how many workers.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Takes some minutes; with --transactions 10000 ten times as long.
+Takes a minute or two; with --transactions 10000 ten times as long.
 
 Example: one workload, without a cost of its own
   povmeter compare parallel --workload worst --cost-us 0 --transactions 10000")]
@@ -251,10 +251,15 @@ impl fmt::Display for Report {
             self.shapes()
         )?;
         if !self.0.model.is_empty() {
-            writeln!(f, "\nA model: {MODEL_NOTE}\n\n{}", self.model())?;
+            let note = MODEL_NOTE.replace(". It", ".\nIt");
+            writeln!(f, "\nA model: {note}\n\n{}", self.model())?;
         }
         if !self.0.targets.is_empty() {
-            writeln!(f, "\nTargets\n\n{}", self.targets())?;
+            writeln!(
+                f,
+                "\nTargets, which are those of blocks of 10,000 transactions\n\n{}",
+                self.targets()
+            )?;
         }
         for (name, holds, about) in self.named_checks() {
             write!(f, "\n{}{name}: {about}", verdict(holds))?;

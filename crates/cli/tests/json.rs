@@ -126,7 +126,7 @@ fn blocks_in_parallel() {
             assert!(row[count].as_u64().unwrap() > 0, "{row}");
         }
     }
-    assert_eq!(report["shapes"].as_array().unwrap().len(), 7 * 4);
+    assert_eq!(report["shapes"].as_array().unwrap().len(), 7 * 5);
     assert_eq!(report["model"].as_array().unwrap().len(), 7 * 2);
 }
 

@@ -303,7 +303,7 @@ mod tests {
         });
         let report = report.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(report.rows.len(), 7 * 2 * 7);
-        assert_eq!(report.shapes.len(), 7 * 4);
+        assert_eq!(report.shapes.len(), 7 * 5);
         assert!(parts.iter().copied().eq((0..21).map(|part| (part, 21))));
         assert!(report.same_as_sequential());
         assert!(report
@@ -311,9 +311,8 @@ mod tests {
             .iter()
             .all(|row| (row.bytes, row.allocations) == (7, 3)));
         assert_eq!(report.model.len(), 7 * 2);
-        // All targets but the one whose store has no other bytes than another: 5 of the store, 10 of extra
-        // memory, 6 of one thread, 2 of threads.
-        assert_eq!(report.targets.len(), 23);
+        // 10 of the store, 10 of extra memory, 6 of one thread, 2 of threads.
+        assert_eq!(report.targets.len(), 28);
         let same_bytes = &report.targets[0];
         assert!(!same_bytes.met && (same_bytes.found - 1.0).abs() < 1e-9);
     }

@@ -11,6 +11,7 @@ use roaring::RoaringBitmap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, HashMap},
     hash::BuildHasher,
     hint::black_box,
@@ -26,6 +27,8 @@ pub enum Shape {
     Writers,
     /// A `BTreeMap` of versions for each key, behind a sharded map.
     TreePerKey,
+    /// The same with each version in a cell of 128 bytes, so that no two threads write to one cache line.
+    PaddedTreePerKey,
     /// One `BTreeMap` of keys and versions behind a lock.
     OneTree,
     /// A roaring bitmap of writers for each key, behind a sharded map; values with the transaction.
@@ -81,9 +84,10 @@ impl Calls {
 
 impl Shape {
     /// All of them, ours first.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Writers,
         Self::TreePerKey,
+        Self::PaddedTreePerKey,
         Self::OneTree,
         Self::RoaringPerKey,
     ];
@@ -93,6 +97,7 @@ impl Shape {
         match self {
             Self::Writers => "writers",
             Self::TreePerKey => "tree-per-key",
+            Self::PaddedTreePerKey => "padded-tree-per-key",
             Self::OneTree => "one-tree",
             Self::RoaringPerKey => "roaring-per-key",
         }
@@ -101,7 +106,8 @@ impl Shape {
     fn run(self, calls: &[Calls]) -> Duration {
         match self {
             Self::Writers => run::<Ours>(calls),
-            Self::TreePerKey => run::<TreePerKey>(calls),
+            Self::TreePerKey => run::<TreePerKey<Value>>(calls),
+            Self::PaddedTreePerKey => run::<TreePerKey<Padded>>(calls),
             Self::OneTree => run::<OneTree>(calls),
             Self::RoaringPerKey => run::<RoaringPerKey>(calls),
         }
@@ -225,34 +231,50 @@ impl<T: Default> Sharded<T> {
     }
 }
 
-struct TreePerKey(Sharded<BTreeMap<u32, Arc<Vec<u8>>>>);
+type Value = Arc<Vec<u8>>;
 
-impl Versions for TreePerKey {
+/// A version that has cache lines of its own.
+#[repr(align(128))]
+struct Padded(Value);
+
+impl From<Value> for Padded {
+    fn from(value: Value) -> Self {
+        Self(value)
+    }
+}
+
+impl Borrow<Value> for Padded {
+    fn borrow(&self) -> &Value {
+        &self.0
+    }
+}
+
+struct TreePerKey<C>(Sharded<BTreeMap<u32, C>>);
+
+impl<C: From<Value> + Borrow<Value>> Versions for TreePerKey<C> {
     fn new(_: u32) -> Self {
         Self(Sharded::new())
     }
 
     fn publish(&self, position: u32, writes: &[(&[u8], &[u8])]) {
         for (key, value) in writes {
-            let value = Arc::new(value.to_vec());
+            let value = C::from(Arc::new(value.to_vec()));
             self.0
                 .change(key, |versions| _ = versions.insert(position, value));
         }
     }
 
     fn read(&self, position: u32, key: &[u8]) -> Option<usize> {
-        let nearest = |versions: &BTreeMap<u32, Arc<Vec<u8>>>| {
-            versions
-                .range(..position)
-                .next_back()
-                .map(|(_, value)| value.clone())
+        let nearest = |versions: &BTreeMap<u32, C>| {
+            let (_, value) = versions.range(..position).next_back()?;
+            Some(Value::clone(value.borrow()))
         };
         self.0.look(key, nearest).map(|value| value.len())
     }
 }
 
 /// By key and position.
-type AllVersions = BTreeMap<(Vec<u8>, u32), Arc<Vec<u8>>>;
+type AllVersions = BTreeMap<(Vec<u8>, u32), Value>;
 
 struct OneTree(RwLock<AllVersions>);
 
@@ -343,7 +365,8 @@ mod tests {
             })
             .collect();
         assert_eq!(reads::<Ours>(), expected);
-        assert_eq!(reads::<TreePerKey>(), expected);
+        assert_eq!(reads::<TreePerKey<Value>>(), expected);
+        assert_eq!(reads::<TreePerKey<Padded>>(), expected);
         assert_eq!(reads::<OneTree>(), expected);
         assert_eq!(reads::<RoaringPerKey>(), expected);
     }

@@ -35,7 +35,7 @@ pub enum Bound {
 
 use Workload::{Iterate, NoConflict, Random100, Random10000, Worst};
 
-/// Bytes of our store alone, of those of a tree for each key.
+/// Bytes of our store alone, of those of a tree for each key. The shape is known in two forms.
 const STORE_BYTES: [(Workload, f64); 5] = [
     (Random100, 0.36),
     (Random10000, 0.36),
@@ -80,8 +80,11 @@ impl Report {
         };
         let most = Bound::AtMost;
         for (workload, limit) in STORE_BYTES {
+            let found = |shape| self.store_bytes(workload, shape);
+            let name = "bytes of the store, of a padded tree per key";
+            add(name, workload, found(Shape::PaddedTreePerKey), most, limit);
             let name = "bytes of the store, of a tree per key";
-            add(name, workload, self.store_bytes(workload), most, limit);
+            add(name, workload, found(Shape::TreePerKey), most, limit);
         }
         for (workload, bytes, allocations) in EXTRA {
             let extra = self.extra(workload).unzip();
@@ -105,9 +108,10 @@ impl Report {
         targets
     }
 
-    fn store_bytes(&self, workload: Workload) -> Option<f64> {
+    /// Bytes of our store, of those of `shape`.
+    fn store_bytes(&self, workload: Workload, shape: Shape) -> Option<f64> {
         let bytes = |shape| self.shape(workload, shape).map(|row| number(row.bytes));
-        Some(bytes(Shape::Writers)? / bytes(Shape::TreePerKey)?)
+        Some(bytes(Shape::Writers)? / bytes(shape)?)
     }
 
     /// Bytes and allocations of a transaction beyond those of a plain block, if they were counted.

@@ -74,8 +74,8 @@ impl Report {
             page.section("A model of more processors", parts);
         }
         let note = "The store of what transactions write, alone: one thread reads and publishes. Beside stores of \
-                    the shapes used elsewhere: a tree of versions for each key behind a map in parts, one tree of \
-                    keys and versions behind a lock, a roaring bitmap of writers for each key.";
+                    the shapes used elsewhere: a tree of versions for each key behind a map in parts, the same \
+                    with each version in a cell of 128 bytes, one tree of keys and versions behind a lock, a roaring bitmap of writers for each key.";
         let parts = vec![
             Part::Note(note.to_owned()),
             Part::Chart(self.stores_chart()),
@@ -83,7 +83,13 @@ impl Report {
         ];
         page.section("Multi-version stores", parts);
         if !report.targets.is_empty() {
-            page.section("Targets", vec![Part::Table(self.targets_table())]);
+            let note =
+                "They are those of blocks of 10,000 transactions. A missed one is no failed check.";
+            let parts = vec![
+                Part::Note(note.to_owned()),
+                Part::Table(self.targets_table()),
+            ];
+            page.section("Targets", parts);
         }
         page.section("The numbers", vec![Part::Table(self.rows_table())]);
         let checks = self.named_checks();
@@ -147,8 +153,9 @@ impl Report {
         let options = &self.0.options;
         let groups = options.workloads.iter().map(|&workload| {
             let tree = self.0.shape(workload, Shape::TreePerKey);
-            let rows = Shape::ALL.into_iter().zip(COLORS.into_iter().rev());
-            let bars = rows.filter_map(|(shape, color)| {
+            let bars = Shape::ALL.into_iter().filter_map(|shape| {
+                let ours = shape == Shape::Writers;
+                let color = if ours { Color::Green } else { Color::Grey };
                 let percent = self.0.shape(workload, shape)?.bytes as f64 * 100.0
                     / tree.map_or(1.0, |tree| tree.bytes.max(1) as f64);
                 Some(Bar {
