@@ -67,12 +67,10 @@ impl Model {
         let ahead = ahead.filter(|row| row.workers == 1 && row.mode == Mode::EachAhead);
         let modelled = ahead.filter_map(|ahead| {
             let (workload, cost_us) = (ahead.workload, ahead.cost_us);
-            let plain = report.row(workload, cost_us, 1, Mode::Sequential)?;
-            let per_transaction = |ms: f64| ms * 1e3 / f64::from(transactions.max(1));
             let costs = Self::of_measured(
-                f64::from(cost_us),
-                per_transaction(plain.ms),
-                per_transaction(ahead.ms),
+                per_transaction(report, workload, cost_us)?,
+                micros(ahead.ms, transactions),
+                Self::commit_us(report, workload)?,
             );
             Some(ModelRow {
                 workload,
@@ -84,13 +82,19 @@ impl Model {
         modelled.collect()
     }
 
-    /// Of a transaction that computes for `cost_us`, takes `plain_us` on a plain block, and `both_us` if it
-    /// is executed ahead and committed by one thread.
-    fn of_measured(cost_us: f64, plain_us: f64, both_us: f64) -> Self {
-        // A commit repeats what a plain execution does, besides the cost; the rest is done ahead.
-        let commit_us = (plain_us - cost_us).max(0.1);
+    /// A commit repeats what a plain execution does, besides the cost. Where the cost is least, that is
+    /// most of the time.
+    fn commit_us(report: &Report, workload: Workload) -> Option<f64> {
+        let least = *report.options.costs_us.iter().min()?;
+        let plain_us = per_transaction(report, workload, least)?;
+        Some((plain_us - f64::from(least)).max(0.1))
+    }
+
+    /// Of a transaction that takes `in_order_us` on a plain block, and `both_us` if it is executed ahead
+    /// and committed by one thread.
+    fn of_measured(in_order_us: f64, both_us: f64, commit_us: f64) -> Self {
         Self {
-            in_order_us: plain_us,
+            in_order_us,
             ahead_us: (both_us - commit_us).max(0.1),
             commit_us,
         }
@@ -210,6 +214,17 @@ impl<'d> Simulation<'d> {
     }
 }
 
+/// Microseconds of a transaction on a plain block.
+fn per_transaction(report: &Report, workload: Workload, cost_us: u32) -> Option<f64> {
+    let plain = report.row(workload, cost_us, 1, Mode::Sequential)?;
+    Some(micros(plain.ms, report.options.transactions))
+}
+
+/// Microseconds of each of `transactions` that take `ms` together.
+fn micros(ms: f64, transactions: u32) -> f64 {
+    ms * 1e3 / f64::from(transactions.max(1))
+}
+
 /// `us` microseconds after `now`.
 fn after(now: Duration, us: f64) -> Duration {
     now + Duration::from_secs_f64(us.max(0.0) * 1e-6)
@@ -279,7 +294,7 @@ mod tests {
 
     #[test]
     fn costs_are_those_measured() {
-        let costs = Model::of_measured(10.0, 14.0, 20.0);
+        let costs = Model::of_measured(14.0, 20.0, 4.0);
         let expected = Model {
             in_order_us: 14.0,
             ahead_us: 16.0,
