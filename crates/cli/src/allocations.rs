@@ -6,11 +6,15 @@ use povmeter_dev_measure::Allocated;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 /// Whether the command counts.
 static COUNTING: AtomicBool = AtomicBool::new(false);
+/// Whether what all threads allocate is counted together, too. That takes tens of nanoseconds a call.
+static TOGETHER: AtomicBool = AtomicBool::new(false);
+static ALL_COUNT: AtomicU64 = AtomicU64::new(0);
+static ALL_BYTES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
@@ -38,6 +42,26 @@ pub(crate) fn allocated() -> Allocated {
     }
 }
 
+/// Calls `work`, and returns how often and how many bytes all threads of the program have allocated in the
+/// meantime, since [`begin_counting`].
+pub(crate) fn of_all_threads(work: &mut dyn FnMut()) -> povmeter_dev_parallel::Allocated {
+    let now = || {
+        (
+            ALL_COUNT.load(Ordering::SeqCst),
+            ALL_BYTES.load(Ordering::SeqCst),
+        )
+    };
+    let before = now();
+    TOGETHER.store(true, Ordering::SeqCst);
+    work();
+    TOGETHER.store(false, Ordering::SeqCst);
+    let after = now();
+    povmeter_dev_parallel::Allocated {
+        allocations: after.0 - before.0,
+        bytes: after.1 - before.1,
+    }
+}
+
 /// The system's allocator with counts per thread, which cost a nanosecond or less per call once
 /// [`begin_counting`] was called.
 struct Counting;
@@ -52,6 +76,10 @@ impl Counting {
         }
         COUNT.set(COUNT.get().wrapping_add(1));
         BYTES.set(BYTES.get().wrapping_add(bytes as u64));
+        if TOGETHER.load(Ordering::Relaxed) {
+            ALL_COUNT.fetch_add(1, Ordering::Relaxed);
+            ALL_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
     }
 
     fn note_freed(&self, bytes: usize) {
@@ -120,5 +148,15 @@ mod tests {
         assert_eq!(now.live_bytes - before.live_bytes, 120);
         drop(std::hint::black_box(bytes));
         assert_eq!(allocated().live_bytes, before.live_bytes);
+    }
+    /// Other tests allocate at the same time, so there may be more.
+    #[test]
+    fn counts_what_other_threads_allocate() {
+        begin_counting();
+        let counted = of_all_threads(&mut || {
+            let allocate = || drop(std::hint::black_box(vec![0_u8; 100_000]));
+            std::thread::scope(|scope| _ = (scope.spawn(allocate), scope.spawn(allocate)));
+        });
+        assert!(counted.bytes >= 200_000 && counted.allocations >= 2);
     }
 }

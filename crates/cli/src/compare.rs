@@ -11,7 +11,7 @@ use crate::{
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     oracle::Oracle,
     output::printed,
-    overlay,
+    overlay, parallel,
     parent_state::{ParentState, Trust},
     pool, progress,
     report::{self, ReportArgs},
@@ -40,6 +40,8 @@ pub(crate) enum CompareCommand {
     Pool(pool::PoolArgs),
     /// Caches of trie nodes on the same accesses, with the same memory
     Cache(cache::CacheArgs),
+    /// Blocks on several threads, beside one transaction after the other
+    Parallel(parallel::ParallelArgs),
     /// A parachain's validate_block beside the stock one, as validators run them
     Validation(validation::ValidationArgs),
 }
@@ -105,6 +107,7 @@ pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
         CompareCommand::Overlay(args) => overlay::run(args),
         CompareCommand::Pool(args) => pool::run(args),
         CompareCommand::Cache(args) => cache::run(args),
+        CompareCommand::Parallel(args) => parallel::run(args),
         CompareCommand::Validation(args) => validation::run(args),
     }
 }

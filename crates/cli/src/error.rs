@@ -119,6 +119,8 @@ pub(crate) enum CliError {
     Pool(#[from] povmeter_dev_measure::PoolError),
     #[error("can't compare caches: {0}")]
     Cache(#[from] povmeter_dev_cache::CacheError),
+    #[error("can't measure blocks in parallel: {0}")]
+    Parallel(#[from] povmeter_dev_parallel::MeasureError),
     #[error("expected a shell script in UTF-8, found: {0}")]
     Completions(#[from] std::string::FromUtf8Error),
     #[error(transparent)]

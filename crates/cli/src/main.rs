@@ -29,6 +29,7 @@ mod options;
 mod oracle;
 mod output;
 mod overlay;
+mod parallel;
 mod parent_state;
 mod pool;
 mod progress;

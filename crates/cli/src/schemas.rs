@@ -18,7 +18,7 @@ use crate::{
     estimator_report::EstimatorReport,
     genesis::Genesis,
     output::{CommandResult, Printed},
-    overlay, pool,
+    overlay, parallel, pool,
     replay_report::ReplayReport,
     validation,
 };
@@ -45,6 +45,7 @@ fn schemas() -> BTreeMap<String, String> {
         schema::<EstimatorReport>(),
         schema::<Genesis>(),
         schema::<overlay::Report>(),
+        schema::<parallel::Report>(),
         schema::<pool::Report>(),
         schema::<ReplayReport>(),
         schema::<RootReport>(),

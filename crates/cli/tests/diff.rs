@@ -192,6 +192,7 @@ fn every_kind_of_result_can_be_compared() {
         "compare root --cases 1 --rounds 1 --keys 500",
         "compare overlay --rounds 1 --only get",
         "compare cache --accounts 500 --blocks 4 --touched 20 --access zipf --writes 50 --bytes 200",
+        "compare parallel --transactions 40 --workload worst --cost-us 0 --workers 2 --rounds 1",
     ] {
         results.make("one.json", command);
         results.make("two.json", command);

@@ -112,6 +112,24 @@ fn caches() {
     assert_eq!(report["rows"].as_array().unwrap().len(), 15);
 }
 
+/// The columns that other programs read, and as many rows as asked for.
+#[test]
+fn blocks_in_parallel() {
+    let args = "compare parallel --transactions 60 --cost-us 0,10 --workers 1,2 --rounds 1";
+    let report = printed("compare-parallel", &args.split(' ').collect::<Vec<_>>());
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 7 * 2 * 5);
+    for row in rows {
+        assert_eq!(row["same_as_sequential"], true, "{row}");
+        assert!(row["ms"].as_f64().unwrap() > 0.0, "{row}");
+        for count in ["bytes", "allocations"] {
+            assert!(row[count].as_u64().unwrap() > 0, "{row}");
+        }
+    }
+    assert_eq!(report["shapes"].as_array().unwrap().len(), 7 * 5);
+    assert_eq!(report["model"].as_array().unwrap().len(), 7 * 2);
+}
+
 #[cfg(feature = "wasm")]
 #[test]
 fn validations() {
@@ -230,7 +248,7 @@ fn schema_names() -> BTreeSet<String> {
 
 #[test]
 fn schemas_are_strict_and_say_what_each_field_is() {
-    assert_eq!(schema_names().len(), 16);
+    assert_eq!(schema_names().len(), 17);
     for name in schema_names() {
         let schema = schema(&name);
         validator(&schema);

@@ -111,36 +111,68 @@ impl<'a> Partial<'a> {
     }
 }
 
-/// A path built up and taken back nibble by nibble.
+/// A path built up and taken back nibble by nibble, and a key at any time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path {
-    nibbles: alloc::vec::Vec<u8>,
+    /// The last nibble of an odd number is in a high half, with nothing beside it.
+    bytes: alloc::vec::Vec<u8>,
+    len: usize,
 }
 
 impl Path {
+    /// With memory for a key of so many bytes.
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self {
+            bytes: alloc::vec::Vec::with_capacity(bytes),
+            len: 0,
+        }
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.nibbles.len()
+        self.len
     }
 
     pub(crate) fn push(&mut self, nibble: u8) {
-        self.nibbles.push(nibble);
+        match self.bytes.last_mut() {
+            Some(last) if self.len % 2 == 1 => *last |= nibble,
+            _ => self.bytes.push(nibble << 4),
+        }
+        self.len += 1;
     }
 
     pub(crate) fn push_partial(&mut self, partial: Partial<'_>) {
-        self.nibbles
-            .extend((0..partial.len()).map(|index| partial.at(index)));
+        (0..partial.len()).for_each(|index| self.push(partial.at(index)));
     }
 
     pub(crate) fn truncate(&mut self, length: usize) {
-        self.nibbles.truncate(length);
+        if length >= self.len {
+            return;
+        }
+        self.len = length;
+        self.bytes.truncate(length.div_ceil(2));
+        if length % 2 == 1 {
+            if let Some(last) = self.bytes.last_mut() {
+                *last &= 0xf0;
+            }
+        }
     }
 
     /// The path as a key: whole bytes, and a last nibble in a high half if one is left over.
-    pub(crate) fn to_key(&self) -> (alloc::vec::Vec<u8>, Option<u8>) {
-        let pairs = self.nibbles.chunks_exact(2);
-        let odd = pairs.remainder().first().map(|nibble| nibble << 4);
-        (pairs.map(|pair| pair[0] << 4 | pair[1]).collect(), odd)
+    #[inline]
+    pub(crate) fn as_key(&self) -> (&[u8], Option<u8>) {
+        match self.bytes.split_last() {
+            Some((last, whole)) if self.len % 2 == 1 => (whole, Some(*last)),
+            _ => (&self.bytes, None),
+        }
+    }
+
+    /// The path as a key of whole bytes, or itself if a nibble is left over.
+    pub(crate) fn into_key(self) -> Result<alloc::vec::Vec<u8>, Self> {
+        match self.len % 2 {
+            0 => Ok(self.bytes),
+            _ => Err(self),
+        }
     }
 }
 
@@ -292,11 +324,17 @@ mod tests {
     fn path_turns_into_a_prefix() {
         let mut path = Path::default();
         path.push(0xa);
-        assert_eq!(path.to_key(), (Vec::new(), Some(0xa0)));
+        assert_eq!(path.as_key(), (&[][..], Some(0xa0)));
         path.push_partial(Partial::new(&[0x01, 0x23], 3));
-        assert_eq!(path.to_key(), ([0xa1, 0x23].to_vec(), None));
+        assert_eq!(path.as_key(), (&[0xa1, 0x23][..], None));
         path.truncate(3);
-        assert_eq!(path.to_key(), ([0xa1].to_vec(), Some(0x20)));
+        assert_eq!(path.as_key(), (&[0xa1][..], Some(0x20)));
+        path.push(0xf);
+        assert_eq!(path.as_key(), (&[0xa1, 0x2f][..], None));
+        path.truncate(9);
+        assert_eq!(path.clone().into_key().ok(), Some(vec![0xa1, 0x2f]));
+        path.truncate(1);
+        assert!(path.into_key().is_err());
     }
 
     #[test]
@@ -314,17 +352,20 @@ mod tests {
             backwards.push_partial(partial(second));
             backwards.push(7);
             backwards.push_partial(partial(first));
-            let (bytes, odd) = forwards.to_key();
+            let (bytes, odd) = forwards.as_key();
             let path = prefixes.keep(&[]);
-            assert_eq!(prefixes.prefix(&path), (&bytes[..], odd));
+            assert_eq!(prefixes.prefix(&path), (bytes, odd));
             let below = prefixes.keep(b"pool");
             assert_eq!(
                 prefixes.prefix(&below),
-                ([b"pool", &bytes[..]].concat().as_slice(), odd)
+                ([b"pool", bytes].concat().as_slice(), odd)
             );
-            let same = prefixes.keep_prefix(b"pool", (&bytes, odd));
+            let same = prefixes.keep_prefix(b"pool", (bytes, odd));
             assert_eq!(prefixes.prefix(&same), prefixes.prefix(&below));
-            assert_eq!(prefixes.next.into_nibbles(), forwards.nibbles);
+            let whole = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+            let nibbles: Vec<u8> = whole.chain(odd.map(|odd| odd >> 4)).collect();
+            assert_eq!(nibbles.len(), forwards.len());
+            assert_eq!(prefixes.next.into_nibbles(), nibbles);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     record::{Ask, Record, Seen, SizeAnswer},
     scheduler::Claim,
     shared::{Attempt, Ended, Shared, Worker},
-    store::{Content, WriteSet, WriteSetBuilder},
+    store::{index as index_of, Content, WriteSet, WriteSetBuilder},
     sync::{
         atomic::{AtomicU64, Ordering},
         lock,
@@ -25,6 +25,7 @@ pub(crate) struct Committer<'c, 'a, S, A: Accounting, P, E: Executor> {
     pub(crate) block: &'c mut Block<S, A>,
     pub(crate) shared: &'c Shared<'a, P, E>,
     pub(crate) worker: Worker<'a, P, E>,
+    pub(crate) transactions: u32,
     pub(crate) pace: Pace,
     /// Executes each transaction ahead of its turn first, also where its turn has come.
     pub(crate) speculate_first: bool,
@@ -58,6 +59,9 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
         start: &mut dyn FnMut(),
         decide: &mut Decide<'_, E::Output>,
     ) -> Result<Vec<Executed<E::Output>>, ParallelError> {
+        if !self.pace.is_open() {
+            return self.run_in_order(decide);
+        }
         let shared = self.shared;
         let mut started = false;
         let mut done = Vec::with_capacity(shared.attempts.len());
@@ -78,6 +82,22 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
             done.push(executed);
             let left = shared.attempts.len() - done.len();
             self.pace.committed(left, self.statistics.ahead);
+        }
+        Ok(done)
+    }
+
+    /// As [`Self::run`], where nothing will ever be executed ahead.
+    fn run_in_order(
+        &mut self,
+        decide: &mut Decide<'_, E::Output>,
+    ) -> Result<Vec<Executed<E::Output>>, ParallelError> {
+        let mut done = Vec::with_capacity(index_of(self.transactions));
+        for index in 0..self.transactions {
+            let committed = self.commit(index, None, decide);
+            match committed.map_err(|error| ParallelError::Block { index, error })? {
+                Some(Committed { executed, .. }) => done.push(executed),
+                None => break,
+            }
         }
         Ok(done)
     }
@@ -414,6 +434,9 @@ impl<S: NodeSource, A: Accounting, P: NodeSource, E: Executor> Committer<'_, '_,
 
     /// Tells the other threads that `index` changes nothing; `true` if they did not know it.
     fn withdraw(&mut self, index: u32) -> bool {
+        if !self.pace.is_open() {
+            return false;
+        }
         if self.pace.is_parallel() {
             drop(take(&mut self.log));
         }

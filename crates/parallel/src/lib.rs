@@ -93,6 +93,8 @@ mod below;
 mod commit;
 mod executor;
 mod in_order;
+#[cfg(all(test, any(povmeter_loom, povmeter_shuttle)))]
+mod models;
 mod outcome;
 mod pace;
 mod parallel;

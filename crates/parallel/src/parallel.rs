@@ -156,7 +156,9 @@ impl Parallel {
         }
         let pace = self.pace(transactions);
         let parent = (source, block.parent_root());
-        let shared = Shared::new(executor, parent, transactions, self.window);
+        // Nobody needs them if nothing is ever executed ahead.
+        let slots = if pace.is_open() { transactions } else { 0 };
+        let shared = Shared::new(executor, parent, slots, self.window);
         let mut log = WriteLog::default();
         if pace.is_open() {
             log.note_all(&shared.store.keys, block);
@@ -166,6 +168,7 @@ impl Parallel {
             block,
             shared: &shared,
             worker,
+            transactions,
             pace,
             sizes: self.sizes,
             speculate_first: self.strategy == Strategy::EachAhead,

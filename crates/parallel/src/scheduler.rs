@@ -25,12 +25,13 @@
 //! - *A cancelled block left threads waiting for a dependency.* Nobody waits for a transaction. A transaction
 //!   waits, and its thread goes on with others.
 //! - *A lost wake-up.* One that waits is still executed at its turn.
+//! - *A lost validation.* It costs an execution at the turn; and none is lost, see [`Validation`].
 
 use crate::{
     bell::Bell,
     store::{index, MultiVersion},
     sync::{
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
         lock, Mutex,
     },
 };
@@ -47,9 +48,10 @@ pub(crate) struct Scheduler {
     transactions: Box<[Mutex<Scheduled>]>,
     /// The next transaction to execute ahead of its turn, unless it is executed.
     execution: AtomicU32,
-    /// The next transaction to validate, if it is below `execution`. Those that are being executed are
-    /// passed over: they see at their end that something changed.
-    validation: AtomicU32,
+    /// One above the highest transaction that was ever begun. `execution` goes back, for a transaction that
+    /// is ready again; those above it were executed all the same, and may need a validation.
+    reached: AtomicU32,
+    validation: Validation,
     committed: AtomicU32,
     /// How often some transaction changed what it writes.
     changes: AtomicU32,
@@ -57,6 +59,49 @@ pub(crate) struct Scheduler {
     over: AtomicBool,
     paused: AtomicBool,
     bell: Bell,
+}
+
+/// The next transaction to validate, if it is below `execution`. Those that are being executed are passed
+/// over: they see at their end that something changed.
+///
+/// It is taken by a comparison with what was found, together with a count of the times that it went back.
+/// Else a thread that has found the last one could end a validation that another thread asks for meanwhile.
+#[derive(Debug)]
+struct Validation(AtomicU64);
+
+impl Validation {
+    fn none() -> Self {
+        Self(AtomicU64::new(u64::from(NOTHING)))
+    }
+
+    /// The next transaction, and what [`Self::advance`] compares with.
+    fn load(&self) -> (u32, u64) {
+        let found = self.0.load(Ordering::SeqCst);
+        let next = u32::try_from(found & u64::from(u32::MAX)).unwrap_or(NOTHING);
+        (next, found)
+    }
+
+    /// Goes on to `next`, if nothing has changed since `found`.
+    fn advance(&self, found: u64, next: u32) -> bool {
+        self.replace(found, found, next)
+    }
+
+    /// Goes back to `first`, unless it is there or below.
+    fn go_back(&self, first: u32) {
+        loop {
+            let (next, found) = self.load();
+            let counted = found.wrapping_add(1 << u32::BITS);
+            if self.replace(found, counted, next.min(first)) {
+                return;
+            }
+        }
+    }
+
+    fn replace(&self, found: u64, count: u64, next: u32) -> bool {
+        let new = count & !u64::from(u32::MAX) | u64::from(next);
+        let order = Ordering::SeqCst;
+        self.0.compare_exchange(found, new, order, order).is_ok()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +147,8 @@ impl Scheduler {
         Self {
             transactions: (0..transactions).map(scheduled).collect(),
             execution: AtomicU32::new(0),
-            validation: AtomicU32::new(NOTHING),
+            reached: AtomicU32::new(0),
+            validation: Validation::none(),
             committed: AtomicU32::new(0),
             changes: AtomicU32::new(0),
             window,
@@ -126,23 +172,18 @@ impl Scheduler {
     /// The next task of a worker, which is the caller's then.
     pub(crate) fn next_task(&self) -> Option<Task> {
         while !self.over.load(Ordering::SeqCst) && !self.paused.load(Ordering::SeqCst) {
-            let execution = self.execution.load(Ordering::SeqCst);
-            if self.validation.load(Ordering::SeqCst) < execution.min(self.horizon()) {
-                let next = self.validation.fetch_add(1, Ordering::SeqCst);
-                if next + 1 >= execution {
-                    // The last one. Fails if there is something to validate again.
-                    let (after, order) = (next + 1, Ordering::SeqCst);
-                    _ = self
-                        .validation
-                        .compare_exchange(after, NOTHING, order, order);
+            let (validation, found) = self.validation.load();
+            let (execution, horizon) = (self.execution.load(Ordering::SeqCst), self.horizon());
+            if validation < execution.min(horizon) {
+                // Those that are begun from here on see all that was written.
+                let last = validation + 1 >= self.reached.load(Ordering::SeqCst);
+                let after = if last { NOTHING } else { validation + 1 };
+                if self.validation.advance(found, after) && self.is_executed(validation) {
+                    return Some(Task::Validate(validation));
                 }
-                if next < self.horizon() && lock(self.transaction(next)).stage == Stage::Executed {
-                    return Some(Task::Validate(next));
-                }
-            } else if execution < self.horizon() {
-                let next = self.execution.fetch_add(1, Ordering::SeqCst);
-                if next < self.horizon() && self.take(next) {
-                    return Some(Task::Execute(next));
+            } else if execution < horizon {
+                if self.begin(execution) && self.take(execution) {
+                    return Some(Task::Execute(execution));
                 }
             } else {
                 return None;
@@ -151,11 +192,27 @@ impl Scheduler {
         None
     }
 
+    /// Goes on from `execution` to the next one. `false` if another thread has done so.
+    fn begin(&self, execution: u32) -> bool {
+        let (next, order) = (execution + 1, Ordering::SeqCst);
+        let begun = self
+            .execution
+            .compare_exchange(execution, next, order, order);
+        if begun.is_ok() {
+            self.reached.fetch_max(next, order);
+        }
+        begun.is_ok()
+    }
+
+    fn is_executed(&self, index: u32) -> bool {
+        lock(self.transaction(index)).stage == Stage::Executed
+    }
+
     /// Whether [`Self::next_task`] may return one.
     pub(crate) fn has_task(&self) -> bool {
         let execution = self.execution.load(Ordering::SeqCst);
         let horizon = self.horizon();
-        let validation = self.validation.load(Ordering::SeqCst);
+        let (validation, _) = self.validation.load();
         !self.paused.load(Ordering::SeqCst)
             && (execution < horizon || validation < execution.min(horizon))
     }
@@ -197,8 +254,8 @@ impl Scheduler {
             (false, true) => index + 1,
             (false, false) => return,
         };
-        if first < self.execution.load(Ordering::SeqCst) {
-            self.validation.fetch_min(first, Ordering::SeqCst);
+        if first < self.reached.load(Ordering::SeqCst) {
+            self.validation.go_back(first);
         }
     }
 
@@ -300,6 +357,7 @@ impl Scheduler {
         };
         self.committed.store(index + 1, Ordering::SeqCst);
         self.execution.fetch_max(index + 1, Ordering::SeqCst);
+        self.reached.fetch_max(index + 1, Ordering::SeqCst);
         self.wake(&woken);
         if changed {
             self.changes.fetch_add(1, Ordering::SeqCst);

@@ -1,10 +1,18 @@
 //! The primitives that threads share, in one place, so that a tool that tries orders of threads can replace
-//! them.
+//! them: loom for the bell and the scheduler, shuttle for all.
 
-pub(crate) use std::{
+#[cfg(all(test, povmeter_loom))]
+pub(crate) use loom::sync::{atomic, Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(all(test, povmeter_shuttle))]
+pub(crate) use shuttle::{
     sync::{atomic, Condvar, Mutex, MutexGuard, RwLock},
     thread,
 };
+// loom has no threads that borrow, and tries no whole blocks.
+#[cfg(not(all(test, any(povmeter_loom, povmeter_shuttle))))]
+pub(crate) use std::sync::{atomic, Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(not(all(test, povmeter_shuttle)))]
+pub(crate) use std::thread;
 
 use std::sync::PoisonError;
 

@@ -1,6 +1,9 @@
 //! The multi-version store alone.
 
-use crate::store::{Content, MultiVersion, Nearest, WriteSetBuilder};
+use crate::{
+    store::{Content, MultiVersion, Nearest, WriteSetBuilder},
+    sync::{lock, Mutex},
+};
 use povmeter::TrieId;
 use std::sync::Arc;
 
@@ -20,7 +23,11 @@ use std::sync::Arc;
 /// assert_eq!(read(3), VersionRead::Written(2, None));
 /// ```
 #[derive(Debug)]
-pub struct VersionStore(MultiVersion);
+pub struct VersionStore {
+    store: MultiVersion,
+    /// Memory to collect writes in, for the next ones.
+    builders: Mutex<Vec<WriteSetBuilder>>,
+}
 
 /// What [`VersionStore::read`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +43,10 @@ pub enum VersionRead<T> {
 impl VersionStore {
     /// A store for transactions at the positions `0..positions`.
     pub fn new(positions: u32) -> Self {
-        Self(MultiVersion::new(positions))
+        Self {
+            store: MultiVersion::new(positions),
+            builders: Mutex::new(Vec::new()),
+        }
     }
 
     /// Replaces what the transaction at `position` writes: keys, each once, with their values, or `None`
@@ -50,13 +60,17 @@ impl VersionStore {
         position: u32,
         writes: impl IntoIterator<Item = (TrieId<'w>, &'w [u8], Option<&'w [u8]>)>,
     ) -> bool {
-        let mut builder = WriteSetBuilder::default();
+        let mut builder = lock(&self.builders).pop().unwrap_or_default();
+        builder.clear();
         for (trie, key, value) in writes {
-            if builder.write(self.0.keys.number(trie, key), value).is_err() {
+            let key = self.store.keys.number(trie, key);
+            if builder.write(key, value).is_err() {
                 return false;
             }
         }
-        self.0.publish(position, Arc::new(builder.finish()))
+        let writes = Arc::new(builder.finish());
+        lock(&self.builders).push(builder);
+        self.store.publish(position, writes)
     }
 
     /// Marks what the transaction at `position` writes as an estimate, until it is published again.
@@ -64,7 +78,7 @@ impl VersionStore {
     /// # Panics
     /// If there is no such position.
     pub fn mark_estimate(&self, position: u32) {
-        self.0.mark_estimate(position);
+        self.store.mark_estimate(position);
     }
 
     /// Calls `look` with the value of `key` that the nearest transaction below `position` writes.
@@ -75,7 +89,10 @@ impl VersionStore {
         key: &[u8],
         look: impl FnOnce(Option<&[u8]>) -> T,
     ) -> VersionRead<T> {
-        match self.0.nearest(position, self.0.keys.number(trie, key)) {
+        match self
+            .store
+            .nearest(position, self.store.keys.number(trie, key))
+        {
             Nearest::Parent => VersionRead::Parent,
             Nearest::Estimate(writer) => VersionRead::Estimate(writer),
             Nearest::Written(writer, writes, content) => VersionRead::Written(

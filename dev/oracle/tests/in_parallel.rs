@@ -90,6 +90,26 @@ fn the_usual_block() {
     );
 }
 
+/// Ten times as many, more than there are senders, so that some transfers depend on earlier ones.
+#[test]
+fn a_long_block() {
+    let rules = runtime_rules().unwrap();
+    let options = PlanOptions {
+        transfers: 5_440,
+        ..PlanOptions::default()
+    };
+    let plan = Plan::new(options).unwrap();
+    let way = Parallel::new(NonZeroUsize::new(2).unwrap()).with_strategy(Strategy::Always);
+    let expected = build::<Advisory>(&plan, &SizeSource::Unrecorded, Execution::InOrder);
+    let applied = expected.extrinsics.iter();
+    assert_eq!(applied.filter(|(result, _)| result.is_ok()).count(), 5_440);
+    let execution = Execution::Parallel(way, &rules);
+    let found = build::<Advisory>(&plan, &SizeSource::Unrecorded, execution);
+    assert_same(&found, &expected, "5,440 transfers");
+    let ahead = found.statistics.unwrap().ahead;
+    assert!(ahead >= 4_000, "{ahead} were committed as executed ahead");
+}
+
 #[test]
 fn an_unknown_runtime_has_no_rules_and_the_same_result() {
     let options = PlanOptions {

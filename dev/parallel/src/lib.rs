@@ -10,8 +10,8 @@
 //!     workers: vec![1, 2],
 //!     rounds: 1,
 //! };
-//! let report = measure(&settings, None)?;
-//! assert!(report.rows.iter().all(|row| row.same_as_sequential));
+//! let report = measure(&settings, None, &mut |_, _, _| ())?;
+//! assert!(report.same_as_sequential());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -20,24 +20,27 @@
 //! | [`Workload`], [`Transfers`] | transactions over accounts, and their executor with a cost per transaction |
 //! | [`measure`], [`Settings`], [`Report`], [`Row`], [`Mode`] | blocks, measured |
 //! | [`compare_shapes`], [`ShapeRow`], [`Shape`] | the multi-version store beside stores of other shapes |
-//! | [`Model`], [`Modelled`] | a model of the scheduler, for more processors than the machine has |
+//! | [`Model`], [`ModelRow`], [`Modelled`] | a model of the scheduler, for more processors than the machine has |
+//! | [`Target`], [`Bound`] | what the measured values should be |
 //! | [`Allocated`], [`CountAllocations`] | what a program's allocator counts, if it does |
 
 mod measure;
 mod model;
 mod report;
 mod shapes;
+mod target;
 mod transfers;
 mod workload;
 
-pub use measure::{measure, MeasureError, Settings};
-pub use model::{Model, Modelled};
+pub use measure::{measure, MeasureError, Progress, Settings};
+pub use model::{Model, ModelRow, Modelled};
 pub use report::{Mode, Report, Row, ShapeRow};
 pub use shapes::{compare_shapes, Shape};
+pub use target::{Bound, Target};
 pub use transfers::Transfers;
 pub use workload::{Touched, Workload};
 
-/// What a program has allocated since it started.
+/// What a program has allocated in some time, on all of its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocated {
     /// Bytes of all allocations, freed ones included.
@@ -46,5 +49,5 @@ pub struct Allocated {
     pub allocations: u64,
 }
 
-/// Returns what was allocated so far.
-pub type CountAllocations = fn() -> Allocated;
+/// Calls its argument once, and returns what all threads have allocated in the meantime.
+pub type CountAllocations = fn(&mut dyn FnMut()) -> Allocated;

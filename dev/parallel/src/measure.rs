@@ -1,13 +1,28 @@
 //! Measures blocks.
+//!
+//! ```text
+//! for each workload and cost:
+//!     for each round: each way to execute the block, in turn    time, root, proof size
+//!     each way once more, under a count of allocations          not timed, because the count takes time
+//! ```
 
-use crate::{compare_shapes, Allocated, CountAllocations, Mode, Report, Row, Transfers, Workload};
+use crate::{
+    compare_shapes, target::number, Allocated, CountAllocations, Mode, Model, Report, Row,
+    Transfers, Workload,
+};
 use povmeter::{Block, BlockError, ProofSize, Root, StateVersion};
 use povmeter_parallel::{Parallel, ParallelError, Statistics, Strategy};
 use povmeter_store::{MemoryStore, NodeStore};
-use std::{num::NonZeroUsize, time::Instant};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{
+    num::NonZeroUsize,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// What to measure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     /// Transactions of a block.
     pub transactions: u32,
@@ -51,6 +66,9 @@ pub enum MeasureError {
     NoWorker,
 }
 
+/// Called before each part of the work: its number, the number of all parts, and what it is.
+pub type Progress<'p> = dyn FnMut(usize, usize, &str) + 'p;
+
 /// What a block came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockResult {
@@ -58,37 +76,49 @@ struct BlockResult {
     size: ProofSize,
 }
 
-/// Measures blocks in every mode, and multi-version stores alone. `allocated` tells what the program has
-/// allocated, if it counts that.
+/// Measures blocks in every mode, and multi-version stores alone. `count` counts what the program
+/// allocates, if it can.
 ///
 /// # Errors
 /// [`MeasureError`].
 pub fn measure(
     settings: &Settings,
-    allocated: Option<CountAllocations>,
+    count: Option<CountAllocations>,
+    progress: &mut Progress<'_>,
 ) -> Result<Report, MeasureError> {
-    let mut report = Report {
-        transactions: settings.transactions,
-        ..Report::default()
-    };
+    let (mut rows, mut shapes) = (Vec::new(), Vec::new());
+    let parts = settings.workloads.len() * (settings.costs_us.len() + 1);
+    let mut part = 0;
     for &workload in &settings.workloads {
         let store = workload.parent_state(settings.transactions);
         let store = store.map_err(MeasureError::Parent)?;
         for &cost_us in &settings.costs_us {
+            progress(part, parts, workload.name());
+            part += 1;
             let measured = Measured {
                 workload,
                 cost_us,
                 transfers: Transfers::new(workload, settings.transactions, cost_us),
                 store: &store,
                 settings,
-                allocated,
             };
-            report.rows.extend(measured.rows()?);
+            rows.extend(measured.rows(count)?);
         }
-        report
-            .shapes
-            .extend(compare_shapes(workload, settings, allocated));
+        progress(part, parts, workload.name());
+        part += 1;
+        shapes.extend(compare_shapes(workload, settings, count));
     }
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let mut report = Report {
+        options: settings.clone(),
+        cores: u32::try_from(cores).unwrap_or(u32::MAX),
+        rows,
+        shapes,
+        model: Vec::new(),
+        targets: Vec::new(),
+    };
+    report.model = Model::of_rows(&report);
+    report.targets = report.evaluate();
     Ok(report)
 }
 
@@ -99,69 +129,126 @@ struct Measured<'m> {
     transfers: Transfers,
     store: &'m MemoryStore,
     settings: &'m Settings,
-    allocated: Option<CountAllocations>,
 }
 
-impl Measured<'_> {
-    fn rows(&self) -> Result<Vec<Row>, MeasureError> {
-        let (mut sequential, expected) = self.row(Mode::Sequential, 1)?;
-        sequential.same_as_sequential = true;
-        let mut rows = vec![sequential];
-        for &workers in &self.settings.workers {
-            let modes: &[Mode] = match workers {
-                1 => &[Mode::Adaptive, Mode::EachAhead],
-                _ => &[Mode::Adaptive, Mode::Always],
-            };
-            for &mode in modes {
-                let (mut row, found) = self.row(mode, workers)?;
-                row.same_as_sequential = found == expected;
-                rows.push(row);
+/// A way to execute the block, and what it took.
+struct Way {
+    mode: Mode,
+    workers: u32,
+    times: Vec<Duration>,
+    statistics: Statistics,
+    same: bool,
+}
+
+/// A block that was executed, before its seal.
+struct Run<'s> {
+    block: Block<&'s MemoryStore>,
+    statistics: Statistics,
+    time: Duration,
+}
+
+impl Run<'_> {
+    fn seal(self) -> Result<BlockResult, BlockError> {
+        let sealed = self.block.seal(StateVersion::V1);
+        let sealed = sealed.map_err(|error| error.into_parts().1)?;
+        Ok(BlockResult {
+            root: sealed.update().root,
+            size: sealed.size(),
+        })
+    }
+}
+
+impl<'m> Measured<'m> {
+    fn rows(&self, count: Option<CountAllocations>) -> Result<Vec<Row>, MeasureError> {
+        let mut ways = self.ways();
+        // Not timed: the first block also pays for memory that later ones use again.
+        let expected = self.run(Mode::Sequential, 1)?.seal()?;
+        for _ in 0..self.settings.rounds.max(1) {
+            for way in &mut ways {
+                let run = self.run(way.mode, way.workers)?;
+                way.times.push(run.time);
+                way.statistics = run.statistics;
+                way.same &= run.seal()? == expected;
             }
         }
-        Ok(rows)
+        let rows = ways
+            .into_iter()
+            .map(|way| self.row(way, expected, count))
+            .collect();
+        rows
     }
 
-    fn row(&self, mode: Mode, workers: u32) -> Result<(Row, BlockResult), MeasureError> {
-        let mut times = Vec::new();
-        let mut last = None;
-        for _ in 0..self.settings.rounds.max(1) {
-            let mut block = Block::new(self.store, self.store.root());
-            let before = self
-                .allocated
-                .map(|allocated| allocated())
-                .unwrap_or_default();
-            let started = Instant::now();
-            let statistics = self.execute(&mut block, mode, workers)?;
-            times.push(started.elapsed().as_secs_f64() * 1e3);
-            let after = self
-                .allocated
-                .map(|allocated| allocated())
-                .unwrap_or_default();
-            let sealed = block
-                .seal(StateVersion::V1)
-                .map_err(|error| error.into_parts().1)?;
-            let result = BlockResult {
-                root: sealed.update().root,
-                size: sealed.size(),
+    /// The plain block, and each number of workers in its modes.
+    fn ways(&self) -> Vec<Way> {
+        let of_workers = |&workers: &u32| {
+            let second = match workers {
+                1 => Mode::EachAhead,
+                _ => Mode::Always,
             };
-            last = Some((statistics, allocated_between(before, after), result));
-        }
-        let (statistics, allocated, result) = last.unwrap_or_default();
-        times.sort_by(f64::total_cmp);
+            [(Mode::Adaptive, workers), (second, workers)]
+        };
+        let parallel = self.settings.workers.iter().flat_map(of_workers);
+        let all = std::iter::once((Mode::Sequential, 1)).chain(parallel);
+        let way = |(mode, workers)| Way {
+            mode,
+            workers,
+            times: Vec::new(),
+            statistics: Statistics::default(),
+            same: true,
+        };
+        all.map(way).collect()
+    }
+
+    fn row(
+        &self,
+        way: Way,
+        expected: BlockResult,
+        count: Option<CountAllocations>,
+    ) -> Result<Row, MeasureError> {
+        let Way {
+            mode,
+            workers,
+            mut times,
+            statistics,
+            mut same,
+        } = way;
+        let allocated = match count {
+            None => Allocated::default(),
+            Some(count) => {
+                let mut run = None;
+                let allocated = count(&mut || run = Some(self.run(mode, workers)));
+                if let Some(run) = run {
+                    same &= run?.seal()? == expected;
+                }
+                allocated
+            }
+        };
+        times.sort_unstable();
         let transactions = f64::from(self.settings.transactions.max(1));
-        let row = Row {
+        let executions = statistics.speculations + statistics.in_order;
+        Ok(Row {
             workload: self.workload,
             cost_us: self.cost_us,
             workers,
             mode,
-            ms: times[times.len() / 2],
+            ms: times[times.len() / 2].as_secs_f64() * 1e3,
             bytes: allocated.bytes,
             allocations: allocated.allocations,
-            executions_per_tx: count(statistics.speculations + statistics.in_order) / transactions,
-            validations_per_tx: count(statistics.validations) / transactions,
-            same_as_sequential: false,
-        };
-        Ok((row, result))
+            executions_per_tx: number(executions) / transactions,
+            validations_per_tx: number(statistics.validations) / transactions,
+            same_as_sequential: same,
+        })
+    }
+
+    fn run(&self, mode: Mode, workers: u32) -> Result<Run<'m>, MeasureError> {
+        let mut block = Block::new(self.store, self.store.root());
+        let started = Instant::now();
+        let statistics = self.execute(&mut block, mode, workers)?;
+        Ok(Run {
+            time: started.elapsed(),
+            block,
+            statistics,
+        })
     }
 
     fn execute(
@@ -190,24 +277,54 @@ impl Measured<'_> {
     }
 }
 
-impl Default for BlockResult {
-    fn default() -> Self {
-        Self {
-            root: Root::EMPTY,
-            size: ProofSize::default(),
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-pub(crate) fn allocated_between(before: Allocated, after: Allocated) -> Allocated {
-    Allocated {
-        bytes: after.bytes - before.bytes,
-        allocations: after.allocations - before.allocations,
+    #[test]
+    fn each_way_has_a_row_and_the_result_of_the_plain_block() {
+        let settings = Settings {
+            transactions: 80,
+            costs_us: vec![0, 10],
+            workers: vec![1, 2, 10],
+            rounds: 1,
+            ..Settings::default()
+        };
+        let count: CountAllocations = |work| {
+            work();
+            Allocated {
+                bytes: 7,
+                allocations: 3,
+            }
+        };
+        let mut parts = Vec::new();
+        let report = measure(&settings, Some(count), &mut |part, of, _| {
+            parts.push((part, of));
+        });
+        let report = report.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(report.rows.len(), 7 * 2 * 7);
+        assert_eq!(report.shapes.len(), 7 * 5);
+        assert!(parts.iter().copied().eq((0..21).map(|part| (part, 21))));
+        assert!(report.same_as_sequential());
+        assert!(report
+            .rows
+            .iter()
+            .all(|row| (row.bytes, row.allocations) == (7, 3)));
+        assert_eq!(report.model.len(), 7 * 2);
+        // 10 of the store, 10 of extra memory, 6 of one thread, 2 of threads.
+        assert_eq!(report.targets.len(), 28);
+        let same_bytes = &report.targets[0];
+        assert!(!same_bytes.met && (same_bytes.found - 1.0).abs() < 1e-9);
     }
-}
 
-/// A count of events as a number to divide: exact, because there are fewer than 2^52.
-#[allow(clippy::cast_precision_loss)]
-fn count(events: u64) -> f64 {
-    events as f64
+    #[test]
+    fn no_worker_is_an_error() {
+        let settings = Settings {
+            transactions: 1,
+            workers: vec![0],
+            ..Settings::default()
+        };
+        let measured = measure(&settings, None, &mut |_, _, _| ());
+        assert!(matches!(measured, Err(MeasureError::NoWorker)));
+    }
 }

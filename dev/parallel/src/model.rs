@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! a worker that is free:   starts the next transaction within the window; done after `ahead`
+//!                          none: idle until a commit moves the window
 //! worker 0, if the transaction whose turn it is
 //!     was executed, and all that it depends on had been when it began:  commits it, in `commit`
-//!     is being executed:                                                works as the others do
+//!     is being executed:                                                works as the others do, or waits for it
 //!     else:                                                             executes it, in `in_order`
 //! ```
 //! It knows nothing of caches, of locks that threads wait for, of validations before the turn, or of memory
 //! that is shared by processors. So it is an upper bound, and named a model where it is shown.
 
-use crate::{Transfers, Workload};
+use crate::{Mode, Report, Touched, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -19,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// Measured costs of a transaction, in microseconds.
+/// Costs of a transaction, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Model {
     /// On a plain block, with its size.
@@ -28,6 +29,19 @@ pub struct Model {
     pub ahead_us: f64,
     /// To commit one that was executed ahead.
     pub commit_us: f64,
+}
+
+/// What the model says of a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelRow {
+    /// What the transactions do.
+    pub workload: Workload,
+    /// What each computes besides, in microseconds of one processor.
+    pub cost_us: u32,
+    /// The measured costs that it is fed with.
+    pub costs: Model,
+    /// What it says of each number of workers.
+    pub curve: Vec<Modelled>,
 }
 
 /// What the model says of some workers.
@@ -39,82 +53,176 @@ pub struct Modelled {
     pub speedup: f64,
 }
 
+/// Transactions in the window for each worker, as in povmeter-parallel.
 const WINDOW: usize = 6;
+const WORKERS: [u32; 6] = [1, 2, 4, 8, 12, 16];
+/// Longer blocks have the same curve.
+const MOST_TRANSACTIONS: u32 = 2_000;
 
 impl Model {
+    /// The curves of all workloads and costs that `report` has rows of one worker of.
+    pub fn of_rows(report: &Report) -> Vec<ModelRow> {
+        let transactions = report.options.transactions;
+        let ahead = report.rows.iter();
+        let ahead = ahead.filter(|row| row.workers == 1 && row.mode == Mode::EachAhead);
+        let modelled = ahead.filter_map(|ahead| {
+            let (workload, cost_us) = (ahead.workload, ahead.cost_us);
+            let costs = Self::of_measured(
+                per_transaction(report, workload, cost_us)?,
+                micros(ahead.ms, transactions),
+                Self::commit_us(report, workload)?,
+            );
+            Some(ModelRow {
+                workload,
+                cost_us,
+                costs,
+                curve: costs.curve(workload, transactions.min(MOST_TRANSACTIONS), &WORKERS),
+            })
+        });
+        modelled.collect()
+    }
+
+    /// A commit repeats what a plain execution does, besides the cost. Where the cost is least, that is
+    /// most of the time.
+    fn commit_us(report: &Report, workload: Workload) -> Option<f64> {
+        let least = *report.options.costs_us.iter().min()?;
+        let plain_us = per_transaction(report, workload, least)?;
+        Some((plain_us - f64::from(least)).max(0.1))
+    }
+
+    /// Of a transaction that takes `in_order_us` on a plain block, and `both_us` if it is executed ahead
+    /// and committed by one thread.
+    fn of_measured(in_order_us: f64, both_us: f64, commit_us: f64) -> Self {
+        Self {
+            in_order_us,
+            ahead_us: (both_us - commit_us).max(0.1),
+            commit_us,
+        }
+    }
+
     /// Blocks of `transactions` of `workload` with each number of workers.
     pub fn curve(&self, workload: Workload, transactions: u32, workers: &[u32]) -> Vec<Modelled> {
         let depends = dependencies(workload, transactions);
-        let in_order = self.in_order_us * f64::from(transactions);
+        let in_order = self.in_order_us * f64::from(transactions.max(1));
         let modelled = |&workers| Modelled {
             workers,
-            speedup: in_order / self.simulate(&depends, workers as usize),
+            speedup: match workers {
+                0 | 1 => 1.0,
+                _ => in_order / Simulation::new(*self, &depends, workers as usize).micros(),
+            },
         };
         workers.iter().map(modelled).collect()
     }
+}
 
-    /// Microseconds of a block. `depends` has for each transaction the last one before that writes what it
-    /// reads.
-    fn simulate(&self, depends: &[Option<usize>], workers: usize) -> f64 {
-        if workers < 2 {
-            return self.in_order_us * depends.len().max(1) as f64;
+/// A block that is being executed.
+struct Simulation<'d> {
+    costs: Model,
+    /// For each transaction the last one before that writes what it reads.
+    depends: &'d [Option<usize>],
+    /// When each worker is free.
+    free: BinaryHeap<Reverse<(Duration, usize)>>,
+    /// Workers that find nothing in the window.
+    idle: Vec<usize>,
+    window: usize,
+    /// When each transaction was begun, and was or will be done.
+    spans: Vec<Option<(Duration, Duration)>>,
+    committed: usize,
+    next: usize,
+}
+
+impl<'d> Simulation<'d> {
+    fn new(costs: Model, depends: &'d [Option<usize>], workers: usize) -> Self {
+        let at_start = (0..workers).map(|worker| Reverse((Duration::ZERO, worker)));
+        Self {
+            costs,
+            depends,
+            free: at_start.collect(),
+            idle: Vec::new(),
+            window: WINDOW * workers,
+            spans: vec![None; depends.len()],
+            committed: 0,
+            next: 0,
         }
-        let mut free: BinaryHeap<Reverse<(Duration, usize)>> = (0..workers)
-            .map(|worker| Reverse((Duration::ZERO, worker)))
-            .collect();
-        let mut spans: Vec<Option<(Duration, Duration)>> = vec![None; depends.len()];
-        let (mut committed, mut next, mut last) = (0, 0, Duration::ZERO);
-        while committed < depends.len() {
-            let Some(Reverse((now, worker))) = free.pop() else {
+    }
+
+    /// Microseconds until the last transaction is committed.
+    fn micros(mut self) -> f64 {
+        let mut last = Duration::ZERO;
+        while self.committed < self.depends.len() {
+            let Some(Reverse((now, worker))) = self.free.pop() else {
                 break;
             };
-            let busy = if worker == 0 {
-                match spans[committed] {
-                    Some((begun, done)) if done <= now => {
-                        let known = |on: usize| spans[on].is_some_and(|(_, done)| done <= begun);
-                        let right = depends[committed].is_none_or(known);
-                        let cost = if right {
-                            self.commit_us
-                        } else {
-                            self.in_order_us
-                        };
-                        let until = after(now, cost);
-                        if !right {
-                            spans[committed] = Some((now, until));
-                        }
-                        committed += 1;
-                        last = until;
-                        Some(until)
-                    }
-                    None => {
-                        let until = after(now, self.in_order_us);
-                        spans[committed] = Some((now, until));
-                        committed += 1;
-                        last = until;
-                        Some(until)
-                    }
-                    Some(_) => None,
+            if worker == 0 {
+                if let Some(until) = self.commit(now) {
+                    last = until;
+                    self.free.push(Reverse((until, 0)));
+                    let woken = self.idle.drain(..);
+                    self.free
+                        .extend(woken.map(|worker| Reverse((until, worker))));
+                    continue;
                 }
-            } else {
-                None
-            };
-            let until = busy.unwrap_or_else(|| {
-                next = next.max(committed);
-                while next < depends.len() && spans[next].is_some() {
-                    next += 1;
+            }
+            match (self.begin(now), worker) {
+                (Some(until), _) => self.free.push(Reverse((until, worker))),
+                (None, 0) => {
+                    let done = self.spans[self.committed].map_or(now, |(_, done)| done);
+                    self.free.push(Reverse((done, 0)));
                 }
-                if next < depends.len().min(committed + WINDOW * workers) {
-                    let done = after(now, self.ahead_us);
-                    spans[next] = Some((now, done));
-                    done
-                } else {
-                    after(now, 0.2)
-                }
-            });
-            free.push(Reverse((until, worker)));
+                (None, _) => self.idle.push(worker),
+            }
         }
         last.as_secs_f64() * 1e6
     }
+
+    /// Commits the transaction whose turn it is, unless another worker executes it. Returns when that is
+    /// done.
+    fn commit(&mut self, now: Duration) -> Option<Duration> {
+        let turn = self.committed;
+        let right = match self.spans[turn] {
+            None => false,
+            Some((_, done)) if done > now => return None,
+            Some((begun, _)) => {
+                let known = |on: usize| self.spans[on].is_some_and(|(_, done)| done <= begun);
+                self.depends[turn].is_none_or(known)
+            }
+        };
+        let until = match right {
+            true => after(now, self.costs.commit_us),
+            false => after(now, self.costs.in_order_us),
+        };
+        if !right {
+            self.spans[turn] = Some((now, until));
+        }
+        self.committed += 1;
+        Some(until)
+    }
+
+    /// Begins the next transaction in the window. Returns when it is done.
+    fn begin(&mut self, now: Duration) -> Option<Duration> {
+        self.next = self.next.max(self.committed);
+        let end = self.depends.len().min(self.committed + self.window);
+        while self.next < end && self.spans[self.next].is_some() {
+            self.next += 1;
+        }
+        if self.next >= end {
+            return None;
+        }
+        let done = after(now, self.costs.ahead_us);
+        self.spans[self.next] = Some((now, done));
+        Some(done)
+    }
+}
+
+/// Microseconds of a transaction on a plain block.
+fn per_transaction(report: &Report, workload: Workload, cost_us: u32) -> Option<f64> {
+    let plain = report.row(workload, cost_us, 1, Mode::Sequential)?;
+    Some(micros(plain.ms, report.options.transactions))
+}
+
+/// Microseconds of each of `transactions` that take `ms` together.
+fn micros(ms: f64, transactions: u32) -> f64 {
+    ms * 1e3 / f64::from(transactions.max(1))
 }
 
 /// `us` microseconds after `now`.
@@ -125,7 +233,7 @@ fn after(now: Duration, us: f64) -> Duration {
 fn dependencies(workload: Workload, transactions: u32) -> Vec<Option<usize>> {
     let mut writers = HashMap::new();
     let touched = workload.touched(transactions);
-    let of = |(index, touched): (usize, crate::Touched)| {
+    let of = |(index, touched): (usize, Touched)| {
         if matches!(workload, Workload::SameValue | Workload::Existence) {
             return None;
         }
@@ -142,15 +250,6 @@ fn dependencies(workload: Workload, transactions: u32) -> Vec<Option<usize>> {
     touched.into_iter().enumerate().map(of).collect()
 }
 
-impl Transfers {
-    /// Whether transactions of the workload depend on each other.
-    pub fn conflicts(workload: Workload, transactions: u32) -> bool {
-        dependencies(workload, transactions)
-            .iter()
-            .any(Option::is_some)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,26 +260,46 @@ mod tests {
         commit_us: 1.0,
     };
 
-    fn speedups(workload: Workload) -> Vec<f64> {
-        let curve = COSTS.curve(workload, 2_000, &[1, 2, 4, 8]);
+    fn speedups(costs: Model, workload: Workload) -> Vec<f64> {
+        let curve = costs.curve(workload, 2_000, &[1, 2, 4, 8]);
         curve.into_iter().map(|modelled| modelled.speedup).collect()
     }
 
     #[test]
     fn without_conflicts_workers_add_up() {
-        let found = speedups(Workload::NoConflict);
+        let found = speedups(COSTS, Workload::NoConflict);
         let bounds = [(1.0, 1.0), (1.8, 2.1), (3.5, 4.1), (6.0, 8.1)];
         for (found, (least, most)) in found.into_iter().zip(bounds) {
             assert!((least..=most).contains(&found), "{found}");
         }
-        assert!(!Transfers::conflicts(Workload::NoConflict, 2_000));
     }
 
     #[test]
     fn a_chain_gains_nothing() {
-        assert!(speedups(Workload::Worst)
-            .into_iter()
-            .all(|found| found < 1.2));
-        assert!(Transfers::conflicts(Workload::Worst, 2_000));
+        let found = speedups(COSTS, Workload::Worst);
+        assert!(found.into_iter().all(|found| found < 1.2));
+    }
+
+    /// One thread commits, so commits bound what more workers gain.
+    #[test]
+    fn commits_are_the_limit() {
+        let costs = Model {
+            commit_us: 6.0,
+            ..COSTS
+        };
+        let found = speedups(costs, Workload::NoConflict);
+        assert!(found.iter().all(|found| *found <= 2.0), "{found:?}");
+        assert!(found[3] > 1.9, "{found:?}");
+    }
+
+    #[test]
+    fn costs_are_those_measured() {
+        let costs = Model::of_measured(14.0, 20.0, 4.0);
+        let expected = Model {
+            in_order_us: 14.0,
+            ahead_us: 16.0,
+            commit_us: 4.0,
+        };
+        assert_eq!(costs, expected);
     }
 }

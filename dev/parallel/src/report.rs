@@ -1,6 +1,6 @@
 //! What was measured.
 
-use crate::{Shape, Workload};
+use crate::{ModelRow, Settings, Shape, Target, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,18 @@ pub enum Mode {
     EachAhead,
 }
 
+impl Mode {
+    /// Its name, as in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::Adaptive => "adaptive",
+            Self::Always => "always",
+            Self::EachAhead => "each-ahead",
+        }
+    }
+}
+
 /// One kind of block, executed in one way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
@@ -29,7 +41,7 @@ pub struct Row {
     pub workers: u32,
     /// How the block is executed.
     pub mode: Mode,
-    /// Milliseconds of the block, without its seal: the median of the rounds.
+    /// Milliseconds of the block on the wall, without its seal: the median of the rounds.
     pub ms: f64,
     /// Bytes allocated for the block, freed ones included. 0 if nothing counts them.
     pub bytes: u64,
@@ -39,7 +51,7 @@ pub struct Row {
     pub executions_per_tx: f64,
     /// Comparisons of a transaction's reads before its turn, on average.
     pub validations_per_tx: f64,
-    /// Whether root and proof size are those of the plain block.
+    /// Whether root and proof size of each round are those of the plain block.
     pub same_as_sequential: bool,
 }
 
@@ -50,7 +62,7 @@ pub struct ShapeRow {
     pub workload: Workload,
     /// The store.
     pub shape: Shape,
-    /// Milliseconds of all transactions: the median of the rounds.
+    /// Milliseconds of all transactions on the wall: the median of the rounds.
     pub ms: f64,
     /// Bytes allocated for them, freed ones included. 0 if nothing counts them.
     pub bytes: u64,
@@ -58,15 +70,21 @@ pub struct ShapeRow {
     pub allocations: u64,
 }
 
-/// All that was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Blocks on several threads, multi-version stores alone, and a model of the scheduler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Transactions of a block.
-    pub transactions: u32,
+    /// What was measured.
+    pub options: Settings,
+    /// Processors of the machine that the program may use.
+    pub cores: u32,
     /// Blocks.
     pub rows: Vec<Row>,
     /// Multi-version stores alone.
     pub shapes: Vec<ShapeRow>,
+    /// A model of the scheduler, fed with costs from the rows: no measurement.
+    pub model: Vec<ModelRow>,
+    /// What some of the values should be.
+    pub targets: Vec<Target>,
 }
 
 impl Report {
@@ -75,5 +93,22 @@ impl Report {
         let wanted = (workload, cost_us, workers, mode);
         let of = |row: &&Row| (row.workload, row.cost_us, row.workers, row.mode) == wanted;
         self.rows.iter().find(of)
+    }
+
+    /// The row of a store, if it was measured.
+    pub fn shape(&self, workload: Workload, shape: Shape) -> Option<&ShapeRow> {
+        let wanted = |row: &&ShapeRow| (row.workload, row.shape) == (workload, shape);
+        self.shapes.iter().find(wanted)
+    }
+
+    /// How many times as fast as the plain block `row` is.
+    pub fn speedup(&self, row: &Row) -> Option<f64> {
+        let plain = self.row(row.workload, row.cost_us, 1, Mode::Sequential)?;
+        Some(plain.ms / row.ms)
+    }
+
+    /// Whether every block has the root and the proof size of the plain block.
+    pub fn same_as_sequential(&self) -> bool {
+        self.rows.iter().all(|row| row.same_as_sequential)
     }
 }

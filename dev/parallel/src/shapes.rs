@@ -1,9 +1,8 @@
 //! Multi-version stores of several shapes, alone: one thread reads and publishes for each transaction.
 
 use crate::{
-    measure::allocated_between,
     workload::{absent_key, balance_key, nonce_key, LARGE_VALUE},
-    CountAllocations, Settings, ShapeRow, Touched, Workload,
+    Allocated, CountAllocations, Settings, ShapeRow, Touched, Workload,
 };
 use foldhash::quality::RandomState;
 use povmeter::TrieId::Top;
@@ -12,11 +11,12 @@ use roaring::RoaringBitmap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, HashMap},
     hash::BuildHasher,
     hint::black_box,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// How a multi-version store finds the nearest writer of a key.
@@ -27,6 +27,8 @@ pub enum Shape {
     Writers,
     /// A `BTreeMap` of versions for each key, behind a sharded map.
     TreePerKey,
+    /// The same with each version in a cell of 128 bytes, so that no two threads write to one cache line.
+    PaddedTreePerKey,
     /// One `BTreeMap` of keys and versions behind a lock.
     OneTree,
     /// A roaring bitmap of writers for each key, behind a sharded map; values with the transaction.
@@ -80,77 +82,89 @@ impl Calls {
     }
 }
 
+impl Shape {
+    /// All of them, ours first.
+    pub const ALL: [Self; 5] = [
+        Self::Writers,
+        Self::TreePerKey,
+        Self::PaddedTreePerKey,
+        Self::OneTree,
+        Self::RoaringPerKey,
+    ];
+
+    /// Its name, as in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Writers => "writers",
+            Self::TreePerKey => "tree-per-key",
+            Self::PaddedTreePerKey => "padded-tree-per-key",
+            Self::OneTree => "one-tree",
+            Self::RoaringPerKey => "roaring-per-key",
+        }
+    }
+
+    fn run(self, calls: &[Calls]) -> Duration {
+        match self {
+            Self::Writers => run::<Ours>(calls),
+            Self::TreePerKey => run::<TreePerKey<Value>>(calls),
+            Self::PaddedTreePerKey => run::<TreePerKey<Padded>>(calls),
+            Self::OneTree => run::<OneTree>(calls),
+            Self::RoaringPerKey => run::<RoaringPerKey>(calls),
+        }
+    }
+}
+
 /// Measures every shape. A store has no iteration of its own here, so [`Workload::Iterate`] is its transfers
 /// alone.
 pub fn compare_shapes(
     workload: Workload,
     settings: &Settings,
-    allocated: Option<CountAllocations>,
+    count: Option<CountAllocations>,
 ) -> Vec<ShapeRow> {
     let touched = workload.touched(settings.transactions);
     let calls = touched
         .into_iter()
         .map(|touched| Calls::of(workload, touched));
     let calls: Vec<Calls> = calls.collect();
-    vec![
-        measure::<Ours>(Shape::Writers, workload, &calls, settings.rounds, allocated),
-        measure::<TreePerKey>(
-            Shape::TreePerKey,
+    let mut times = Shape::ALL.map(|_| Vec::new());
+    for _ in 0..settings.rounds.max(1) {
+        for (shape, times) in Shape::ALL.into_iter().zip(&mut times) {
+            times.push(shape.run(&calls));
+        }
+    }
+    let rows = Shape::ALL.into_iter().zip(times).map(|(shape, mut times)| {
+        times.sort_unstable();
+        let counted = count.map(|count| count(&mut || _ = shape.run(&calls)));
+        let Allocated { bytes, allocations } = counted.unwrap_or_default();
+        ShapeRow {
             workload,
-            &calls,
-            settings.rounds,
-            allocated,
-        ),
-        measure::<OneTree>(Shape::OneTree, workload, &calls, settings.rounds, allocated),
-        measure::<RoaringPerKey>(
-            Shape::RoaringPerKey,
-            workload,
-            &calls,
-            settings.rounds,
-            allocated,
-        ),
-    ]
+            shape,
+            ms: times[times.len() / 2].as_secs_f64() * 1e3,
+            bytes,
+            allocations,
+        }
+    });
+    rows.collect()
 }
 
-fn measure<V: Versions>(
-    shape: Shape,
-    workload: Workload,
-    calls: &[Calls],
-    rounds: u32,
-    allocated: Option<CountAllocations>,
-) -> ShapeRow {
-    let now = || allocated.map(|allocated| allocated()).unwrap_or_default();
-    let mut times = Vec::new();
-    let mut last = Default::default();
-    for _ in 0..rounds.max(1) {
-        let before = now();
-        let started = Instant::now();
-        let store = V::new(u32::try_from(calls.len()).unwrap_or(u32::MAX));
-        for (calls, position) in calls.iter().zip(0..) {
-            for key in &calls.reads {
-                black_box(store.read(position, key));
-            }
-            let value = calls.value.as_slice();
-            let write = |key| (key, value);
-            match calls.writes.as_slice() {
-                [a, b, c] => store.publish(position, &[&a[..], b, c].map(write)),
-                keys => keys
-                    .iter()
-                    .for_each(|key| store.publish(position, &[write(key)])),
-            }
+/// Reads and publishes for each transaction.
+fn run<V: Versions>(calls: &[Calls]) -> Duration {
+    let started = Instant::now();
+    let store = V::new(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+    for (calls, position) in calls.iter().zip(0..) {
+        for key in &calls.reads {
+            black_box(store.read(position, key));
         }
-        times.push(started.elapsed().as_secs_f64() * 1e3);
-        last = allocated_between(before, now());
-        drop(store);
+        let value = calls.value.as_slice();
+        let write = |key| (key, value);
+        match calls.writes.as_slice() {
+            [a, b, c] => store.publish(position, &[&a[..], b, c].map(write)),
+            keys => keys
+                .iter()
+                .for_each(|key| store.publish(position, &[write(key)])),
+        }
     }
-    times.sort_by(f64::total_cmp);
-    ShapeRow {
-        workload,
-        shape,
-        ms: times[times.len() / 2],
-        bytes: last.bytes,
-        allocations: last.allocations,
-    }
+    started.elapsed()
 }
 
 struct Ours(VersionStore);
@@ -217,34 +231,50 @@ impl<T: Default> Sharded<T> {
     }
 }
 
-struct TreePerKey(Sharded<BTreeMap<u32, Arc<Vec<u8>>>>);
+type Value = Arc<Vec<u8>>;
 
-impl Versions for TreePerKey {
+/// A version that has cache lines of its own.
+#[repr(align(128))]
+struct Padded(Value);
+
+impl From<Value> for Padded {
+    fn from(value: Value) -> Self {
+        Self(value)
+    }
+}
+
+impl Borrow<Value> for Padded {
+    fn borrow(&self) -> &Value {
+        &self.0
+    }
+}
+
+struct TreePerKey<C>(Sharded<BTreeMap<u32, C>>);
+
+impl<C: From<Value> + Borrow<Value>> Versions for TreePerKey<C> {
     fn new(_: u32) -> Self {
         Self(Sharded::new())
     }
 
     fn publish(&self, position: u32, writes: &[(&[u8], &[u8])]) {
         for (key, value) in writes {
-            let value = Arc::new(value.to_vec());
+            let value = C::from(Arc::new(value.to_vec()));
             self.0
                 .change(key, |versions| _ = versions.insert(position, value));
         }
     }
 
     fn read(&self, position: u32, key: &[u8]) -> Option<usize> {
-        let nearest = |versions: &BTreeMap<u32, Arc<Vec<u8>>>| {
-            versions
-                .range(..position)
-                .next_back()
-                .map(|(_, value)| value.clone())
+        let nearest = |versions: &BTreeMap<u32, C>| {
+            let (_, value) = versions.range(..position).next_back()?;
+            Some(Value::clone(value.borrow()))
         };
         self.0.look(key, nearest).map(|value| value.len())
     }
 }
 
 /// By key and position.
-type AllVersions = BTreeMap<(Vec<u8>, u32), Arc<Vec<u8>>>;
+type AllVersions = BTreeMap<(Vec<u8>, u32), Value>;
 
 struct OneTree(RwLock<AllVersions>);
 
@@ -335,7 +365,8 @@ mod tests {
             })
             .collect();
         assert_eq!(reads::<Ours>(), expected);
-        assert_eq!(reads::<TreePerKey>(), expected);
+        assert_eq!(reads::<TreePerKey<Value>>(), expected);
+        assert_eq!(reads::<TreePerKey<Padded>>(), expected);
         assert_eq!(reads::<OneTree>(), expected);
         assert_eq!(reads::<RoaringPerKey>(), expected);
     }

@@ -14,8 +14,10 @@ use std::error::Error;
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
     /// Transfers between two of 100 accounts.
+    #[serde(rename = "random-100")]
     Random100,
     /// Transfers between two of 10,000 accounts.
+    #[serde(rename = "random-10000")]
     Random10000,
     /// Transfers between accounts that no other transaction touches.
     NoConflict,
@@ -54,6 +56,19 @@ impl Workload {
         Self::SameValue,
         Self::Existence,
     ];
+
+    /// Its name, as in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Random100 => "random-100",
+            Self::Random10000 => "random-10000",
+            Self::NoConflict => "no-conflict",
+            Self::Worst => "worst",
+            Self::Iterate => "iterate",
+            Self::SameValue => "same-value",
+            Self::Existence => "existence",
+        }
+    }
 
     /// How many accounts there are.
     pub fn accounts(self, transactions: u32) -> u32 {

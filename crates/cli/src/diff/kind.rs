@@ -4,7 +4,7 @@ use super::{error::DiffError, parts::Parts};
 use crate::{
     block_report::BlockReport, cache, chain_report::ChainReport, compare_report::CompareReport,
     compare_root_report::RootReport, estimator_report::EstimatorReport, genesis::Genesis,
-    output::CommandResult, overlay, pool, replay_report::ReplayReport, validation,
+    output::CommandResult, overlay, parallel, pool, replay_report::ReplayReport, validation,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(crate) struct Kind {
 }
 
 /// All kinds of results that can be compared.
-pub(super) static KINDS: [Kind; 11] = [
+pub(super) static KINDS: [Kind; 12] = [
     Kind::of::<BlockReport>(),
     Kind::of::<ChainReport>(),
     Kind::of::<ReplayReport>(),
@@ -46,6 +46,7 @@ pub(super) static KINDS: [Kind; 11] = [
     Kind::of::<overlay::Report>(),
     Kind::of::<pool::Report>(),
     Kind::of::<cache::Report>(),
+    Kind::of::<parallel::Report>(),
     Kind::of::<validation::Report>(),
     Kind::of::<Genesis>(),
 ];

@@ -101,8 +101,8 @@ mod tests {
             ("", "a whole result, found the end of the file at line 1, column 0"),
             (&GENESIS[..60], "a whole result, found the end of the file at line 1, column 60"),
             ("block   5 transfers", "a result in JSON, found: expected value at line 1"),
-            ("[1]", "a result of povmeter, whose `what` is one of block, cache, chain, estimator, genesis, overlay, pool, \
-                replay, root, validation, found a list"),
+            ("[1]", "a result of povmeter, whose `what` is one of block, cache, chain, estimator, genesis, overlay, parallel, \
+                pool, replay, root, validation, found a list"),
             ("{}", "a result of povmeter, whose `what` is one of"),
             (r#"{"what":"else"}"#, "a result of povmeter, whose `what` is one of"),
             (r#"{"what":"genesis"}"#, "version 1 of `genesis` in `schema`, found none"),

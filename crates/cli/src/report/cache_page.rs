@@ -2,7 +2,7 @@
 
 use super::{
     chart::{Chart, Drawing},
-    lines::{Curve, Lines},
+    lines::{Curve, Lines, ValueUnit},
     number::{count, decimal},
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
@@ -133,6 +133,7 @@ impl Report {
                     .map(|percent| format!("{percent} %"))
                     .collect(),
                 axis: "memory, percent of the state’s bytes".to_owned(),
+                unit: ValueUnit::Percent,
                 curves,
             }),
         }

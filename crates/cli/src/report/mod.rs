@@ -28,6 +28,7 @@ mod number;
 mod origin;
 mod overlay_page;
 mod page;
+mod parallel_page;
 mod plot;
 mod pool_page;
 #[cfg(feature = "wasm")]
@@ -43,6 +44,7 @@ pub(crate) use chain_page::CHARTS as CHAIN_CHARTS;
 pub(crate) use compare_page::CHARTS as COMPARE_CHARTS;
 pub(crate) use estimator_page::CHARTS as ESTIMATOR_CHARTS;
 pub(crate) use overlay_page::CHARTS as OVERLAY_CHARTS;
+pub(crate) use parallel_page::CHARTS as PARALLEL_CHARTS;
 pub(crate) use pool_page::CHARTS as POOL_CHARTS;
 #[cfg(feature = "wasm")]
 pub(crate) use replay_page::CHARTS as REPLAY_CHARTS;

@@ -244,6 +244,20 @@ fn every_comparison_has_a_page() {
             "cache-zipf",
             &["quick_cache", "fifo-ring", "no_stale_reads holds", "Zipf"],
         ),
+        (
+            "compare parallel --transactions 60 --workload random-100,worst --cost-us 0,10 --workers 1,2 --rounds 1 --json",
+            "Blocks on several threads",
+            "parallel-worst",
+            &[
+                "60 transactions in a block",
+                "A model: a simulation of the scheduler",
+                "it is no measurement.",
+                "tree-per-key",
+                "same_as_sequential holds",
+                "each-ahead",
+                "targets met",
+            ],
+        ),
     ];
     for (args, title, chart, parts) in commands {
         assert_page(args, title, chart, parts);

@@ -34,6 +34,11 @@ struct Passed {
     depth: usize,
 }
 
+/// Branches on the way to a key, rarely more.
+const USUAL_BRANCHES: usize = 12;
+/// Bytes of the longest keys of most runtimes: two hashes for the item, one and an account for the entry.
+const USUAL_KEY: usize = 80;
+
 impl ShadowTrie {
     /// The first key at or after `from` (after it, with an exclusive bound) that begins with
     /// `prefix`; `from` begins with `prefix` too.
@@ -47,8 +52,9 @@ impl ShadowTrie {
     ) -> Result<Option<Vec<u8>>, LoadError> {
         let within = nibbles::count(prefix);
         let end = nibbles::count(from);
-        let mut passed = Vec::new();
-        let mut path = Path::default();
+        let mut passed = Vec::with_capacity(USUAL_BRANCHES);
+        // Becomes the key that is returned.
+        let mut path = Path::with_capacity(from.len().max(USUAL_KEY));
         let mut at = self.load_root(loader)?;
         loop {
             let depth = path.len();
@@ -66,7 +72,7 @@ impl ShadowTrie {
             path.push_partial(partial);
             if path.len() == end {
                 if bound == Bound::Inclusive && node.has_value() {
-                    return self.key_of(&path).map(Some);
+                    return self.key_of(path).map(Some);
                 }
                 passed.push(Passed {
                     branch: at,
@@ -82,8 +88,7 @@ impl ShadowTrie {
                 depth: path.len(),
             });
             path.push(nibble);
-            let (bytes, odd) = path.to_key();
-            match self.child(at, nibble, (&bytes, odd), None, loader)? {
+            match self.child(at, nibble, path.as_key(), None, loader)? {
                 Some(child) => at = child,
                 None => break,
             }
@@ -100,8 +105,7 @@ impl ShadowTrie {
             path.truncate(depth);
             if let Some(nibble) = self.child_from(branch, next) {
                 path.push(nibble);
-                let (bytes, odd) = path.to_key();
-                if let Some(child) = self.child(branch, nibble, (&bytes, odd), None, loader)? {
+                if let Some(child) = self.child(branch, nibble, path.as_key(), None, loader)? {
                     return self.leftmost(child, path, loader, observer);
                 }
             }
@@ -125,7 +129,7 @@ impl ShadowTrie {
             let (node, partial) = self.observed(at, loader.table, observer);
             path.push_partial(partial);
             if node.has_value() {
-                return self.key_of(&path).map(Some);
+                return self.key_of(path).map(Some);
             }
             if !node.inlined() {
                 if met == Some(node.data) {
@@ -141,8 +145,7 @@ impl ShadowTrie {
                 return Ok(None);
             };
             path.push(nibble);
-            let (bytes, odd) = path.to_key();
-            match self.child(at, nibble, (&bytes, odd), None, loader)? {
+            match self.child(at, nibble, path.as_key(), None, loader)? {
                 Some(child) => at = child,
                 None => return Ok(None),
             }
@@ -155,12 +158,9 @@ impl ShadowTrie {
         self.branches[branch].first_from(from)
     }
 
-    fn key_of(&self, path: &Path) -> Result<Vec<u8>, LoadError> {
-        match path.to_key() {
-            (key, None) => Ok(key),
-            (key, odd) => Err(LoadError::NoKey {
-                path: self.key_path((&key, odd)),
-            }),
-        }
+    fn key_of(&self, path: Path) -> Result<Vec<u8>, LoadError> {
+        path.into_key().map_err(|path| LoadError::NoKey {
+            path: self.key_path(path.as_key()),
+        })
     }
 }

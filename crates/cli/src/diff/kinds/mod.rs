@@ -8,6 +8,7 @@ mod compare;
 mod estimator;
 mod genesis;
 mod overlay;
+mod parallel;
 mod pool;
 mod replay;
 mod root;

@@ -1,0 +1,270 @@
+//! The scheduler with transactions that are a few lines: each reads one key below it and writes one.
+//!
+//! Blocks are right whatever the scheduler does, because the committer compares again. So these tests look
+//! at what the scheduler promises beyond that: no transaction is with two threads at once, no thread waits
+//! for ever, and no work is lost, that is, when nobody finds a task any more, every transaction in the
+//! window was executed, on what the others have written.
+
+use super::try_orders;
+use crate::{
+    scheduler::{Claim, Scheduler, Task},
+    store::{Content, KeyId, MultiVersion, Nearest, WriteSetBuilder},
+};
+#[cfg(povmeter_loom)]
+use loom::thread;
+use povmeter::TrieId::Top;
+#[cfg(povmeter_shuttle)]
+use shuttle::thread;
+use std::sync::{
+    atomic::{AtomicBool, AtomicU32, Ordering},
+    Arc, Mutex,
+};
+
+/// What a transaction reads, and what it writes: a key, and how often one above the value that was read
+/// counts at most.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    reads: usize,
+    writes: usize,
+}
+
+const fn step(reads: usize, writes: usize) -> Step {
+    Step { reads, writes }
+}
+
+/// What the tests see of a transaction. These are not primitives of the tools, so they add no orders.
+#[derive(Debug, Default)]
+struct Observed {
+    /// Whether a thread has it.
+    held: AtomicBool,
+    seen: AtomicU32,
+    executions: AtomicU32,
+}
+
+/// A block of steps.
+struct Block {
+    steps: &'static [Step],
+    keys: Vec<KeyId>,
+    store: MultiVersion,
+    scheduler: Scheduler,
+    observed: Vec<Observed>,
+    committed: Mutex<Vec<u32>>,
+}
+
+enum Found {
+    Value(u32),
+    Estimate(u32),
+}
+
+impl Block {
+    fn new(steps: &'static [Step], window: u32) -> Self {
+        let transactions = u32::try_from(steps.len()).unwrap();
+        let store = MultiVersion::new(transactions + 1);
+        Self {
+            keys: (0..3).map(|key| store.keys.number(Top, &[key])).collect(),
+            steps,
+            store,
+            scheduler: Scheduler::new(transactions, window),
+            observed: steps.iter().map(|_| Observed::default()).collect(),
+            committed: Mutex::default(),
+        }
+    }
+
+    fn of(&self, index: u32) -> (Step, &Observed) {
+        (self.steps[index as usize], &self.observed[index as usize])
+    }
+
+    /// The value that `index` finds now.
+    fn find(&self, index: u32) -> Found {
+        let key = self.keys[self.of(index).0.reads];
+        match self.store.nearest(index + 1, key) {
+            Nearest::Parent => Found::Value(0),
+            Nearest::Estimate(writer) => Found::Estimate(writer - 1),
+            Nearest::Written(_, writes, Content::Value(span)) => {
+                let bytes = writes.bytes(span).try_into().unwrap();
+                Found::Value(u32::from_le_bytes(bytes))
+            }
+            Nearest::Written(_, _, other) => panic!("nobody writes {other:?}"),
+        }
+    }
+
+    fn publish(&self, index: u32, value: u32) -> bool {
+        let (step, observed) = self.of(index);
+        observed.seen.store(value, Ordering::Relaxed);
+        let mut writes = WriteSetBuilder::default();
+        let key = self.keys[step.writes];
+        writes.write(key, Some(&(value + 1).to_le_bytes())).unwrap();
+        self.store.publish(index + 1, Arc::new(writes.finish()))
+    }
+
+    fn hold(&self, index: u32) {
+        let held = self.of(index).1.held.swap(true, Ordering::Relaxed);
+        assert!(!held, "two threads have transaction {index}");
+    }
+
+    fn release(&self, index: u32) {
+        self.of(index).1.held.store(false, Ordering::Relaxed);
+    }
+
+    fn perform(&self, task: Task) {
+        match task {
+            Task::Execute(index) => {
+                self.hold(index);
+                self.of(index).1.executions.fetch_add(1, Ordering::Relaxed);
+                let since = self.scheduler.changes();
+                match self.find(index) {
+                    Found::Estimate(writer) => {
+                        self.release(index);
+                        self.scheduler.wait_for(index, writer, &self.store);
+                    }
+                    Found::Value(value) => {
+                        let changed = self.publish(index, value);
+                        self.release(index);
+                        self.scheduler.finish(index, changed, since);
+                    }
+                }
+            }
+            Task::Validate(index) => {
+                let seen = self.of(index).1.seen.load(Ordering::Relaxed);
+                if !matches!(self.find(index), Found::Value(value) if value == seen) {
+                    self.scheduler.abort(index, &self.store);
+                }
+            }
+        }
+    }
+
+    fn work_until_idle(&self) {
+        while let Some(task) = self.scheduler.next_task() {
+            self.perform(task);
+        }
+    }
+
+    fn work(&self) {
+        while !self.scheduler.is_over() {
+            match self.scheduler.next_task() {
+                Some(task) => self.perform(task),
+                None => self.scheduler.wait_unless(|| false),
+            }
+        }
+    }
+
+    /// As the committer does.
+    fn commit_all(&self) {
+        for index in 0..u32::try_from(self.steps.len()).unwrap() {
+            let claim = loop {
+                match self.scheduler.claim(index) {
+                    Claim::Busy => {}
+                    claim => break claim,
+                }
+                match self.scheduler.next_task() {
+                    Some(task) => self.perform(task),
+                    None => self
+                        .scheduler
+                        .wait_unless(|| !self.scheduler.is_busy(index)),
+                }
+            };
+            self.hold(index);
+            let Found::Value(value) = self.find(index) else {
+                panic!("a committed transaction is an estimate");
+            };
+            let seen = self.of(index).1.seen.load(Ordering::Relaxed);
+            let right = claim == Claim::Executed && seen == value;
+            let changed = !right && self.publish(index, value);
+            self.committed.lock().unwrap().push(value);
+            self.release(index);
+            self.scheduler.commit(index, changed);
+        }
+        self.scheduler.end();
+    }
+
+    /// The values that the steps read, one after the other.
+    fn expected(&self) -> Vec<u32> {
+        let mut state = [0_u32; 3];
+        let read = |step: &Step| {
+            let value = state[step.reads];
+            state[step.writes] = value + 1;
+            value
+        };
+        self.steps.iter().map(read).collect()
+    }
+}
+
+/// Threads work without anybody who commits, until they find nothing.
+fn speculate(steps: &'static [Step], threads: usize) {
+    let block = Arc::new(Block::new(steps, u32::MAX));
+    let threads: Vec<_> = (1..threads)
+        .map(|_| {
+            let block = block.clone();
+            thread::spawn(move || block.work_until_idle())
+        })
+        .collect();
+    block.work_until_idle();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    // The last thread may leave before another one makes a task.
+    block.work_until_idle();
+    for (index, expected) in (0..).zip(block.expected()) {
+        assert!(block.scheduler.is_due(index), "{index} was not executed");
+        assert!(
+            !block.store.is_estimate(index + 1),
+            "{index} is an estimate"
+        );
+        let seen = block.of(index).1.seen.load(Ordering::Relaxed);
+        assert_eq!(seen, expected, "transaction {index}");
+    }
+}
+
+/// Threads work while one commits.
+fn commit(steps: &'static [Step], threads: usize, window: u32) {
+    let block = Arc::new(Block::new(steps, window));
+    let threads: Vec<_> = (1..threads)
+        .map(|_| {
+            let block = block.clone();
+            thread::spawn(move || block.work())
+        })
+        .collect();
+    block.commit_all();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(*block.committed.lock().unwrap(), block.expected());
+}
+
+/// The second reads what the first writes.
+const PAIR: &[Step] = &[step(0, 0), step(0, 1)];
+
+#[test]
+fn a_pair_loses_no_work() {
+    try_orders(3_000, || speculate(PAIR, 2));
+}
+
+#[test]
+fn a_pair_is_committed() {
+    try_orders(3_000, || commit(PAIR, 2, 2));
+}
+
+#[cfg(povmeter_shuttle)]
+mod larger {
+    use super::*;
+
+    const CHAIN: &[Step] = &[step(0, 0); 5];
+    /// The second writes what all others read.
+    const FAN: &[Step] = &[step(1, 2), step(2, 0), step(0, 1), step(0, 2), step(0, 1)];
+
+    #[test]
+    fn a_chain_loses_no_work() {
+        try_orders(3_000, || speculate(CHAIN, 3));
+    }
+
+    #[test]
+    fn readers_of_one_key_lose_no_work() {
+        try_orders(3_000, || speculate(FAN, 3));
+    }
+
+    #[test]
+    fn all_are_committed() {
+        try_orders(2_000, || commit(CHAIN, 3, u32::MAX));
+        try_orders(2_000, || commit(FAN, 3, 2));
+    }
+}
