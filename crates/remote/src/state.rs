@@ -84,13 +84,9 @@ impl RemoteState {
         self.known().failure.clone()
     }
 
-    /// Number of nodes that are here, and of their bytes.
-    pub fn loaded(&self) -> (usize, usize) {
-        let known = self.known();
-        (
-            known.nodes.len(),
-            known.nodes.values().map(Bytes::len).sum(),
-        )
+    /// Number of nodes that are here.
+    pub fn loaded_nodes(&self) -> usize {
+        self.known().nodes.len()
     }
 
     /// Loads the paths of `keys`, with their values, as far as they are not here. A key that the state

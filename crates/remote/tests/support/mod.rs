@@ -2,9 +2,8 @@
 
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
-use povmeter::{Block, Root, TrieId};
+use povmeter::{Block, NodeSource, Root, TrieId};
 use povmeter_delta_root::{push_compact, Blake2b256, CHILD_ROOT_PREFIX};
-use povmeter_store::MemoryStore;
 use serde_json::{json, Value};
 use std::{
     net::{TcpListener, TcpStream},
@@ -78,7 +77,7 @@ pub struct FakeNode {
 
 struct Served {
     blocks: Vec<FakeBlock>,
-    store: MemoryStore,
+    nodes: Box<dyn NodeSource + Send + Sync>,
     fault: Mutex<Fault>,
     requests: AtomicU64,
     /// The most requests that waited together.
@@ -88,22 +87,30 @@ struct Served {
 }
 
 impl FakeNode {
-    /// Serves `blocks`, the first of them the genesis block, with the states in `store`.
-    pub fn new(blocks: Vec<FakeBlock>, store: MemoryStore) -> Self {
-        Self::start(blocks, store, false)
+    /// Serves `blocks`, the first of them the genesis block, with the states in `nodes`. Where a node is
+    /// missing there, a proof ends above it.
+    pub fn new(blocks: Vec<FakeBlock>, nodes: impl NodeSource + Send + Sync + 'static) -> Self {
+        Self::start(blocks, Box::new(nodes), false)
     }
 
     /// The same, waiting for more requests before it answers.
-    pub fn collecting(blocks: Vec<FakeBlock>, store: MemoryStore) -> Self {
-        Self::start(blocks, store, true)
+    pub fn collecting(
+        blocks: Vec<FakeBlock>,
+        nodes: impl NodeSource + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(blocks, Box::new(nodes), true)
     }
 
-    fn start(blocks: Vec<FakeBlock>, store: MemoryStore, collects: bool) -> Self {
+    fn start(
+        blocks: Vec<FakeBlock>,
+        nodes: Box<dyn NodeSource + Send + Sync>,
+        collects: bool,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let served = Arc::new(Served {
             blocks,
-            store,
+            nodes,
             fault: Mutex::new(Fault::None),
             requests: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
@@ -250,10 +257,10 @@ impl Served {
         keys: &[Vec<u8>],
         fault: &Fault,
     ) -> Vec<String> {
-        let mut reads = Block::new(&self.store, Root::from(block.state_root));
+        let mut reads = Block::new(&self.nodes, Root::from(block.state_root));
         let trie = child.map_or(TrieId::Top, TrieId::Child);
         for key in keys {
-            reads.get(trie, key).unwrap();
+            let _ = reads.get(trie, key);
         }
         let proof = reads.recorded_proof();
         let mut nodes: Vec<Vec<u8>> = proof.nodes().iter().map(|node| node.to_vec()).collect();
