@@ -10,12 +10,13 @@ use std::{path::PathBuf, str::FromStr};
 /// What is tried, and on which block.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Needs the feature `wasm`. Nothing is sent to the chain. Exits with 3 if the proof is above --pov-limit.
+Needs the feature `wasm`. Nothing is sent to the chain. Exits with 3 if the
+proof is above `--pov-limit`.
 
 Examples:
   povmeter dry-run --url ws://127.0.0.1:9944 --extrinsic 0x4502...
-  povmeter dry-run --url ws://127.0.0.1:9944 --runtime new.compact.wasm --pov-limit 10MiB
-  povmeter dry-run 1000.povmeter --runtime new.compact.wasm")]
+  povmeter dry-run --url ws://127.0.0.1:9944 --runtime new.wasm
+  povmeter dry-run 1000.povmeter --runtime new.wasm --pov-limit 10MiB")]
 #[group(id = "item", required = true, multiple = false, args = ["extrinsic", "runtime"])]
 pub(crate) struct DryRunArgs {
     /// A block that `povmeter record` wrote: the item is tried in its place, as far as it has the nodes

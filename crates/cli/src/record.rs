@@ -16,8 +16,8 @@ use std::{fmt, path::PathBuf};
 /// Which block to record.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Needs the feature `wasm`. The file holds the block, its runtime, and the nodes of the parent state that
-it reads. It is executed on povmeter and on sp-state-machine first.
+Needs the feature `wasm`. The file holds the block, its runtime, and the nodes
+of the parent state that it reads.
 
 Examples:
   povmeter record --url ws://127.0.0.1:9944 --block 1000 1000.povmeter

@@ -15,8 +15,8 @@ use std::{fmt, ops::RangeInclusive, path::PathBuf, str::FromStr};
 /// Which blocks to scan, and where the rows go.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Needs the feature `wasm`. A scan that was interrupted goes on where it ended. docs/remote.md lists the
-fields, and shows how to run shards and how to query them.
+Needs the feature `wasm`. A scan that was interrupted goes on where it ended.
+docs/remote.md lists the fields, and shows how to run and query shards.
 
 Examples:
   povmeter scan --url ws://127.0.0.1:9944 --blocks 1000..1999 rows
