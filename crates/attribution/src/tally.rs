@@ -133,9 +133,18 @@ pub struct ByteTally {
 impl ByteTally {
     /// Returns the bytes of `block`, with the names of its items from `names`.
     pub fn of(block: &BlockAttribution, names: &Names) -> Self {
+        Self::of_some(block, names, |_| true)
+    }
+
+    /// Returns the bytes of those nodes of `block` that `counts` holds for, as [`Self::of`].
+    pub fn of_some(
+        block: &BlockAttribution,
+        names: &Names,
+        counts: impl Fn(&RecordedEntry<'_>) -> bool,
+    ) -> Self {
         let mut tally = Self::default();
         let mut items = Items::new(names);
-        for entry in block.attribution().entries() {
+        for entry in block.attribution().entries().filter(counts) {
             let owner = entry.owner(|want| items.id(want));
             let bytes = entry.bytes();
             let item = match owner.item {

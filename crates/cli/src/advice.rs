@@ -5,6 +5,9 @@ use crate::{diff::DiffError, error::CliError, report::ReportError};
 use povmeter_dev_data::wasm::ReplayError;
 use povmeter_dev_data::{ChainSpecError, FileError, RealBlocksError};
 use povmeter_dev_runtime::{PlanError, StateError};
+#[cfg(feature = "wasm")]
+use povmeter_remote::RecordingError;
+use povmeter_remote::RemoteError;
 use povmeter_store::{BackupError, FolderContent, OpenError, PruneError, StatError, StoreError};
 
 const BUG: &str = "report this bug with the command and its whole output";
@@ -81,6 +84,14 @@ impl CliError {
                 "set POVMETER_DATA to the folder that contains genesis-roots.json, chain-specs and \
                  blocks; without a folder real states are skipped"
             }
+            Self::Remote(error) => of_remote(error)?,
+            Self::NoCacheFolder => "name a folder with `--cache`",
+            #[cfg(feature = "wasm")]
+            Self::Recording { source, .. } => of_recording(source)?,
+            #[cfg(feature = "wasm")]
+            Self::NoRecording(_) => "make one with `povmeter record --from BLOCKS.json FILE`",
+            #[cfg(feature = "wasm")]
+            Self::OtherRows { .. } => "name another folder, or repeat the range and part of its files",
             Self::NoOperation(_) => "omit `--only` to see all names",
             Self::Diff(error) => of_diff(error)?,
             Self::Report(error) => of_report(error),
@@ -108,6 +119,38 @@ impl CliError {
             _ => return None,
         })
     }
+}
+
+fn of_remote(error: &RemoteError) -> Option<&'static str> {
+    Some(match error {
+        RemoteError::Connect { .. } => {
+            "check the address, and that the node runs and allows such connections (`--rpc-external`)"
+        }
+        RemoteError::NoTls { .. } => {
+            "build the program with `--features wasm,tls`, or use an address with ws://"
+        }
+        RemoteError::TimedOut { .. } | RemoteError::Broken { .. } => {
+            "run it again, which goes on from the cache, or set another time-out with `--rpc timeout=120`"
+        }
+        RemoteError::Limited { .. } => {
+            "run it again later, which goes on from the cache, or ask less with `--rpc in-flight=1`"
+        }
+        RemoteError::TooLarge { .. } => "ask a node that allows larger answers (`--rpc-max-response-size`)",
+        RemoteError::NoState { .. } => {
+            "ask a node that keeps the states of all blocks (`--state-pruning archive`)"
+        }
+        RemoteError::Cache(_) => "name another folder with `--cache`",
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "wasm")]
+fn of_recording(error: &RecordingError) -> Option<&'static str> {
+    Some(match error {
+        RecordingError::File(_) => "check that the file and its folder can be read and written",
+        RecordingError::Version { .. } => "record the block again with this program",
+        _ => "record the block again, or fetch the file again",
+    })
 }
 
 fn of_report(error: &ReportError) -> &'static str {

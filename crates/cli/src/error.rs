@@ -19,6 +19,39 @@ pub(crate) enum CliError {
     Open(#[from] OpenError),
     #[error("can't read the state: {0}")]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Remote(#[from] povmeter_remote::RemoteError),
+    #[cfg(feature = "wasm")]
+    #[error("a block of the running chain: {0}")]
+    RemoteBlock(#[source] Box<povmeter_dev_data::RealBlocksError>),
+    #[cfg(feature = "wasm")]
+    #[error("{}: {source}", path.display())]
+    Recording {
+        path: PathBuf,
+        source: povmeter_remote::RecordingError,
+    },
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected a file of blocks and their state to record from, found a recording", .0.display())]
+    RecordRecording(PathBuf),
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected a recording, found a file of blocks; record one of them", .0.display())]
+    NoRecording(PathBuf),
+    #[cfg(feature = "wasm")]
+    #[error(transparent)]
+    DryRun(#[from] povmeter_dev_data::wasm::DryRunError),
+    #[cfg(feature = "wasm")]
+    #[error("expected the address of a node after `--url`, found none")]
+    NoUrl,
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected the row of block {expected}, found {}", path.display(),
+        found.map_or_else(|| "something else".to_owned(), |found| format!("that of block {found}")))]
+    OtherRows {
+        path: PathBuf,
+        expected: u64,
+        found: Option<u64>,
+    },
+    #[error("expected a folder for the cache in XDG_CACHE_HOME or HOME, found neither")]
+    NoCacheFolder,
     #[error("can't count the state: {0}")]
     Stat(#[from] StatError),
     #[error("can't prune the state: {0}")]

@@ -20,6 +20,8 @@ mod contender;
 mod db;
 mod db_report;
 mod diff;
+mod dry_run;
+mod dry_run_report;
 mod error;
 mod estimator;
 mod estimator_report;
@@ -27,12 +29,16 @@ mod genesis;
 mod measuring;
 mod options;
 mod oracle;
+#[cfg(feature = "wasm")]
+mod origin;
 mod output;
 mod overlay;
 mod parallel;
 mod parent_state;
 mod pool;
 mod progress;
+mod record;
+mod remote_args;
 mod replay;
 mod replay_report;
 #[cfg(feature = "wasm")]
@@ -40,6 +46,9 @@ mod replayed;
 mod report;
 mod resident;
 mod runtime_form;
+mod scan;
+#[cfg(feature = "wasm")]
+mod scan_rows;
 #[cfg(test)]
 mod schemas;
 mod table;
@@ -82,8 +91,14 @@ enum Command {
 Example: how fast blocks are built, beside sp-state-machine
   povmeter compare block")]
     Compare(compare::CompareCommand),
-    /// Execute recorded blocks of real chains again, with the chain's own runtime
+    /// Execute blocks of real chains again, with the chain's own runtime
     Replay(replay::ReplayArgs),
+    /// Try an extrinsic or another runtime on a chain's state: what it adds to the proof
+    DryRun(dry_run::DryRunArgs),
+    /// Replay many blocks of a chain, and write rows for a database
+    Scan(scan::ScanArgs),
+    /// Write a block of a chain and all that it reads to one file
+    Record(record::RecordArgs),
     /// Compute the state root and genesis hash of a raw chain specification
     Genesis(genesis::GenesisArgs),
     /// Check, count, prune or copy a state on disk
@@ -106,6 +121,9 @@ fn main() -> ExitCode {
         Command::Chain(args) => chain::run(&args),
         Command::Compare(command) => compare::run(&command),
         Command::Replay(args) => replay::run(&args),
+        Command::DryRun(args) => dry_run::run(&args),
+        Command::Scan(args) => scan::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Genesis(args) => genesis::run(&args),
         Command::Db(command) => db::run(&command),
         Command::Diff(args) => diff::run(&args),

@@ -1,10 +1,12 @@
 //! `povmeter replay`: blocks of real chains, executed again by the chain's own runtime.
 
 use crate::attribution::AttributionArgs;
+use crate::remote_args::{BlockRange, RemoteArgs};
 use crate::report::{LimitArg, ReportArgs};
 #[cfg(not(feature = "wasm"))]
 use crate::{attribution::Attributing, error::CliError};
 use clap::Args;
+use povmeter_remote::BlockId;
 #[cfg(not(feature = "wasm"))]
 use std::path::Path;
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
@@ -12,18 +14,29 @@ use std::{convert::Infallible, path::PathBuf, str::FromStr};
 /// Which blocks to replay, and how.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Needs the feature `wasm`. docs/integration.md describes the form of the file.
+Needs the feature `wasm`. docs/remote.md and docs/integration.md have more.
 
 Examples:
+  why the proof of a chain's block is large
+    povmeter replay --url ws://127.0.0.1:9944 --block 1000 --attribute
   every result of every call beside sp-state-machine's
-    povmeter replay westend-1-64.json --lockstep
-  a chain whose runtime asks for the proof size, and whose validators
-  answer with povmeter's estimate
-    povmeter replay parachain.json --sizes estimate")]
+    povmeter replay westend-1-64.json --lockstep")]
 pub(crate) struct ReplayArgs {
-    /// File of consecutive blocks, which names the file of the state before the first
-    #[arg(value_name = "BLOCKS.json")]
-    blocks: PathBuf,
+    /// File of `povmeter record`, or JSON of consecutive blocks
+    #[arg(
+        value_name = "FILE",
+        required_unless_present = "url",
+        conflicts_with = "url"
+    )]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+    /// Number or hash of a block of it [default: finalized]
+    #[arg(long, value_name = "BLOCK", requires = "url")]
+    block: Option<BlockId>,
+    /// Blocks of it, from number A to number B
+    #[arg(long, value_name = "A..B", requires = "url", conflicts_with = "block")]
+    blocks: Option<BlockRange>,
     /// Execute on sp-state-machine alone
     #[arg(long, conflicts_with = "lockstep")]
     peer: bool,
@@ -37,7 +50,7 @@ pub(crate) struct ReplayArgs {
     /// Write the proof sizes that the runtimes were told
     #[arg(long, value_name = "FILE")]
     write_sizes: Option<PathBuf>,
-    /// Also execute each proof without each of its nodes: one more execution per node
+    /// Also execute each proof without each of its nodes
     #[arg(long, conflicts_with_all = ["peer", "lockstep"])]
     every_node: bool,
     /// Print JSON
@@ -54,7 +67,7 @@ pub(crate) struct ReplayArgs {
 /// The source of the proof sizes that a runtime is told.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
-enum SizesArg {
+pub(crate) enum SizesArg {
     Reads,
     Estimate,
     File(PathBuf),
@@ -80,10 +93,14 @@ impl FromStr for SizesArg {
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
     // Report a bad file first, as a program with wasm does.
-    povmeter_dev_data::RealBlocks::read(&args.blocks).map_err(|source| CliError::Blocks {
-        path: args.blocks.clone(),
-        source: Box::new(source),
-    })?;
+    if let Some(path) = &args.file {
+        if !povmeter_remote::Recording::is_one(&povmeter_dev_data::read_file(path)?) {
+            povmeter_dev_data::RealBlocks::read(path).map_err(|source| CliError::Blocks {
+                path: path.clone(),
+                source: Box::new(source),
+            })?;
+        }
+    }
     Err(CliError::NoWasm)
 }
 
@@ -113,14 +130,16 @@ mod with_wasm {
         attribution::Attributing,
         error::CliError,
         measuring,
+        origin::Origin,
         output::printed,
         progress,
+        remote_args::block_ids,
         replay_report::ReplayReport,
         report::{Growth, ReportFolder, Step, REPLAY_CHARTS},
     };
     use povmeter_dev_data::{
-        wasm::relay_chain_block, wasm::Replay, wasm::ReplayMode, wasm::ReplayOptions,
-        wasm::ReplaySizes, wasm::ReplayedBlock, wasm::SizeRecord, ChainSpec, RealBlocks,
+        wasm::relay_chain_block, wasm::ReplayMode, wasm::ReplayOptions, wasm::ReplaySizes,
+        wasm::ReplayedBlock, wasm::SizeRecord, ChainSpec,
     };
     use std::{fs, path::Path};
 
@@ -128,7 +147,13 @@ mod with_wasm {
         measuring::begin()?;
         let attributing = args.attribution.prepare()?;
         let page = args.report.open(&REPLAY_CHARTS)?;
-        let (file, state) = progress::during("reading blocks and state", || read(args))?;
+        let origin = match (&args.file, args.remote.node()?) {
+            (Some(path), _) => {
+                progress::during("reading blocks and state", || Origin::of_file(path))?
+            }
+            (None, Some(node)) => Origin::Chain(node, block_ids(args.block, args.blocks.as_ref())),
+            (None, None) => return Err(CliError::NoUrl),
+        };
         let mode = match (args.peer, args.lockstep) {
             (true, _) => ReplayMode::Peer,
             (_, true) => ReplayMode::Lockstep,
@@ -145,22 +170,28 @@ mod with_wasm {
             sizes: args.write_sizes.as_deref(),
             json: args.json,
         };
-        let sizes = sizes(&args.sizes)?;
-        replay(file, &state, (options, sizes), attributing.as_ref(), output)
+        let sizes = args.sizes.sizes()?;
+        replay(origin, (options, sizes), attributing.as_ref(), output)
     }
 
-    fn sizes(arg: &SizesArg) -> Result<ReplaySizes, CliError> {
-        Ok(match arg {
-            SizesArg::Reads => ReplaySizes::Reads,
-            SizesArg::Estimate => ReplaySizes::Estimate,
-            SizesArg::File(path) => {
-                let record = SizeRecord::read(path).map_err(|source| CliError::Sizes {
-                    path: path.clone(),
-                    source,
-                })?;
-                ReplaySizes::Record(record)
-            }
-        })
+    impl SizesArg {
+        /// The sizes, read if they are in a file.
+        ///
+        /// # Errors
+        /// [`CliError::Sizes`].
+        pub(crate) fn sizes(&self) -> Result<ReplaySizes, CliError> {
+            Ok(match self {
+                Self::Reads => ReplaySizes::Reads,
+                Self::Estimate => ReplaySizes::Estimate,
+                Self::File(path) => {
+                    let record = SizeRecord::read(path).map_err(|source| CliError::Sizes {
+                        path: path.clone(),
+                        source,
+                    })?;
+                    ReplaySizes::Record(record)
+                }
+            })
+        }
     }
 
     /// Where results go.
@@ -197,12 +228,12 @@ mod with_wasm {
             json,
         };
         let sizes = ReplaySizes::default();
-        replay(file, &state, (options, sizes), attributing, output)
+        let origin = Origin::File(file, state);
+        replay(origin, (options, sizes), attributing, output)
     }
 
     fn replay(
-        file: RealBlocks,
-        state: &ChainSpec,
+        origin: Origin,
         (options, sizes): (ReplayOptions, ReplaySizes),
         attributing: Option<&Attributing>,
         output: Output<'_>,
@@ -213,11 +244,9 @@ mod with_wasm {
             json,
         } = output;
         let (mut growths, mut record) = (Vec::new(), SizeRecord::default());
-        let mut report = ReplayReport::new(&file, options.mode, &sizes);
-        let replay = progress::during("creating the state", || Replay::new(file, state, options))?;
-        let replay = replay.with_sizes(sizes);
-        let bar = progress::bar(replay.len(), "replaying");
-        for block in replay {
+        let mut report = ReplayReport::new(origin.name(), options.mode, &sizes);
+        let bar = progress::bar(origin.len(), "replaying");
+        for block in origin.replay(options, sizes)? {
             let block = block?;
             report.add(&block, attributing);
             record.add(block.number, block.hash, block.told.clone());
@@ -253,17 +282,5 @@ mod with_wasm {
             ReplayMode::Peer => growth.without_estimates(),
             ReplayMode::Ours | ReplayMode::Lockstep => growth,
         }
-    }
-
-    fn read(args: &ReplayArgs) -> Result<(RealBlocks, ChainSpec), CliError> {
-        let file = RealBlocks::read(&args.blocks).map_err(|source| CliError::Blocks {
-            path: args.blocks.clone(),
-            source: Box::new(source),
-        })?;
-        let state = file.read_state().map_err(|source| CliError::ChainSpec {
-            path: file.state_path.clone(),
-            source,
-        })?;
-        Ok((file, state))
     }
 }

@@ -7,12 +7,12 @@ use crate::{
 };
 use povmeter_attribution::ByteTally;
 use povmeter_dev_data::{
-    wasm::ReplayAttribution, wasm::ReplayMode, wasm::ReplaySizes, wasm::ReplayedBlock, RealBlocks,
+    wasm::ReplayAttribution, wasm::ReplayMode, wasm::ReplaySizes, wasm::ReplayedBlock,
 };
 use std::fmt;
 
 impl ReplayReport {
-    pub(crate) fn new(file: &RealBlocks, mode: ReplayMode, sizes: &ReplaySizes) -> Self {
+    pub(crate) fn new(name: String, mode: ReplayMode, sizes: &ReplaySizes) -> Self {
         let [povmeter, peer, both] = STATE_MACHINES;
         let on = match mode {
             ReplayMode::Ours => povmeter,
@@ -26,7 +26,7 @@ impl ReplayReport {
             ReplaySizes::Record(_) => record,
         };
         Self {
-            name: file.name.clone(),
+            name,
             on: on.to_owned(),
             sizes: sizes.to_owned(),
             blocks: Vec::new(),

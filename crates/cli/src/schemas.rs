@@ -15,12 +15,14 @@ use crate::{
     compare_root_report::RootReport,
     db_report,
     diff::DiffReport,
+    dry_run_report::DryRunReport,
     estimator_report::EstimatorReport,
     genesis::Genesis,
     output::{CommandResult, Printed},
     overlay, parallel, pool,
+    record::RecordReport,
     replay_report::ReplayReport,
-    validation,
+    scan, validation,
 };
 use schemars::{generate::SchemaSettings, transform::RecursiveTransform, JsonSchema, Schema};
 use serde_json::Value;
@@ -42,13 +44,16 @@ fn schemas() -> BTreeMap<String, String> {
         schema::<db_report::StatReport>(),
         schema::<db_report::VerifyReport>(),
         schema::<DiffReport>(),
+        schema::<DryRunReport>(),
         schema::<EstimatorReport>(),
         schema::<Genesis>(),
         schema::<overlay::Report>(),
         schema::<parallel::Report>(),
         schema::<pool::Report>(),
+        schema::<RecordReport>(),
         schema::<ReplayReport>(),
         schema::<RootReport>(),
+        schema::<scan::ScanReport>(),
         schema::<validation::Report>(),
     ])
 }

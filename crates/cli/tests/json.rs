@@ -248,7 +248,7 @@ fn schema_names() -> BTreeSet<String> {
 
 #[test]
 fn schemas_are_strict_and_say_what_each_field_is() {
-    assert_eq!(schema_names().len(), 17);
+    assert_eq!(schema_names().len(), 20);
     for name in schema_names() {
         let schema = schema(&name);
         validator(&schema);

@@ -143,6 +143,22 @@ impl RealBlocks {
     }
 }
 
+impl RealBlock {
+    /// The block with this encoded header and these extrinsics, each without its length prefix.
+    ///
+    /// # Errors
+    /// [`RealBlocksError::Header`] if the header is none; [`RealBlocksError::Mismatch`] if it decodes, but
+    /// is another chain's form, so that its hash is another.
+    pub fn from_header(encoded: &[u8], body: Vec<Vec<u8>>) -> Result<Self, RealBlocksError> {
+        let hash = Blake2Hasher::hash(encoded);
+        let mut input = encoded;
+        let header = RealHeader::decode_all(&mut input)
+            .map_err(|source| RealBlocksError::Header { number: 0, source })?;
+        expect_equal(header.number, "hash", hash, header.hash())?;
+        Ok(Self { hash, header, body })
+    }
+}
+
 /// Returns the files of blocks in the data folder `data`, sorted by name.
 ///
 /// # Errors

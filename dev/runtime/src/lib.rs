@@ -55,7 +55,9 @@ pub use entry::{EntryPoints, Native, RuntimeError};
 pub use host::{
     BoundarySize, Built, Host, HostError, NodeChange, ProofSizes, RootUpdate, TransactionStep,
 };
-pub use lockstep::{clock_cost, Calls, Difference, Lockstep, LockstepBlock, SizeRule};
+pub use lockstep::{
+    clock_cost, Calls, Difference, KeyHints, Lockstep, LockstepBlock, SizeRule, UsedKey,
+};
 pub use names::runtime_names;
 pub use peer::{
     panic_message, Finished, MemoryNodes, NodeStore, Parent, Peer, PeerBackend, PeerBlock,

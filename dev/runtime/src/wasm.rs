@@ -4,10 +4,10 @@ use crate::{entry::EntryPoints, entry::RuntimeError, runtime::Extrinsic, runtime
 use codec::{DecodeAll, Encode};
 use sc_executor::WasmExecutor;
 use sp_core::{
-    traits::{CallContext, CodeExecutor, RuntimeCode, WrappedRuntimeCode},
+    traits::{CallContext, CodeExecutor, ReadRuntimeVersionExt, RuntimeCode, WrappedRuntimeCode},
     Blake2Hasher, Hasher,
 };
-use sp_externalities::with_externalities;
+use sp_externalities::{with_externalities, ExternalitiesExt};
 use sp_runtime::{ApplyExtrinsicResult, ExtrinsicInclusionMode};
 use sp_state_machine::BasicExternalities;
 use std::{borrow::Cow, sync::LazyLock};
@@ -44,6 +44,16 @@ static EXECUTOR: LazyLock<WasmExecutor<HostFunctions>> = LazyLock::new(|| {
     let executor = WasmExecutor::builder().with_allow_missing_host_functions(true);
     executor.with_max_runtime_instances(INSTANCES).build()
 });
+
+/// Returns the result of `call`, whose runtime can ask for the version of other code, as one does before it
+/// replaces itself. Needs the externalities of the thread.
+pub fn reading_versions<R>(call: impl FnOnce() -> R) -> R {
+    // The second call of a block finds it registered.
+    let _ = with_externalities(|mut ext| {
+        ext.register_extension(ReadRuntimeVersionExt::new(EXECUTOR.clone()))
+    });
+    call()
+}
 
 /// Instances of a runtime that are kept: as many threads can call it without making new ones.
 const INSTANCES: usize = 8;

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 /// A number of bytes, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ByteCount(pub(super) u64);
+pub(crate) struct ByteCount(pub(crate) u64);
 
 /// Why a text is no number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

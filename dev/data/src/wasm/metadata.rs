@@ -82,6 +82,21 @@ impl Metadata {
     }
 }
 
+/// Returns the version of `runtime`, by its own account.
+///
+/// # Errors
+/// [`RuntimeError`] if the runtime fails, or its answer is no version.
+pub fn runtime_version(runtime: &WasmRuntime) -> Result<RuntimeVersion, RuntimeError> {
+    const CALL: &str = "Core_version";
+    let mut externalities = BasicExternalities::default();
+    let answer = externalities.execute_with(|| runtime.call(CALL, &[]))?;
+    // Old versions are shorter, and what follows does not matter.
+    RuntimeVersion::decode(&mut answer.as_slice()).map_err(|error| RuntimeError {
+        call: CALL.to_owned(),
+        reason: format!("an answer that is no version: {error}"),
+    })
+}
+
 /// Returns the names of the storage items of `runtime`, from its metadata.
 ///
 /// # Errors

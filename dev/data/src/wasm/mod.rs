@@ -4,6 +4,7 @@
 
 mod author;
 mod chain;
+mod dry_run;
 mod metadata;
 mod old_metadata;
 mod parachain;
@@ -11,9 +12,13 @@ mod replay;
 
 pub use author::RefusedExtrinsic;
 pub use chain::{relay_chain_block, ChainError};
-pub use metadata::storage_names;
+pub use dry_run::{
+    ConsumedWeight, DryRun, DryRunError, DryRunItem, DryRunOutcome, DryRunResult, PartialBlock,
+};
+pub use metadata::{runtime_version, storage_names};
 pub use parachain::{Parachain, ParachainAuthor, STEPS_ENGINE};
 pub use replay::{
-    BlockTimes, Check, QuestionsAsked, Replay, ReplayAttribution, ReplayError, ReplayMode,
-    ReplayOptions, ReplaySizes, ReplayedBlock, ReplayedExtrinsic, SizeRecord, SizeRecordError,
+    BlockTimes, Check, ParentState, QuestionsAsked, Replay, ReplayAttribution, ReplayError,
+    ReplayMode, ReplayOptions, ReplaySizes, ReplayedBlock, ReplayedExtrinsic, Replayer, SizeRecord,
+    SizeRecordError,
 };

@@ -1,6 +1,6 @@
 //! A whole block on two state machines.
 
-use super::{Calls, Lockstep, SizeRule};
+use super::{Calls, KeyHints, Lockstep, SizeRule};
 use crate::{
     host::BoundarySize, host::Built, host::Host, host::HostError, host::TransactionStep,
     peer::PeerBlock,
@@ -15,6 +15,7 @@ pub struct LockstepBlock<'c, H> {
     peer: Option<PeerBlock>,
     rule: SizeRule,
     timed: bool,
+    hints: Option<KeyHints>,
     calls: &'c mut Calls,
 }
 
@@ -26,8 +27,16 @@ impl<'c, H: Host> LockstepBlock<'c, H> {
             peer,
             rule,
             timed: false,
+            hints: None,
             calls,
         }
+    }
+
+    /// Also tells `hints` each key before it is used.
+    #[must_use]
+    pub fn telling_keys(mut self, hints: KeyHints) -> Self {
+        self.hints = Some(hints);
+        self
     }
 
     /// Also adds up the time of the calls.
@@ -47,6 +56,7 @@ impl<H: Host> Host for LockstepBlock<'_, H> {
             peer,
             rule,
             timed,
+            hints,
             calls,
         } = self;
         let none = || HostError::Runtime { expected: "inside" };
@@ -54,12 +64,12 @@ impl<H: Host> Host for LockstepBlock<'_, H> {
             let both = |ours: &mut dyn Externalities| match peer {
                 None => {
                     let ext = Lockstep::new(ours, None, calls, *rule);
-                    let mut ext = ext.timed(*timed);
+                    let mut ext = ext.timed(*timed).telling_keys(hints.clone());
                     Ok(set_and_run_with_externalities(&mut ext, call))
                 }
                 Some(peer) => peer.inside(|theirs| {
                     let ext = Lockstep::new(ours, Some(theirs), calls, *rule);
-                    let mut ext = ext.timed(*timed);
+                    let mut ext = ext.timed(*timed).telling_keys(hints.clone());
                     set_and_run_with_externalities(&mut ext, call)
                 }),
             };

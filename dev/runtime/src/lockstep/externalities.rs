@@ -14,6 +14,7 @@ use sp_trie::proof_size_extension::ProofSizeExt;
 use std::{
     any::{Any, TypeId},
     fmt,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -25,6 +26,20 @@ pub enum SizeRule {
     /// Ours is not smaller, because it includes the root computation.
     AtLeast,
 }
+
+/// A key that a runtime is about to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedKey<'k> {
+    /// Storage key of the child trie; `None` for the top trie.
+    pub child: Option<&'k [u8]>,
+    /// The key, or the prefix of the keys that are removed.
+    pub key: &'k [u8],
+    /// Whether its value is read now; else it is changed.
+    pub is_read: bool,
+}
+
+/// Is told of the keys that a runtime uses, before it uses them.
+pub type KeyHints = Arc<dyn Fn(UsedKey<'_>) + Send + Sync>;
 
 /// Externalities that count the calls, pass each one to ours and to the peer's if there is one, and
 /// note every result that differs. The runtime gets our result.
@@ -38,6 +53,7 @@ pub struct Lockstep<'a> {
     calls: &'a mut Calls,
     rule: SizeRule,
     timed: bool,
+    hints: Option<KeyHints>,
 }
 
 impl<'a> Lockstep<'a> {
@@ -54,6 +70,25 @@ impl<'a> Lockstep<'a> {
             calls,
             rule,
             timed: false,
+            hints: None,
+        }
+    }
+
+    /// Also tells `hints`, if given, each key before it is used.
+    #[must_use]
+    pub fn telling_keys(mut self, hints: Option<KeyHints>) -> Self {
+        self.hints = hints;
+        self
+    }
+
+    fn tell(&self, info: Option<&ChildInfo>, key: &[u8], is_read: bool) {
+        if let Some(hints) = &self.hints {
+            let child = info.map(ChildInfo::storage_key);
+            hints(UsedKey {
+                child,
+                key,
+                is_read,
+            });
         }
     }
 
@@ -99,6 +134,7 @@ impl<'a> Lockstep<'a> {
         call: impl Fn(&mut dyn Externalities) -> R,
     ) -> R {
         self.calls.reads += 1;
+        self.tell(info, key, true);
         self.on_both(call, || named(name, info, key))
     }
 
@@ -110,6 +146,7 @@ impl<'a> Lockstep<'a> {
         call: impl Fn(&mut dyn Externalities) -> R,
     ) -> R {
         self.calls.writes += 1;
+        self.tell(info, key, false);
         self.on_both(call, || named(name, info, key))
     }
 

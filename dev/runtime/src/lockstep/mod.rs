@@ -6,4 +6,4 @@ mod externalities;
 
 pub use block::LockstepBlock;
 pub use calls::{clock_cost, Calls, Difference};
-pub use externalities::{Lockstep, SizeRule};
+pub use externalities::{KeyHints, Lockstep, SizeRule, UsedKey};

@@ -9,9 +9,9 @@ use codec::{Decode, Encode};
 use povmeter::{NodeSource, ProofError, Root};
 use povmeter_attribution::{BlockAttribution, BlockPart};
 use povmeter_dev_runtime::{
-    wasm::WasmRuntime, AttributedBlock, BoundarySize, Built, Calls, Estimates, ExtrinsicTimes,
-    Host, HostError, LockstepBlock, Peer, PeerBlock, PovmeterBlock, ProofSizes, RuntimeError,
-    SharedNodes, SizeRule, Spent, TransactionStep,
+    wasm::reading_versions, wasm::WasmRuntime, AttributedBlock, BoundarySize, Built, Calls,
+    Estimates, ExtrinsicTimes, Host, HostError, KeyHints, LockstepBlock, Peer, PeerBlock,
+    PovmeterBlock, ProofSizes, RuntimeError, SharedNodes, SizeRule, Spent, TransactionStep,
 };
 use povmeter_substrate::SizeSource;
 use sp_core::{storage::StateVersion, H256};
@@ -89,6 +89,18 @@ impl Attempt<'_> {
             checks,
         );
         Ok((replayed, built))
+    }
+
+    /// Executes the block once, and tells `hints` each key before it is used.
+    pub(super) fn telling_keys(&self, hints: &KeyHints) -> Result<(), ReplayError> {
+        let (ours, mut calls) = (
+            self.our_block(self.nodes.clone(), Estimates::Nowhere),
+            Calls::default(),
+        );
+        let host = LockstepBlock::new(ours, None, SizeRule::AtLeast, &mut calls);
+        let host = host.telling_keys(hints.clone());
+        self.whole(host, &mut Spent::default())?;
+        Ok(())
     }
 
     /// Executes the block on the peer.
@@ -356,7 +368,8 @@ impl Attempt<'_> {
         call: impl FnOnce() -> Result<R, RuntimeError>,
     ) -> Result<R, ReplayError> {
         let number = self.number;
-        let answer = host.execute(call).map_err(|source| self.host(source))?;
+        let answer = host.execute(|| reading_versions(call));
+        let answer = answer.map_err(|source| self.host(source))?;
         answer.map_err(|source| ReplayError::Runtime {
             number,
             asked: self.asked(host),

@@ -15,25 +15,20 @@ mod by_design;
 mod checks;
 mod error;
 mod replayed;
+mod replayer;
 mod sizes;
 
 pub use error::{QuestionsAsked, ReplayError};
 pub use replayed::{BlockTimes, Check, ReplayAttribution, ReplayedBlock, ReplayedExtrinsic};
+pub use replayer::{ParentState, Replayer};
 pub use sizes::{ReplaySizes, SizeRecord, SizeRecordError};
 
-use super::storage_names;
 use crate::{chain_spec::ChainSpec, real_blocks::RealBlock, real_blocks::RealBlocks};
-use attempt::Attempt;
-use codec::Decode;
-use povmeter::{Block, NodeChange, NodeHash, Root, RootUpdate, TrieId};
-use povmeter_dev_runtime::{commit_state, wasm::WasmRuntime, Built, Estimates, SharedNodes};
+use povmeter::{NodeChange, NodeHash, Root, RootUpdate};
+use povmeter_dev_runtime::{commit_state, Built, SharedNodes};
 use povmeter_store::{MemoryStore, NodeStore};
-use replayed::RuntimeNames;
-use sp_core::storage::{
-    well_known_keys::{CODE, HEAP_PAGES},
-    StateVersion,
-};
-use std::{sync::Arc, vec};
+use sp_core::storage::StateVersion;
+use std::vec;
 
 /// The state machine that executes the blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,11 +60,7 @@ pub struct Replay {
     blocks: vec::IntoIter<RealBlock>,
     version: StateVersion,
     store: MemoryStore,
-    runtime: WasmRuntime,
-    /// Names of the runtime's storage items, once asked for.
-    names: Option<RuntimeNames>,
-    options: ReplayOptions,
-    sizes: ReplaySizes,
+    replayer: Replayer,
 }
 
 impl Replay {
@@ -89,10 +80,7 @@ impl Replay {
             blocks: file.blocks.into_iter(),
             version,
             store,
-            runtime: WasmRuntime::new(Vec::new(), None),
-            names: None,
-            options,
-            sizes: ReplaySizes::default(),
+            replayer: Replayer::new(options),
         })
     }
 
@@ -101,77 +89,25 @@ impl Replay {
         self.store.root()
     }
 
+    /// The state that the next block starts from.
+    pub fn parent(&self) -> ParentState {
+        ParentState {
+            version: Some(self.version),
+            ..ParentState::new(SharedNodes::new(self.store.clone()), self.store.root())
+        }
+    }
+
     /// Tells the runtimes these proof sizes in place of the bytes read.
     #[must_use]
     pub fn with_sizes(self, sizes: ReplaySizes) -> Self {
-        Self { sizes, ..self }
-    }
-
-    /// Takes the runtime from the state.
-    fn find_runtime(&mut self, number: u32) -> Result<(), ReplayError> {
-        let mut state = Block::new(&self.store, self.store.root());
-        let mut value = |key| {
-            let value = state.get(TrieId::Top, key);
-            let value = value.map_err(|source| ReplayError::Block { number, source })?;
-            Ok::<_, ReplayError>(value.map(<[u8]>::to_vec))
-        };
-        let code = value(CODE)?.ok_or(ReplayError::NoCode { number })?;
-        let pages = value(HEAP_PAGES)?.and_then(|pages| u64::decode(&mut pages.as_slice()).ok());
-        let runtime = WasmRuntime::new(code, pages);
-        if !runtime.is(&self.runtime) {
-            self.names = None;
-        }
-        self.runtime = runtime;
-        let prepared = self.runtime.prepare();
-        prepared.map_err(|source| ReplayError::Runtime {
-            number,
-            asked: None,
-            source,
-        })
+        let replayer = self.replayer.with_sizes(sizes);
+        Self { replayer, ..self }
     }
 
     fn replay(&mut self, block: &RealBlock) -> Result<ReplayedBlock, ReplayError> {
         let number = block.header.number;
-        if (self.options.mode, &self.sizes) == (ReplayMode::Peer, &ReplaySizes::Estimate) {
-            return Err(ReplayError::NoEstimates);
-        }
-        self.find_runtime(number)?;
-        let attempt = Attempt {
-            block,
-            number,
-            version: self.version,
-            nodes: SharedNodes::new(self.store.clone()),
-            parent: self.store.root(),
-            runtime: &self.runtime,
-            sizes: self.sizes.source(number, block.hash)?,
-            sizes_name: self.sizes.name(),
-        };
-        let (mut replayed, built) = match self.options.mode {
-            ReplayMode::Ours => attempt.ours(self.options.every_node),
-            ReplayMode::Peer => attempt.peer(),
-            ReplayMode::Lockstep => attempt.lockstep(),
-        }?;
-        if self.options.attribute {
-            let runtime = &self.runtime;
-            let names = self
-                .names
-                .get_or_insert_with(|| Arc::new(storage_names(runtime)));
-            let (block, check) = attempt.attributed(&built)?;
-            replayed.checks.push(check);
-            replayed.attribution = Some(ReplayAttribution {
-                block,
-                names: names.clone(),
-            });
-        }
-        if self.options.each_extrinsic {
-            replayed.steps = match self.options.mode {
-                ReplayMode::Peer => attempt.each_extrinsic(attempt.peer_block(None)),
-                ReplayMode::Ours | ReplayMode::Lockstep => {
-                    let nodes = attempt.nodes.clone();
-                    attempt.each_extrinsic(attempt.our_block(nodes, Estimates::Everywhere))
-                }
-            }?;
-        }
+        let parent = self.parent();
+        let (replayed, built) = self.replayer.run(&parent, block)?;
         let update = update(self.store.root(), &built);
         let committed = self.store.commit(&update);
         committed.map_err(|source| ReplayError::Store { number, source })?;

@@ -1,0 +1,216 @@
+//! The report on a dry run.
+
+use crate::{
+    attribution_report::AttributionReport,
+    output::{CommandResult, HexHash},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What can be tried.
+pub(crate) const ITEMS: [&str; 2] = ["extrinsic", "runtime"];
+/// What can become of it.
+pub(crate) const OUTCOMES: [&str; 2] = ["succeeded", "call failed"];
+
+/// What an extrinsic or another runtime would add to the next block.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct DryRunReport {
+    /// Name of the chain or file.
+    pub(crate) name: String,
+    /// What was tried.
+    #[schemars(extend("enum" = ITEMS))]
+    pub(crate) item: String,
+    /// Number of the block that would hold it.
+    pub(crate) number: u32,
+    /// Root of the state that this block starts from.
+    pub(crate) parent_state_root: HexHash,
+    /// Version of the chain's runtime.
+    pub(crate) spec_version: u32,
+    /// Version of the runtime that was tried; null of an extrinsic.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) new_spec_version: Option<u32>,
+    /// What became of it. An extrinsic whose call fails is in the block and pays.
+    #[schemars(extend("enum" = OUTCOMES))]
+    pub(crate) outcome: String,
+    /// The error of the call that failed; null if it succeeded.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) call_error: Option<String>,
+    /// The block without it: initialized, and ended there.
+    pub(crate) without: PartialRow,
+    /// The block with it, ended after it.
+    pub(crate) with: PartialRow,
+    /// The difference: what it adds.
+    pub(crate) added: AddedRow,
+    /// The limit on the compact proof in bytes; null if there is none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) pov_limit: Option<u64>,
+    /// Whether the compact proof of the block with it is within the limit; null if there is none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) fits: Option<bool>,
+    /// Who needs the nodes that only the block with it has. The bytes are those of these nodes.
+    pub(crate) attribution: AttributionReport,
+    /// Requests that the node was sent; null if the state comes from a file.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) requests: Option<u64>,
+}
+
+/// A block that ends after a part. Times are processor time of the thread, sizes are bytes.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct PartialRow {
+    /// Bytes of the proof, each node with the prefix of its length.
+    pub(crate) recorded: u64,
+    /// Bytes of the proof, encoded.
+    pub(crate) encoded: u64,
+    /// Bytes of the compact proof, encoded.
+    pub(crate) compact: u64,
+    /// Number of nodes.
+    pub(crate) nodes: u64,
+    /// Weight consumed in picoseconds; null if the runtime keeps no account that is known.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) weight_ref_time: Option<u64>,
+    /// Weight consumed in bytes of the proof, by the runtime's account; null as before.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) weight_proof_size: Option<u64>,
+    /// Processor time of all calls in milliseconds.
+    pub(crate) ms: f64,
+}
+
+/// The difference between two blocks. A number is negative if the block with the item has less.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct AddedRow {
+    /// Bytes of the proof, each node with the prefix of its length.
+    #[schemars(extend("minimum" = i64::MIN))]
+    pub(crate) recorded: i64,
+    /// Bytes of the proof, encoded.
+    #[schemars(extend("minimum" = i64::MIN))]
+    pub(crate) encoded: i64,
+    /// Bytes of the compact proof, encoded.
+    #[schemars(extend("minimum" = i64::MIN))]
+    pub(crate) compact: i64,
+    /// Number of nodes.
+    #[schemars(extend("minimum" = i64::MIN))]
+    pub(crate) nodes: i64,
+    /// Weight in picoseconds; null if the runtime keeps no account that is known.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schemars(extend("minimum" = i64::MIN))]
+    pub(crate) weight_ref_time: Option<i64>,
+    /// Weight in bytes of the proof, by the runtime's account; null as before.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schemars(extend("minimum" = i64::MIN))]
+    pub(crate) weight_proof_size: Option<i64>,
+    /// Processor time of the item in milliseconds: of an extrinsic its call; of a runtime the difference.
+    #[schemars(extend("minimum" = f64::MIN))]
+    pub(crate) ms: f64,
+}
+
+impl CommandResult for DryRunReport {
+    const COMMAND: &'static str = "dry-run";
+    const WHAT: &'static str = "dry-run";
+    const SCHEMA: u64 = 1;
+}
+
+fn difference(with: u64, without: u64) -> i64 {
+    // Sizes are far below 2^63.
+    i64::try_from(i128::from(with) - i128::from(without)).unwrap_or(i64::MAX)
+}
+
+impl AddedRow {
+    /// What `with` has more than `without`, in `ms` of time.
+    pub(crate) fn of(with: &PartialRow, without: &PartialRow, ms: f64) -> Self {
+        let both = |with: Option<u64>, without: Option<u64>| Some(difference(with?, without?));
+        Self {
+            recorded: difference(with.recorded, without.recorded),
+            encoded: difference(with.encoded, without.encoded),
+            compact: difference(with.compact, without.compact),
+            nodes: difference(with.nodes, without.nodes),
+            weight_ref_time: both(with.weight_ref_time, without.weight_ref_time),
+            weight_proof_size: both(with.weight_proof_size, without.weight_proof_size),
+            ms,
+        }
+    }
+}
+
+impl fmt::Display for DryRunReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            item,
+            number,
+            spec_version,
+            with,
+            without,
+            added,
+            ..
+        } = self;
+        write!(
+            f,
+            "{name}: {item} in block {number}, runtime {spec_version}"
+        )?;
+        if let Some(new) = self.new_spec_version {
+            write!(f, " to {new}")?;
+        }
+        writeln!(f, ": {}", self.outcome)?;
+        if let Some(error) = &self.call_error {
+            writeln!(f, "{error}")?;
+        }
+        writeln!(
+            f,
+            "\n{:<28} {:>16} {:>16} {:>16}",
+            "", "without", "with", "added"
+        )?;
+        let mut row = |what: &str, without: u64, with: u64, added: i64| {
+            writeln!(f, "{what:<28} {without:>16} {with:>16} {added:>16}")
+        };
+        row(
+            "recorded, bytes",
+            without.recorded,
+            with.recorded,
+            added.recorded,
+        )?;
+        row(
+            "encoded, bytes",
+            without.encoded,
+            with.encoded,
+            added.encoded,
+        )?;
+        row(
+            "compact, bytes",
+            without.compact,
+            with.compact,
+            added.compact,
+        )?;
+        row("nodes", without.nodes, with.nodes, added.nodes)?;
+        for (what, [without, with], added) in [
+            (
+                "weight, ps",
+                [without.weight_ref_time, with.weight_ref_time],
+                added.weight_ref_time,
+            ),
+            (
+                "weight, bytes of the proof",
+                [without.weight_proof_size, with.weight_proof_size],
+                added.weight_proof_size,
+            ),
+        ] {
+            if let (Some(without), Some(with), Some(added)) = (without, with, added) {
+                row(what, without, with, added)?;
+            }
+        }
+        writeln!(
+            f,
+            "{:<28} {:>16.3} {:>16.3} {:>16.3}",
+            "processor time, ms", without.ms, with.ms, added.ms
+        )?;
+        if let (Some(limit), Some(fits)) = (self.pov_limit, self.fits) {
+            let verdict = if fits { "fits into" } else { "is larger than" };
+            writeln!(
+                f,
+                "\nthe compact proof of {} bytes {verdict} the limit of {limit}",
+                with.compact
+            )?;
+        }
+        writeln!(f, "\nwhat only the block with it needs:")?;
+        write!(f, "{}", self.attribution)
+    }
+}

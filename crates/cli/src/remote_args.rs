@@ -1,0 +1,164 @@
+//! Options that name a running chain and its blocks.
+
+use crate::error::CliError;
+use clap::Args;
+use povmeter_remote::{BlockId, DiskCache, NodeUrl, RemoteNode, RpcOptions};
+use std::{env, ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
+
+/// A node of a running chain.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RemoteArgs {
+    /// Node of a running chain, ws://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<NodeUrl>,
+    /// Folder that keeps what it answers: docs/remote.md
+    #[arg(long, value_name = "DIR", requires = "url")]
+    cache: Option<PathBuf>,
+    /// How to ask it, as in timeout=60,in-flight=2
+    #[arg(long, value_name = "SETTINGS", requires = "url")]
+    rpc: Option<RpcArg>,
+}
+
+impl RemoteArgs {
+    /// The node with its cache; `None` if no option names one.
+    ///
+    /// # Errors
+    /// [`CliError::NoCacheFolder`], or a cache that can't be used.
+    pub(crate) fn node(&self) -> Result<Option<RemoteNode>, CliError> {
+        let Some(url) = &self.url else {
+            return Ok(None);
+        };
+        let folder = self.cache.clone().or_else(default_cache);
+        let folder = folder.ok_or(CliError::NoCacheFolder)?;
+        let cache = DiskCache::open(&folder).map_err(povmeter_remote::RemoteError::from)?;
+        let options = self.rpc.map_or_else(RpcOptions::default, |arg| arg.0);
+        Ok(Some(
+            RemoteNode::new(url.clone(), options).with_cache(cache),
+        ))
+    }
+}
+
+/// The folder for the cache if no option names one.
+fn default_cache() -> Option<PathBuf> {
+    // An empty variable counts as none.
+    let folder = |name| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let of_home = |below: &str| folder("HOME").map(|home| home.join(below));
+    let caches = folder("XDG_CACHE_HOME").or_else(|| {
+        if cfg!(windows) {
+            folder("LOCALAPPDATA")
+        } else if cfg!(target_os = "macos") {
+            of_home("Library/Caches")
+        } else {
+            of_home(".cache")
+        }
+    });
+    caches.map(|caches| caches.join("povmeter"))
+}
+
+/// How to ask a node.
+#[derive(Clone, Copy, Debug)]
+struct RpcArg(RpcOptions);
+
+impl FromStr for RpcArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut options = RpcOptions::default();
+        for setting in text.split(',') {
+            let (name, value) = setting
+                .split_once('=')
+                .ok_or_else(|| format!("expected NAME=NUMBER, found `{setting}`"))?;
+            let number = || {
+                let number = value
+                    .parse::<u32>()
+                    .ok()
+                    .filter(|number| (1..=10_000).contains(number));
+                number
+                    .ok_or_else(|| format!("expected 1 to 10000 after `{name}=`, found `{value}`"))
+            };
+            match name {
+                "timeout" => options.timeout = Duration::from_secs(number()?.into()),
+                "attempts" => options.attempts = number()?,
+                "in-flight" => options.in_flight = number()? as usize,
+                "keys" => options.keys = number()? as usize,
+                _ => {
+                    return Err(format!(
+                        "expected `timeout`, `attempts`, `in-flight` or `keys`, found `{name}`"
+                    ))
+                }
+            }
+        }
+        Ok(Self(options))
+    }
+}
+
+/// A range of block numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BlockRange(pub(crate) RangeInclusive<u64>);
+
+impl FromStr for BlockRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ends = text.split_once("..").and_then(|(first, last)| {
+            let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+            (first <= last && first > 0).then_some(first..=last)
+        });
+        let range = ends.map(Self);
+        range.ok_or_else(|| "expected the first and the last number, as in 100..199".to_owned())
+    }
+}
+
+/// The blocks that are asked for, in order.
+pub(crate) fn block_ids(block: Option<BlockId>, range: Option<&BlockRange>) -> Vec<BlockId> {
+    match range {
+        Some(BlockRange(range)) => range.clone().map(BlockId::Number).collect(),
+        None => vec![block.unwrap_or(BlockId::Finalized)],
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_have_both_ends() {
+        let range = "5..7".parse::<BlockRange>().unwrap();
+        assert_eq!(range.0, 5..=7);
+        let ids = block_ids(None, Some(&range));
+        assert_eq!(ids, [5, 6, 7].map(BlockId::Number));
+        assert_eq!(block_ids(None, None), [BlockId::Finalized]);
+        for text in ["5", "7..5", "..7", "5..", "0..3", "a..b", "5..=7"] {
+            assert!(text.parse::<BlockRange>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_have_names() {
+        let arg: RpcArg = "timeout=3,attempts=1,in-flight=2,keys=7".parse().unwrap();
+        let RpcOptions {
+            attempts,
+            in_flight,
+            keys,
+            ..
+        } = arg.0;
+        assert_eq!((attempts, in_flight, keys), (1, 2, 7));
+        assert_eq!(arg.0.timeout, Duration::from_secs(3));
+        for text in [
+            "",
+            "timeout",
+            "timeout=0",
+            "timeout=x",
+            "speed=3",
+            "keys=-1",
+            "keys=99999",
+        ] {
+            assert!(text.parse::<RpcArg>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! `povmeter scan`: the proofs of many blocks of a chain, as rows for a database.
+
+#[cfg(not(feature = "wasm"))]
+use crate::error::CliError;
+use crate::{
+    output::CommandResult,
+    remote_args::{BlockRange, RemoteArgs},
+    replay::SizesArg,
+};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{fmt, ops::RangeInclusive, path::PathBuf, str::FromStr};
+
+/// Which blocks to scan, and where the rows go.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Needs the feature `wasm`. A scan that was interrupted goes on where it ended.
+docs/remote.md lists the fields, and shows how to run and query shards.
+
+Examples:
+  povmeter scan --url ws://127.0.0.1:9944 --blocks 1000..1999 rows
+  povmeter scan --url ws://127.0.0.1:9944 --blocks 1000..1999 --shard 3/8 rows")]
+pub(crate) struct ScanArgs {
+    /// Folder for the rows: blocks-I-of-N.jsonl and items-I-of-N.jsonl
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+    /// Blocks of the chain, from number A to number B
+    #[arg(long, value_name = "A..B", requires = "url")]
+    pub(crate) blocks: BlockRange,
+    /// Scan the part I of N equal parts
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    pub(crate) shard: Shard,
+    /// Proof sizes that runtimes are told, as for `povmeter replay`
+    #[arg(long, value_name = "SOURCE", default_value = "reads")]
+    pub(crate) sizes: SizesArg,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// One of the parts of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shard {
+    /// From 1 on.
+    pub(crate) index: u64,
+    pub(crate) of: u64,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/');
+        let parts = parts.and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+        let shard = parts.map(|(index, of)| Self { index, of });
+        let shard = shard.filter(|shard| (1..=shard.of).contains(&shard.index));
+        shard.ok_or_else(|| "expected a part and the number of parts, as in 3/8".to_owned())
+    }
+}
+
+impl Shard {
+    /// The blocks of `range` that are this part. Blocks beside each other share nodes, so a part is a
+    /// stretch of them; parts differ by one block at most.
+    pub(crate) fn part(self, range: &RangeInclusive<u64>) -> std::ops::Range<u64> {
+        let length = u128::from(range.end() - range.start()) + 1;
+        let end = |parts: u64| {
+            let blocks = length * u128::from(parts) / u128::from(self.of);
+            // Not above the end of the range, which fits.
+            range.start() + u64::try_from(blocks).unwrap_or(u64::MAX)
+        };
+        end(self.index - 1)..end(self.index)
+    }
+}
+
+/// What a scan did.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ScanReport {
+    /// File with a row for each block.
+    pub(crate) blocks_file: String,
+    /// File with a row for each storage item of each block.
+    pub(crate) items_file: String,
+    /// Number of the first block of the part; null if the part has none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) first: Option<u64>,
+    /// Number of its last block; null if the part has none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) last: Option<u64>,
+    /// Blocks that this run added.
+    pub(crate) added: u64,
+    /// Blocks that were in the files before.
+    pub(crate) before: u64,
+    /// Blocks of this run for which a check failed.
+    pub(crate) failed: Vec<u64>,
+    /// Requests that the node was sent.
+    pub(crate) requests: u64,
+}
+
+impl CommandResult for ScanReport {
+    const COMMAND: &'static str = "scan";
+    const WHAT: &'static str = "scan";
+    const SCHEMA: u64 = 1;
+}
+
+impl fmt::Display for ScanReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.first, self.last) {
+            (Some(first), Some(last)) => write!(f, "blocks {first} to {last}: ")?,
+            _ => write!(f, "no blocks in this part: ")?,
+        }
+        let Self {
+            added,
+            before,
+            requests,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "{added} added, {before} were there; {requests} requests to the node"
+        )?;
+        writeln!(f, "{}", self.blocks_file)?;
+        write!(f, "{}", self.items_file)?;
+        for number in &self.failed {
+            write!(f, "\nFAILED a check of block {number}: see its row")?;
+        }
+        Ok(())
+    }
+}
+
+/// The report on the scan.
+///
+/// # Errors
+/// [`CliError::NoWasm`].
+#[cfg(not(feature = "wasm"))]
+pub(crate) fn run(_: &ScanArgs) -> Result<String, CliError> {
+    Err(CliError::NoWasm)
+}
+
+#[cfg(feature = "wasm")]
+pub(crate) use with_wasm::run;
+
+#[cfg(feature = "wasm")]
+mod with_wasm {
+    use super::{ScanArgs, ScanReport};
+    use crate::{
+        error::CliError,
+        measuring,
+        origin::RemoteParent,
+        output::printed,
+        progress,
+        scan_rows::{BlockRow, Rows, ScanItemRow},
+    };
+    use povmeter_attribution::{ByteTally, Names};
+    use povmeter_dev_data::wasm::{ReplayAttribution, ReplayOptions, ReplayedBlock, Replayer};
+    use povmeter_remote::{BlockId, RemoteNode};
+    use sp_crypto_hashing::twox_128;
+
+    /// Scans the part, and returns the report.
+    ///
+    /// # Errors
+    /// A [`CliError`] if a block can't be fetched or executed, or a file can't be written. What is in the
+    /// files by then stays there.
+    pub(crate) fn run(args: &ScanArgs) -> Result<String, CliError> {
+        measuring::begin()?;
+        let sizes = args.sizes.sizes()?;
+        let node = args.remote.node()?.ok_or(CliError::NoUrl)?;
+        let part = args.shard.part(&args.blocks.0);
+        let mut rows = Rows::open(&args.folder, args.shard, &part)?;
+        let before = rows.next() - part.start;
+        let options = ReplayOptions {
+            attribute: true,
+            ..ReplayOptions::default()
+        };
+        let mut replayer = Replayer::new(options).with_sizes(sizes);
+        let bar = progress::bar(part.end - rows.next(), "scanning");
+        let (mut added, mut failed) = (0, Vec::new());
+        while rows.next() < part.end {
+            let number = rows.next();
+            let block = scan(&node, number, &mut replayer, &mut rows)?;
+            added += 1;
+            if block.checks.iter().any(|check| !check.holds) {
+                failed.push(number);
+            }
+            bar.step();
+        }
+        drop(bar);
+        let (blocks_file, items_file) = rows.files();
+        let report = ScanReport {
+            blocks_file,
+            items_file,
+            first: (!part.is_empty()).then_some(part.start),
+            last: (!part.is_empty()).then(|| part.end - 1),
+            added,
+            before,
+            requests: node.requests(),
+            failed: failed.clone(),
+        };
+        let failed = failed.iter().map(|number| format!("block {number}"));
+        printed(&report, args.json, failed.collect())
+    }
+
+    /// Replays a block and adds its rows.
+    fn scan(
+        node: &RemoteNode,
+        number: u64,
+        replayer: &mut Replayer,
+        rows: &mut Rows,
+    ) -> Result<ReplayedBlock, CliError> {
+        let parent = RemoteParent::of_block(node, &BlockId::Number(number))?;
+        let replayed = replayer.replay(&parent.parent, &parent.block);
+        let block = replayed.map_err(|error| parent.error(error))?;
+        let timestamp = timestamp(&block);
+        let mut items = Vec::new();
+        if let Some(ReplayAttribution {
+            block: noted,
+            names,
+        }) = &block.attribution
+        {
+            let mut known = Names::well_known();
+            for name in names.as_ref().as_ref().into_iter().flatten() {
+                known.add(name.clone());
+            }
+            let tally = ByteTally::of(noted, &known);
+            let of_item = |(item, bytes)| ScanItemRow::new(number, timestamp, item, bytes);
+            items.extend(tally.by_item.iter().map(of_item));
+        }
+        rows.add(&BlockRow::new(&block, timestamp), &items)?;
+        Ok(block)
+    }
+
+    /// The time that the block sets, in milliseconds since 1970.
+    fn timestamp(block: &ReplayedBlock) -> Option<u64> {
+        let key = [twox_128(b"Timestamp"), twox_128(b"Now")].concat();
+        let mut changes = block.changes.iter();
+        let (_, value) = changes.find(|(changed, _)| *changed == key)?;
+        let bytes = value.as_deref()?.try_into().ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_make_up_the_range() {
+        for (range, of) in [(1..=1, 1), (5..=9, 2), (1..=3, 8), (10..=999, 7)] {
+            let mut next = *range.start();
+            for index in 1..=of {
+                let part = Shard { index, of }.part(&range);
+                assert_eq!(part.start, next);
+                let length = part.end - part.start;
+                let all = range.end() - range.start() + 1;
+                assert!(length == all / of || length == all / of + 1, "{part:?}");
+                next = part.end;
+            }
+            assert_eq!(next, range.end() + 1);
+        }
+        assert_eq!("3/8".parse(), Ok(Shard { index: 3, of: 8 }));
+        for text in ["", "3", "0/8", "9/8", "a/b", "1/0"] {
+            assert!(text.parse::<Shard>().is_err(), "{text}");
+        }
+    }
+}

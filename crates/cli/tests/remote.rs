@@ -1,0 +1,500 @@
+//! Blocks of a running chain: replayed, recorded and tried, beside the same blocks from files.
+
+#![cfg(feature = "wasm")]
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../remote/tests/support/mod.rs"]
+mod support;
+
+use codec::Encode;
+use povmeter::{NodeSource, Root};
+use povmeter_dev_data::{
+    expect_data, genesis_hash, wasm::relay_chain_block, ChainSpec, RealBlock, RealBlocks,
+};
+use povmeter_dev_runtime::commit_state;
+use povmeter_remote::Recording;
+use povmeter_store::{MemoryStore, NodeStore};
+use serde_json::Value;
+use sp_core::{Blake2Hasher, Hasher, H256};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use support::{FakeBlock, FakeNode, Fault};
+use tempfile::TempDir;
+
+/// What the program printed to stdout and to stderr, and its exit code.
+fn povmeter(args: &[&str]) -> (String, String, Option<i32>) {
+    let program = env!("CARGO_BIN_EXE_povmeter");
+    let output = Command::new(program).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        text(output.stdout),
+        text(output.stderr),
+        output.status.code(),
+    )
+}
+
+#[track_caller]
+fn report(args: &[&str]) -> Value {
+    let (printed, errors, code) = povmeter(&[args, &["--json"]].concat());
+    assert!(code == Some(0) && errors.is_empty(), "{args:?}: {errors}");
+    fits_its_schema(args[0], &printed)
+}
+
+/// The result of `command`, which must match the schema in docs/schemas.
+#[track_caller]
+fn fits_its_schema(command: &str, printed: &str) -> Value {
+    let report: Value = serde_json::from_str(printed).unwrap();
+    let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
+    let schema = fs::read(schemas.join(format!("{command}.json"))).unwrap();
+    let schema: Value = serde_json::from_slice(&schema).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let wrong: Vec<String> = validator
+        .iter_errors(&report)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(wrong.is_empty(), "{command}: {}", wrong.join("\n"));
+    report
+}
+
+#[track_caller]
+fn refused(args: &[&str]) -> String {
+    let (printed, errors, code) = povmeter(args);
+    assert!(
+        code == Some(1) && printed.is_empty(),
+        "{args:?}: {code:?}, {printed}"
+    );
+    assert!(!errors.contains("panicked"), "{errors}");
+    errors
+}
+
+/// The block in the repository.
+fn recorded() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/kusama-1.povmeter")
+}
+
+fn block(block: &RealBlock) -> FakeBlock {
+    let header = &block.header;
+    FakeBlock {
+        parent: header.parent_hash.0,
+        number: header.number,
+        state_root: header.state_root.0,
+        extrinsics_root: header.extrinsics_root.0,
+        logs: header.digest.logs.iter().map(Encode::encode).collect(),
+        body: block.body.clone(),
+    }
+}
+
+/// A chain of a genesis block with the state `root` and of one block.
+fn chain(
+    root: Root,
+    first: &RealBlock,
+    nodes: impl NodeSource + Send + Sync + 'static,
+) -> FakeNode {
+    assert_eq!(genesis_hash(H256(root.into())), first.header.parent_hash);
+    let genesis = FakeBlock {
+        parent: [0; 32],
+        number: 0,
+        state_root: root.into(),
+        extrinsics_root: Blake2Hasher::hash(&[0]).0,
+        logs: Vec::new(),
+        body: Vec::new(),
+    };
+    FakeNode::new(vec![genesis, block(first)], nodes)
+}
+
+/// A node that serves the block in the repository.
+fn recorded_chain() -> (FakeNode, Recording) {
+    let recording = Recording::read(&recorded()).unwrap();
+    let first = RealBlock::from_header(&recording.header, recording.body.clone()).unwrap();
+    (
+        chain(recording.parent_root, &first, recording.source()),
+        recording,
+    )
+}
+
+/// A node that serves the whole state of a file of blocks, and its first block.
+fn whole_chain(file: &RealBlocks, state: &ChainSpec) -> FakeNode {
+    let mut store = MemoryStore::new();
+    let version = file.state_version;
+    commit_state(&mut store, &state.top, &state.children, version, None).unwrap();
+    chain(store.root(), &file.blocks[0], store)
+}
+
+/// The report without what differs from run to run and from place to place.
+fn same_part(mut report: Value) -> Value {
+    report.as_object_mut().unwrap().remove("name");
+    report["blocks"].as_array_mut().unwrap().truncate(1);
+    for block in report["blocks"].as_array_mut().unwrap() {
+        let block = block.as_object_mut().unwrap();
+        block.remove("whole_ms");
+        block.remove("steps_ms");
+    }
+    report
+}
+
+/// The options for a node, with a cache of its own.
+struct Options {
+    url: String,
+    cache: TempDir,
+}
+
+impl Options {
+    fn new(node: &FakeNode) -> Self {
+        Self {
+            url: node.url(),
+            cache: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn args<'a>(&'a self, command: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+        let cache = self.cache.path().to_str().unwrap();
+        let rpc = "timeout=1,attempts=1";
+        let own = [command, "--url", &self.url, "--cache", cache, "--rpc", rpc];
+        [&own[..], more].concat()
+    }
+}
+
+const MODES: [&[&str]; 4] = [&[], &["--lockstep"], &["--peer"], &["--attribute"]];
+
+#[test]
+fn a_block_by_url_is_the_block_from_its_file() {
+    let (node, recording) = recorded_chain();
+    let options = Options::new(&node);
+    let file = recorded();
+    let file = file.to_str().unwrap();
+    for mode in MODES {
+        let expected = report(&[&["replay", file][..], mode].concat());
+        let found = report(&options.args("replay", &[&["--block", "1"][..], mode].concat()));
+        assert_eq!(same_part(found), same_part(expected), "{mode:?}");
+    }
+    let hash = format!("0x{}", hex::encode(recording.hash()));
+    let by_hash = report(&options.args("replay", &["--block", &hash]));
+    assert_eq!(by_hash["blocks"][0]["hash"], hash);
+    let (text, _, _) = povmeter(&["replay", file]);
+    assert!(
+        text.contains("kusama") && !text.contains("FAILED"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_recorded_block_needs_no_node() {
+    let (node, recording) = recorded_chain();
+    let options = Options::new(&node);
+    let file = options.cache.path().join("block.povmeter");
+    let path = file.to_str().unwrap();
+    let written = report(&options.args("record", &["--block", "1", path]));
+    assert_eq!(written["number"], 1);
+    assert_eq!(written["file_bytes"], fs::metadata(&file).unwrap().len());
+    let again = Recording::read(&file).unwrap();
+    assert_eq!(again.nodes, recording.nodes);
+    assert_eq!(again.hash(), recording.hash());
+    drop(node);
+    let expected = same_part(report(&["replay", recorded().to_str().unwrap()]));
+    assert_eq!(same_part(report(&["replay", path])), expected);
+    let page = options.cache.path().join("page");
+    let page = page.to_str().unwrap();
+    let (_, said, code) = povmeter(&["replay", path, "--report", page, "--attribute"]);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn damaged_recordings_say_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.povmeter");
+    let good = fs::read(recorded()).unwrap();
+    let replay = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        refused(&["replay", path.to_str().unwrap()])
+    };
+    let cut = replay(&good[..good.len() / 2]);
+    assert!(
+        cut.contains("expected a whole recording, found damage"),
+        "{cut}"
+    );
+    let mut changed = good.clone();
+    changed[good.len() / 2] ^= 1;
+    let changed = replay(&changed);
+    assert!(changed.contains("bad.povmeter: expected"), "{changed}");
+    let mut other = good.clone();
+    other[7] = 9;
+    let other = replay(&other);
+    assert!(other.contains("version 1, found version 9"), "{other}");
+    let foreign = replay(b"PK\x03\x04 something else");
+    assert!(foreign.contains("expected a file of blocks"), "{foreign}");
+    // A node is missing.
+    let mut fewer = Recording::from_bytes(&good).unwrap();
+    fewer.nodes.retain(|node| node.len() > 400_000);
+    assert_eq!(fewer.nodes.len(), 1);
+    let fewer = replay(&fewer.to_bytes());
+    assert!(fewer.contains("in the recording, which has"), "{fewer}");
+}
+
+#[test]
+fn a_bad_node_is_named_with_what_it_did() {
+    let (node, _) = recorded_chain();
+    for (fault, part) in [
+        (Fault::WrongNodes, "found none with this hash"),
+        (Fault::MissingNodes, "found none with this hash"),
+        (Fault::CutOff, "expected a JSON-RPC response"),
+        (
+            Fault::Silent,
+            "expected an answer to state_getReadProof within 1 s, found none in 1 attempts",
+        ),
+        (
+            Fault::Refuses(
+                4003,
+                "Client error: UnknownBlock: State already discarded for 0x1",
+            ),
+            "does not have it",
+        ),
+        (
+            Fault::Refuses(-32000, "Client error: State already discarded"),
+            "does not have it",
+        ),
+        (Fault::OtherHeader, "another hasher"),
+    ] {
+        node.fail(fault.clone());
+        let options = Options::new(&node);
+        for mode in [&[][..], &["--peer"], &["--lockstep"]] {
+            let message = refused(&options.args("replay", &[&["--block", "1"][..], mode].concat()));
+            assert!(message.contains(part), "{fault:?}: {message}");
+        }
+    }
+    node.fail(Fault::None);
+    let options = Options::new(&node);
+    let message = refused(&options.args("replay", &["--block", "7"]));
+    assert!(
+        message.contains("expected block 7, found none on this chain"),
+        "{message}"
+    );
+    let cache = options.cache.path().to_str().unwrap();
+    let closed = [
+        "--url",
+        "ws://127.0.0.1:1",
+        "--cache",
+        cache,
+        "--rpc",
+        "attempts=1",
+    ];
+    let message = refused(&[&["replay"][..], &closed].concat());
+    assert!(
+        message.contains("expected a node that accepts WebSocket connections"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_scan_writes_rows_and_goes_on_where_it_ended() {
+    let (node, _) = recorded_chain();
+    let options = Options::new(&node);
+    let rows = options.cache.path().join("rows");
+    let folder = rows.to_str().unwrap();
+    let range = ["--blocks", "1..1", "--shard", "1/1", folder];
+    let scan = || report(&options.args("scan", &range));
+    let read = |kind: &str| {
+        let text = fs::read_to_string(rows.join(format!("{kind}-1-of-1.jsonl"))).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        lines.collect::<Vec<Value>>()
+    };
+    let first = scan();
+    assert_eq!((&first["added"], &first["before"]), (&1.into(), &0.into()));
+    let (blocks, items) = (read("blocks"), read("items"));
+    let replayed = report(&["replay", "--attribute", recorded().to_str().unwrap()]);
+    let replayed = &replayed["blocks"][0];
+    assert_eq!(blocks.len(), 1);
+    for field in [
+        "hash",
+        "state_root",
+        "recorded",
+        "encoded",
+        "compact",
+        "nodes",
+    ] {
+        assert_eq!(blocks[0][field], replayed[field], "{field}");
+    }
+    assert_eq!(blocks[0]["failed"], serde_json::json!([]));
+    assert!(
+        blocks[0]["timestamp_ms"].as_u64() > Some(1_500_000_000_000),
+        "{blocks:?}"
+    );
+    let sum: u64 = items.iter().map(|row| row["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(Some(sum), replayed["recorded"].as_u64());
+    assert_eq!(
+        items.len(),
+        replayed["attribution"]["by_item"].as_array().unwrap().len()
+    );
+    let again = scan();
+    assert_eq!((&again["added"], &again["before"]), (&0.into(), &1.into()));
+    // Killed before the row of the block was written.
+    fs::write(rows.join("blocks-1-of-1.jsonl"), "{\"block\":").unwrap();
+    assert_eq!(scan()["added"], 1);
+    assert_eq!(read("items"), items);
+    // A part without blocks, and files of another range.
+    let none = options.args("scan", &["--blocks", "1..1", "--shard", "1/2", folder]);
+    assert!(report(&none)["first"].is_null());
+    let other = refused(&options.args("scan", &["--blocks", "2..3", folder]));
+    assert!(
+        other.contains("expected the row of block 2, found that of block 1"),
+        "{other}"
+    );
+}
+
+/// The block of the chain `name` and its state, from the real data.
+fn real(name: &str) -> (PathBuf, RealBlocks, ChainSpec) {
+    let path = expect_data().join(format!("blocks/{name}.json"));
+    let file = RealBlocks::read(&path).unwrap();
+    let state = file.read_state().unwrap();
+    (path, file, state)
+}
+
+#[test]
+#[ignore = "needs the real chain data"]
+fn blocks_of_public_chains_by_url_are_those_of_their_files() {
+    for name in ["westend-1-64", "polkadot-1", "kusama-1"] {
+        let (path, mut file, state) = real(name);
+        file.blocks.truncate(1);
+        let node = whole_chain(&file, &state);
+        let options = Options::new(&node);
+        let path = path.to_str().unwrap();
+        for mode in [&[][..], &["--lockstep"]] {
+            let mut expected = report(&[&["replay", path][..], mode].concat());
+            // The counts of all blocks of the file.
+            expected.as_object_mut().unwrap().remove("checks");
+            let mut found =
+                report(&options.args("replay", &[&["--block", "1"][..], mode].concat()));
+            let held = found.as_object_mut().unwrap().remove("checks").unwrap();
+            let mut held = held.as_array().unwrap().iter();
+            assert!(held.all(|check| check["holds"] == 1), "{name}");
+            assert_eq!(same_part(found), same_part(expected), "{name}, {mode:?}");
+        }
+        // From the cache alone.
+        let asked = node.requests();
+        assert!(asked > 5, "{asked}");
+        report(&options.args("replay", &["--block", "1"]));
+        assert_eq!(node.requests(), asked, "{name}");
+    }
+}
+
+/// Set `POVMETER_WRITE` to write the file.
+#[test]
+#[ignore = "needs the real chain data"]
+fn the_block_in_the_repository_is_the_published_one() {
+    let (path, ..) = real("kusama-1");
+    let folder = tempfile::tempdir().unwrap();
+    let written = folder.path().join("kusama-1.povmeter");
+    let args = [
+        "record",
+        "--from",
+        path.to_str().unwrap(),
+        written.to_str().unwrap(),
+    ];
+    report(&args);
+    if std::env::var_os("POVMETER_WRITE").is_some() {
+        fs::copy(&written, recorded()).unwrap();
+    }
+    assert!(
+        fs::read(written).unwrap() == fs::read(recorded()).unwrap(),
+        "the file is another"
+    );
+}
+
+#[test]
+#[ignore = "needs the real chain data"]
+fn an_extrinsic_is_tried_on_a_chain() {
+    let spec = ChainSpec::read(&expect_data().join("chain-specs/paseo.json.gz")).unwrap();
+    let (file, state) = relay_chain_block(spec, 2, 1).unwrap();
+    let node = whole_chain(&file, &state);
+    let options = Options::new(&node);
+    // The inherents come first.
+    let transfers = &file.blocks[0].body[2..];
+    let extrinsic = hex::encode(&transfers[0]);
+    let genesis = format!("{:?}", file.blocks[0].header.parent_hash);
+    let dry = |extrinsic: &str, more: &[&str]| {
+        let args = [&["--block", &genesis, "--extrinsic", extrinsic][..], more].concat();
+        let args = options
+            .args("dry-run", &args)
+            .iter()
+            .map(|arg| (*arg).to_owned())
+            .collect::<Vec<_>>();
+        povmeter(&args.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let (printed, errors, code) = dry(&extrinsic, &["--json", "--pov-limit", "5MiB"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let report = fits_its_schema("dry-run", &printed);
+    assert_eq!(
+        (&report["outcome"], &report["item"]),
+        (&"succeeded".into(), &"extrinsic".into())
+    );
+    assert_eq!(
+        (&report["fits"], &report["number"]),
+        (&true.into(), &1.into())
+    );
+    let number = |part: &str, field: &str| report[part][field].as_i64().unwrap();
+    for field in ["recorded", "encoded", "compact", "nodes"] {
+        assert_eq!(
+            number("added", field),
+            number("with", field) - number("without", field)
+        );
+        assert!(number("added", field) > 0, "{report}");
+    }
+    assert_eq!(
+        number("added", "recorded"),
+        number("attribution", "recorded")
+    );
+    assert!(number("added", "weight_ref_time") > 100_000_000, "{report}");
+    let items = report["attribution"]["by_item"].as_array().unwrap();
+    assert!(
+        items.iter().any(|item| item["name"] == "System.Account"),
+        "{report}"
+    );
+    // Too large a proof, a transaction that is already old, and bytes that are none.
+    let (text, errors, code) = dry(&extrinsic, &["--pov-limit", "100"]);
+    assert!(
+        code == Some(3) && text.contains("is larger than the limit of 100"),
+        "{text}{errors}"
+    );
+    let mut wrong = transfers[0].clone();
+    let signature = 1 + 1 + 32 + 1;
+    wrong[signature] ^= 1;
+    let (_, errors, code) = dry(&hex::encode(wrong), &[]);
+    assert!(code == Some(1) && errors.contains("BadProof"), "{errors}");
+    let (_, errors, code) = dry("84ff", &[]);
+    assert!(code == Some(1) && errors.contains("runtime"), "{errors}");
+    // The same runtime has no migrations.
+    let code_file = options.cache.path().join("code.wasm");
+    fs::write(&code_file, &state.top[&b":code"[..]]).unwrap();
+    let args = [
+        "--block",
+        &genesis,
+        "--runtime",
+        code_file.to_str().unwrap(),
+    ];
+    let message = refused(&options.args("dry-run", &args));
+    assert!(message.contains("another spec version"), "{message}");
+}
+
+#[test]
+#[ignore = "needs the real chain data"]
+fn a_runtime_is_tried_in_place_of_a_recorded_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = ChainSpec::read(&expect_data().join("chain-specs/paseo.json.gz")).unwrap();
+    let code = folder.path().join("other.wasm");
+    fs::write(&code, &other.top[&b":code"[..]]).unwrap();
+    // The migrations of a runtime so much newer read what the recording does not have.
+    let file = recorded();
+    let args = [
+        "dry-run",
+        file.to_str().unwrap(),
+        "--runtime",
+        code.to_str().unwrap(),
+    ];
+    let message = refused(&args);
+    assert!(
+        message.contains("in the recording, which has") || message.contains("runtime failed"),
+        "{message}"
+    );
+}

@@ -1,0 +1,71 @@
+//! Names of blocks.
+
+use std::{fmt, str::FromStr};
+
+/// A block of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlockId {
+    /// The block with this number on the best chain.
+    Number(u64),
+    /// The block whose header has this hash.
+    Hash([u8; 32]),
+    /// The best block.
+    Best,
+    /// The last finalized block.
+    Finalized,
+}
+
+impl FromStr for BlockId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("0x")) {
+            ("best", _) => Ok(Self::Best),
+            ("finalized", _) => Ok(Self::Finalized),
+            (_, Some(digits)) => {
+                let mut hash = [0; 32];
+                hex::decode_to_slice(digits, &mut hash)
+                    .map_err(|_| "expected a hash of 64 hexadecimal digits after 0x".to_owned())?;
+                Ok(Self::Hash(hash))
+            }
+            _ => text.parse().map(Self::Number).map_err(|_| {
+                "expected a block's number, its hash with 0x, `best` or `finalized`".to_owned()
+            }),
+        }
+    }
+}
+
+impl fmt::Display for BlockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Hash(hash) => write!(f, "0x{}", hex::encode(hash)),
+            Self::Best => f.write_str("best"),
+            Self::Finalized => f.write_str("finalized"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_numbers_hashes_and_two_names() {
+        let hash = format!("0x{}", "0a".repeat(32));
+        for (text, id) in [
+            ("7", BlockId::Number(7)),
+            (&hash[..], BlockId::Hash([10; 32])),
+            ("best", BlockId::Best),
+            ("finalized", BlockId::Finalized),
+        ] {
+            assert_eq!(text.parse::<BlockId>().unwrap(), id);
+            assert_eq!(id.to_string(), text);
+        }
+        for text in ["", "-1", "0x12", "latest", &hash[2..]] {
+            assert!(text.parse::<BlockId>().is_err(), "{text}");
+        }
+    }
+}

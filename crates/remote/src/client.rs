@@ -1,0 +1,313 @@
+//! JSON-RPC calls with a time-out, retries and a limit on those in flight.
+//!
+//! ```text
+//! until all calls have an answer or the attempts are used up:
+//!     pause (doubled each time), connect again if the connection broke
+//!     send as many calls as may be in flight
+//!     for each answer: keep it, send the next call
+//! ```
+
+use crate::{
+    answer::shortened,
+    connection::{Connection, Interrupted},
+    error::RemoteError,
+    url::NodeUrl,
+};
+use serde_json::{json, Value};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Mutex, PoisonError,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How to ask a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RpcOptions {
+    /// How long to wait for an answer; 30 seconds by default.
+    pub timeout: Duration,
+    /// How often to try, the first time included; 5 by default, at least 1.
+    pub attempts: u32,
+    /// The pause before the second attempt, doubled before each further one; half a second by default.
+    pub pause: Duration,
+    /// How many requests may wait for an answer at a time; 8 by default, at least 1.
+    pub in_flight: usize,
+    /// How many keys one request for a proof has at most; 64 by default, at least 1.
+    pub keys: usize,
+}
+
+impl Default for RpcOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(30),
+            attempts: 5,
+            pause: Duration::from_millis(500),
+            in_flight: 8,
+            keys: 64,
+        }
+    }
+}
+
+/// One call of a method.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) method: &'static str,
+    pub(crate) parameters: Value,
+}
+
+/// The node's reason to refuse a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+}
+
+/// The result of a call, or why the node refuses it.
+pub(crate) type Answer = Result<Value, Refusal>;
+
+/// A client of a node; connects at the first call.
+pub(crate) struct RpcClient {
+    url: NodeUrl,
+    options: RpcOptions,
+    connection: Mutex<Option<Connection>>,
+    sent: AtomicU64,
+}
+
+/// Why an attempt ended before all calls had an answer.
+enum Ended {
+    Connect(RemoteError),
+    Exchange(Interrupted),
+    Limited(Refusal),
+    /// Trying again would not help.
+    For(RemoteError),
+}
+
+impl RpcClient {
+    pub(crate) fn new(url: NodeUrl, options: RpcOptions) -> Self {
+        Self {
+            url,
+            options,
+            connection: Mutex::new(None),
+            sent: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn url(&self) -> &NodeUrl {
+        &self.url
+    }
+
+    pub(crate) fn options(&self) -> &RpcOptions {
+        &self.options
+    }
+
+    /// How many requests were sent, repeated ones included.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// The answer to one call.
+    ///
+    /// # Errors
+    /// Those of [`Self::calls`].
+    pub(crate) fn call(
+        &self,
+        method: &'static str,
+        parameters: Value,
+    ) -> Result<Answer, RemoteError> {
+        let call = Call { method, parameters };
+        let mut answers = self.calls(std::slice::from_ref(&call))?;
+        answers.pop().ok_or_else(|| RemoteError::Answer {
+            method,
+            expected: "one answer",
+            found: "none".to_owned(),
+        })
+    }
+
+    /// The answers to `calls`, in their order.
+    ///
+    /// # Errors
+    /// A [`RemoteError`] if not all have an answer after all attempts.
+    pub(crate) fn calls(&self, calls: &[Call]) -> Result<Vec<Answer>, RemoteError> {
+        // A connection is dropped before anything can fail half-way, so a poisoned lock does no harm.
+        let mut connection = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut answers: Vec<Option<Answer>> = calls.iter().map(|_| None).collect();
+        let attempts = self.options.attempts.max(1);
+        let mut pause = self.options.pause;
+        for attempt in 1..=attempts {
+            let ended = match self.attempt(&mut connection, calls, &mut answers) {
+                Ok(()) => return Ok(answers.into_iter().flatten().collect()),
+                Err(ended) => ended,
+            };
+            if !matches!(ended, Ended::Limited(_)) {
+                *connection = None;
+            }
+            let first = answers.iter().position(Option::is_none).unwrap_or_default();
+            let method = calls.get(first).map_or("", |call| call.method);
+            if attempt == attempts
+                || matches!(
+                    ended,
+                    Ended::For(_) | Ended::Connect(RemoteError::NoTls { .. })
+                )
+            {
+                return Err(self.error(ended, method, attempt));
+            }
+            if let Ended::Exchange(Interrupted::TooLarge(reason)) = ended {
+                return Err(RemoteError::TooLarge { method, reason });
+            }
+            thread::sleep(pause);
+            pause = pause.saturating_mul(2).min(self.options.timeout);
+        }
+        Ok(Vec::new())
+    }
+
+    fn error(&self, ended: Ended, method: &'static str, attempts: u32) -> RemoteError {
+        let url = self.url.to_string();
+        match ended {
+            Ended::Connect(error) | Ended::For(error) => error,
+            Ended::Exchange(Interrupted::TimedOut) => RemoteError::TimedOut {
+                url,
+                method,
+                seconds: self.options.timeout.as_secs_f64(),
+                attempts,
+            },
+            Ended::Exchange(Interrupted::TooLarge(reason)) => {
+                RemoteError::TooLarge { method, reason }
+            }
+            Ended::Exchange(Interrupted::Broken(reason)) => RemoteError::Broken {
+                url,
+                method,
+                attempts,
+                reason,
+            },
+            Ended::Limited(Refusal { code, message }) => RemoteError::Limited {
+                url,
+                method,
+                attempts,
+                code,
+                message,
+            },
+        }
+    }
+
+    /// Asks for all answers that are missing.
+    fn attempt(
+        &self,
+        connection: &mut Option<Connection>,
+        calls: &[Call],
+        answers: &mut [Option<Answer>],
+    ) -> Result<(), Ended> {
+        let deadline = || Instant::now() + self.options.timeout;
+        let connection = match connection {
+            Some(connection) => connection,
+            None => {
+                let opened = Connection::open(&self.url, deadline()).map_err(Ended::Connect)?;
+                connection.insert(opened)
+            }
+        };
+        let mut open = (0..calls.len()).filter(|index| answers[*index].is_none());
+        let open: Vec<usize> = open.by_ref().collect();
+        let mut open = open.into_iter();
+        let (mut waiting, mut limited) = (BTreeMap::new(), None);
+        loop {
+            while waiting.len() < self.options.in_flight.max(1) && limited.is_none() {
+                let Some(index) = open.next() else { break };
+                let id = self.sent.fetch_add(1, Ordering::Relaxed);
+                connection.until(deadline());
+                connection
+                    .send(request(id, &calls[index]))
+                    .map_err(Ended::Exchange)?;
+                waiting.insert(id, index);
+            }
+            if waiting.is_empty() {
+                return limited.map_or(Ok(()), |refusal| Err(Ended::Limited(refusal)));
+            }
+            connection.until(deadline());
+            let message = connection.receive().map_err(Ended::Exchange)?;
+            let method = waiting
+                .values()
+                .next()
+                .map_or("", |index| calls[*index].method);
+            let Some((id, answer)) = response(method, &message).map_err(Ended::For)? else {
+                continue;
+            };
+            let Some(index) = waiting.remove(&id) else {
+                continue;
+            };
+            match answer {
+                Err(refusal) if refusal.is_limit() => limited = Some(refusal),
+                answer => answers[index] = Some(answer),
+            }
+        }
+    }
+}
+
+impl Refusal {
+    /// Whether the node refuses because of the number of requests: trying again later helps.
+    fn is_limit(&self) -> bool {
+        let message = self.message.to_lowercase();
+        [429, -32005, -32029, -32999].contains(&self.code)
+            || ["rate limit", "too many requests", "server is busy"]
+                .iter()
+                .any(|part| message.contains(part))
+    }
+
+    /// Whether the answer would be larger than the node's limit.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.code == -32008 || self.message.to_lowercase().contains("too big")
+    }
+}
+
+/// Text of a request. Its id is a string, which every server repeats as it is.
+fn request(id: u64, call: &Call) -> String {
+    let Call { method, parameters } = call;
+    json!({"jsonrpc": "2.0", "id": id.to_string(), "method": method, "params": parameters})
+        .to_string()
+}
+
+/// The id and the answer in a message; `None` for a notification.
+fn response(method: &'static str, message: &[u8]) -> Result<Option<(u64, Answer)>, RemoteError> {
+    let wrong = |found: String| RemoteError::Answer {
+        method,
+        expected: "a JSON-RPC response",
+        found,
+    };
+    let mut value: Value = serde_json::from_slice(message)
+        .map_err(|error| wrong(format!("{}: {error}", shortened(message))))?;
+    if value.get("method").is_some() {
+        return Ok(None);
+    }
+    let id = match &value["id"] {
+        Value::String(id) => id.parse().ok(),
+        // An error without an id is about a message that the node could not read.
+        Value::Null if value.get("error").is_some() => {
+            return Err(wrong(shortened(message)));
+        }
+        _ => None,
+    };
+    let id = id.ok_or_else(|| wrong(shortened(message)))?;
+    if let Some(error) = value.get("error") {
+        let code = error["code"].as_i64();
+        let text = error["message"].as_str();
+        let (Some(code), Some(text)) = (code, text) else {
+            return Err(wrong(shortened(message)));
+        };
+        let more = error.get("data").filter(|data| !data.is_null());
+        let more = more.map_or_else(String::new, |data| match data.as_str() {
+            Some(text) => format!(": {text}"),
+            None => format!(": {data}"),
+        });
+        let message = format!("{text}{more}");
+        return Ok(Some((id, Err(Refusal { code, message }))));
+    }
+    match value.get_mut("result") {
+        Some(result) => Ok(Some((id, Ok(result.take())))),
+        None => Err(wrong(shortened(message))),
+    }
+}

@@ -1,0 +1,178 @@
+//! One WebSocket connection, with a deadline for each exchange.
+//!
+//! Why not jsonrpsee 0.24, which nodes use: with its asynchronous client 50 crates more are compiled, and
+//! its features of serde_json and syn make cargo compile the whole FRAME runtime again. tungstenite adds two
+//! crates and no feature (cargo tree, 2026-11-23). A block waits for each node anyway.
+
+use crate::{error::RemoteError, url::NodeUrl};
+use std::{
+    io::{self, Read, Write},
+    net::{TcpStream, ToSocketAddrs},
+    time::{Duration, Instant},
+};
+use tungstenite::{
+    error::CapacityError, protocol::WebSocketConfig, stream::MaybeTlsStream, Error, HandshakeError,
+    Message, WebSocket,
+};
+
+/// The largest answer in bytes. Runtimes have a few mebibytes, and take twice as many in hexadecimal.
+const LARGEST_ANSWER: usize = 128 << 20;
+
+/// A connection to a node.
+pub(crate) struct Connection(WebSocket<MaybeTlsStream<TimedStream>>);
+
+/// Why an exchange on a connection failed.
+#[derive(Debug)]
+pub(crate) enum Interrupted {
+    TimedOut,
+    TooLarge(String),
+    Broken(String),
+}
+
+impl Connection {
+    /// Connects to the node at `url` until `deadline`.
+    ///
+    /// # Errors
+    /// [`RemoteError::Connect`], or [`RemoteError::NoTls`].
+    pub(crate) fn open(url: &NodeUrl, deadline: Instant) -> Result<Self, RemoteError> {
+        let failed = |reason: String| RemoteError::Connect {
+            url: url.to_string(),
+            reason,
+        };
+        if url.is_tls() && !cfg!(feature = "tls") {
+            return Err(RemoteError::NoTls {
+                url: url.to_string(),
+            });
+        }
+        let tcp = connect(url, deadline).map_err(|error| failed(error.to_string()))?;
+        let stream = TimedStream { tcp, deadline };
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(LARGEST_ANSWER))
+            .max_frame_size(Some(LARGEST_ANSWER));
+        #[cfg(feature = "tls")]
+        let shaken = {
+            choose_cryptography();
+            tungstenite::client_tls_with_config(url.whole(), stream, Some(config), None)
+        };
+        #[cfg(not(feature = "tls"))]
+        let shaken = {
+            let stream = MaybeTlsStream::Plain(stream);
+            tungstenite::client::client_with_config(url.whole(), stream, Some(config))
+        };
+        let (socket, _) = shaken.map_err(|error| match error {
+            HandshakeError::Failure(error) => failed(error.to_string()),
+            HandshakeError::Interrupted(_) => failed("no answer in time".to_owned()),
+        })?;
+        Ok(Self(socket))
+    }
+
+    /// Gives what follows time until `deadline`.
+    pub(crate) fn until(&mut self, deadline: Instant) {
+        let stream = match self.0.get_mut() {
+            MaybeTlsStream::Plain(stream) => stream,
+            #[cfg(feature = "tls")]
+            MaybeTlsStream::Rustls(stream) => &mut stream.sock,
+            _ => return,
+        };
+        stream.deadline = deadline;
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// Why not. The connection is of no use after that.
+    pub(crate) fn send(&mut self, text: String) -> Result<(), Interrupted> {
+        self.0.send(Message::text(text)).map_err(interrupted)
+    }
+
+    /// The next message.
+    ///
+    /// # Errors
+    /// Why there is none. The connection is of no use after that.
+    pub(crate) fn receive(&mut self) -> Result<Vec<u8>, Interrupted> {
+        loop {
+            match self.0.read().map_err(interrupted)? {
+                Message::Text(text) => return Ok(text.as_bytes().to_vec()),
+                Message::Binary(bytes) => return Ok(bytes.to_vec()),
+                Message::Close(_) => {
+                    return Err(Interrupted::Broken("the node closed it".to_owned()))
+                }
+                // tungstenite answers pings.
+                _ => {}
+            }
+        }
+    }
+}
+
+fn interrupted(error: Error) -> Interrupted {
+    match error {
+        Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Interrupted::TimedOut,
+        Error::Capacity(CapacityError::MessageTooLong { size, max_size }) => {
+            Interrupted::TooLarge(format!("{size} bytes, at most {max_size} are read"))
+        }
+        other => Interrupted::Broken(other.to_string()),
+    }
+}
+
+/// Chooses the implementation of TLS for the process, unless the program has chosen one.
+#[cfg(feature = "tls")]
+fn choose_cryptography() {
+    // Fails only if there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// Connects to the first address of `url` that answers.
+fn connect(url: &NodeUrl, deadline: Instant) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (url.host(), url.port()).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, left(deadline)?) {
+            Ok(tcp) => {
+                tcp.set_nodelay(true)?;
+                return Ok(tcp);
+            }
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// The time until `deadline`, which is never zero.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
+    }
+    Ok(left)
+}
+
+/// A stream whose reads and writes end at a deadline, however slowly the other side goes on.
+struct TimedStream {
+    tcp: TcpStream,
+    deadline: Instant,
+}
+
+/// The system's error for a time-out, as one kind on all systems.
+fn timed(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, error),
+        _ => error,
+    }
+}
+
+impl Read for TimedStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.tcp.set_read_timeout(Some(left(self.deadline)?))?;
+        self.tcp.read(buffer).map_err(timed)
+    }
+}
+
+impl Write for TimedStream {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.tcp.set_write_timeout(Some(left(self.deadline)?))?;
+        self.tcp.write(buffer).map_err(timed)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tcp.flush()
+    }
+}

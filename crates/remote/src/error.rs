@@ -1,0 +1,151 @@
+//! Why a running node could not be used.
+
+use crate::{cache::CacheError, header::HeaderError};
+use povmeter_delta_root::{NodeHash, Root};
+
+/// Why a running node could not be used. A clone is the same error for a further caller.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// There is no connection.
+    #[error("{url}: expected a node that accepts WebSocket connections, found: {reason}")]
+    Connect {
+        /// The node's address.
+        url: String,
+        /// What the system or the node says.
+        reason: String,
+    },
+    /// The address needs TLS, and this build has none.
+    #[error("{url}: expected a build with the feature `tls` for an address with wss://, found one without it")]
+    NoTls {
+        /// The node's address.
+        url: String,
+    },
+    /// The node did not answer in time.
+    #[error("{url}: expected an answer to {method} within {seconds} s, found none in {attempts} attempts")]
+    TimedOut {
+        /// The node's address.
+        url: String,
+        /// The first method without an answer.
+        method: &'static str,
+        /// The time-out in seconds.
+        seconds: f64,
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The connection broke.
+    #[error("{url}: expected an answer to {method}, found that the connection broke in each of {attempts} attempts: {reason}")]
+    Broken {
+        /// The node's address.
+        url: String,
+        /// The first method without an answer.
+        method: &'static str,
+        /// How often it was tried.
+        attempts: u32,
+        /// What the last one said.
+        reason: String,
+    },
+    /// The node refuses requests because there are too many.
+    #[error("{url}: expected an answer to {method}, found that the node limits requests in each of {attempts} attempts: {message} (code {code})")]
+    Limited {
+        /// The node's address.
+        url: String,
+        /// The method.
+        method: &'static str,
+        /// How often it was tried.
+        attempts: u32,
+        /// The node's code.
+        code: i64,
+        /// The node's message.
+        message: String,
+    },
+    /// The node no longer has the state.
+    #[error("expected the state after block {block}, found that the node does not have it: {message} (code {code})")]
+    NoState {
+        /// Hash of the block.
+        block: String,
+        /// The node's code.
+        code: i64,
+        /// The node's message.
+        message: String,
+    },
+    /// The node does not know the block.
+    #[error("expected block {block}, found none on this chain")]
+    UnknownBlock {
+        /// The block, as it was asked for.
+        block: String,
+    },
+    /// The node refuses a request.
+    #[error("expected a result of {method}, found error {code}: {message}")]
+    Refused {
+        /// The method.
+        method: &'static str,
+        /// The node's code.
+        code: i64,
+        /// The node's message.
+        message: String,
+    },
+    /// An answer is larger than this client or the node allows.
+    #[error("expected an answer to {method} within the node's or this program's limit of bytes, found a larger one: {reason}")]
+    TooLarge {
+        /// The method.
+        method: &'static str,
+        /// Who says so.
+        reason: String,
+    },
+    /// An answer does not have the form that the method has.
+    #[error("expected {expected} in the answer to {method}, found {found}")]
+    Answer {
+        /// The method.
+        method: &'static str,
+        /// The form.
+        expected: &'static str,
+        /// What was there, shortened.
+        found: String,
+    },
+    /// A header does not have the hash that names its block.
+    #[error("expected a header with the hash {expected} (Blake2b-256), found one with {found}: the node's answer is wrong, or the chain has another hasher")]
+    HeaderHash {
+        /// The hash asked for.
+        expected: String,
+        /// The hash of the header.
+        found: String,
+    },
+    /// A header is not of the usual form.
+    #[error("block {block}: {source}")]
+    Header {
+        /// Hash of the block.
+        block: String,
+        /// What is wrong with it.
+        source: HeaderError,
+    },
+    /// A header has another number than the block that was asked for.
+    #[error("expected block {expected}, found a header with the number {found}")]
+    Number {
+        /// The number asked for.
+        expected: u64,
+        /// The number in the header.
+        found: u64,
+    },
+    /// A proof does not hold the node that it must hold.
+    #[error("expected the node {hash} {place} in a proof of {nodes} nodes, found none with this hash: the node's answer is wrong, or the chain has another hasher")]
+    NodeHash {
+        /// Hash of the node.
+        hash: NodeHash,
+        /// Where it lies in its trie.
+        place: String,
+        /// Number of nodes in the proof.
+        nodes: usize,
+    },
+    /// Nobody asked for the parent of a node, so its place is unknown.
+    #[error("expected a node of the state {root}, found a request for {hash}, which no loaded node refers to")]
+    UnknownPlace {
+        /// Root of the state.
+        root: Root,
+        /// Hash of the node.
+        hash: NodeHash,
+    },
+    /// The cache cannot be read or written.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}

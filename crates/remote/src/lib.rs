@@ -1,0 +1,71 @@
+//! States of running chains, read node by node through the JSON-RPC interface of a node, and files that
+//! hold all that one block reads.
+//!
+//! A [`RemoteState`] is a [`NodeSource`](povmeter_delta_root::NodeSource): any block can run on it, and
+//! loads from the chain's node only what it reads. Every trie node is checked against its hash and every
+//! header against the hash of its block, so a wrong answer becomes an error and never a value.
+//!
+//! ```no_run
+//! use povmeter_delta_root::{ShadowState, TrieId};
+//! use povmeter_remote::{BlockId, NodeUrl, RemoteNode, RpcOptions};
+//!
+//! let url: NodeUrl = "ws://127.0.0.1:9944".parse()?;
+//! let node = RemoteNode::new(url, RpcOptions::default());
+//! let block = node.block(&BlockId::Number(1_000))?;
+//! let state = node.parent_state(&block)?;
+//! state.prefetch(&[(None, b":heappages".to_vec())])?;
+//! // The same source for a `Block`, or for sp-state-machine.
+//! let mut shadow = ShadowState::new(&state, state.root());
+//! # let _ = (&mut shadow, TrieId::Top);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Types
+//! | type | what it is |
+//! |---|---|
+//! | [`RemoteNode`], [`RpcOptions`] | a running node; time-out, attempts, requests in flight |
+//! | [`NodeUrl`], [`BlockId`] | where it listens; a block by number or hash, the best, the finalized one |
+//! | [`RemoteBlock`], [`HeaderParts`] | a block with its encoded header, and what a header says |
+//! | [`RemoteState`], [`RemoteKey`] | the state after a block, as a source of nodes; a key of it |
+//! | [`DiskCache`] | nodes and blocks on disk: what is there is not asked for again |
+//! | [`Recording`], [`RecordedNodes`] | a block and the nodes that it reads, as one compressed file |
+//! | [`NotingSource`] | notes the nodes that a source hands out, for a recording |
+//! | [`RemoteError`], [`RecordingError`], [`CacheError`], [`UrlError`], [`HeaderError`], [`NotRecorded`] | what was expected, and what was found |
+//!
+//! # Guarantees
+//! - A node or header with another hash than the one asked for is an error.
+//! - After a failed request the state stays failed, so a block cannot go on without a node.
+//! - A block on a remote state has the root, proof and sizes of one on a complete state.
+//! - Recordings and caches that are damaged give an error, or are asked for again.
+//!
+//! # Costs
+//! One request for each key that the block touches and that was not announced before, because the path of
+//! a key comes in one answer. [`RemoteState::prefetch`] asks for many keys at a time.
+//!
+//! # Features
+//! - `tls`: `wss://` addresses, checked with Mozilla's certificates.
+
+mod answer;
+mod block_id;
+mod cache;
+mod client;
+mod connection;
+mod error;
+mod header;
+mod node;
+mod noting;
+mod places;
+mod recording;
+mod state;
+mod url;
+
+pub use block_id::BlockId;
+pub use cache::{CacheError, DiskCache};
+pub use client::RpcOptions;
+pub use error::RemoteError;
+pub use header::{HeaderError, HeaderParts};
+pub use node::{RemoteBlock, RemoteNode};
+pub use noting::NotingSource;
+pub use recording::{NotRecorded, RecordedNodes, Recording, RecordingError};
+pub use state::{RemoteKey, RemoteState};
+pub use url::{NodeUrl, UrlError};

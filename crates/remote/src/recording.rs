@@ -1,0 +1,326 @@
+//! A block and all that it reads, as one file.
+//!
+//! ```text
+//! file    = "povmrec" version gzip(content)
+//! content = name, root of the parent state, 0 or 1 and the parent's header, header,
+//!           number of extrinsics and each, number of nodes and each
+//! ```
+//!
+//! Names, headers, extrinsics and nodes have their length before them; lengths and numbers are SCALE
+//! compact integers. The runtime is among the nodes: its code is a value of the state.
+
+use crate::{
+    header,
+    header::{HeaderError, HeaderParts},
+    node::RemoteBlock,
+};
+use bytes::Bytes;
+use flate2::{bufread::GzDecoder, write::GzEncoder, Compression};
+use povmeter_delta_root::{
+    push_compact, read_compact, Blake2b256, NodeHash, NodePrefix, NodeSource, Root, SourceError,
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read, Write},
+    path::Path,
+    sync::Arc,
+};
+
+const MAGIC: &[u8; 7] = b"povmrec";
+const VERSION: u8 = 1;
+
+/// A block, and the nodes of the parent state that its execution reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// Name of the chain or of the file, for people.
+    pub name: String,
+    /// Root of the state that the block starts from.
+    pub parent_root: Root,
+    /// The encoded header of the parent block, if it is known. [`Self::from_bytes`] checks it.
+    pub parent: Option<Vec<u8>>,
+    /// The encoded header, with its seal.
+    pub header: Vec<u8>,
+    /// Encoded extrinsics in order, each without its length prefix.
+    pub body: Vec<Vec<u8>>,
+    /// The nodes, each once, in any order.
+    pub nodes: Vec<Bytes>,
+}
+
+/// A file that is no recording, or a damaged one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// The file system failed.
+    #[error("expected a file that can be read and written, found: {0}")]
+    File(#[source] io::Error),
+    /// The file is of another kind.
+    #[error("expected a recording of povmeter, which begins with `povmrec`, found other bytes")]
+    Foreign,
+    /// The file is of another version of povmeter.
+    #[error("expected a recording of version {VERSION}, found version {found}")]
+    Version {
+        /// The version.
+        found: u8,
+    },
+    /// The file is cut off or changed.
+    #[error("expected a whole recording, found damage: {0}")]
+    Damaged(#[source] io::Error),
+    /// The content is larger than [`Recording::LIMIT`].
+    #[error("expected at most {limit} bytes unpacked, found more")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A part of the content does not have its form.
+    #[error("expected {part} in the recording, found other bytes")]
+    Part {
+        /// The part.
+        part: &'static str,
+    },
+    /// Bytes are left at the end.
+    #[error("expected the end of the recording, found {bytes} bytes more")]
+    LeftOver {
+        /// How many.
+        bytes: usize,
+    },
+    /// A header is none.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// The parent's header is that of another block.
+    #[error("expected the header of the parent {expected}, found that of {found}")]
+    OtherParent {
+        /// The hash in the block's header.
+        expected: NodeHash,
+        /// The hash of the parent's header.
+        found: NodeHash,
+    },
+    /// The state is not that of the parent block.
+    #[error("expected the state {expected} of the parent block, found {found}")]
+    OtherState {
+        /// The root in the parent's header.
+        expected: Root,
+        /// The root in the recording.
+        found: Root,
+    },
+}
+
+impl Recording {
+    /// The most bytes of a recording after decompression.
+    pub const LIMIT: u64 = 256 << 20;
+
+    /// A recording of `block` of the chain `name`, with the nodes that it reads.
+    pub fn new(
+        name: String,
+        block: RemoteBlock,
+        nodes: Vec<Bytes>,
+    ) -> Result<Self, RecordingError> {
+        let parent_root = HeaderParts::of(&block.parent)?.state_root;
+        Ok(Self {
+            name,
+            parent_root,
+            parent: Some(block.parent),
+            header: block.header,
+            body: block.body,
+            nodes,
+        })
+    }
+
+    /// Whether `bytes` begin like a recording.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        bytes.starts_with(MAGIC)
+    }
+
+    /// Hash of the block.
+    pub fn hash(&self) -> [u8; 32] {
+        header::hash(&self.header)
+    }
+
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// Those of [`Self::from_bytes`], and [`RecordingError::File`].
+    pub fn read(path: &Path) -> Result<Self, RecordingError> {
+        let file = fs::File::open(path).map_err(RecordingError::File)?;
+        let mut bytes = Vec::new();
+        // What is packed is not larger than unpacked, but for a few bytes.
+        let most = Self::LIMIT + 4096;
+        let read = file.take(most).read_to_end(&mut bytes);
+        read.map_err(RecordingError::File)?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// Writes the file at `path`, which is there as a whole or not at all.
+    ///
+    /// # Errors
+    /// [`RecordingError::File`].
+    pub fn write(&self, path: &Path) -> Result<(), RecordingError> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}.part", std::process::id()));
+        let beside = Path::new(&beside);
+        let written = fs::write(beside, self.to_bytes()).and_then(|()| fs::rename(beside, path));
+        if written.is_err() {
+            // The first error says more.
+            let _ = fs::remove_file(beside);
+        }
+        written.map_err(RecordingError::File)
+    }
+
+    /// The file's bytes. The same recording has the same bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut content = Vec::new();
+        let mut push = |part: &[u8]| {
+            push_compact(&mut content, part.len());
+            content.extend(part);
+        };
+        push(self.name.as_bytes());
+        push(self.parent_root.as_bytes());
+        push(self.parent.as_deref().unwrap_or_default());
+        push(&self.header);
+        let mut list = |parts: &mut dyn ExactSizeIterator<Item = &[u8]>| {
+            push_compact(&mut content, parts.len());
+            for part in parts {
+                push_compact(&mut content, part.len());
+                content.extend(part);
+            }
+        };
+        list(&mut self.body.iter().map(Vec::as_slice));
+        list(&mut self.nodes.iter().map(|node| &node[..]));
+        let head = [&MAGIC[..], &[VERSION]].concat();
+        let mut packed = GzEncoder::new(head, Compression::best());
+        // A vector takes every write.
+        let _ = packed.write_all(&content);
+        packed.finish().unwrap_or_default()
+    }
+
+    /// Reads a recording. Checks that its parts belong together, as far as that needs no execution.
+    ///
+    /// # Errors
+    /// [`RecordingError`]: no recording, another version, damaged, too large.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RecordingError> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(RecordingError::Foreign)?;
+        let (version, packed) = rest.split_first().ok_or(RecordingError::Foreign)?;
+        if *version != VERSION {
+            return Err(RecordingError::Version { found: *version });
+        }
+        let mut content = Vec::new();
+        let mut unpacked = GzDecoder::new(packed).take(Self::LIMIT + 1);
+        let read = unpacked.read_to_end(&mut content);
+        read.map_err(RecordingError::Damaged)?;
+        if content.len() as u64 > Self::LIMIT {
+            return Err(RecordingError::TooLarge { limit: Self::LIMIT });
+        }
+        let bytes = unpacked.into_inner().into_inner().len();
+        if bytes > 0 {
+            return Err(RecordingError::LeftOver { bytes });
+        }
+        let mut rest = Parts(&content);
+        let name = String::from_utf8_lossy(rest.part("a name")?).into_owned();
+        let parent_root = rest.part("the root of the parent state")?;
+        let parent_root = <[u8; 32]>::try_from(parent_root).map_err(|_| RecordingError::Part {
+            part: "the root of the parent state",
+        })?;
+        let parent = Some(rest.part("the parent's header")?.to_vec());
+        let header = rest.part("a header")?.to_vec();
+        let body = rest.list("extrinsics")?;
+        let nodes = rest.list("nodes")?;
+        if !rest.0.is_empty() {
+            return Err(RecordingError::LeftOver {
+                bytes: rest.0.len(),
+            });
+        }
+        let recording = Self {
+            name,
+            parent_root: Root::from(parent_root),
+            parent: parent.filter(|parent| !parent.is_empty()),
+            header,
+            body: body.into_iter().map(<[u8]>::to_vec).collect(),
+            nodes: nodes.into_iter().map(Bytes::copy_from_slice).collect(),
+        };
+        recording.check()?;
+        Ok(recording)
+    }
+
+    /// Checks the header and that of the parent.
+    fn check(&self) -> Result<(), RecordingError> {
+        let parts = HeaderParts::of(&self.header)?;
+        let Some(parent) = &self.parent else {
+            return Ok(());
+        };
+        let found = header::hash(parent);
+        if found != parts.parent {
+            return Err(RecordingError::OtherParent {
+                expected: parts.parent.into(),
+                found: found.into(),
+            });
+        }
+        let expected = HeaderParts::of(parent)?.state_root;
+        if expected != self.parent_root {
+            return Err(RecordingError::OtherState {
+                expected,
+                found: self.parent_root,
+            });
+        }
+        Ok(())
+    }
+
+    /// The nodes as a source. Each is found by its own hash, so a changed node is a missing one.
+    pub fn source(&self) -> RecordedNodes {
+        let nodes = self.nodes.iter();
+        let nodes = nodes.map(|node| (Blake2b256::hash(node), node.clone()));
+        RecordedNodes(Arc::new(nodes.collect()))
+    }
+}
+
+/// The nodes of a recording, by hash. A node that the recording lacks is an error. A clone is another
+/// handle.
+#[derive(Clone, Debug)]
+pub struct RecordedNodes(Arc<BTreeMap<NodeHash, Bytes>>);
+
+/// The error inside the [`SourceError`] of [`RecordedNodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected the node {hash} in the recording, which has {nodes} nodes, found none: it was recorded for another execution, or changed")]
+#[non_exhaustive]
+pub struct NotRecorded {
+    /// Hash of the node.
+    pub hash: NodeHash,
+    /// Number of nodes in the recording.
+    pub nodes: usize,
+}
+
+impl NodeSource for RecordedNodes {
+    fn node(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        if let Some(node) = self.0.get(hash) {
+            return Ok(Some(node.clone()));
+        }
+        Err(SourceError::new(NotRecorded {
+            hash: *hash,
+            nodes: self.0.len(),
+        }))
+    }
+}
+
+/// What is left of the content.
+struct Parts<'c>(&'c [u8]);
+
+impl<'c> Parts<'c> {
+    fn number(&mut self, part: &'static str) -> Result<usize, RecordingError> {
+        let (number, used) = read_compact(self.0).ok_or(RecordingError::Part { part })?;
+        self.0 = &self.0[used..];
+        Ok(number)
+    }
+
+    fn part(&mut self, part: &'static str) -> Result<&'c [u8], RecordingError> {
+        let length = self.number(part)?;
+        let split = self.0.split_at_checked(length);
+        let (found, rest) = split.ok_or(RecordingError::Part { part })?;
+        self.0 = rest;
+        Ok(found)
+    }
+
+    fn list(&mut self, part: &'static str) -> Result<Vec<&'c [u8]>, RecordingError> {
+        // Memory grows with what is there, not with the number that is announced.
+        let count = self.number(part)?;
+        (0..count).map(|_| self.part(part)).collect()
+    }
+}

@@ -1,0 +1,391 @@
+//! The state after a block of a running node.
+//!
+//! ```text
+//! a node is asked for, by its hash:
+//!     it is in memory, or in the cache on disk: done
+//!     its place follows from the node above it; a proof of any key below that place holds it
+//!     keep all nodes of the proof by their own hashes, and the places that they refer to
+//!     the node is still missing: the answer is wrong
+//! a key is announced:
+//!     walk down from the root through the nodes that are here; if one is missing, ask for the key's proof
+//! ```
+
+use crate::{
+    answer,
+    cache::Kind,
+    client::Call,
+    error::RemoteError,
+    node::RemoteNode,
+    places::{Place, Places},
+};
+use bytes::Bytes;
+use povmeter_delta_root::{
+    child_root_key, Blake2b256, NodeBatch, NodeHash, NodePrefix, NodeReferences, NodeSource, Root,
+    SourceError,
+};
+use serde_json::{json, Value};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+const PROOF: &str = "state_getReadProof";
+const CHILD_PROOF: &str = "state_getChildReadProof";
+/// The encoded node of a trie without entries.
+const NULL_NODE: &[u8] = &[0];
+
+/// A key of a trie: the storage key of the child trie, `None` for the top trie; and the key in it.
+pub type RemoteKey = (Option<Vec<u8>>, Vec<u8>);
+
+/// The state after a block, whose nodes are asked for when they are needed. A clone is another handle.
+#[derive(Clone)]
+pub struct RemoteState {
+    node: RemoteNode,
+    /// The block, as the node's methods take it.
+    at: Arc<str>,
+    root: Root,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What is known of the state.
+struct Known {
+    nodes: HashMap<NodeHash, Bytes>,
+    places: Places,
+    /// Announced keys that are asked for together with the next one that is read.
+    announced: Vec<RemoteKey>,
+    failure: Option<RemoteError>,
+}
+
+impl RemoteState {
+    pub(crate) fn new(node: RemoteNode, at: [u8; 32], root: Root) -> Self {
+        let mut places = Places::default();
+        places.note(root.node_hash(), Place::root(None));
+        let null = (Root::EMPTY.node_hash(), Bytes::from_static(NULL_NODE));
+        Self {
+            node,
+            at: answer::hex_text(&at).into(),
+            root,
+            known: Arc::new(Mutex::new(Known {
+                nodes: HashMap::from([null]),
+                places,
+                announced: Vec::new(),
+                failure: None,
+            })),
+        }
+    }
+
+    /// Root of the state.
+    pub fn root(&self) -> Root {
+        self.root
+    }
+
+    /// The first error of this state. A state machine can lose it on the way up.
+    pub fn failure(&self) -> Option<RemoteError> {
+        self.known().failure.clone()
+    }
+
+    /// Number of nodes that are here.
+    pub fn loaded_nodes(&self) -> usize {
+        self.known().nodes.len()
+    }
+
+    /// Loads the paths of `keys`, with their values, as far as they are not here. A key that the state
+    /// does not have costs the path to where it would be.
+    ///
+    /// # Errors
+    /// A [`RemoteError`] if the node does not answer or its answer is wrong.
+    pub fn prefetch(&self, keys: &[RemoteKey]) -> Result<(), RemoteError> {
+        let mut known = self.known();
+        let mut missing = Vec::new();
+        for key in keys {
+            if !self.is_known(&mut known, key)? {
+                missing.push(key.clone());
+            }
+        }
+        self.load(&mut known, missing)
+    }
+
+    /// Announces that the value of a key is read now. Its path is asked for at once, with those of the keys
+    /// announced by [`Self::will_change`]. An error is kept for the read that follows.
+    pub fn will_read(&self, key: RemoteKey) {
+        let mut known = self.known();
+        // The error is returned by the next read.
+        let _ = self.announce(&mut known, key, true);
+    }
+
+    /// Announces that a key is changed, so that the root needs its path.
+    pub fn will_change(&self, key: RemoteKey) {
+        let mut known = self.known();
+        let _ = self.announce(&mut known, key, false);
+    }
+
+    fn announce(
+        &self,
+        known: &mut Known,
+        key: RemoteKey,
+        at_once: bool,
+    ) -> Result<(), RemoteError> {
+        if self.is_known(known, &key)? {
+            return Ok(());
+        }
+        known.announced.push(key);
+        let full = known.announced.len() >= self.node.keys_of_request();
+        if at_once || full {
+            let announced = std::mem::take(&mut known.announced);
+            self.load(known, announced)?;
+        }
+        Ok(())
+    }
+
+    /// A poisoned lock does no harm: nodes are added whole.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node, if it is in memory or on disk.
+    fn local(&self, known: &mut Known, hash: &NodeHash) -> Result<Option<Bytes>, RemoteError> {
+        if let Some(node) = known.nodes.get(hash) {
+            return Ok(Some(node.clone()));
+        }
+        let Some(cache) = self.node.cache() else {
+            return Ok(None);
+        };
+        let cached = cache.get(Kind::Node, hash.as_bytes())?;
+        // A damaged one is asked for again.
+        let cached = cached.filter(|node| Blake2b256::hash(node) == *hash);
+        let Some(node) = cached.map(Bytes::from) else {
+            return Ok(None);
+        };
+        known.add(*hash, node.clone());
+        Ok(Some(node))
+    }
+
+    /// Whether all nodes on the path of a key are here, its value included.
+    fn is_known(&self, known: &mut Known, (child, key): &RemoteKey) -> Result<bool, RemoteError> {
+        let mut root = self.root.node_hash();
+        if let Some(child) = child {
+            match self.value(known, root, &child_root_key(child))? {
+                Found::Missing => return Ok(false),
+                Found::Inline(value) => match <[u8; 32]>::try_from(&value[..]) {
+                    Ok(value) => root = NodeHash::from(value),
+                    Err(_) => return Ok(true),
+                },
+                Found::Nothing | Found::Node => return Ok(true),
+            }
+        }
+        Ok(!matches!(self.value(known, root, key)?, Found::Missing))
+    }
+
+    /// What the local nodes say of the value of `key` in the trie with this root.
+    fn value(&self, known: &mut Known, root: NodeHash, key: &[u8]) -> Result<Found, RemoteError> {
+        let nibbles: Vec<u8> = key.iter().flat_map(|byte| [byte >> 4, byte & 15]).collect();
+        let (mut hash, mut rest) = (root, &nibbles[..]);
+        loop {
+            let Some(node) = self.local(known, &hash)? else {
+                return Ok(Found::Missing);
+            };
+            let Ok(references) = NodeReferences::of(&node) else {
+                return Ok(Found::Nothing);
+            };
+            let Some(below) = rest.strip_prefix(&references.partial[..]) else {
+                return Ok(Found::Nothing);
+            };
+            let Some((nibble, below)) = below.split_first() else {
+                return Ok(match (references.value, references.inline_value) {
+                    (Some(value), _) => match self.local(known, &value)? {
+                        Some(_) => Found::Node,
+                        None => Found::Missing,
+                    },
+                    (_, Some(range)) => Found::Inline(node.slice(range)),
+                    _ => Found::Nothing,
+                });
+            };
+            let mut children = references.children.iter();
+            let Some((_, child)) = children.find(|(at, _)| at == nibble) else {
+                // There is none, or it is inside this node.
+                return Ok(Found::Nothing);
+            };
+            (hash, rest) = (*child, below);
+        }
+    }
+
+    /// Asks for the paths of `keys`. After a failure it returns the same error again.
+    fn load(&self, known: &mut Known, keys: Vec<RemoteKey>) -> Result<(), RemoteError> {
+        if let Some(failure) = &known.failure {
+            return Err(failure.clone());
+        }
+        let loaded = self.proofs(keys).and_then(|nodes| {
+            let cache = self.node.cache();
+            for node in nodes {
+                let hash = Blake2b256::hash(&node);
+                if let Some(cache) = cache {
+                    cache.put(Kind::Node, hash.as_bytes(), &node)?;
+                }
+                known.add(hash, node);
+            }
+            Ok(())
+        });
+        if let Err(error) = &loaded {
+            known.failure = Some(error.clone());
+        }
+        loaded
+    }
+
+    /// The nodes on the paths of `keys`.
+    fn proofs(&self, keys: Vec<RemoteKey>) -> Result<Vec<Bytes>, RemoteError> {
+        let mut by_trie = BTreeMap::<Option<Vec<u8>>, Vec<Vec<u8>>>::new();
+        for (child, key) in keys {
+            by_trie.entry(child).or_default().push(key);
+        }
+        let mut requests = Vec::new();
+        for (child, mut keys) in by_trie {
+            keys.sort();
+            keys.dedup();
+            let chunks = keys.chunks(self.node.keys_of_request());
+            requests.extend(chunks.map(|keys| (child.clone(), keys.to_vec())));
+        }
+        let mut nodes = Vec::new();
+        while !requests.is_empty() {
+            let calls: Vec<Call> = requests.iter().map(|request| self.call(request)).collect();
+            let answers = self.node.client().calls(&calls)?;
+            let mut smaller = Vec::new();
+            for ((call, answer), (child, keys)) in calls.iter().zip(answers).zip(requests) {
+                match answer {
+                    Ok(value) => nodes.extend(proof(call.method, &self.at, &value)?),
+                    Err(refusal) if refusal.is_too_large() && keys.len() > 1 => {
+                        let (first, second) = keys.split_at(keys.len() / 2);
+                        smaller.push((child.clone(), first.to_vec()));
+                        smaller.push((child, second.to_vec()));
+                    }
+                    Err(refusal) => {
+                        return Err(self.node.state_refused(call.method, &self.at, refusal))
+                    }
+                }
+            }
+            requests = smaller;
+        }
+        Ok(nodes)
+    }
+
+    fn call(&self, (child, keys): &(Option<Vec<u8>>, Vec<Vec<u8>>)) -> Call {
+        let keys: Vec<String> = keys.iter().map(|key| answer::hex_text(key)).collect();
+        let at = &*self.at;
+        match child {
+            None => Call {
+                method: PROOF,
+                parameters: json!([keys, at]),
+            },
+            Some(child) => Call {
+                method: CHILD_PROOF,
+                parameters: json!([answer::hex_text(&child_root_key(child)), keys, at]),
+            },
+        }
+    }
+
+    /// The nodes with these hashes.
+    fn get(&self, hashes: &[NodeHash]) -> Result<Vec<Bytes>, RemoteError> {
+        let mut known = self.known();
+        let mut keys = Vec::new();
+        for hash in hashes {
+            if self.local(&mut known, hash)?.is_some() {
+                continue;
+            }
+            let place = known.places.get(hash).ok_or(RemoteError::UnknownPlace {
+                root: self.root,
+                hash: *hash,
+            })?;
+            keys.push((place.child.as_deref().map(<[u8]>::to_vec), place.key()));
+        }
+        if !keys.is_empty() {
+            self.load(&mut known, keys)?;
+        }
+        let nodes = hashes.iter().map(|hash| {
+            let node = known.nodes.get(hash).cloned();
+            node.ok_or_else(|| self.missing(&mut known, *hash))
+        });
+        nodes.collect()
+    }
+
+    /// Notes and returns the error for a node that was not in the proof of its place.
+    fn missing(&self, known: &mut Known, hash: NodeHash) -> RemoteError {
+        let place = known.places.get(&hash);
+        let error = RemoteError::NodeHash {
+            hash,
+            place: place.map_or_else(String::new, Place::to_string),
+            nodes: known.nodes.len(),
+        };
+        known.failure.get_or_insert(error).clone()
+    }
+}
+
+/// What the local nodes say of a value.
+enum Found {
+    /// A node on the way to it is missing.
+    Missing,
+    Nothing,
+    Inline(Bytes),
+    Node,
+}
+
+impl Known {
+    /// Adds a node and what follows from it.
+    fn add(&mut self, hash: NodeHash, node: Bytes) {
+        self.nodes.insert(hash, node);
+        let mut open = vec![hash];
+        while let Some(hash) = open.pop() {
+            if let Some(node) = self.nodes.get(&hash) {
+                open.extend(self.places.note_below(&hash, node));
+            }
+        }
+    }
+}
+
+/// The nodes in the answer `value` to a request for a proof of the state after block `at`.
+fn proof(method: &'static str, at: &str, value: &Value) -> Result<Vec<Bytes>, RemoteError> {
+    if value["at"].as_str() != Some(at) {
+        return Err(answer::unexpected(
+            method,
+            "a proof of the state asked for",
+            value,
+        ));
+    }
+    let nodes = answer::list(method, &value["proof"])?.iter();
+    let nodes = nodes.map(|node| answer::bytes(method, node).map(Bytes::from));
+    nodes.collect()
+}
+
+impl NodeSource for RemoteState {
+    fn node(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        let nodes = self.get(std::slice::from_ref(hash));
+        nodes.map(|mut nodes| nodes.pop()).map_err(SourceError::new)
+    }
+
+    fn nodes(&self, batch: &mut NodeBatch<'_>) {
+        let open: Vec<usize> = batch.open().collect();
+        let hashes: Vec<NodeHash> = open
+            .iter()
+            .map(|index| batch.request(*index).hash)
+            .collect();
+        match self.get(&hashes) {
+            Ok(nodes) => {
+                for (index, node) in open.into_iter().zip(nodes) {
+                    batch.answer(index, Ok(Some(node)));
+                }
+            }
+            Err(error) => {
+                for index in open {
+                    batch.answer(index, Err(SourceError::new(error.clone())));
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for RemoteState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteState")
+            .field("at", &self.at)
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
+}

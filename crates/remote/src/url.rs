@@ -1,0 +1,148 @@
+//! Addresses of nodes.
+
+use std::{fmt, str::FromStr};
+
+/// Where a node listens: `ws://HOST:PORT/PATH`, or `wss://` with TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeUrl {
+    text: String,
+    tls: bool,
+    host: String,
+    port: u16,
+}
+
+/// An address that is not one of a WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected ws://HOST:PORT or wss://HOST, found `{found}`")]
+#[non_exhaustive]
+pub struct UrlError {
+    /// The address.
+    pub found: String,
+}
+
+impl NodeUrl {
+    /// Whether the address asks for TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// The host, without the brackets of an IPv6 address.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The whole address. Its path can hold a secret, so it belongs into no message.
+    pub(crate) fn whole(&self) -> &str {
+        &self.text
+    }
+}
+
+impl FromStr for NodeUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let wrong = || UrlError {
+            found: text.to_owned(),
+        };
+        let (tls, rest) = match (text.strip_prefix("ws://"), text.strip_prefix("wss://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => return Err(wrong()),
+        };
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        // Names and passwords would end up in messages.
+        if authority.contains('@') || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(wrong());
+        }
+        let default = if tls { 443 } else { 80 };
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(v6) => {
+                let (host, rest) = v6.split_once(']').ok_or_else(wrong)?;
+                let port = rest.strip_prefix(':');
+                if port.is_none() && !rest.is_empty() {
+                    return Err(wrong());
+                }
+                (host, port)
+            }
+            None => match authority.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        let port = port.map_or(Ok(default), str::parse).map_err(|_| wrong())?;
+        if host.is_empty() || port == 0 {
+            return Err(wrong());
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            tls,
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+/// Shows scheme, host and port, but no path, which can hold a secret.
+impl fmt::Display for NodeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "wss" } else { "ws" };
+        let (host, port) = (&self.host, self.port);
+        match host.contains(':') {
+            true => write!(f, "{scheme}://[{host}]:{port}"),
+            false => write!(f, "{scheme}://{host}:{port}"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_host_and_a_port() {
+        for (text, tls, host, port) in [
+            ("ws://127.0.0.1:9944", false, "127.0.0.1", 9944),
+            ("ws://node", false, "node", 80),
+            (
+                "wss://rpc.example.org/key?a=b:c",
+                true,
+                "rpc.example.org",
+                443,
+            ),
+            ("wss://[::1]:9945/", true, "::1", 9945),
+            ("ws://[::1]", false, "::1", 80),
+        ] {
+            let url: NodeUrl = text.parse().unwrap();
+            assert_eq!((url.is_tls(), url.host(), url.port()), (tls, host, port));
+            assert_eq!(url.whole(), text);
+            let shown = url.to_string();
+            assert!(
+                !shown.contains("key") && shown.ends_with(&format!(":{port}")),
+                "{shown}"
+            );
+            assert_eq!(shown.parse::<NodeUrl>().unwrap().host(), host);
+        }
+        for text in [
+            "",
+            "node",
+            "http://node",
+            "ws://",
+            "ws://:9944",
+            "ws://node:",
+            "ws://node:99999",
+            "ws://node:0",
+            "ws://[::1",
+            "ws://[::1]x",
+            "ws://me:secret@node",
+            "ws://no de",
+        ] {
+            assert_eq!(text.parse::<NodeUrl>().unwrap_err().found, text);
+        }
+    }
+}

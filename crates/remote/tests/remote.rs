@@ -1,0 +1,492 @@
+//! States of a node that answers well, and of nodes that do not.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use povmeter::{Block, NodeSource, Root, StateVersion, TrieId};
+use povmeter_remote::{
+    BlockId, DiskCache, NotingSource, Recording, RecordingError, RemoteError, RemoteKey,
+    RemoteNode, RemoteState, RpcOptions,
+};
+use povmeter_store::{MemoryStore, NodeStore};
+use rand::{rngs::SmallRng, Rng, SeedableRng};
+use std::{collections::BTreeSet, time::Duration};
+use support::{FakeBlock, FakeNode, Fault};
+
+/// Keys of the states: short and long ones, with common prefixes of even and odd lengths.
+fn key(rng: &mut SmallRng) -> Vec<u8> {
+    let short = [rng.random_range(0..8) << 5, rng.random_range(0..4)];
+    match rng.random_range(0..3) {
+        0 => short[..1].to_vec(),
+        1 => short.to_vec(),
+        _ => [&short[..], &[rng.random_range(0..3); 30]].concat(),
+    }
+}
+
+fn value(rng: &mut SmallRng) -> Vec<u8> {
+    vec![rng.random_range(0..4); [0, 1, 31, 32, 33, 200][rng.random_range(0..6usize)]]
+}
+
+const CHILDREN: [&[u8]; 2] = [b"first", b"second child"];
+
+fn trie(rng: &mut SmallRng) -> TrieId<'static> {
+    match rng.random_range(0..4) {
+        0 => TrieId::Child(CHILDREN[0]),
+        1 => TrieId::Child(CHILDREN[1]),
+        _ => TrieId::Top,
+    }
+}
+
+/// A store with a random state.
+fn state(seed: u64, version: StateVersion) -> MemoryStore {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut store = MemoryStore::new();
+    let mut block = Block::new(&store, store.root());
+    for _ in 0..150 {
+        let trie = trie(&mut rng);
+        block.set(trie, &key(&mut rng), &value(&mut rng)).unwrap();
+    }
+    let sealed = block.seal(version).unwrap();
+    store.commit(sealed.update()).unwrap();
+    store
+}
+
+/// The genesis block of a state, and an empty block on it.
+fn blocks(store: &MemoryStore) -> Vec<FakeBlock> {
+    let genesis = FakeBlock {
+        parent: [0; 32],
+        number: 0,
+        state_root: store.root().into(),
+        extrinsics_root: [3; 32],
+        logs: Vec::new(),
+        body: Vec::new(),
+    };
+    let first = FakeBlock {
+        parent: genesis.hash(),
+        number: 1,
+        // What a seal looks like: kind, engine, bytes.
+        logs: vec![[&[5][..], b"aura", &[8, 1, 2]].concat()],
+        body: vec![vec![4, 1, 2], vec![9; 100]],
+        ..genesis.clone()
+    };
+    vec![genesis, first]
+}
+
+fn serve(store: &MemoryStore) -> FakeNode {
+    FakeNode::new(blocks(store), store.clone())
+}
+
+/// Patience for tests.
+fn options() -> RpcOptions {
+    let mut options = RpcOptions::default();
+    options.timeout = Duration::from_millis(400);
+    options.attempts = 2;
+    options.pause = Duration::from_millis(10);
+    options
+}
+
+fn client(node: &FakeNode, options: RpcOptions) -> RemoteNode {
+    RemoteNode::new(node.url().parse().unwrap(), options)
+}
+
+fn first_state(node: &RemoteNode) -> RemoteState {
+    let block = node.block(&BlockId::Number(1)).unwrap();
+    node.parent_state(&block).unwrap()
+}
+
+/// Random reads, changes and questions on `source`. Returns all that they returned, and the block's end.
+fn run(
+    source: impl NodeSource,
+    root: Root,
+    seed: u64,
+    version: StateVersion,
+) -> (Vec<String>, Vec<u8>) {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0xabc);
+    let mut block = Block::new(source, root);
+    let mut seen = Vec::new();
+    for _ in 0..60 {
+        let (trie, key) = (trie(&mut rng), key(&mut rng));
+        match rng.random_range(0..6) {
+            0 => seen.push(format!("{:?}", block.get(trie, &key).unwrap())),
+            1 => seen.push(format!("{:?}", block.next_key(trie, &key).unwrap())),
+            2 | 3 => block.remove(trie, &key).unwrap(),
+            4 => block.set(trie, &key, &value(&mut rng)).unwrap(),
+            _ => seen.push(format!("{:?}", block.proof_size().unwrap())),
+        }
+    }
+    let sealed = block.seal(version).unwrap();
+    seen.push(format!("{}", sealed.update().root));
+    (seen, sealed.proof().encode())
+}
+
+#[test]
+fn a_remote_state_gives_what_the_whole_state_gives() {
+    for seed in 0..40 {
+        let version = if seed % 2 == 0 {
+            StateVersion::V0
+        } else {
+            StateVersion::V1
+        };
+        let store = state(seed, version);
+        let served = serve(&store);
+        let node = client(&served, options());
+        let remote = first_state(&node);
+        assert_eq!(remote.root(), store.root());
+        let expected = run(&store, store.root(), seed, version);
+        assert_eq!(
+            run(&remote, remote.root(), seed, version),
+            expected,
+            "{seed}"
+        );
+        // The recorder's nodes alone are enough to do it again.
+        let noting = NotingSource::new(remote.clone());
+        assert_eq!(
+            run(&noting, remote.root(), seed, version),
+            expected,
+            "{seed}"
+        );
+        let recording = Recording::new(
+            "test".to_owned(),
+            node.block(&BlockId::Number(1)).unwrap(),
+            noting.noted(),
+        );
+        let recording = Recording::from_bytes(&recording.unwrap().to_bytes()).unwrap();
+        let again = run(recording.source(), recording.parent_root, seed, version);
+        assert_eq!(again, expected, "{seed}");
+        assert!(remote.failure().is_none());
+    }
+}
+
+#[test]
+fn a_block_has_its_header_and_its_extrinsics() {
+    let store = state(1, StateVersion::V1);
+    let served = serve(&store);
+    let node = client(&served, options());
+    let expected = &blocks(&store)[1];
+    for id in [
+        BlockId::Number(1),
+        BlockId::Hash(expected.hash()),
+        BlockId::Best,
+        BlockId::Finalized,
+    ] {
+        let block = node.block(&id).unwrap();
+        assert_eq!(block.header, expected.header());
+        assert_eq!((block.hash, &block.body), (expected.hash(), &expected.body));
+    }
+    for (id, part) in [
+        (BlockId::Number(7), "expected block 7, found none"),
+        (BlockId::Hash([9; 32]), "expected block 0x0909"),
+        (BlockId::Number(0), "genesis"),
+    ] {
+        let error = node.block(&id).unwrap_err();
+        assert!(matches!(error, RemoteError::UnknownBlock { .. }), "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_second_run_asks_nothing() {
+    let store = state(2, StateVersion::V1);
+    let served = serve(&store);
+    let folder = tempfile::tempdir().unwrap();
+    let mut results = BTreeSet::new();
+    for round in 0..3 {
+        let cache = DiskCache::open(folder.path()).unwrap();
+        let node = client(&served, options()).with_cache(cache);
+        let remote = first_state(&node);
+        results.insert(run(&remote, remote.root(), 2, StateVersion::V1));
+        assert_eq!(node.requests() == 0, round > 0, "{}", node.requests());
+    }
+    assert_eq!(results.len(), 1);
+    // A byte of a node on disk is another: it is asked for again.
+    let file = folder.path().join("nodes.cache");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let node = client(&served, options()).with_cache(DiskCache::open(folder.path()).unwrap());
+    let remote = first_state(&node);
+    results.insert(run(&remote, remote.root(), 2, StateVersion::V1));
+    assert_eq!(results.len(), 1);
+    assert!(node.requests() > 0);
+    // Cut off within a record: what is before it is still there.
+    let whole = DiskCache::open(folder.path()).unwrap().len();
+    std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
+    let cut = DiskCache::open(folder.path()).unwrap().len();
+    assert!(cut > 10 && cut < whole, "{cut} of {whole}");
+    std::fs::write(&file, b"another program's file, long enough").unwrap();
+    let error = DiskCache::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("found another file"), "{error}");
+}
+
+#[test]
+fn announced_keys_cost_few_requests() {
+    let store = state(3, StateVersion::V1);
+    let served = serve(&store);
+    let node = client(&served, options());
+    let remote = first_state(&node);
+    let mut rng = SmallRng::seed_from_u64(3);
+    let keys: Vec<RemoteKey> = (0..100)
+        .map(|index| {
+            let child = (index % 5 == 0).then(|| CHILDREN[0].to_vec());
+            (child, key(&mut rng))
+        })
+        .collect();
+    let before = node.requests();
+    remote.prefetch(&keys).unwrap();
+    // Two for the top trie, one for the child trie.
+    assert!(
+        node.requests() - before <= 3,
+        "{}",
+        node.requests() - before
+    );
+    let after = node.requests();
+    let mut block = Block::new(&remote, remote.root());
+    for (child, key) in &keys {
+        let trie = child.as_deref().map_or(TrieId::Top, TrieId::Child);
+        block.get(trie, key).unwrap();
+        remote.will_read((child.clone(), key.clone()));
+    }
+    assert_eq!(node.requests(), after);
+    // Changed keys are asked for with the next one that is read.
+    let other = first_state(&node);
+    let before = node.requests();
+    for (child, key) in &keys[..20] {
+        other.will_change((child.clone(), key.clone()));
+    }
+    assert_eq!(node.requests(), before);
+    other.will_read((None, vec![0xff; 9]));
+    assert!((1..=2).contains(&(node.requests() - before)));
+    let after = node.requests();
+    let mut block = Block::new(&other, other.root());
+    for (child, key) in &keys[..20] {
+        let trie = child.as_deref().map_or(TrieId::Top, TrieId::Child);
+        block.get(trie, key).unwrap();
+    }
+    assert_eq!(node.requests(), after);
+}
+
+#[test]
+fn requests_in_flight_are_limited() {
+    let store = state(4, StateVersion::V0);
+    let served = FakeNode::collecting(blocks(&store), store.clone());
+    let mut options = options();
+    options.timeout = Duration::from_secs(5);
+    options.in_flight = 3;
+    options.keys = 1;
+    let node = client(&served, options);
+    let remote = first_state(&node);
+    let keys: Vec<RemoteKey> = (0..10).map(|byte| (None, vec![byte << 4, 1])).collect();
+    remote.prefetch(&keys).unwrap();
+    assert_eq!(served.most_waiting(), 3);
+}
+
+/// The error of reads on a node with this fault, and of the state machine above it.
+#[track_caller]
+fn refused(fault: Fault) -> RemoteError {
+    let store = state(5, StateVersion::V1);
+    let served = serve(&store);
+    let node = client(&served, options());
+    let remote = first_state(&node);
+    served.fail(fault);
+    let mut block = Block::new(&remote, remote.root());
+    let long = [&[0x20, 1][..], &[1; 30]].concat();
+    let error = block.get(TrieId::Top, &long).unwrap_err();
+    let failure = remote.failure().unwrap();
+    let mut chain = String::new();
+    let mut below: Option<&dyn std::error::Error> = Some(&error);
+    while let Some(error) = below {
+        chain += &format!("{error}: ");
+        below = error.source();
+    }
+    assert!(chain.contains(&failure.to_string()), "{chain}");
+    // It stays failed, and asks nothing more.
+    let asked = node.requests();
+    served.fail(Fault::None);
+    assert!(block.get(TrieId::Top, &[0xe0]).is_err());
+    assert!(block.get(TrieId::Child(CHILDREN[0]), &[0]).is_err());
+    assert_eq!(node.requests(), asked);
+    failure
+}
+
+#[test]
+fn lies_and_silence_are_errors_with_their_names() {
+    for fault in [Fault::WrongNodes, Fault::MissingNodes] {
+        let error = refused(fault);
+        assert!(matches!(error, RemoteError::NodeHash { .. }), "{error}");
+        assert!(error.to_string().contains("the path 0x"), "{error}");
+    }
+    let error = refused(Fault::CutOff);
+    assert!(matches!(error, RemoteError::Answer { .. }), "{error}");
+    let error = refused(Fault::OtherState);
+    assert!(matches!(error, RemoteError::Answer { .. }), "{error}");
+    let error = refused(Fault::Silent);
+    assert!(
+        matches!(error, RemoteError::TimedOut { attempts: 2, .. }),
+        "{error}"
+    );
+    let error = refused(Fault::Closes(9));
+    assert!(
+        matches!(error, RemoteError::Broken { attempts: 2, .. }),
+        "{error}"
+    );
+    let error = refused(Fault::Limits(9));
+    assert!(
+        matches!(error, RemoteError::Limited { code: -32029, .. }),
+        "{error}"
+    );
+    for (code, message) in [
+        (
+            4003,
+            "Client error: UnknownBlock: State already discarded for 0x12",
+        ),
+        (-32000, "Client error: State already discarded for 0x12"),
+        (
+            4003,
+            "Client error: UnknownBlock: Header was not found in the database",
+        ),
+    ] {
+        let error = refused(Fault::Refuses(code, message));
+        assert!(matches!(error, RemoteError::NoState { .. }), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    let error = refused(Fault::Refuses(-32601, "Method not found"));
+    assert!(
+        matches!(error, RemoteError::Refused { code: -32601, .. }),
+        "{error}"
+    );
+    let error = refused(Fault::LargestProof(0));
+    assert!(matches!(error, RemoteError::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn what_passes_is_tried_again() {
+    let store = state(6, StateVersion::V1);
+    let served = serve(&store);
+    let expected = run(&store, store.root(), 6, StateVersion::V1);
+    for fault in [Fault::Limits(1), Fault::Closes(1), Fault::LargestProof(1)] {
+        let node = client(&served, options());
+        let remote = first_state(&node);
+        served.fail(fault.clone());
+        assert_eq!(
+            run(&remote, remote.root(), 6, StateVersion::V1),
+            expected,
+            "{fault:?}"
+        );
+        served.fail(Fault::None);
+    }
+    // A large batch is split until its answer is small enough.
+    let remote = first_state(&client(&served, options()));
+    served.fail(Fault::LargestProof(3));
+    let keys: Vec<RemoteKey> = (0..16).map(|byte| (None, vec![byte << 4, 1])).collect();
+    remote.prefetch(&keys).unwrap();
+    assert!(remote.failure().is_none());
+}
+
+#[test]
+fn another_hasher_and_no_node_at_all() {
+    let store = state(7, StateVersion::V1);
+    let served = serve(&store);
+    served.fail(Fault::OtherHeader);
+    let error = client(&served, options())
+        .block(&BlockId::Number(1))
+        .unwrap_err();
+    assert!(matches!(error, RemoteError::HeaderHash { .. }), "{error}");
+    assert!(error.to_string().contains("another hasher"), "{error}");
+    // A port that nobody listens at, and one where nobody speaks.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let url = |address| format!("ws://{address}").parse().unwrap();
+    let node = RemoteNode::new(url(address), options());
+    let error = node.block_hash(&BlockId::Best).unwrap_err();
+    assert!(matches!(error, RemoteError::Connect { .. }), "{error}");
+    drop(silent);
+    let error = RemoteNode::new(url(address), options())
+        .block_hash(&BlockId::Best)
+        .unwrap_err();
+    assert!(matches!(error, RemoteError::Connect { .. }), "{error}");
+    if !cfg!(feature = "tls") {
+        let node = RemoteNode::new("wss://localhost:1".parse().unwrap(), options());
+        let error = node.block_hash(&BlockId::Best).unwrap_err();
+        assert!(matches!(error, RemoteError::NoTls { .. }), "{error}");
+    }
+}
+
+#[test]
+fn damaged_recordings_are_errors() {
+    let store = state(8, StateVersion::V1);
+    let served = serve(&store);
+    let node = client(&served, options());
+    let noting = NotingSource::new(first_state(&node));
+    run(&noting, store.root(), 8, StateVersion::V1);
+    let block = node.block(&BlockId::Number(1)).unwrap();
+    let good = Recording::new("test".to_owned(), block, noting.noted()).unwrap();
+    let bytes = good.to_bytes();
+    assert_eq!(Recording::from_bytes(&bytes).unwrap(), good);
+    for length in 0..bytes.len() {
+        let error = Recording::from_bytes(&bytes[..length]).unwrap_err();
+        let expected = match length {
+            0..8 => matches!(error, RecordingError::Foreign),
+            _ => matches!(error, RecordingError::Damaged(_)),
+        };
+        assert!(expected, "{length}: {error}");
+    }
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x10;
+        // gzip's header has a time and a system, and bits fill up its last byte: they change nothing.
+        match Recording::from_bytes(&changed) {
+            Ok(same) => assert!(same == good, "{at}"),
+            Err(RecordingError::Foreign) => assert!(at < 7),
+            Err(RecordingError::Version { found }) => assert_eq!((at, found), (7, 0x11)),
+            Err(_) => assert!(at > 7),
+        }
+    }
+    let longer = [&bytes[..], &[0]].concat();
+    let error = Recording::from_bytes(&longer).unwrap_err();
+    assert!(
+        matches!(error, RecordingError::LeftOver { bytes: 1 }),
+        "{error}"
+    );
+    let other = Recording {
+        parent_root: Root::EMPTY,
+        ..good.clone()
+    };
+    let error = Recording::from_bytes(&other.to_bytes()).unwrap_err();
+    assert!(
+        matches!(error, RecordingError::OtherState { .. }),
+        "{error}"
+    );
+    let other = Recording {
+        parent: Some(good.header.clone()),
+        ..good.clone()
+    };
+    let error = Recording::from_bytes(&other.to_bytes()).unwrap_err();
+    assert!(
+        matches!(error, RecordingError::OtherParent { .. }),
+        "{error}"
+    );
+    // A node that is another, or missing, is an error of the run.
+    let fewer = Recording {
+        nodes: good.nodes[1..].to_vec(),
+        ..good
+    };
+    let source = Recording::from_bytes(&fewer.to_bytes()).unwrap().source();
+    let hash = povmeter_delta_root::Blake2b256::hash(&noting.noted()[0]);
+    let error = source.node(&hash, (&[], None)).unwrap_err().to_string();
+    assert!(error.contains(&hash.to_string()), "{error}");
+}
+
+#[test]
+fn more_than_the_limit_is_not_unpacked() {
+    use std::io::Write;
+    let head = b"povmrec\x01".to_vec();
+    let mut bomb = flate2::write::GzEncoder::new(head, flate2::Compression::fast());
+    let zeros = vec![0; 1 << 20];
+    for _ in 0..=Recording::LIMIT >> 20 {
+        bomb.write_all(&zeros).unwrap();
+    }
+    let error = Recording::from_bytes(&bomb.finish().unwrap()).unwrap_err();
+    assert!(matches!(error, RecordingError::TooLarge { .. }), "{error}");
+}

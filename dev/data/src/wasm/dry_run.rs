@@ -1,0 +1,474 @@
+//! What an extrinsic or another runtime would add to the next block.
+//!
+//! ```text
+//! twice, on the same state: without the item, and with it
+//!     initialize the next block, as the chain's author would
+//!     apply the extrinsic, or initialize with the other runtime in place of the chain's
+//!     end the block there: root, proof
+//! the difference is what the item adds
+//! ```
+//!
+//! The block is not finalized, because that would need the inherents of an author.
+
+use super::{runtime_version, storage_names, ParentState, ReplayError};
+use crate::real_blocks::RealHeader;
+use codec::{Compact, Decode, Encode};
+use povmeter::{Attributed, Consensus, Root};
+use povmeter_attribution::{BlockAttribution, BlockPart, StorageName};
+use povmeter_dev_runtime::{
+    wasm::{reading_versions, WasmRuntime},
+    AttributedBlock, Built, Calls, Estimates, Host, HostError, LockstepBlock, PovmeterBlock,
+    ProofSizes, RuntimeError, SharedNodes, SizeRule, Spent, TransactionStep,
+};
+use povmeter_substrate::SizeSource;
+use sp_core::{storage::StateVersion, H256};
+use sp_crypto_hashing::twox_128;
+use sp_runtime::{generic::Digest, ApplyExtrinsicResult, DigestItem};
+use sp_trie::StorageProof;
+use std::collections::BTreeSet;
+
+/// What is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DryRunItem {
+    /// An encoded extrinsic, without its length prefix.
+    Extrinsic(Vec<u8>),
+    /// The code of a runtime, as `:code` would hold it. Its migrations run when it initializes a block.
+    Runtime(Vec<u8>),
+}
+
+/// What became of an item that a block can hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DryRunOutcome {
+    /// The call or the migrations succeeded.
+    Succeeded,
+    /// The extrinsic is in the block and pays, but its call failed with this error.
+    CallFailed(String),
+}
+
+/// Weight that a block has consumed, of all classes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConsumedWeight {
+    /// Picoseconds of the reference machine.
+    pub ref_time: u64,
+    /// Bytes of the proof, by the runtime's own account.
+    pub proof_size: u64,
+}
+
+/// A block that ends after a part of it.
+#[derive(Clone, Debug)]
+pub struct PartialBlock {
+    /// Sizes of its proof, the root included.
+    pub sizes: ProofSizes,
+    /// The proof.
+    pub proof: StorageProof,
+    /// The weight consumed; `None` if the runtime keeps no such account.
+    pub weight: Option<ConsumedWeight>,
+    /// Time of `initialize_block`.
+    pub initialize: Spent,
+    /// Time of the extrinsic.
+    pub apply: Spent,
+}
+
+/// What an item would add.
+#[derive(Clone, Debug)]
+pub struct DryRunResult {
+    /// Number of the block that would hold the item.
+    pub number: u32,
+    /// Version of the chain's runtime.
+    pub spec_version: u32,
+    /// Version of the runtime that was tried.
+    pub new_spec_version: Option<u32>,
+    /// What became of the item.
+    pub outcome: DryRunOutcome,
+    /// The block without the item.
+    pub without: PartialBlock,
+    /// The block with it.
+    pub with: PartialBlock,
+    /// Who needs the nodes of the block with it.
+    pub attribution: BlockAttribution,
+    /// Names of the runtime's storage items; empty if the runtime does not tell them.
+    pub names: Vec<StorageName>,
+}
+
+impl DryRunResult {
+    /// The hashes of the nodes that only the block with the item needs.
+    pub fn added_nodes(&self) -> BTreeSet<[u8; 32]> {
+        let hashes = |proof: &StorageProof| -> BTreeSet<[u8; 32]> {
+            let nodes = proof.iter_nodes();
+            nodes
+                .map(|node| sp_crypto_hashing::blake2_256(node))
+                .collect()
+        };
+        let without = hashes(&self.without.proof);
+        let with = hashes(&self.with.proof);
+        with.difference(&without).copied().collect()
+    }
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DryRunError {
+    /// The state has no runtime, or cannot be read.
+    #[error(transparent)]
+    Parent(#[from] ReplayError),
+    /// A runtime failed.
+    #[error("block {number}: the runtime failed at {part}")]
+    Runtime {
+        /// Number of the block.
+        number: u32,
+        /// What it was to do.
+        part: &'static str,
+        /// Error of the runtime.
+        source: RuntimeError,
+    },
+    /// The host failed.
+    #[error("block {number}: the host failed")]
+    Host {
+        /// Number of the block.
+        number: u32,
+        /// Error of the host.
+        source: HostError,
+    },
+    /// No block can hold the extrinsic.
+    #[error("block {number}: expected an extrinsic that can be applied, found one that the runtime refuses: {reason}")]
+    Refused {
+        /// Number of the block.
+        number: u32,
+        /// The runtime's reason.
+        reason: String,
+    },
+    /// The runtime is not newer.
+    #[error("expected a runtime with another spec version than the chain's, {found}, because migrations run only then")]
+    SameVersion {
+        /// The version of both.
+        found: u32,
+    },
+}
+
+/// The next block of a chain, of which parts can be tried.
+pub struct DryRun {
+    parent: ParentState,
+    header: RealHeader,
+    runtime: WasmRuntime,
+    version: StateVersion,
+    spec_version: u32,
+}
+
+impl DryRun {
+    /// The block after that with the header `header`, on the state `parent` after it. The author's digest
+    /// is that of `header`, one slot later.
+    ///
+    /// # Errors
+    /// [`DryRunError`] if the state has no runtime.
+    pub fn after(header: &RealHeader, parent: ParentState) -> Result<Self, DryRunError> {
+        let next = RealHeader {
+            parent_hash: sp_runtime::traits::Header::hash(header),
+            number: header.number.saturating_add(1),
+            state_root: H256::zero(),
+            extrinsics_root: H256::zero(),
+            digest: claims(header, 1),
+        };
+        Self::new(next, parent)
+    }
+
+    /// A block in the place of that with the header `header`, on the state `parent` before it.
+    ///
+    /// # Errors
+    /// [`DryRunError`] if the state has no runtime.
+    pub fn in_place_of(header: &RealHeader, parent: ParentState) -> Result<Self, DryRunError> {
+        let next = RealHeader {
+            state_root: H256::zero(),
+            extrinsics_root: H256::zero(),
+            digest: claims(header, 0),
+            ..header.clone()
+        };
+        Self::new(next, parent)
+    }
+
+    fn new(header: RealHeader, parent: ParentState) -> Result<Self, DryRunError> {
+        let number = header.number;
+        let runtime = parent.runtime(number)?;
+        let version = runtime_version(&runtime).map_err(|source| DryRunError::Runtime {
+            number,
+            part: "its version",
+            source,
+        })?;
+        Ok(Self {
+            header,
+            version: parent.version.unwrap_or(version.state_version()),
+            spec_version: version.spec_version,
+            parent,
+            runtime,
+        })
+    }
+
+    /// What `item` would add to the block.
+    ///
+    /// # Errors
+    /// [`DryRunError`] if the item cannot be in a block, or the state cannot be read.
+    pub fn run(&self, item: &DryRunItem) -> Result<DryRunResult, DryRunError> {
+        let number = self.header.number;
+        let (runtime, extrinsic, new_spec_version) = match item {
+            DryRunItem::Extrinsic(extrinsic) => (self.runtime.clone(), Some(&extrinsic[..]), None),
+            DryRunItem::Runtime(code) => {
+                let runtime = WasmRuntime::new(code.clone(), None);
+                let version = runtime_version(&runtime).map_err(|source| DryRunError::Runtime {
+                    number,
+                    part: "the version of the new code",
+                    source,
+                })?;
+                let found = version.spec_version;
+                if found == self.spec_version {
+                    return Err(DryRunError::SameVersion { found });
+                }
+                (runtime, None, Some(found))
+            }
+        };
+        self.tell_keys(&runtime, extrinsic)?;
+        let (without, _, _) = self.measure(&self.runtime, None)?;
+        let (with, outcome, attribution) = self.measure(&runtime, extrinsic)?;
+        Ok(DryRunResult {
+            number,
+            spec_version: self.spec_version,
+            new_spec_version,
+            outcome,
+            without,
+            with,
+            attribution,
+            names: storage_names(&runtime).unwrap_or_default(),
+        })
+    }
+
+    /// Tells a remote state what will be read.
+    fn tell_keys(
+        &self,
+        runtime: &WasmRuntime,
+        extrinsic: Option<&[u8]>,
+    ) -> Result<(), DryRunError> {
+        let Some(hints) = &self.parent.hints else {
+            return Ok(());
+        };
+        let mut calls = Calls::default();
+        let host = LockstepBlock::new(
+            self.block::<Consensus>(),
+            None,
+            SizeRule::AtLeast,
+            &mut calls,
+        );
+        let mut host = host.telling_keys(hints.clone());
+        self.steps(&mut host, runtime, extrinsic).map(drop)
+    }
+
+    fn block<A: povmeter::Accounting>(&self) -> PovmeterBlock<SharedNodes, A> {
+        let (nodes, sizes) = (self.parent.nodes.clone(), SizeSource::Reads);
+        let (root, version): (Root, _) = (self.parent.root, self.version);
+        PovmeterBlock::with_accounting(nodes, root, version, Estimates::Nowhere, sizes)
+    }
+
+    /// Executes the block up to the end of `extrinsic`, and ends it there.
+    fn measure(
+        &self,
+        runtime: &WasmRuntime,
+        extrinsic: Option<&[u8]>,
+    ) -> Result<(PartialBlock, DryRunOutcome, BlockAttribution), DryRunError> {
+        let mut attribution = BlockAttribution::default();
+        let mut host = AttributedBlock::of(self.block::<Attributed>(), &mut attribution);
+        let (initialize, apply, outcome) = self.steps(&mut host, runtime, extrinsic)?;
+        let built: Built = host.finish().map_err(|source| self.host(source))?.into();
+        let nodes = built.proof.iter_nodes();
+        let recorded = nodes.map(|node| node.encoded_size() as u64).sum();
+        let parent = H256(self.parent.root.into());
+        let measured = ProofSizes::measure(&built.proof, recorded, parent);
+        let (sizes, _) = measured.map_err(|source| self.host(source))?;
+        let weight = built
+            .main_changes
+            .iter()
+            .find(|(key, _)| *key == weight_key());
+        let weight = weight.and_then(|(_, value)| consumed(value.as_deref()?));
+        let block = PartialBlock {
+            sizes,
+            proof: built.proof,
+            weight,
+            initialize,
+            apply,
+        };
+        Ok((block, outcome, attribution))
+    }
+
+    fn steps<H: Host>(
+        &self,
+        host: &mut H,
+        runtime: &WasmRuntime,
+        extrinsic: Option<&[u8]>,
+    ) -> Result<(Spent, Spent, DryRunOutcome), DryRunError> {
+        let (mut initialize, mut apply) = <(Spent, Spent)>::default();
+        let header = self.header.encode();
+        host.begin(BlockPart::Initialize);
+        let call = || runtime.call("Core_initialize_block", &header);
+        initialize.during(|| self.enter(host, "initialize_block", call))?;
+        let Some(extrinsic) = extrinsic else {
+            return Ok((initialize, apply, DryRunOutcome::Succeeded));
+        };
+        host.begin(BlockPart::Extrinsic(0));
+        let step = |host: &mut H, step| host.transaction(step).map_err(|source| self.host(source));
+        step(host, TransactionStep::Start)?;
+        let encoded = extrinsic.encode();
+        let call = || runtime.call("BlockBuilder_apply_extrinsic", &encoded);
+        let answer = apply.during(|| self.enter(host, "apply_extrinsic", call))?;
+        let outcome = self.outcome(&answer)?;
+        step(host, TransactionStep::Commit)?;
+        Ok((initialize, apply, outcome))
+    }
+
+    fn outcome(&self, answer: &[u8]) -> Result<DryRunOutcome, DryRunError> {
+        let refused = |reason| DryRunError::Refused {
+            number: self.header.number,
+            reason,
+        };
+        let hex = || format!("0x{}", hex::encode(answer));
+        match ApplyExtrinsicResult::decode(&mut &answer[..]) {
+            Ok(Ok(Ok(()))) => Ok(DryRunOutcome::Succeeded),
+            Ok(Ok(Err(error))) => Ok(DryRunOutcome::CallFailed(format!("{error:?}"))),
+            Ok(Err(error)) => Err(refused(format!("{error:?}"))),
+            // Other versions of these types begin with the same two bytes.
+            Err(_) => match answer {
+                [0, 0, ..] => Ok(DryRunOutcome::Succeeded),
+                [0, ..] => Ok(DryRunOutcome::CallFailed(hex())),
+                _ => Err(refused(hex())),
+            },
+        }
+    }
+
+    fn enter<H: Host, R>(
+        &self,
+        host: &mut H,
+        part: &'static str,
+        call: impl FnOnce() -> Result<R, RuntimeError>,
+    ) -> Result<R, DryRunError> {
+        let answer = host.execute(|| reading_versions(call));
+        let answer = answer.map_err(|source| self.host(source))?;
+        answer.map_err(|source| DryRunError::Runtime {
+            number: self.header.number,
+            part,
+            source,
+        })
+    }
+
+    fn host(&self, source: HostError) -> DryRunError {
+        DryRunError::Host {
+            number: self.header.number,
+            source,
+        }
+    }
+}
+
+/// What the author of `header` claimed before the block, `later` slots later.
+fn claims(header: &RealHeader, later: u64) -> Digest {
+    let claims = header.digest.logs.iter().filter_map(|item| {
+        let DigestItem::PreRuntime(engine, claim) = item else {
+            return None;
+        };
+        let mut claim = claim.clone();
+        // The slot: first in a claim of Aura; after the kind and the authority in one of BABE.
+        let at = match engine {
+            b"aura" => Some(0),
+            b"BABE" => Some(5),
+            _ => None,
+        };
+        if let Some(slot) = at.and_then(|at| claim.get_mut(at..at + 8)) {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(slot);
+            let moved = u64::from_le_bytes(bytes).saturating_add(later);
+            slot.copy_from_slice(&moved.to_le_bytes());
+        }
+        Some(DigestItem::PreRuntime(*engine, claim))
+    });
+    Digest {
+        logs: claims.collect(),
+    }
+}
+
+/// The key of the weight that a block has consumed.
+fn weight_key() -> Vec<u8> {
+    [twox_128(b"System"), twox_128(b"BlockWeight")].concat()
+}
+
+/// The sum of the weights of the three classes, of present runtimes and of those without proof sizes.
+fn consumed(value: &[u8]) -> Option<ConsumedWeight> {
+    type Present = [(Compact<u64>, Compact<u64>); 3];
+    let mut input = value;
+    if let (Ok(classes), true) = (Present::decode(&mut input), input.is_empty()) {
+        let add =
+            |sum: ConsumedWeight, (time, size): (Compact<u64>, Compact<u64>)| ConsumedWeight {
+                ref_time: sum.ref_time.saturating_add(time.0),
+                proof_size: sum.proof_size.saturating_add(size.0),
+            };
+        return Some(classes.into_iter().fold(ConsumedWeight::default(), add));
+    }
+    let mut input = value;
+    let times = <[u64; 3]>::decode(&mut input)
+        .ok()
+        .filter(|_| input.is_empty())?;
+    Some(ConsumedWeight {
+        ref_time: times.into_iter().fold(0, u64::saturating_add),
+        proof_size: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_of_both_forms_are_added_up() {
+        let pair = |time: u64, size: u64| (Compact(time), Compact(size));
+        let present = [pair(1, 10), pair(u64::MAX / 2, 0), pair(3, 30)].encode();
+        let expected = ConsumedWeight {
+            ref_time: u64::MAX / 2 + 4,
+            proof_size: 40,
+        };
+        assert_eq!(consumed(&present), Some(expected));
+        let old = consumed(&[7u64, 8, 9].encode());
+        let expected = ConsumedWeight {
+            ref_time: 24,
+            proof_size: 0,
+        };
+        assert_eq!(old, Some(expected));
+        for other in [&[][..], &[1], &[0; 7], &[0; 23]] {
+            assert_eq!(consumed(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn claims_move_by_slots_and_seals_go() {
+        let slot = 41u64;
+        let babe = (2u8, 7u32, slot).encode();
+        let logs = vec![
+            DigestItem::PreRuntime(*b"aura", slot.encode()),
+            DigestItem::PreRuntime(*b"BABE", babe),
+            DigestItem::PreRuntime(*b"else", vec![1]),
+            DigestItem::PreRuntime(*b"aura", vec![1]),
+            DigestItem::Seal(*b"aura", vec![2]),
+        ];
+        let zero = H256::zero();
+        let digest = Digest { logs };
+        let header = RealHeader {
+            parent_hash: zero,
+            number: 5,
+            state_root: zero,
+            extrinsics_root: zero,
+            digest,
+        };
+        let moved = claims(&header, 1);
+        let expected = vec![
+            DigestItem::PreRuntime(*b"aura", 42u64.encode()),
+            DigestItem::PreRuntime(*b"BABE", (2u8, 7u32, 42u64).encode()),
+            DigestItem::PreRuntime(*b"else", vec![1]),
+            DigestItem::PreRuntime(*b"aura", vec![1]),
+        ];
+        assert_eq!(moved.logs, expected);
+        assert_eq!(claims(&header, 0).logs[..], header.digest.logs[..4]);
+    }
+}
