@@ -1,5 +1,6 @@
 //! The errors of all commands.
 
+use crate::{memory::in_words, one_line::one_line, output_file::OutputFileError};
 use povmeter::Root;
 use povmeter_dev_data::ChainSpecError;
 use povmeter_dev_runtime::{AuthorError, HostError, PlanError, StateError, ValidateError};
@@ -8,6 +9,8 @@ use std::{error::Error, io, path::PathBuf, process::ExitCode};
 
 /// Exit code if a number is worse than its limit.
 const REGRESSED: u8 = 3;
+/// Exit code if options contradict each other.
+const WRONG_USAGE: u8 = 2;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -57,8 +60,28 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: povmeter_attribution::NamesError,
     },
-    #[error("{}: can't write the file: {source}", path.display())]
-    WriteFile { path: PathBuf, source: io::Error },
+    #[error("{}: expected a text in UTF-8, found other bytes", path.display())]
+    NotText { path: PathBuf },
+    #[error(transparent)]
+    OutputFile(#[from] OutputFileError),
+    #[error("expected a program built with the feature `flamegraph`, found one built without it")]
+    NoFlamegraph,
+    #[error("can't draw the flame graph: {0}")]
+    Flamegraph(#[source] io::Error),
+    #[error("expected memory for {what}: about {}, found {} free", in_words(*needed), in_words(*free))]
+    NoRoom {
+        what: String,
+        needed: u64,
+        free: u64,
+    },
+    #[error(transparent)]
+    DataFolder(#[from] povmeter_dev_data::DataFolderError),
+    #[error("{}: can't make the folder for the manual's pages: {source}", path.display())]
+    ManFolder { path: PathBuf, source: io::Error },
+    #[error("can't make a page of the manual: {0}")]
+    ManPage(#[source] io::Error),
+    #[error("can't wait for signals: {0}")]
+    Signals(#[source] io::Error),
     #[error(transparent)]
     File(#[from] povmeter_dev_data::FileError),
     #[error("{}: {source}", path.display())]
@@ -92,10 +115,10 @@ pub(crate) enum CliError {
     #[cfg(feature = "wasm")]
     #[error("expected `--state-version 1` with `--runtime wasm`, found 0")]
     WasmVersion,
-    #[error("expected all checks to hold, found failed ones: {failed:?}")]
-    ChecksFailed { failed: Vec<String>, report: String },
+    #[error("expected all checks to hold, found failed ones: {}", failed.join(", "))]
+    ChecksFailed { failed: Vec<String> },
     #[error("expected no number worse than its limit, found {}", what.join(", "))]
-    Regressed { what: Vec<String>, report: String },
+    Regressed { what: Vec<String> },
     #[error(transparent)]
     Diff(#[from] crate::diff::DiffError),
     #[cfg(feature = "wasm")]
@@ -135,19 +158,23 @@ impl CliError {
         move |source| Self::Build { name, source }
     }
 
-    /// The report of a command that ran to its end, but found a failed check or a number worse than its
-    /// limit.
-    pub(crate) fn report(&self) -> Option<&str> {
-        match self {
-            Self::ChecksFailed { report, .. } | Self::Regressed { report, .. } => Some(report),
-            _ => None,
+    /// Prints the message, and advice if there is some.
+    pub(crate) fn show(&self) {
+        eprintln!("error: {}", one_line(&chain(self)));
+        if let Some(advice) = self.advice() {
+            eprintln!("help: {advice}");
         }
     }
 
-    /// The exit code. Clap uses code 2 for wrong usage.
+    /// The exit code. Clap uses code 2 for wrong usage, too.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Regressed { .. } => ExitCode::from(REGRESSED),
+            Self::FolderForMemory | Self::OutputFile(OutputFileError::Twice { .. }) => {
+                ExitCode::from(WRONG_USAGE)
+            }
+            #[cfg(feature = "wasm")]
+            Self::WasmVersion => ExitCode::from(WRONG_USAGE),
             _ => ExitCode::FAILURE,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     error::CliError,
+    one_line::one_line,
     options::{parse_root, VersionArg},
     output::{printed, CommandResult, HexHash},
     progress,
@@ -66,11 +67,11 @@ impl CommandResult for Genesis {
     const SCHEMA: u64 = 1;
 }
 
-/// The report on the genesis state.
+/// Prints the report on the genesis state.
 ///
 /// # Errors
 /// A [`CliError`] if the file holds no genesis state, or its root is not the expected one.
-pub(crate) fn run(args: &GenesisArgs) -> Result<String, CliError> {
+pub(crate) fn run(args: &GenesisArgs) -> Result<(), CliError> {
     let spec = progress::during("reading the chain specification", || {
         ChainSpec::read(&args.file)
     });
@@ -108,7 +109,10 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<String, CliError> {
 impl fmt::Display for Genesis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = |name: &str, text: &dyn fmt::Display| writeln!(f, "{name:<16} {text}");
-        line("chain", &self.name.as_deref().unwrap_or("a plain state"))?;
+        line(
+            "chain",
+            &one_line(self.name.as_deref().unwrap_or("a plain state")),
+        )?;
         line("entries", &self.entries)?;
         if self.child_tries > 0 {
             let (tries, entries) = (self.child_tries, self.child_entries);

@@ -51,5 +51,5 @@ pub(crate) use root_page::CHARTS as ROOT_CHARTS;
 pub(crate) use validation_page::CHARTS as VALIDATION_CHARTS;
 
 pub(crate) use args::{LimitArg, ReportArgs};
-pub(crate) use folder::{ReportError, ReportFolder};
+pub(crate) use folder::{write, ReportError, ReportFolder};
 pub(crate) use growth::{Growth, Step};
