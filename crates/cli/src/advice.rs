@@ -19,6 +19,7 @@ const SPEC: &str =
     "pass a raw chain specification, as a node prints it with `build-spec --raw`, or a plain \
     state, such as `{\"top\": {\"0xKEY\": \"0xVALUE\"}, \"childrenDefault\": {}}`";
 const BLOCKS: &str = "see docs/integration.md, under Checking, for the fields of such a file";
+const AGAIN: &str = "make the file again, because it is empty or was cut off";
 const RESULT: &str =
     "make one with `povmeter block --json > FILE`, or another command with `--json`";
 
@@ -45,6 +46,12 @@ impl CliError {
                 "raise `--accounts` or lower `--transfers`"
             }
             Self::Open(error) => of_store(error)?,
+            Self::OpenStored(OpenError::NotAStore { found, .. })
+                if !matches!(found, FolderContent::Unfinished) =>
+            {
+                "name the folder of a state that `povmeter block --db PATH` or `povmeter chain --db PATH` made"
+            }
+            Self::OpenStored(error) => of_store(error)?,
             Self::Store(error)
             | Self::Stat(StatError::Store(error))
             | Self::Prune(PruneError::Store(error))
@@ -53,7 +60,7 @@ impl CliError {
             Self::Prune(PruneError::NoSuchRoot { .. }) => "`povmeter db stat PATH` lists the roots",
             Self::Backup(BackupError::Open(_)) => "name a folder that does not exist yet for the copy",
             Self::FolderForMemory => "omit `--db` or use `--state parity-db`",
-            Self::TemporaryFolder(_) => {
+            Self::TemporaryFolder { .. } => {
                 "free space there, name another folder in TMPDIR, or use `--db` or `--state memory`"
             }
             Self::OtherState { .. } => {
@@ -207,11 +214,17 @@ fn of_database(error: &StoreError) -> Option<&'static str> {
 fn of_spec(error: &ChainSpecError) -> Option<&'static str> {
     match error {
         ChainSpecError::File(error) => of_file(error),
+        ChainSpecError::NotJson(error) if error.is_eof() => Some(AGAIN),
         ChainSpecError::NotJson(_)
         | ChainSpecError::Shape(_)
         | ChainSpecError::NoGenesis
         | ChainSpecError::NoTop
         | ChainSpecError::NotRaw { .. } => Some(SPEC),
+        ChainSpecError::Hex { .. }
+        | ChainSpecError::RepeatedKey { .. }
+        | ChainSpecError::NoChild { .. } => {
+            Some("correct this entry, or make the file again with the program that wrote it")
+        }
         _ => None,
     }
 }
@@ -219,6 +232,7 @@ fn of_spec(error: &ChainSpecError) -> Option<&'static str> {
 fn of_blocks(error: &RealBlocksError) -> Option<&'static str> {
     match error {
         RealBlocksError::File(error) => of_file(error),
+        RealBlocksError::Json(error) if error.is_eof() => Some(AGAIN),
         _ => Some(BLOCKS),
     }
 }
@@ -227,7 +241,7 @@ fn of_diff(error: &DiffError) -> Option<&'static str> {
     Some(match error {
         DiffError::File(error) => return of_file(error),
         DiffError::NotJson { .. } | DiffError::NotOurs { .. } => RESULT,
-        DiffError::CutOff { .. } => "make the file again, because it is empty or was cut off",
+        DiffError::CutOff { .. } => AGAIN,
         DiffError::Schema { .. } => {
             "make the result again with this program, or compare with the program that made it"
         }

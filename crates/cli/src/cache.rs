@@ -115,7 +115,7 @@ impl CacheArgs {
 }
 
 /// Bytes of memory for an account that a block touches, at least: the nodes of its path, as recorded.
-const TOUCHED_BYTES: u64 = 200;
+const TOUCHED_BYTES: u64 = 800;
 
 /// Prints the report on caches.
 ///

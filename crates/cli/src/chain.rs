@@ -89,7 +89,7 @@ pub(crate) fn run(args: &ChainArgs) -> Result<(), CliError> {
     let page = args.report.open(&report::CHAIN_CHARTS)?;
     let folder = match &args.db {
         Some(_) => None,
-        None => Some(ScratchFolder::new().map_err(CliError::TemporaryFolder)?),
+        None => Some(ScratchFolder::new().map_err(CliError::temporary_folder)?),
     };
     let path = match (&args.db, &folder) {
         (Some(path), _) => path.as_path(),

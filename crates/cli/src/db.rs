@@ -147,12 +147,16 @@ fn run_backup(args: &BackupArgs) -> Result<(), CliError> {
         copied = nodes;
         counter.at(nodes);
     };
-    ParityDbStore::open(path)?.backup(&args.to, &mut step)?;
+    open_parity(path)?.backup(&args.to, &mut step)?;
     drop(counter);
     printed(&BackupReport { nodes: copied }, args.store.json, Vec::new())
 }
 
 /// The store in the folder `path`.
 fn open(path: &Path) -> Result<Box<dyn StoredNodes>, CliError> {
-    Ok(Box::new(ParityDbStore::open(path)?))
+    Ok(Box::new(open_parity(path)?))
+}
+
+fn open_parity(path: &Path) -> Result<ParityDbStore, CliError> {
+    ParityDbStore::open(path).map_err(CliError::OpenStored)
 }

@@ -2,10 +2,17 @@
 
 use crate::{memory::in_words, one_line::one_line, output_file::OutputFileError};
 use povmeter::Root;
-use povmeter_dev_data::ChainSpecError;
+#[cfg(feature = "wasm")]
+use povmeter_dev_data::wasm::SizeRecordError;
+use povmeter_dev_data::{ChainSpecError, RealBlocksError};
 use povmeter_dev_runtime::{AuthorError, HostError, PlanError, StateError, ValidateError};
 use povmeter_store::{BackupError, OpenError, PruneError, StatError, StoreError};
-use std::{error::Error, io, path::PathBuf, process::ExitCode};
+use std::{
+    error::Error,
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Exit code if a number is worse than its limit.
 const REGRESSED: u8 = 3;
@@ -20,6 +27,9 @@ pub(crate) enum CliError {
     Plan(#[from] PlanError),
     #[error("can't open the state: {0}")]
     Open(#[from] OpenError),
+    /// A folder that should have a state.
+    #[error("can't open the state: {0}")]
+    OpenStored(#[source] OpenError),
     #[error("can't read the state: {0}")]
     Store(#[from] StoreError),
     #[error("can't count the state: {0}")]
@@ -30,8 +40,8 @@ pub(crate) enum CliError {
     Backup(#[from] BackupError),
     #[error("expected `--db` only with `--state parity-db`, found it with `--state memory`")]
     FolderForMemory,
-    #[error("can't create a temporary folder for the state: {0}")]
-    TemporaryFolder(#[source] io::Error),
+    #[error("{}: can't create a temporary folder for the state in it: {source}", path.display())]
+    TemporaryFolder { path: PathBuf, source: io::Error },
     #[error("{}: expected the state with root {expected} for these options, found the state with root \
         {found}", path.display())]
     OtherState {
@@ -92,13 +102,13 @@ pub(crate) enum CliError {
     #[error("{}: {source}", path.display())]
     Blocks {
         path: PathBuf,
-        source: Box<povmeter_dev_data::RealBlocksError>,
+        source: Box<RealBlocksError>,
     },
     #[cfg(feature = "wasm")]
     #[error("{}: {source}", path.display())]
     Sizes {
         path: PathBuf,
-        source: povmeter_dev_data::wasm::SizeRecordError,
+        source: SizeRecordError,
     },
     #[cfg(feature = "wasm")]
     #[error(transparent)]
@@ -163,6 +173,50 @@ impl CliError {
         eprintln!("error: {}", one_line(&chain(self)));
         if let Some(advice) = self.advice() {
             eprintln!("help: {advice}");
+        }
+    }
+
+    /// Wraps the error of the chain specification in the file at `path`.
+    pub(crate) fn chain_spec(path: &Path) -> impl FnOnce(ChainSpecError) -> Self + '_ {
+        |source| match source {
+            // This message names the file already.
+            ChainSpecError::File(error) => error.into(),
+            source => Self::ChainSpec {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
+
+    /// Wraps the error of the file of blocks at `path`.
+    pub(crate) fn blocks(path: &Path) -> impl FnOnce(RealBlocksError) -> Self + '_ {
+        |source| match source {
+            RealBlocksError::File(error) => error.into(),
+            source => Self::Blocks {
+                path: path.to_owned(),
+                source: Box::new(source),
+            },
+        }
+    }
+
+    /// Wraps the error of the record of sizes at `path`.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn sizes(path: &Path) -> impl FnOnce(SizeRecordError) -> Self + '_ {
+        |source| match source {
+            SizeRecordError::File(error) => error.into(),
+            source => Self::Sizes {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
+
+    /// Wraps the error of a temporary folder.
+    pub(crate) fn temporary_folder(source: io::Error) -> Self {
+        Self::TemporaryFolder {
+            path: std::env::temp_dir(),
+            // The whole error has the name of the folder that was not made.
+            source: source.kind().into(),
         }
     }
 

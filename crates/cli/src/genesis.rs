@@ -9,7 +9,7 @@ use crate::{
 };
 use clap::Args;
 use povmeter::Root;
-use povmeter_dev_data::{genesis_hash, ChainSpec, ChainSpecError};
+use povmeter_dev_data::{genesis_hash, ChainSpec};
 use povmeter_dev_runtime::commit_state;
 use povmeter_store::MemoryStore;
 use schemars::JsonSchema;
@@ -75,14 +75,7 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<(), CliError> {
     let spec = progress::during("reading the chain specification", || {
         ChainSpec::read(&args.file)
     });
-    let spec = spec.map_err(|source| match source {
-        // This message names the file already.
-        ChainSpecError::File(error) => error.into(),
-        source => CliError::ChainSpec {
-            path: args.file.clone(),
-            source,
-        },
-    })?;
+    let spec = spec.map_err(CliError::chain_spec(&args.file))?;
     let root = progress::during("computing the state root", || {
         commit_state(
             &mut MemoryStore::new(),

@@ -64,11 +64,11 @@ pub(crate) enum VersionArg {
 /// Most accounts of a state that is measured without a runtime.
 pub(crate) const MOST_KEYS: u64 = u32::MAX as u64;
 /// Bytes of memory for an account of a state of the runtime, its share of the genesis included, at least.
-const ACCOUNT_BYTES: u64 = 1_500;
+const ACCOUNT_BYTES: u64 = 1_700;
 /// Bytes of memory for an extrinsic and what its block keeps of it, at least.
-const EXTRINSIC_BYTES: u64 = 2_500;
+const EXTRINSIC_BYTES: u64 = 6_000;
 /// Bytes of memory for a key of a state without a runtime, at least.
-pub(crate) const KEY_BYTES: u64 = 600;
+pub(crate) const KEY_BYTES: u64 = 1_200;
 
 /// Checks that the memory is enough for a state of `accounts` and a block of `transfers`.
 ///

@@ -51,7 +51,7 @@ impl ParentState {
                 _folder: None,
             }),
             (StateArg::ParityDb, None) => {
-                let folder = ScratchFolder::new().map_err(CliError::TemporaryFolder)?;
+                let folder = ScratchFolder::new().map_err(CliError::temporary_folder)?;
                 Ok(Self {
                     nodes: on_disk(plan, folder.path(), trust)?,
                     _folder: Some(folder),

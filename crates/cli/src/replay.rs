@@ -80,10 +80,7 @@ impl FromStr for SizesArg {
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     // Report a bad file first, as a program with wasm does.
-    povmeter_dev_data::RealBlocks::read(&args.blocks).map_err(|source| CliError::Blocks {
-        path: args.blocks.clone(),
-        source: Box::new(source),
-    })?;
+    povmeter_dev_data::RealBlocks::read(&args.blocks).map_err(CliError::blocks(&args.blocks))?;
     Err(CliError::NoWasm)
 }
 
@@ -175,10 +172,7 @@ mod with_wasm {
             SizesArg::Reads => ReplaySizes::Reads,
             SizesArg::Estimate => ReplaySizes::Estimate,
             SizesArg::File(path) => {
-                let record = SizeRecord::read(path).map_err(|source| CliError::Sizes {
-                    path: path.clone(),
-                    source,
-                })?;
+                let record = SizeRecord::read(path).map_err(CliError::sizes(path))?;
                 ReplaySizes::Record(record)
             }
         })
@@ -201,10 +195,7 @@ mod with_wasm {
         let files = attribution.files().chain([("--chain-spec", path)]);
         let page = report.open_beside(&REPLAY_CHARTS, files)?;
         let attributing = attribution.prepare()?;
-        let spec = ChainSpec::read(path).map_err(|source| CliError::ChainSpec {
-            path: path.to_owned(),
-            source,
-        })?;
+        let spec = ChainSpec::read(path).map_err(CliError::chain_spec(path))?;
         let (file, state) = progress::during("building the block", || {
             relay_chain_block(spec, transfers, seed)
         })?;
@@ -278,14 +269,9 @@ mod with_wasm {
     }
 
     fn read(args: &ReplayArgs) -> Result<(RealBlocks, ChainSpec), CliError> {
-        let file = RealBlocks::read(&args.blocks).map_err(|source| CliError::Blocks {
-            path: args.blocks.clone(),
-            source: Box::new(source),
-        })?;
-        let state = file.read_state().map_err(|source| CliError::ChainSpec {
-            path: file.state_path.clone(),
-            source,
-        })?;
+        let file = RealBlocks::read(&args.blocks).map_err(CliError::blocks(&args.blocks))?;
+        let state = file.read_state();
+        let state = state.map_err(CliError::chain_spec(&file.state_path))?;
         Ok((file, state))
     }
 }

@@ -1,21 +1,21 @@
 //! The cases: what is typed, by what is wrong.
 
 /// A command that must be refused.
-pub struct Case {
+pub(crate) struct Case {
     /// As typed into a shell, variables before the program's name. `''` is an empty argument.
-    pub command: &'static str,
+    pub(crate) command: &'static str,
     /// Whether it needs a program that runs wasm.
     wasm: bool,
 }
 
 impl Case {
     /// Whether this program can run it.
-    pub fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         !self.wasm || cfg!(feature = "wasm")
     }
 
     /// With the program's name.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let variables: String = self
             .words()
             .take_while(|word| is_variable(word))
@@ -27,12 +27,12 @@ impl Case {
         format!("{variables}povmeter {rest}").trim_end().to_owned()
     }
 
-    pub fn args(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn args(&self) -> impl Iterator<Item = &'static str> {
         let args = self.words().skip_while(|word| is_variable(word));
         args.map(|arg| if arg == "''" { "" } else { arg })
     }
 
-    pub fn variables(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let variables = self.words().take_while(|word| is_variable(word));
         variables.map(|word| word.split_once('=').unwrap())
     }
@@ -65,7 +65,7 @@ const fn wasm(command: &'static str) -> Case {
     }
 }
 
-pub const SECTIONS: [(&str, &[Case]); 10] = [
+pub(crate) const SECTIONS: [(&str, &[Case]); 10] = [
     ("Commands and options", &COMMANDS),
     ("Numbers", &NUMBERS),
     ("Options that contradict each other", &COMBINATIONS),

@@ -10,12 +10,12 @@ use std::{
 use tempfile::TempDir;
 
 /// A folder with all files.
-pub struct Files(TempDir);
+pub(crate) struct Files(TempDir);
 
 const SMALL: &str = "block --accounts 10 --transfers 1 --json";
 
 impl Files {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let files = Self(tempfile::tempdir().unwrap());
         files.texts();
         files.results();
@@ -25,12 +25,12 @@ impl Files {
         files
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// All files with their length, and all folders.
-    pub fn listing(&self) -> Vec<(PathBuf, u64)> {
+    pub(crate) fn listing(&self) -> Vec<(PathBuf, u64)> {
         let (mut listing, mut open) = (Vec::new(), vec![self.path().to_owned()]);
         while let Some(folder) = open.pop() {
             for entry in fs::read_dir(folder).unwrap() {

@@ -56,14 +56,13 @@ fn the_page_says_what_the_program_says() {
             count += 1;
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(count >= LEAST, "{count} cases");
-    if std::env::var_os("UPDATE").is_some() {
-        assert!(cfg!(feature = "wasm"), "the page needs the feature `wasm`");
+    // Without the executor some cases are missing.
+    if cfg!(feature = "wasm") && std::env::var_os("UPDATE").is_some() {
         fs::write(&page, &text).unwrap();
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count >= LEAST, "{count} cases");
     let found = fs::read_to_string(&page).unwrap_or_default();
-    // Without the executor some cases are missing.
     let missing = text.lines().filter(|line| !found.contains(line));
     let missing: Vec<_> = missing.collect();
     assert!(

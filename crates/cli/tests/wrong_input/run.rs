@@ -4,16 +4,16 @@ use crate::{cases::Case, files::Files};
 use std::process::Command;
 
 /// What the program answered.
-pub struct Refusal {
-    pub code: Option<i32>,
-    pub printed: String,
+pub(crate) struct Refusal {
+    pub(crate) code: Option<i32>,
+    pub(crate) printed: String,
     /// The error, in one line.
-    pub message: String,
+    pub(crate) message: String,
     /// What to do.
-    pub help: Option<String>,
+    pub(crate) help: Option<String>,
 }
 
-pub fn run(case: &Case, files: &Files) -> Refusal {
+pub(crate) fn run(case: &Case, files: &Files) -> Refusal {
     let mut command = Command::new(env!("CARGO_BIN_EXE_povmeter"));
     command.current_dir(files.path()).args(case.args());
     for variable in ["POVMETER_DATA", "TMPDIR", "COLUMNS", "CLICOLOR_FORCE"] {
