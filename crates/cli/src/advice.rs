@@ -59,6 +59,7 @@ impl CliError {
             Self::Stat(StatError::Node { .. }) => VERIFY,
             Self::Prune(PruneError::NoSuchRoot { .. }) => "`povmeter db stat PATH` lists the roots",
             Self::Backup(BackupError::Open(_)) => "name a folder that does not exist yet for the copy",
+            Self::Full { .. } => "lower `--transfers`, because a block that leaves extrinsics out can't be checked",
             Self::FolderForMemory => "omit `--db` or use `--state parity-db`",
             Self::TemporaryFolder { .. } => {
                 "free space there, name another folder in TMPDIR, or use `--db` or `--state memory`"

@@ -100,6 +100,14 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     drop(bar);
     let mut checks = progress::during("checking the block", || {
         check_block(&outcome, &plan, &state, &runtime)
+    })
+    .map_err(|error| match outcome.refused.len() {
+        0 => error,
+        // The block is executed again with those that were left out, whose nodes its proof may lack.
+        refused => CliError::Full {
+            refused,
+            of: plan.extrinsics().len(),
+        },
     })?;
     if let Some(workers) = args
         .workers

@@ -59,6 +59,8 @@ pub(crate) enum CliError {
         #[source]
         source: AuthorError,
     },
+    #[error("expected a block with room for all {of} extrinsics, found {refused} that the runtime refused")]
+    Full { refused: usize, of: usize },
     #[error("can't build the block on several threads")]
     Workers(#[source] HostError),
     #[error("can't read the proof that povmeter made")]

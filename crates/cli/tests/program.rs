@@ -191,6 +191,19 @@ fn impossible_options_leave_no_folder() {
     }
 }
 
+/// About 20,000 transfers fill a block of this runtime.
+#[test]
+#[ignore = "takes a minute"]
+fn a_block_that_is_too_full_is_an_error_takes_long() {
+    let args = "block --accounts 100000 --transfers 25000 --state memory --signatures free";
+    let message = error(&args.split(' ').collect::<Vec<_>>());
+    let parts = [
+        "expected a block with room for all 25000 extrinsics, found ",
+        "\nhelp: lower `--transfers`",
+    ];
+    assert_has(&message, &parts);
+}
+
 #[test]
 fn a_damaged_database_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
