@@ -100,7 +100,9 @@ impl Files {
         self.write("result.json", &result);
         let other = self.make("block --accounts 10 --transfers 2 --json --state memory");
         self.write("two-transfers.json", other);
-        self.write("cut-off.json", &result[..result.len() / 2]);
+        // Where numbers that differ from run to run have no part in the line.
+        let (before, _) = result.split_once("\"phases\"").unwrap();
+        self.write("cut-off.json", before);
         self.write(
             "schema-9.json",
             result.replacen("\"schema\": 1", "\"schema\": 9", 1),
