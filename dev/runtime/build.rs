@@ -87,6 +87,13 @@ fn build() {
     // Build in the target folder, four levels up, so that all profiles share one build.
     let shared = out.ancestors().nth(4).unwrap_or(&out).join("wasm-runtime");
     let manifest = variable("CARGO_MANIFEST_DIR").join("wasm-runtime/Cargo.toml");
+    if !manifest.is_file() {
+        // No package contains a workspace of its own.
+        give_up(
+            "expected the folder wasm-runtime beside this crate, found none: a package from a registry has \
+             none; build the program from a checkout of the repository, or without the feature `wasm`",
+        );
+    }
     let status = Command::new(variable("CARGO"))
         .args(["build", "--release", "--locked", "--target", TARGET])
         .args(PACKAGES.iter().flat_map(|(package, _)| ["-p", package]))

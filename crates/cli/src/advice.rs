@@ -1,6 +1,6 @@
 //! Advice on errors: the `help:` line below the message.
 
-use crate::{diff::DiffError, error::CliError, report::ReportError};
+use crate::{diff::DiffError, error::CliError, output_file::OutputFileError, report::ReportError};
 #[cfg(feature = "wasm")]
 use povmeter_dev_data::wasm::ReplayError;
 use povmeter_dev_data::{ChainSpecError, FileError, RealBlocksError};
@@ -9,16 +9,20 @@ use povmeter_dev_runtime::{PlanError, StateError};
 use povmeter_remote::RecordingError;
 use povmeter_remote::RemoteError;
 use povmeter_store::{BackupError, FolderContent, OpenError, PruneError, StatError, StoreError};
+use std::io;
 
 const BUG: &str = "report this bug with the command and its whole output";
 const MAKE_STORE: &str =
     "name a folder that does not exist yet, so that the state is created in it";
 const FREE: &str = "free space on the disk, or name a folder on another one";
+const FREE_OUTPUT: &str =
+    "free space where standard output goes; the result is on standard error above";
 const VERIFY: &str = "run `povmeter db verify PATH`, which lists what is wrong with the state";
 const SPEC: &str =
     "pass a raw chain specification, as a node prints it with `build-spec --raw`, or a plain \
     state, such as `{\"top\": {\"0xKEY\": \"0xVALUE\"}, \"childrenDefault\": {}}`";
 const BLOCKS: &str = "see docs/integration.md, under Checking, for the fields of such a file";
+const AGAIN: &str = "make the file again, because it is empty or was cut off";
 const RESULT: &str =
     "make one with `povmeter block --json > FILE`, or another command with `--json`";
 
@@ -45,6 +49,12 @@ impl CliError {
                 "raise `--accounts` or lower `--transfers`"
             }
             Self::Open(error) => of_store(error)?,
+            Self::OpenStored(OpenError::NotAStore { found, .. })
+                if !matches!(found, FolderContent::Unfinished) =>
+            {
+                "name the folder of a state that `povmeter block --db PATH` or `povmeter chain --db PATH` made"
+            }
+            Self::OpenStored(error) => of_store(error)?,
             Self::Store(error)
             | Self::Stat(StatError::Store(error))
             | Self::Prune(PruneError::Store(error))
@@ -52,8 +62,9 @@ impl CliError {
             Self::Stat(StatError::Node { .. }) => VERIFY,
             Self::Prune(PruneError::NoSuchRoot { .. }) => "`povmeter db stat PATH` lists the roots",
             Self::Backup(BackupError::Open(_)) => "name a folder that does not exist yet for the copy",
+            Self::Full { .. } => "lower `--transfers`, because a block that leaves extrinsics out can't be checked",
             Self::FolderForMemory => "omit `--db` or use `--state parity-db`",
-            Self::TemporaryFolder(_) => {
+            Self::TemporaryFolder { .. } => {
                 "free space there, name another folder in TMPDIR, or use `--db` or `--state memory`"
             }
             Self::OtherState { .. } => {
@@ -71,10 +82,21 @@ impl CliError {
                  sp-state-machine disagree"
             }
             Self::Proof(_) | Self::Validate(_) | Self::Completions(_) | Self::Json(_) => BUG,
-            Self::WriteFile { .. } => "name a file in a folder that exists",
+            Self::OutputFile(error) => of_output_file(error),
+            Self::ManFolder { .. } => "name a folder that can be made or written to",
+            Self::NoFlamegraph => {
+                "use `--folded` and a flame graph program, or build the program with default features"
+            }
+            Self::NotText { .. } => "save the file as UTF-8 text",
+            Self::NoRoom { .. } => {
+                "lower the numbers, stop other programs, or use a machine with more memory"
+            }
+            Self::DataFolder(_) => {
+                "name the folder of the real chain data in POVMETER_DATA, or unset it"
+            }
+            Self::Output(_) => FREE_OUTPUT,
             Self::Names { .. } => "see docs/attribution.md for the form of a line",
-            Self::File(FileError::Read { .. }) => "check that the file exists and can be read",
-            Self::File(FileError::Gzip { .. }) => "fetch the file again: it is damaged or cut off",
+            Self::File(error) => of_file(error)?,
             Self::ChainSpec { source, .. } => of_spec(source)?,
             Self::Blocks { source, .. } => of_blocks(source)?,
             Self::NoRecordedBlock | Self::Trace(_) => {
@@ -144,6 +166,24 @@ fn of_remote(error: &RemoteError) -> Option<&'static str> {
     })
 }
 
+fn of_file(error: &FileError) -> Option<&'static str> {
+    Some(match error {
+        FileError::Read { source, .. } if source.kind() == io::ErrorKind::IsADirectory => {
+            "name a file in this folder"
+        }
+        FileError::Read { .. } => "check that the file exists and can be read",
+        FileError::Gzip { .. } => "fetch the file again: it is damaged or cut off",
+        FileError::Utf16 { .. } => {
+            "convert the file to UTF-8; PowerShell writes UTF-16 with `>`, and UTF-8 with \
+             `| Out-File -Encoding utf8`"
+        }
+        FileError::TooLarge { .. } => {
+            "check that this is the right file, because none of this kind is so large"
+        }
+        _ => return None,
+    })
+}
+
 #[cfg(feature = "wasm")]
 fn of_recording(error: &RecordingError) -> Option<&'static str> {
     Some(match error {
@@ -153,13 +193,33 @@ fn of_recording(error: &RecordingError) -> Option<&'static str> {
     })
 }
 
+fn of_output_file(error: &OutputFileError) -> &'static str {
+    match error {
+        OutputFileError::Folder { .. } => "name a file in this folder",
+        OutputFileError::NotOurs { .. } => "move the file away or name another one",
+        OutputFileError::Twice { .. } => "name another file for one of them",
+        OutputFileError::Write { source, .. } => match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                "name a file in a folder that exists"
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FREE,
+            io::ErrorKind::FileTooLarge => "raise the limit on the size of files (`ulimit -f`)",
+            _ => "name a file that can be written",
+        },
+    }
+}
+
 fn of_report(error: &ReportError) -> &'static str {
     match error {
         ReportError::NotAFolder(_) | ReportError::Folder { .. } => {
             "name another folder with `--report`; it is created if it does not exist"
         }
         ReportError::NotOurs(_) => "move the file away or name another folder with `--report`",
-        ReportError::File { .. } => "check that the file can be written and the disk has space",
+        ReportError::File { source, .. } => match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FREE,
+            io::ErrorKind::FileTooLarge => "raise the limit on the size of files (`ulimit -f`)",
+            _ => "check that the file can be written",
+        },
     }
 }
 
@@ -197,28 +257,35 @@ fn of_database(error: &StoreError) -> Option<&'static str> {
 
 fn of_spec(error: &ChainSpecError) -> Option<&'static str> {
     match error {
-        ChainSpecError::File(_) => Some("check that the file exists and can be read"),
+        ChainSpecError::File(error) => of_file(error),
+        ChainSpecError::NotJson(error) if error.is_eof() => Some(AGAIN),
         ChainSpecError::NotJson(_)
         | ChainSpecError::Shape(_)
         | ChainSpecError::NoGenesis
         | ChainSpecError::NoTop
         | ChainSpecError::NotRaw { .. } => Some(SPEC),
+        ChainSpecError::Hex { .. }
+        | ChainSpecError::RepeatedKey { .. }
+        | ChainSpecError::NoChild { .. } => {
+            Some("correct this entry, or make the file again with the program that wrote it")
+        }
         _ => None,
     }
 }
 
 fn of_blocks(error: &RealBlocksError) -> Option<&'static str> {
     match error {
-        RealBlocksError::File(_) => Some("check that the file exists and can be read"),
+        RealBlocksError::File(error) => of_file(error),
+        RealBlocksError::Json(error) if error.is_eof() => Some(AGAIN),
         _ => Some(BLOCKS),
     }
 }
 
 fn of_diff(error: &DiffError) -> Option<&'static str> {
     Some(match error {
-        DiffError::File(_) => "check that the file exists and can be read",
+        DiffError::File(error) => return of_file(error),
         DiffError::NotJson { .. } | DiffError::NotOurs { .. } => RESULT,
-        DiffError::CutOff { .. } => "make the file again, because it is empty or was cut off",
+        DiffError::CutOff { .. } => AGAIN,
         DiffError::Schema { .. } => {
             "make the result again with this program, or compare with the program that made it"
         }

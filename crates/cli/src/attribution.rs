@@ -2,15 +2,16 @@
 
 use crate::{
     attribution_files, attribution_report::AttributionReport, checks::Check, error::CliError,
-    parent_state::ParentState, progress, runtime_form::RuntimeForm,
+    output_file::OutputFile, parent_state::ParentState, progress, runtime_form::RuntimeForm,
+    whole_number::whole,
 };
 use clap::Args;
 use povmeter_attribution::{BlockAttribution, ByteTally, Names, StorageName};
-use povmeter_dev_data::read_file;
+use povmeter_dev_data::read_file_up_to;
 use povmeter_dev_runtime::{
     adds_up, build_block_with, runtime_names, AttributedBlock, BlockOutcome, Plan,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How to report the attribution. Any of these options asks for it.
 #[derive(Args, Clone, Debug, Default)]
@@ -19,7 +20,7 @@ pub(crate) struct AttributionArgs {
     #[arg(long)]
     attribute: bool,
     /// Rows of each attribution table [default: 15]
-    #[arg(long, value_name = "ROWS")]
+    #[arg(long, value_name = "ROWS", value_parser = whole::<usize>(0..=1_000_000))]
     top: Option<usize>,
     /// File with names of storage items, one per line
     #[arg(long, value_name = "FILE")]
@@ -34,6 +35,8 @@ pub(crate) struct AttributionArgs {
 
 /// Rows of a table by default.
 const TOP: usize = 15;
+/// The most bytes of a file of names.
+const NAMES_LIMIT: u64 = 16 << 20;
 
 impl AttributionArgs {
     /// The attribution that the options ask for, with the user's names read; `None` if none asks.
@@ -52,12 +55,10 @@ impl AttributionArgs {
         if !attribute && top.is_none() && files.iter().all(|file| file.is_none()) {
             return Ok(None);
         }
-        // Checked now, because the run may take long.
-        for path in [folded, flamegraph].into_iter().flatten() {
-            attribution_files::check_folder(path)?;
-        }
         let table = names.as_ref().map(|path| {
-            let table = String::from_utf8_lossy(&read_file(path)?).into_owned();
+            let table = read_file_up_to(path, NAMES_LIMIT)?;
+            let table =
+                String::from_utf8(table).map_err(|_| CliError::NotText { path: path.clone() })?;
             let read = Names::default().read(&table);
             read.map_err(|source| CliError::Names {
                 path: path.clone(),
@@ -65,12 +66,30 @@ impl AttributionArgs {
             })?;
             Ok::<_, CliError>(table)
         });
+        let table = table.transpose()?.unwrap_or_default();
+        // Opened now, because the run may take long.
+        let folded = folded.as_deref().map(attribution_files::open_folded);
+        let flamegraph = flamegraph
+            .as_deref()
+            .map(attribution_files::open_flamegraph);
         Ok(Some(Attributing {
             top: top.unwrap_or(TOP),
-            table: table.transpose()?.unwrap_or_default(),
-            folded: folded.clone(),
-            flamegraph: flamegraph.clone(),
+            table,
+            folded: folded.transpose()?,
+            flamegraph: flamegraph.transpose()?,
         }))
+    }
+
+    /// The files that these options name, each with its option.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files = [
+            ("--names", &self.names),
+            (attribution_files::FOLDED, &self.folded),
+            (attribution_files::FLAMEGRAPH, &self.flamegraph),
+        ];
+        files
+            .into_iter()
+            .filter_map(|(option, file)| Some((option, file.as_deref()?)))
     }
 }
 
@@ -79,8 +98,8 @@ pub(crate) struct Attributing {
     top: usize,
     /// The user's table of names, which is valid.
     table: String,
-    folded: Option<PathBuf>,
-    flamegraph: Option<PathBuf>,
+    folded: Option<OutputFile>,
+    flamegraph: Option<OutputFile>,
 }
 
 impl Attributing {
@@ -93,12 +112,12 @@ impl Attributing {
         names
     }
 
-    /// Builds the block of `plan` again with attribution, writes the files that the options name, and
-    /// returns the report with its check. The report has a flame graph if it is `for_page`. `outcome`
-    /// is of the block without attribution.
+    /// Builds the block of `plan` again with attribution, and returns the report with its check, and the
+    /// bytes for [`Attributing::write`]. The report has a flame graph if it is `for_page`. `outcome` is
+    /// of the block without attribution.
     ///
     /// # Errors
-    /// A [`CliError`] if the block can't be built or a file can't be written.
+    /// A [`CliError`] if the block can't be built.
     pub(crate) fn of_block(
         &self,
         runtime: &RuntimeForm,
@@ -106,7 +125,7 @@ impl Attributing {
         plan: &Plan,
         outcome: &BlockOutcome,
         for_page: bool,
-    ) -> Result<(AttributionReport, Check), CliError> {
+    ) -> Result<(AttributionReport, Check, ByteTally), CliError> {
         let mut noted = BlockAttribution::default();
         let host = AttributedBlock::new(state.nodes.clone(), plan, &mut noted);
         let bar = progress::bar(plan.extrinsics().len(), "attributing bytes");
@@ -120,14 +139,14 @@ impl Attributing {
             detail,
         };
         let tally = ByteTally::of(&noted, &self.names(runtime_names()));
-        self.write(&tally)?;
         let mut report = AttributionReport::new(&tally, self.top);
         if for_page {
             report.draw(&tally);
         }
         let nodes = outcome.built.proof.iter_nodes();
         let nodes = nodes.map(|node| node.len() as u64).sum();
-        Ok((report.with_overhead(&outcome.sizes, nodes), check))
+        let report = report.with_overhead(&outcome.sizes, nodes);
+        Ok((report, check, tally))
     }
 
     /// The report on `tally`.
@@ -141,12 +160,11 @@ impl Attributing {
     /// # Errors
     /// A [`CliError`] if one can't be written.
     pub(crate) fn write(&self, tally: &ByteTally) -> Result<(), CliError> {
-        if let Some(path) = &self.folded {
-            attribution_files::write_folded(path, tally)?;
+        let folded = self.folded.as_ref();
+        let folded = folded.map_or(Ok(()), |file| attribution_files::write_folded(file, tally));
+        if let Some(file) = &self.flamegraph {
+            attribution_files::write_flamegraph(file, tally)?;
         }
-        if let Some(path) = &self.flamegraph {
-            attribution_files::write_flamegraph(path, tally)?;
-        }
-        Ok(())
+        folded
     }
 }

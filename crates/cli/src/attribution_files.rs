@@ -1,51 +1,79 @@
 //! Writes the bytes of a proof as folded stacks and as a flame graph.
 
-use crate::error::CliError;
+use crate::{error::CliError, one_line::one_line, output_file::OutputFile};
+#[cfg(feature = "flamegraph")]
 use inferno::flamegraph::{
     self,
     color::{BackgroundColor, BasicPalette, Color, PaletteMap},
     Options, Palette,
 };
 use povmeter_attribution::ByteTally;
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{io, path::Path};
 
-/// Checks that the folder of the file at `path` exists.
+/// The option that names the file of folded stacks.
+pub(crate) const FOLDED: &str = "--folded";
+/// The option that names the file of the flame graph.
+pub(crate) const FLAMEGRAPH: &str = "--flamegraph";
+/// In the second line of each flame graph.
+const FLAMEGRAPH_MARK: &str = "<!-- povmeter: a flame graph of the bytes of a storage proof -->";
+
+/// The file at `path` for folded stacks.
 ///
 /// # Errors
-/// [`CliError::WriteFile`] if it does not.
-pub(crate) fn check_folder(path: &Path) -> Result<(), CliError> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    match folder {
-        Some(folder) if !folder.is_dir() => {
-            Err(failed(path.to_owned())(io::ErrorKind::NotFound.into()))
-        }
-        _ => Ok(()),
+/// [`CliError::OutputFile`] if it can't be written, or is another file.
+pub(crate) fn open_folded(path: &Path) -> Result<OutputFile, CliError> {
+    Ok(OutputFile::open(FOLDED, path, is_folded)?)
+}
+
+/// Whether each line but the last, which may be cut off here, is a stack and a number.
+fn is_folded(head: &str) -> bool {
+    let whole = head.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let mut lines = whole.split('\n');
+    lines.all(|line| {
+        let stack = line.rsplit_once(' ');
+        stack.is_some_and(|(stack, bytes)| stack.contains(';') && bytes.parse::<u64>().is_ok())
+    })
+}
+
+/// The file at `path` for a flame graph.
+///
+/// # Errors
+/// [`CliError::OutputFile`] if it can't be written, or is another file, [`CliError::NoFlamegraph`] if this
+/// program draws none.
+pub(crate) fn open_flamegraph(path: &Path) -> Result<OutputFile, CliError> {
+    if cfg!(not(feature = "flamegraph")) {
+        return Err(CliError::NoFlamegraph);
     }
+    let is_ours = |head: &str| head.contains(FLAMEGRAPH_MARK);
+    Ok(OutputFile::open(FLAMEGRAPH, path, is_ours)?)
 }
 
 /// Writes the folded stacks of `tally`.
 ///
 /// # Errors
-/// [`CliError::WriteFile`].
-pub(crate) fn write_folded(path: &Path, tally: &ByteTally) -> Result<(), CliError> {
-    let mut text = tally.folded().join("\n");
+/// [`CliError::OutputFile`].
+pub(crate) fn write_folded(file: &OutputFile, tally: &ByteTally) -> Result<(), CliError> {
+    let mut text = folded(tally).join("\n");
     text.push('\n');
-    fs::write(path, text).map_err(failed(path.to_owned()))
+    Ok(file.write(text.as_bytes())?)
+}
+
+/// The folded stacks of `tally`. A name of a runtime's metadata must not break a line.
+fn folded(tally: &ByteTally) -> Vec<String> {
+    let lines = tally.folded().into_iter();
+    lines.map(|line| one_line(&line).into_owned()).collect()
 }
 
 /// Draws the folded stacks of `tally` as a flame graph.
 ///
 /// # Errors
-/// [`CliError::WriteFile`].
-pub(crate) fn write_flamegraph(path: &Path, tally: &ByteTally) -> Result<(), CliError> {
-    draw(tally, Script::Inside)
-        .and_then(|svg| fs::write(path, svg))
-        .map_err(failed(path.to_owned()))
+/// [`CliError::OutputFile`], or [`CliError::Flamegraph`] if there is no such picture.
+pub(crate) fn write_flamegraph(file: &OutputFile, tally: &ByteTally) -> Result<(), CliError> {
+    let svg = draw(tally, Script::Inside).map_err(CliError::Flamegraph)?;
+    let svg = String::from_utf8_lossy(&svg);
+    // The declaration must stay the first line.
+    let (declaration, rest) = svg.split_once('\n').unwrap_or(("", &svg));
+    Ok(file.write(format!("{declaration}\n{FLAMEGRAPH_MARK}\n{rest}").as_bytes())?)
 }
 
 /// The flame graph of `tally` as a part of a page, without a script.
@@ -69,6 +97,13 @@ enum Script {
     None,
 }
 
+/// No picture in a program without the feature `flamegraph`.
+#[cfg(not(feature = "flamegraph"))]
+fn draw(_: &ByteTally, _: Script) -> io::Result<Vec<u8>> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(feature = "flamegraph")]
 fn draw(tally: &ByteTally, script: Script) -> io::Result<Vec<u8>> {
     let mut options = Options::default();
     options.title = format!("Storage proof: {} bytes", tally.total.bytes);
@@ -85,7 +120,7 @@ fn draw(tally: &ByteTally, script: Script) -> io::Result<Vec<u8>> {
     // Equal bytes make an equal flame graph.
     options.deterministic = true;
     options.no_javascript = script == Script::None;
-    let folded = tally.folded();
+    let folded = folded(tally);
     let mut svg = Vec::new();
     if folded.is_empty() {
         // An empty proof is no error, so draw a placeholder.
@@ -98,6 +133,7 @@ fn draw(tally: &ByteTally, script: Script) -> io::Result<Vec<u8>> {
 }
 
 /// Each cause has a colour of its own; pallets and items share a palette.
+#[cfg(feature = "flamegraph")]
 fn cause_colors() -> PaletteMap {
     let mut colors = PaletteMap::default();
     for (cause, [r, g, b]) in [
@@ -112,6 +148,22 @@ fn cause_colors() -> PaletteMap {
     colors
 }
 
-fn failed(path: PathBuf) -> impl FnOnce(io::Error) -> CliError {
-    move |source| CliError::WriteFile { path, source }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folded_stacks_are_known_by_their_lines() {
+        for (head, ours) in [
+            ("System;Account;read 120\nBalances;root 5\n", true),
+            // Cut off where the head ends.
+            ("System;Account;read 120\nBala", true),
+            ("dear diary\n", false),
+            ("a;b x\n", false),
+            ("System;Account 1\n\n", false),
+            ("no line break 1", false),
+        ] {
+            assert_eq!(is_folded(head), ours, "{head:?}");
+        }
+    }
 }

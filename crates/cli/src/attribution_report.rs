@@ -1,6 +1,6 @@
 //! The report on the attribution of a proof's bytes, as tables and as JSON.
 
-use crate::attribution_files;
+use crate::{attribution_files, one_line::one_line};
 use povmeter_attribution::{BlockPart, ByteTally, Bytes};
 use povmeter_dev_runtime::ProofSizes;
 use schemars::JsonSchema;
@@ -229,8 +229,9 @@ const NAME: usize = 36;
 
 /// The name, shortened to fit a table.
 fn short(name: &str) -> String {
+    let name = one_line(name);
     if name.chars().count() <= NAME {
-        return name.to_owned();
+        return name.into_owned();
     }
     let start: String = name.chars().take(NAME - 2).collect();
     format!("{start}..")

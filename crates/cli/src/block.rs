@@ -2,22 +2,28 @@
 
 use crate::{
     attribution::AttributionArgs,
-    block_report::BlockReport,
+    block_report::{BesidePeer, BlockReport},
     checks::{check_block, check_workers, failed},
     error::CliError,
     measuring,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
-    output::printed,
+    output::finish,
     parent_state::{ParentState, Trust},
     progress, replay,
     report::{self, Growth, LimitArg, ReportArgs, Step},
-    runtime_form::RuntimeArg,
+    runtime_form::{RuntimeArg, RuntimeForm},
+    spread::{median, Spread},
+    whole_number::whole,
 };
 use clap::Args;
 use povmeter_dev_runtime::{
-    build_block_with, BlockOutcome, Estimates, ExtrinsicTimes, PovmeterBlock,
+    build_block_with, BlockOutcome, Estimates, ExtrinsicTimes, Plan, PovmeterBlock,
 };
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{
+    num::NonZeroUsize,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 /// What block to build, and where.
 #[derive(Args, Debug)]
@@ -42,8 +48,8 @@ pub(crate) struct BlockArgs {
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
     /// Also build it by this many threads, and compare
-    #[arg(long, value_name = "N")]
-    workers: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1_024))]
+    workers: Option<u16>,
     /// Build transfers on a relay chain's wasm runtime, from this raw chain specification
     #[arg(long, value_name = "FILE", conflicts_with_all = ["accounts", "call", "state_version",
         "signatures", "runtime", "state", "db", "workers"])]
@@ -59,24 +65,27 @@ pub(crate) struct BlockArgs {
     limit: LimitArg,
 }
 
-/// The report on the block.
+/// Prints the report on the block.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the error holds the report.
-pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
+/// A [`CliError`]. If a check fails, the report is printed before.
+pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     measuring::begin()?;
-    let attributing = args.attribution.prepare()?;
     if let Some(spec) = &args.chain_spec {
         let PlanArgs {
             transfers, seed, ..
         } = args.plan;
-        let page = (&args.report, args.limit);
-        return replay::run_transfers(spec, transfers, seed, attributing.as_ref(), args.json, page);
+        let options = (&args.attribution, &args.report, args.limit);
+        return replay::run_transfers(spec, transfers, seed, args.json, options);
     }
     if args.state == StateArg::Memory && args.db.is_some() {
         return Err(CliError::FolderForMemory);
     }
-    let page = args.report.open(&report::BLOCK_CHARTS)?;
+    args.plan.expect_room()?;
+    let page = args
+        .report
+        .open_beside(&report::BLOCK_CHARTS, args.attribution.files())?;
+    let attributing = args.attribution.prepare()?;
     let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, args.state, args.db.as_deref(), Trust::Verify)?;
@@ -91,26 +100,75 @@ pub(crate) fn run(args: &BlockArgs) -> Result<String, CliError> {
     drop(bar);
     let mut checks = progress::during("checking the block", || {
         check_block(&outcome, &plan, &state, &runtime)
+    })
+    .map_err(|error| match outcome.refused.len() {
+        0 => error,
+        // The block is executed again with those that were left out, whose nodes its proof may lack.
+        refused => CliError::Full {
+            refused,
+            of: plan.extrinsics().len(),
+        },
     })?;
-    if let Some(workers) = args.workers {
+    if let Some(workers) = args
+        .workers
+        .and_then(|workers| NonZeroUsize::new(workers.into()))
+    {
         checks.push(check_workers(&outcome, &plan, &state, &runtime, workers)?);
     }
 
-    let mut attribution = None;
+    let beside_peer = progress::during("comparing times", || beside_peer(&plan, &state, &runtime))?;
+    let (mut attribution, mut bytes) = (None, None);
     if let Some(attributing) = &attributing {
-        let (report, check) =
+        let (report, check, tally) =
             attributing.of_block(&runtime, &state, &plan, &outcome, page.is_some())?;
         checks.push(check);
         attribution = Some(report);
+        bytes = Some(tally);
     }
 
     let failed = failed(&checks);
     let options = UsedOptions::new(&args.plan, args.signatures, args.state, args.runtime);
-    let report = BlockReport::new(options, &plan, &outcome, checks).with_attribution(attribution);
-    if let Some(page) = page {
-        page.write(&report.page(&growth(&outcome, &times, args.limit.bytes())))?;
+    let report = BlockReport::new(options, &plan, &outcome, checks)
+        .with_peer(beside_peer)
+        .with_attribution(attribution);
+    finish(&report, args.json, failed, || {
+        let growth = growth(&outcome, &times, args.limit.bytes());
+        let written = report::write(page, || report.page(&growth));
+        if let (Some(attributing), Some(bytes)) = (&attributing, &bytes) {
+            attributing.write(bytes)?;
+        }
+        written
+    })
+}
+
+/// Blocks of each state machine that are timed.
+const ROUNDS: usize = 7;
+/// No further round begins after this time.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The block of `plan` again, in turns by povmeter and by sp-state-machine.
+fn beside_peer(
+    plan: &Plan,
+    state: &ParentState,
+    runtime: &RuntimeForm,
+) -> Result<BesidePeer, CliError> {
+    let (peer, begun) = (state.peer(plan), Instant::now());
+    let mut ratios = Vec::new();
+    while ratios.len() < ROUNDS && (ratios.is_empty() || begun.elapsed() < LONGEST) {
+        let theirs = build_block_with(runtime, peer.block(), plan, |_| {});
+        let theirs = theirs.map_err(CliError::build("sp-state-machine"))?;
+        let block = PovmeterBlock::new(state.nodes.clone(), plan, Estimates::Everywhere);
+        let ours = build_block_with(runtime, block, plan, |_| {});
+        let ours = ours.map_err(CliError::build("povmeter"))?;
+        let [theirs, ours] =
+            [theirs, ours].map(|block| block.phases.total().cpu.as_secs_f64().max(1e-9));
+        ratios.push(theirs / ours);
     }
-    printed(&report, args.json, failed)
+    Ok(BesidePeer {
+        rounds: ratios.len(),
+        ratio: median(ratios.iter().copied()),
+        ratio_spread: Spread::of(ratios.into_iter()),
+    })
 }
 
 /// The growth of the block by extrinsic. `times` holds all extrinsics but the inherent.

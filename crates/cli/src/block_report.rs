@@ -5,6 +5,7 @@ use crate::{
     checks::Check,
     options::UsedOptions,
     output::{CommandResult, HexHash},
+    spread::Spread,
 };
 use povmeter_dev_runtime::{BlockOutcome, BoundarySize, Phases, Plan, Spent};
 use schemars::JsonSchema;
@@ -31,6 +32,10 @@ pub(crate) struct BlockReport {
     pub(crate) proof_bytes: Proof,
     /// Time by phase.
     pub(crate) phases: PhaseTimes,
+    /// The block built again in turns with sp-state-machine, which makes no estimates; null in results of
+    /// earlier versions.
+    #[serde(default)]
+    pub(crate) beside_peer: Option<BesidePeer>,
     /// Estimates in bytes: after the inherent, then after each extrinsic.
     pub(crate) estimates: Vec<Estimate>,
     /// Sizes that the runtime was told, in order.
@@ -43,6 +48,18 @@ impl CommandResult for BlockReport {
     const COMMAND: &'static str = "block";
     const WHAT: &'static str = "block";
     const SCHEMA: u64 = 1;
+}
+
+/// A block built several times, in turns with sp-state-machine.
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct BesidePeer {
+    /// Blocks of each.
+    pub(crate) rounds: usize,
+    /// How many times as long sp-state-machine takes, in processor time; median of the rounds.
+    pub(crate) ratio: f64,
+    /// The same in the middle half of the rounds; null for fewer than four.
+    #[serde(default)]
+    pub(crate) ratio_spread: Option<Spread>,
 }
 
 /// What became of the signed extrinsics.
@@ -203,9 +220,18 @@ impl BlockReport {
                 attribution: None,
             },
             phases: PhaseTimes::from(&outcome.phases),
+            beside_peer: None,
             estimates: outcome.boundaries.iter().map(Estimate::from).collect(),
             told: outcome.built.told.clone().unwrap_or_default(),
             checks,
+        }
+    }
+
+    /// Adds the comparison of times with sp-state-machine.
+    pub(crate) fn with_peer(self, beside_peer: BesidePeer) -> Self {
+        Self {
+            beside_peer: Some(beside_peer),
+            ..self
         }
     }
 
@@ -258,6 +284,17 @@ impl fmt::Display for BlockReport {
         self.sizes(f)?;
         writeln!(f)?;
         self.phases.table(f)?;
+        if let Some(beside) = &self.beside_peer {
+            let BesidePeer { rounds, ratio, .. } = beside;
+            let spread = beside.ratio_spread.map_or_else(String::new, |spread| {
+                format!(", {:.2} to {:.2} in half of them", spread.low, spread.high)
+            });
+            writeln!(
+                f,
+                "sp-state-machine, without estimates, takes {ratio:.2} times as long (median of {rounds} \
+                 rounds{spread})"
+            )?;
+        }
         if let Some(attribution) = &self.proof_bytes.attribution {
             writeln!(f, "\n{attribution}")?;
         }

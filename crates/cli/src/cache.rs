@@ -3,10 +3,13 @@
 use crate::{
     allocations,
     error::CliError,
-    output::{self, printed, verdict, CommandResult},
+    memory::expect_room,
+    options::KEY_BYTES,
+    output::{self, finish, verdict, CommandResult},
     progress,
     report::{self, ReportArgs},
     table::Table,
+    whole_number::whole,
 };
 use clap::{Args, ValueEnum};
 use povmeter_dev_cache::{measure_caches, Access, CacheOptions, CacheReport};
@@ -23,16 +26,16 @@ Example: one load, one size of cache
   povmeter compare cache --access zipf --writes 100 --bytes 5")]
 pub(crate) struct CacheArgs {
     /// Accounts in the state
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
     accounts: u32,
     /// Blocks of each load; hits are counted in the second half
-    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = whole::<u32>(2..=1_000_000))]
     blocks: u32,
     /// Accounts that a block touches
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
     touched: u32,
     /// Seed for accounts
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     /// How accounts are drawn: uniform, zipf, active-set
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, value_delimiter = ',',
@@ -40,11 +43,11 @@ pub(crate) struct CacheArgs {
     access: Vec<AccessArg>,
     /// Accounts that are written, in percent of those touched
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_values_t = [20, 50, 100],
-        value_parser = clap::value_parser!(u8).range(0..=100))]
+        value_parser = whole::<u8>(0..=100))]
     writes: Vec<u8>,
     /// Memory of a cache, in percent of the state's bytes
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_values_t = [1, 5, 20, 40],
-        value_parser = clap::value_parser!(u16).range(1..=1_000))]
+        value_parser = whole::<u16>(1..=1_000))]
     bytes: Vec<u16>,
     /// Print JSON
     #[arg(long)]
@@ -92,11 +95,34 @@ impl CommandResult for Report {
     const SCHEMA: u64 = 1;
 }
 
-/// The report on caches.
+impl CacheArgs {
+    /// Checks that the memory is enough for the state and the accesses of a load.
+    fn expect_room(&self) -> Result<(), CliError> {
+        let Self {
+            accounts,
+            blocks,
+            touched,
+            ..
+        } = *self;
+        let what = format!("{accounts} accounts and {blocks} blocks that touch {touched} each");
+        let touched = u64::from(blocks) * u64::from(touched.min(accounts));
+        let state = u64::from(accounts) * KEY_BYTES;
+        expect_room(
+            &what,
+            state.saturating_add(touched.saturating_mul(TOUCHED_BYTES)),
+        )
+    }
+}
+
+/// Bytes of memory for an account that a block touches, at least: the nodes of its path, as recorded.
+const TOUCHED_BYTES: u64 = 800;
+
+/// Prints the report on caches.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the error holds the report.
-pub(crate) fn run(args: &CacheArgs) -> Result<String, CliError> {
+/// A [`CliError`]. If a check fails, the report is printed before.
+pub(crate) fn run(args: &CacheArgs) -> Result<(), CliError> {
+    args.expect_room()?;
     let page = args.report.open(&report::CACHE_CHARTS)?;
     let options = CacheOptions {
         accounts: args.accounts as usize,
@@ -119,10 +145,9 @@ pub(crate) fn run(args: &CacheArgs) -> Result<String, CliError> {
     )?;
     drop(bar);
     let report = Report(measured);
-    if let Some(page) = page {
-        page.write(&report.page())?;
-    }
-    printed(&report, args.json, report.failed())
+    finish(&report, args.json, report.failed(), || {
+        report::write(page, || report.page())
+    })
 }
 
 impl Report {
@@ -131,12 +156,12 @@ impl Report {
         let report = &self.0;
         [
             (
-                "no_stale_reads",
+                "no stale reads",
                 report.no_stale_reads(),
                 "no cache returned the bytes of another node".to_owned(),
             ),
             (
-                "most_hits",
+                "most hits",
                 report.leads(),
                 format!(
                     "povmeter's hits are at most 1 point below the best; the least lead is {:.1} points",
@@ -144,7 +169,7 @@ impl Report {
                 ),
             ),
             (
-                "little_memory",
+                "little memory",
                 report.is_lean(),
                 format!(
                     "a full cache takes at most 1.5 times the bytes and hashes of its nodes; at most {:.2}",
@@ -189,7 +214,8 @@ impl fmt::Display for Report {
             "ratio",
             "ns",
             "ns, 2 threads",
-        ]);
+        ])
+        .keyed_by(5);
         for row in rows {
             table.row([
                 row.access.name().to_owned(),

@@ -5,11 +5,13 @@ use crate::{
     error::CliError,
     measuring,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
-    output::printed,
+    output::finish,
     progress,
     report::{self, ReportArgs},
     resident,
     runtime_form::RuntimeArg,
+    scratch::ScratchFolder,
+    whole_number::whole,
 };
 use clap::Args;
 use povmeter::{BlockPool, Bytes, NodeBatch, NodeHash, NodePrefix, NodeSource, SourceError};
@@ -41,13 +43,13 @@ pub(crate) struct ChainArgs {
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = SignaturesArg::Free)]
     signatures: SignaturesArg,
     /// Blocks to build
-    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = whole::<u32>(1..=100_000))]
     blocks: u32,
     /// States to keep; older ones are pruned
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = whole::<u32>(2..=100_000))]
     keep: u32,
     /// MiB of loaded nodes that one block leaves to the next
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = whole::<u32>(0..=1_048_576))]
     carry: u32,
     /// Folder for a new store, instead of a temporary one
     #[arg(long, value_name = "PATH")]
@@ -77,19 +79,17 @@ impl NodeSource for Counting {
     }
 }
 
-/// The report on the chain.
+/// Prints the report on the chain.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the error holds the report.
-pub(crate) fn run(args: &ChainArgs) -> Result<String, CliError> {
+/// A [`CliError`]. If a check fails, the report is printed before.
+pub(crate) fn run(args: &ChainArgs) -> Result<(), CliError> {
     measuring::begin()?;
+    args.plan.expect_room()?;
     let page = args.report.open(&report::CHAIN_CHARTS)?;
     let folder = match &args.db {
         Some(_) => None,
-        None => {
-            let folder = tempfile::Builder::new().prefix("povmeter-").tempdir();
-            Some(folder.map_err(CliError::TemporaryFolder)?)
-        }
+        None => Some(ScratchFolder::new().map_err(CliError::temporary_folder)?),
     };
     let path = match (&args.db, &folder) {
         (Some(path), _) => path.as_path(),
@@ -97,10 +97,9 @@ pub(crate) fn run(args: &ChainArgs) -> Result<String, CliError> {
         (None, None) => Path::new("."),
     };
     let report = build(args, path)?;
-    if let Some(page) = page {
-        page.write(&report.page())?;
-    }
-    printed(&report, args.json, report.failed())
+    finish(&report, args.json, report.failed(), || {
+        report::write(page, || report.page())
+    })
 }
 
 /// A chain under construction.

@@ -123,14 +123,14 @@ impl ChainReport {
         } = self.checks;
         [
             (
-                "again_same",
+                "same again",
                 again_same,
                 "the last block, with all nodes loaded anew",
             ),
             (
-                "carried_within",
+                "carried within its bound",
                 carried_within,
-                "loaded nodes, and the bound of their memory",
+                "the memory of loaded nodes",
             ),
             (
                 "verified",

@@ -10,13 +10,15 @@ use crate::{
     estimator, measuring,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     oracle::Oracle,
-    output::printed,
+    output::finish,
     overlay, parallel,
     parent_state::{ParentState, Trust},
     pool, progress,
     report::{self, ReportArgs},
     runtime_form::{RuntimeArg, RuntimeForm},
+    spread::{median as middle, Spread},
     validation,
+    whole_number::whole,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use povmeter::BlockPool;
@@ -69,7 +71,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = CacheArg::None)]
     cache: CacheArg,
     /// Measured rounds after one warm-up; root-each-tx takes part in every tenth
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(1..=100_000))]
     rounds: u32,
     /// Print JSON
     #[arg(long)]
@@ -94,11 +96,11 @@ const SHARES: usize = 5;
 /// A slow contender takes part in one of this many rounds.
 const SLOW_EVERY: u32 = 10;
 
-/// The report on the comparison.
+/// Prints the report on the comparison.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the error holds the report.
-pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
+/// A [`CliError`]. If a check fails, the report is printed before.
+pub(crate) fn run(command: &CompareCommand) -> Result<(), CliError> {
     measuring::begin()?;
     match command {
         CompareCommand::Block(args) => run_block(args),
@@ -112,16 +114,16 @@ pub(crate) fn run(command: &CompareCommand) -> Result<String, CliError> {
     }
 }
 
-fn run_block(args: &CompareArgs) -> Result<String, CliError> {
+fn run_block(args: &CompareArgs) -> Result<(), CliError> {
+    args.plan.expect_room()?;
     let page = args.report.open(&report::COMPARE_CHARTS)?;
     let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, args.state, None, Trust::AsStored)?;
     let report = compare(args, &plan, &state, &runtime)?;
-    if let Some(page) = page {
-        page.write(&report.page())?;
-    }
-    printed(&report, args.json, report.failed())
+    finish(&report, args.json, report.failed(), || {
+        report::write(page, || report.page())
+    })
 }
 
 fn compare(
@@ -250,6 +252,10 @@ fn row(
         median_ms,
         // Divide first, because the quotient of equal times is exactly one.
         percent_of_peer_none: (peer_ms / median_ms) * 100.0,
+        percent_spread: Spread::of(spent.iter().map(|phases| {
+            let ms = phases.total().cpu.as_secs_f64() * 1e3;
+            (peer_ms / ms) * 100.0
+        })),
         estimate_after_last: last,
         recorded: outcome.sizes.recorded,
         encoded: outcome.sizes.encoded,
@@ -270,18 +276,6 @@ fn row(
 /// The median in milliseconds.
 fn median<T>(spent: &[T], of: impl Fn(&T) -> std::time::Duration) -> f64 {
     middle(spent.iter().map(|spent| of(spent).as_secs_f64() * 1e3))
-}
-
-/// The median.
-fn middle(all: impl Iterator<Item = f64>) -> f64 {
-    let mut all: Vec<f64> = all.collect();
-    all.sort_by(f64::total_cmp);
-    let middle = all.len() / 2;
-    match all.len() {
-        0 => f64::NAN,
-        count if count % 2 == 1 => all[middle],
-        _ => (all[middle - 1] + all[middle]) / 2.0,
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::{
     compare::CacheArg,
     options::UsedOptions,
     output::{self, verdict, CommandResult},
+    spread::Spread,
     table::{or_dash, Table},
 };
 use schemars::JsonSchema;
@@ -20,6 +21,10 @@ pub(crate) struct Row {
     pub(crate) median_ms: f64,
     /// Throughput in percent of peer-none.
     pub(crate) percent_of_peer_none: f64,
+    /// The same in the middle half of the rounds, against the median of peer-none; null for fewer than
+    /// four rounds.
+    #[serde(default)]
+    pub(crate) percent_spread: Option<Spread>,
     /// The estimate after the last extrinsic in bytes; null without estimates.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) estimate_after_last: Option<u64>,
@@ -52,6 +57,39 @@ pub(crate) struct Row {
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) estimate_under_bytes: Option<u64>,
 }
+
+/// The ways, and what each is.
+pub(crate) const WAYS: [(&str, &str); 11] = [
+    (
+        "peer-none",
+        "sp-state-machine with its recorder, no estimate",
+    ),
+    (
+        "none",
+        "the same with what the next seven need: their baseline",
+    ),
+    ("root-each-tx", "the storage root after each extrinsic"),
+    (
+        "incremental",
+        "only keys changed since the last estimate, over its nodes",
+    ),
+    (
+        "fake-hasher",
+        "the same with a fast hash in place of Blake2b",
+    ),
+    ("each-key-once", "no key that an earlier estimate had"),
+    (
+        "forget",
+        "a trie for each estimate, dropped without a commit",
+    ),
+    ("get-for-writes", "a look-up in place of an insertion"),
+    (
+        "upstream",
+        "as polkadot-sdk pull request 10215 proposes: such a trie",
+    ),
+    ("povmeter-none", "povmeter without an estimate"),
+    ("povmeter", "povmeter with a size after each extrinsic"),
+];
 
 /// What must hold.
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
@@ -114,12 +152,12 @@ impl CompareReport {
         } = self.checks;
         [
             (
-                "roots_equal",
+                "roots equal",
                 roots_equal,
                 "same root, changes and nodes as sp-state-machine",
             ),
             (
-                "estimates_complete",
+                "estimates complete",
                 estimates_complete,
                 "no estimate is too low where completeness is claimed",
             ),
@@ -149,7 +187,10 @@ impl fmt::Display for CompareReport {
             "medians of {} rounds; cpu time of the thread; %: throughput in percent of peer-none's\n",
             self.rounds
         )?;
-        writeln!(f, "{}", self.table())?;
+        writeln!(f, "{}\n", self.table())?;
+        for (name, meaning) in WAYS {
+            writeln!(f, "{name:<14}  {meaning}")?;
+        }
         for (name, holds, meaning) in self.named_checks() {
             write!(f, "\n{}{name}: {meaning}", verdict(holds))?;
         }
@@ -198,5 +239,17 @@ impl CompareReport {
             ]);
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::Contender;
+
+    #[test]
+    fn each_way_is_explained() {
+        let ways = Contender::all().into_iter().map(Contender::name);
+        assert!(ways.eq(WAYS.map(|(name, _)| name)));
     }
 }

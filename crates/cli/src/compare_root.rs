@@ -4,16 +4,18 @@ use crate::{
     allocations,
     compare_root_report::{Checks, Failed, KnownFailed, OfVersion, RootReport},
     error::{chain, CliError},
-    options::accounts_from,
-    output::printed,
+    options::{expect_room_for_keys, MOST_KEYS},
+    output::finish,
     progress,
     report::{self, ReportArgs},
+    whole_number::whole,
 };
 use clap::Args;
 use povmeter_dev_data::data_dir;
 use povmeter_dev_measure::{measure_roots, RootSpeedOptions, RootSpeedReport};
 use povmeter_dev_oracle::{run_roots, KnownState, RootCounts, RootMode, RootTally, SPLIT_FROM};
 use sp_core::storage::StateVersion;
+use std::path::Path;
 
 /// How many updates to compare, and which.
 #[derive(Args, Debug)]
@@ -22,21 +24,21 @@ Example: fewer random blocks, and one small state to measure on
   povmeter compare root --cases 2000 --keys 10000")]
 pub(crate) struct RootArgs {
     /// Random blocks of each state version, compared in every mode
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = whole::<u64>(1..=1_000_000_000))]
     cases: u64,
     /// Measured rounds after one warm-up
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = whole::<u32>(1..=100_000))]
     rounds: u32,
     // At least 10, because the smallest update has as many changes.
     /// Accounts in the parent states that are measured
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = accounts_from(10),
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = whole::<usize>(10..=MOST_KEYS),
         default_values_t = [10_000, 1_000_000])]
     keys: Vec<usize>,
     /// Fewest changes for which a measured update uses several threads
-    #[arg(long, value_name = "N", default_value_t = SPLIT_FROM)]
+    #[arg(long, value_name = "N", default_value_t = SPLIT_FROM, value_parser = whole::<usize>(0..=MOST_KEYS))]
     split_from: usize,
     /// Seed for blocks and keys
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     /// Print JSON
     #[arg(long)]
@@ -48,18 +50,21 @@ pub(crate) struct RootArgs {
 /// Most failed updates that are listed.
 const FAILURES_SHOWN: usize = 10;
 
-/// The report on root updates.
+/// Prints the report on root updates.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the error holds the report.
-pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
+/// A [`CliError`]. If a check fails, the report is printed before.
+pub(crate) fn run(args: &RootArgs) -> Result<(), CliError> {
+    expect_room_for_keys(&args.keys)?;
     let page = args.report.open(&report::ROOT_CHARTS)?;
+    // Read now, because a mistake in the variable should cost no work.
+    let data = data_dir()?;
     let mut missing = Vec::new();
     let modes = RootMode::all(|unsupported| missing.push(unsupported.0.name().to_owned()))?;
     let bar = progress::bar(args.cases, "random blocks");
     let tally = run_roots(args.seed, args.cases, &modes, || bar.step());
     drop(bar);
-    let (known_states, known_failures) = known_states(&modes)?;
+    let (known_states, known_failures) = known_states(data.as_deref(), &modes)?;
     let options = RootSpeedOptions {
         keys: args.keys.clone(),
         rounds: args.rounds as usize,
@@ -94,18 +99,20 @@ pub(crate) fn run(args: &RootArgs) -> Result<String, CliError> {
         rows,
         hashing,
     };
-    if let Some(page) = page {
-        page.write(&report.page())?;
-    }
-    printed(&report, args.json, report.checks.failed())
+    finish(&report, args.json, report.checks.failed(), || {
+        report::write(page, || report.page())
+    })
 }
 
-/// The number of real states that were compared, zero without data, and those that differ.
-fn known_states(modes: &[RootMode]) -> Result<(usize, Vec<KnownFailed>), CliError> {
-    let Some(data) = data_dir() else {
+/// The number of real states in the folder `data` that were compared, zero without it, and those that differ.
+fn known_states(
+    data: Option<&Path>,
+    modes: &[RootMode],
+) -> Result<(usize, Vec<KnownFailed>), CliError> {
+    let Some(data) = data else {
         return Ok((0, Vec::new()));
     };
-    let states = progress::during("reading real states", || KnownState::read_all(&data))?;
+    let states = progress::during("reading real states", || KnownState::read_all(data))?;
     let bar = progress::bar(states.len(), "real states");
     let failed = states.iter().filter_map(|state| {
         bar.step();

@@ -11,6 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// What holds if no random block differs.
+pub(crate) const UPDATES_AGREE: &str = "updates agree";
+/// What holds if no real state differs.
+pub(crate) const STATES_AGREE: &str = "real states agree";
+
 /// What the comparison gave.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
@@ -24,8 +29,8 @@ impl Checks {
     /// The names of the checks that failed.
     pub(crate) fn failed(&self) -> Vec<String> {
         output::failed([
-            ("updates_differ", self.updates_differ == 0),
-            ("known_states_differ", self.known_states_differ == 0),
+            (UPDATES_AGREE, self.updates_differ == 0),
+            (STATES_AGREE, self.known_states_differ == 0),
         ])
     }
 }
@@ -138,13 +143,14 @@ impl RootReport {
         let differ = checks.updates_differ;
         writeln!(
             f,
-            "\n{table}\n\n{}updates_differ: roots and nodes are sp-state-machine's in all modes ({differ} blocks)",
+            "\n{table}\n\n{}{UPDATES_AGREE}: roots and nodes are sp-state-machine's in all modes ({differ} \
+             blocks differ)",
             verdict(differ == 0)
         )?;
         let (states, differ) = (self.known_states, checks.known_states_differ);
         writeln!(
             f,
-            "{}known_states_differ: the same for {states} real states ({differ} states)",
+            "{}{STATES_AGREE}: the same for {states} real states ({differ} differ)",
             match states {
                 0 => "no data ",
                 _ => verdict(differ == 0),
@@ -176,7 +182,8 @@ impl RootReport {
             "peer_plain",
             "peer_node",
             "allocs/change",
-        ]);
+        ])
+        .keyed_by(3);
         for row in &self.rows {
             let allocations = row.allocations_per_change;
             table.row([
@@ -202,7 +209,8 @@ impl RootReport {
             "nodes",
             "compressions",
             "ns per compression",
-        ]);
+        ])
+        .keyed_by(3);
         for row in &self.hashing {
             let each = row.us * 1_000.0 / row.compressions.max(1) as f64;
             table.row([
@@ -235,12 +243,12 @@ mod tests {
             updates_differ,
             ..fine
         };
-        assert_eq!(failed.failed(), ["updates_differ"]);
+        assert_eq!(failed.failed(), ["updates agree"]);
         let known_states_differ = 3;
         let failed = Checks {
             known_states_differ,
             ..fine
         };
-        assert_eq!(failed.failed(), ["known_states_differ"]);
+        assert_eq!(failed.failed(), ["real states agree"]);
     }
 }

@@ -1,6 +1,6 @@
 //! `povmeter completions`: a script with which a shell completes commands and options.
 
-use crate::error::CliError;
+use crate::{error::CliError, output::print};
 use clap::{Args, Command};
 use clap_complete::Shell;
 
@@ -18,14 +18,14 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// The script for the commands below `program`.
+/// Prints the script for the commands below `program`.
 ///
 /// # Errors
-/// [`CliError::Completions`] if the script is not UTF-8, which does not happen.
-pub(crate) fn run(args: &CompletionsArgs, program: &mut Command) -> Result<String, CliError> {
+/// [`CliError::Completions`] if the script is not UTF-8, which does not happen, or [`CliError::Output`].
+pub(crate) fn run(args: &CompletionsArgs, program: &mut Command) -> Result<(), CliError> {
     let name = program.get_name().to_owned();
     let mut script = Vec::new();
     clap_complete::generate(args.shell, program, name, &mut script);
     let script = String::from_utf8(script)?;
-    Ok(script.trim_end().to_owned())
+    print(script.trim_end())
 }

@@ -6,6 +6,7 @@ use crate::{
     options::parse_root,
     output::{failed, printed},
     progress,
+    whole_number::whole,
 };
 use clap::{Args, Subcommand};
 use povmeter::Root;
@@ -59,8 +60,8 @@ pub(crate) struct PruneArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// Keep the newest state and the N - 1 before it
-    #[arg(long, value_name = "N", required_unless_present = "to")]
-    keep: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", required_unless_present = "to", value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
+    keep: Option<u32>,
     /// Keep the state with this root and what is built on it
     #[arg(long, value_name = "0xROOT", value_parser = parse_root, conflicts_with = "keep")]
     to: Option<Root>,
@@ -90,11 +91,11 @@ struct StoreArgs {
     json: bool,
 }
 
-/// The report of the command.
+/// Prints the report of the command.
 ///
 /// # Errors
 /// A [`CliError`] if the store can't be opened, read or written, or is not intact.
-pub(crate) fn run(command: &DbCommand) -> Result<String, CliError> {
+pub(crate) fn run(command: &DbCommand) -> Result<(), CliError> {
     match command {
         DbCommand::Verify(args) => run_verify(&args.store),
         DbCommand::Stat(args) => run_stat(&args.store),
@@ -103,7 +104,7 @@ pub(crate) fn run(command: &DbCommand) -> Result<String, CliError> {
     }
 }
 
-fn run_verify(args: &StoreArgs) -> Result<String, CliError> {
+fn run_verify(args: &StoreArgs) -> Result<(), CliError> {
     let mut store = open(&args.path)?;
     let counter = progress::counter("nodes verified");
     let found = verify(&mut *store, &mut |nodes| counter.at(nodes))?;
@@ -112,7 +113,7 @@ fn run_verify(args: &StoreArgs) -> Result<String, CliError> {
     printed(&report, args.json, failed([("intact", found.is_clean())]))
 }
 
-fn run_stat(args: &StoreArgs) -> Result<String, CliError> {
+fn run_stat(args: &StoreArgs) -> Result<(), CliError> {
     let mut store = open(&args.path)?;
     let counter = progress::counter("nodes counted");
     let found = stat(&mut *store, &mut |nodes| counter.at(nodes))?;
@@ -120,7 +121,7 @@ fn run_stat(args: &StoreArgs) -> Result<String, CliError> {
     printed(&StatReport::of(&found), args.json, Vec::new())
 }
 
-fn run_prune(args: &PruneArgs) -> Result<String, CliError> {
+fn run_prune(args: &PruneArgs) -> Result<(), CliError> {
     let mut store = open(&args.store.path)?;
     let counter = progress::counter("states dropped");
     let mut step = |states| counter.at(states);
@@ -128,6 +129,7 @@ fn run_prune(args: &PruneArgs) -> Result<String, CliError> {
         (Some(root), _) => prune_to_root(&mut *store, root, &mut step)?,
         // Clap asks for one of both.
         (None, keep) => {
+            let keep = keep.and_then(|keep| NonZeroUsize::new(keep as usize));
             let keep = keep.unwrap_or(NonZeroUsize::MAX);
             prune_to_last(&mut *store, keep, &mut step).map_err(PruneError::from)?
         }
@@ -137,7 +139,7 @@ fn run_prune(args: &PruneArgs) -> Result<String, CliError> {
     printed(&report, args.store.json, Vec::new())
 }
 
-fn run_backup(args: &BackupArgs) -> Result<String, CliError> {
+fn run_backup(args: &BackupArgs) -> Result<(), CliError> {
     let path = &args.store.path;
     let mut copied = 0;
     let counter = progress::counter("nodes copied");
@@ -145,12 +147,16 @@ fn run_backup(args: &BackupArgs) -> Result<String, CliError> {
         copied = nodes;
         counter.at(nodes);
     };
-    ParityDbStore::open(path)?.backup(&args.to, &mut step)?;
+    open_parity(path)?.backup(&args.to, &mut step)?;
     drop(counter);
     printed(&BackupReport { nodes: copied }, args.store.json, Vec::new())
 }
 
 /// The store in the folder `path`.
 fn open(path: &Path) -> Result<Box<dyn StoredNodes>, CliError> {
-    Ok(Box::new(ParityDbStore::open(path)?))
+    Ok(Box::new(open_parity(path)?))
+}
+
+fn open_parity(path: &Path) -> Result<ParityDbStore, CliError> {
+    ParityDbStore::open(path).map_err(CliError::OpenStored)
 }

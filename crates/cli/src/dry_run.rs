@@ -71,12 +71,12 @@ impl FromStr for ExtrinsicArg {
     }
 }
 
-/// The report on the item.
+/// Prints the report on the item.
 ///
 /// # Errors
 /// [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run(_: &DryRunArgs) -> Result<String, CliError> {
+pub(crate) fn run(_: &DryRunArgs) -> Result<(), CliError> {
     Err(CliError::NoWasm)
 }
 
@@ -106,12 +106,12 @@ mod with_wasm {
     use povmeter_remote::{BlockId, RemoteNode, RemoteState};
     use sp_core::H256;
 
-    /// The report on the item.
+    /// Prints the report on the item.
     ///
     /// # Errors
     /// A [`CliError`] if the state can't be read, no block can hold the item, or the proof is larger than the
     /// limit.
-    pub(crate) fn run(args: &DryRunArgs) -> Result<String, CliError> {
+    pub(crate) fn run(args: &DryRunArgs) -> Result<(), CliError> {
         measuring::begin()?;
         let item = match (&args.extrinsic, &args.runtime) {
             (Some(extrinsic), _) => DryRunItem::Extrinsic(extrinsic.0.clone()),
@@ -127,9 +127,9 @@ mod with_wasm {
         let result = result.map_err(|error| place.error(error))?;
         let report = place.report(args, &item, &result);
         if report.fits == Some(false) {
+            printed(&report, args.json, Vec::new())?;
             let what = vec!["a proof larger than `--pov-limit`".to_owned()];
-            let report = printed(&report, args.json, Vec::new())?;
-            return Err(CliError::Regressed { what, report });
+            return Err(CliError::Regressed { what });
         }
         printed(&report, args.json, Vec::new())
     }

@@ -1,13 +1,23 @@
 //! The errors of all commands.
 
+use crate::{memory::in_words, one_line::one_line, output_file::OutputFileError};
 use povmeter::Root;
-use povmeter_dev_data::ChainSpecError;
+#[cfg(feature = "wasm")]
+use povmeter_dev_data::wasm::SizeRecordError;
+use povmeter_dev_data::{ChainSpecError, RealBlocksError};
 use povmeter_dev_runtime::{AuthorError, HostError, PlanError, StateError, ValidateError};
 use povmeter_store::{BackupError, OpenError, PruneError, StatError, StoreError};
-use std::{error::Error, io, path::PathBuf, process::ExitCode};
+use std::{
+    error::Error,
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Exit code if a number is worse than its limit.
 const REGRESSED: u8 = 3;
+/// Exit code if options contradict each other.
+const WRONG_USAGE: u8 = 2;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +27,9 @@ pub(crate) enum CliError {
     Plan(#[from] PlanError),
     #[error("can't open the state: {0}")]
     Open(#[from] OpenError),
+    /// A folder that should have a state.
+    #[error("can't open the state: {0}")]
+    OpenStored(#[source] OpenError),
     #[error("can't read the state: {0}")]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -30,6 +43,9 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: povmeter_remote::RecordingError,
     },
+    #[cfg(feature = "wasm")]
+    #[error("{}: can't write the rows: {source}", path.display())]
+    Rows { path: PathBuf, source: io::Error },
     #[cfg(feature = "wasm")]
     #[error("{}: expected a file of blocks and their state to record from, found a recording", .0.display())]
     RecordRecording(PathBuf),
@@ -60,8 +76,8 @@ pub(crate) enum CliError {
     Backup(#[from] BackupError),
     #[error("expected `--db` only with `--state parity-db`, found it with `--state memory`")]
     FolderForMemory,
-    #[error("can't create a temporary folder for the state: {0}")]
-    TemporaryFolder(#[source] io::Error),
+    #[error("{}: can't create a temporary folder for the state in it: {source}", path.display())]
+    TemporaryFolder { path: PathBuf, source: io::Error },
     #[error("{}: expected the state with root {expected} for these options, found the state with root \
         {found}", path.display())]
     OtherState {
@@ -79,6 +95,8 @@ pub(crate) enum CliError {
         #[source]
         source: AuthorError,
     },
+    #[error("expected a block with room for all {of} extrinsics, found {refused} that the runtime refused")]
+    Full { refused: usize, of: usize },
     #[error("can't build the block on several threads")]
     Workers(#[source] HostError),
     #[error("can't read the proof that povmeter made")]
@@ -90,8 +108,28 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: povmeter_attribution::NamesError,
     },
-    #[error("{}: can't write the file: {source}", path.display())]
-    WriteFile { path: PathBuf, source: io::Error },
+    #[error("{}: expected a text in UTF-8, found other bytes", path.display())]
+    NotText { path: PathBuf },
+    #[error(transparent)]
+    OutputFile(#[from] OutputFileError),
+    #[error("expected a program built with the feature `flamegraph`, found one built without it")]
+    NoFlamegraph,
+    #[error("can't draw the flame graph: {0}")]
+    Flamegraph(#[source] io::Error),
+    #[error("expected memory for {what}: about {}, found {} free", in_words(*needed), in_words(*free))]
+    NoRoom {
+        what: String,
+        needed: u64,
+        free: u64,
+    },
+    #[error(transparent)]
+    DataFolder(#[from] povmeter_dev_data::DataFolderError),
+    #[error("{}: can't make the folder for the manual's pages: {source}", path.display())]
+    ManFolder { path: PathBuf, source: io::Error },
+    #[error("can't make a page of the manual: {0}")]
+    ManPage(#[source] io::Error),
+    #[error("can't wait for signals: {0}")]
+    Signals(#[source] io::Error),
     #[error(transparent)]
     File(#[from] povmeter_dev_data::FileError),
     #[error("{}: {source}", path.display())]
@@ -102,13 +140,13 @@ pub(crate) enum CliError {
     #[error("{}: {source}", path.display())]
     Blocks {
         path: PathBuf,
-        source: Box<povmeter_dev_data::RealBlocksError>,
+        source: Box<RealBlocksError>,
     },
     #[cfg(feature = "wasm")]
     #[error("{}: {source}", path.display())]
     Sizes {
         path: PathBuf,
-        source: povmeter_dev_data::wasm::SizeRecordError,
+        source: SizeRecordError,
     },
     #[cfg(feature = "wasm")]
     #[error(transparent)]
@@ -125,10 +163,10 @@ pub(crate) enum CliError {
     #[cfg(feature = "wasm")]
     #[error("expected `--state-version 1` with `--runtime wasm`, found 0")]
     WasmVersion,
-    #[error("expected all checks to hold, found failed ones: {failed:?}")]
-    ChecksFailed { failed: Vec<String>, report: String },
+    #[error("expected all checks to hold, found failed ones: {}", failed.join(", "))]
+    ChecksFailed { failed: Vec<String> },
     #[error("expected no number worse than its limit, found {}", what.join(", "))]
-    Regressed { what: Vec<String>, report: String },
+    Regressed { what: Vec<String> },
     #[error(transparent)]
     Diff(#[from] crate::diff::DiffError),
     #[cfg(feature = "wasm")]
@@ -170,19 +208,67 @@ impl CliError {
         move |source| Self::Build { name, source }
     }
 
-    /// The report of a command that ran to its end, but found a failed check or a number worse than its
-    /// limit.
-    pub(crate) fn report(&self) -> Option<&str> {
-        match self {
-            Self::ChecksFailed { report, .. } | Self::Regressed { report, .. } => Some(report),
-            _ => None,
+    /// Prints the message, and advice if there is some.
+    pub(crate) fn show(&self) {
+        eprintln!("error: {}", one_line(&chain(self)));
+        if let Some(advice) = self.advice() {
+            eprintln!("help: {advice}");
         }
     }
 
-    /// The exit code. Clap uses code 2 for wrong usage.
+    /// Wraps the error of the chain specification in the file at `path`.
+    pub(crate) fn chain_spec(path: &Path) -> impl FnOnce(ChainSpecError) -> Self + '_ {
+        |source| match source {
+            // This message names the file already.
+            ChainSpecError::File(error) => error.into(),
+            source => Self::ChainSpec {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
+
+    /// Wraps the error of the file of blocks at `path`.
+    pub(crate) fn blocks(path: &Path) -> impl FnOnce(RealBlocksError) -> Self + '_ {
+        |source| match source {
+            RealBlocksError::File(error) => error.into(),
+            source => Self::Blocks {
+                path: path.to_owned(),
+                source: Box::new(source),
+            },
+        }
+    }
+
+    /// Wraps the error of the record of sizes at `path`.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn sizes(path: &Path) -> impl FnOnce(SizeRecordError) -> Self + '_ {
+        |source| match source {
+            SizeRecordError::File(error) => error.into(),
+            source => Self::Sizes {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
+
+    /// Wraps the error of a temporary folder.
+    pub(crate) fn temporary_folder(source: io::Error) -> Self {
+        Self::TemporaryFolder {
+            path: std::env::temp_dir(),
+            // The whole error has the name of the folder that was not made.
+            source: source.kind().into(),
+        }
+    }
+
+    /// The exit code. Clap uses code 2 for wrong usage, too.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Regressed { .. } => ExitCode::from(REGRESSED),
+            Self::FolderForMemory | Self::OutputFile(OutputFileError::Twice { .. }) => {
+                ExitCode::from(WRONG_USAGE)
+            }
+            #[cfg(feature = "wasm")]
+            Self::WasmVersion => ExitCode::from(WRONG_USAGE),
             _ => ExitCode::FAILURE,
         }
     }

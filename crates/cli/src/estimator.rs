@@ -4,10 +4,11 @@ use crate::{
     allocations,
     error::{chain, CliError},
     estimator_report::{Checks, EstimatorReport, Failed, OfFlavour},
-    options::accounts_from,
-    output::printed,
+    options::{expect_room_for_keys, MOST_KEYS},
+    output::finish,
     progress,
     report::{self, ReportArgs},
+    whole_number::whole,
 };
 use clap::Args;
 use povmeter_dev_measure::{measure, SpeedOptions, SpeedReport};
@@ -20,15 +21,15 @@ Example: 600 random blocks instead of 3,000, and one small state to measure on
   povmeter compare estimator --cases 200 --keys 10000")]
 pub(crate) struct EstimatorArgs {
     /// Random blocks of each of three flavours, in both accountings
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole::<u64>(1..=1_000_000_000))]
     cases: u64,
     // At least 10,000, because the measured block of transfers needs as many.
     /// Accounts in the parent states that are measured, 10,000 or more
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = accounts_from(10_000),
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = whole::<usize>(10_000..=MOST_KEYS),
         default_values_t = [10_000, 1_000_000])]
     keys: Vec<usize>,
     /// Seed for blocks and keys
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     /// Print JSON
     #[arg(long)]
@@ -40,11 +41,12 @@ pub(crate) struct EstimatorArgs {
 /// Most failed blocks that are listed.
 const FAILURES_SHOWN: usize = 10;
 
-/// The report on estimates.
+/// Prints the report on estimates.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the error holds the report.
-pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
+/// A [`CliError`]. If a check fails, the report is printed before.
+pub(crate) fn run(args: &EstimatorArgs) -> Result<(), CliError> {
+    expect_room_for_keys(&args.keys)?;
     let page = args.report.open(&report::ESTIMATOR_CHARTS)?;
     let bar = progress::bar(args.cases, "random blocks");
     let tally = run_cases(args.seed, args.cases, |_| bar.step());
@@ -74,10 +76,9 @@ pub(crate) fn run(args: &EstimatorArgs) -> Result<String, CliError> {
         flatness,
         memory,
     };
-    if let Some(page) = page {
-        page.write(&report.page())?;
-    }
-    printed(&report, args.json, report.checks.failed())
+    finish(&report, args.json, report.checks.failed(), || {
+        report::write(page, || report.page())
+    })
 }
 
 fn checks(tally: &Tally) -> Checks {

@@ -174,18 +174,21 @@ impl EstimatorReport {
     pub(crate) fn named_checks(&self) -> [(usize, &'static str); 4] {
         let checks = &self.checks;
         [
-            (checks.under, "under: no estimate is below the truth"),
+            (
+                checks.under,
+                "never too low: no estimate is below the truth",
+            ),
             (
                 checks.roles_differ,
-                "roles_differ: importers and validator get the author's sizes",
+                "roles agree: importers and validator get the author's sizes",
             ),
             (
                 checks.compact_differs,
-                "compact_differs: compact proofs and their lengths are sp-state-machine's",
+                "compact proofs agree: they and their lengths are sp-state-machine's",
             ),
             (
                 checks.others_differ,
-                "others_differ: answers, roots and nodes are sp-state-machine's",
+                "all else agrees: answers, roots and nodes are sp-state-machine's",
             ),
         ]
     }

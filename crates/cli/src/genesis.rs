@@ -2,13 +2,14 @@
 
 use crate::{
     error::CliError,
+    one_line::one_line,
     options::{parse_root, VersionArg},
     output::{printed, CommandResult, HexHash},
     progress,
 };
 use clap::Args;
 use povmeter::Root;
-use povmeter_dev_data::{genesis_hash, ChainSpec, ChainSpecError};
+use povmeter_dev_data::{genesis_hash, ChainSpec};
 use povmeter_dev_runtime::commit_state;
 use povmeter_store::MemoryStore;
 use schemars::JsonSchema;
@@ -66,22 +67,15 @@ impl CommandResult for Genesis {
     const SCHEMA: u64 = 1;
 }
 
-/// The report on the genesis state.
+/// Prints the report on the genesis state.
 ///
 /// # Errors
 /// A [`CliError`] if the file holds no genesis state, or its root is not the expected one.
-pub(crate) fn run(args: &GenesisArgs) -> Result<String, CliError> {
+pub(crate) fn run(args: &GenesisArgs) -> Result<(), CliError> {
     let spec = progress::during("reading the chain specification", || {
         ChainSpec::read(&args.file)
     });
-    let spec = spec.map_err(|source| match source {
-        // This message names the file already.
-        ChainSpecError::File(error) => error.into(),
-        source => CliError::ChainSpec {
-            path: args.file.clone(),
-            source,
-        },
-    })?;
+    let spec = spec.map_err(CliError::chain_spec(&args.file))?;
     let root = progress::during("computing the state root", || {
         commit_state(
             &mut MemoryStore::new(),
@@ -108,7 +102,10 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<String, CliError> {
 impl fmt::Display for Genesis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = |name: &str, text: &dyn fmt::Display| writeln!(f, "{name:<16} {text}");
-        line("chain", &self.name.as_deref().unwrap_or("a plain state"))?;
+        line(
+            "chain",
+            &one_line(self.name.as_deref().unwrap_or("a plain state")),
+        )?;
         line("entries", &self.entries)?;
         if self.child_tries > 0 {
             let (tries, entries) = (self.child_tries, self.child_entries);

@@ -26,12 +26,16 @@ mod error;
 mod estimator;
 mod estimator_report;
 mod genesis;
+mod man;
 mod measuring;
+mod memory;
+mod one_line;
 mod options;
 mod oracle;
 #[cfg(feature = "wasm")]
 mod origin;
 mod output;
+mod output_file;
 mod overlay;
 mod parallel;
 mod parent_state;
@@ -51,20 +55,28 @@ mod scan;
 mod scan_rows;
 #[cfg(test)]
 mod schemas;
+mod scratch;
+mod spread;
 mod table;
 mod validation;
+mod whole_number;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use error::CliError;
-use std::{
-    io::{self, Write},
-    panic,
-    process::ExitCode,
-};
+use std::{panic, process::ExitCode, sync::LazyLock};
+
+/// The version, and the commit that a release is built from, which its build names in this variable.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let version = env!("CARGO_PKG_VERSION");
+    option_env!("POVMETER_COMMIT").map_or_else(
+        || version.to_owned(),
+        |commit| format!("{version} ({commit})"),
+    )
+});
 
 /// Knows the size of a block's storage proof after every transaction, the root included
 #[derive(Parser)]
-#[command(name = "povmeter", version, max_term_width = 100)]
+#[command(name = "povmeter", version = VERSION.as_str(), max_term_width = 100)]
 #[command(after_help = "\
 Examples:
   povmeter block                     one block: its time, its proof, its checks
@@ -72,8 +84,8 @@ Examples:
   povmeter block --json > a.json     for programs; docs/json.md lists the fields
   povmeter diff a.json b.json        what changed from one result to another
 
-Exit codes: 0 success, 1 an error or a failed check, 2 wrong usage;
-diff also exits with 3")]
+Exit codes: 0 success, 1 an error or a failed check, 2 wrong usage, 130 and
+143 ended by a signal; diff also exits with 3")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -111,12 +123,25 @@ Example: whether a state on disk is intact
     Diff(diff::DiffArgs),
     /// Print a script that completes commands and options in a shell
     Completions(completions::CompletionsArgs),
+    /// Write the manual's pages, one for each command, into a folder
+    Man(man::ManArgs),
 }
 
 fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     leave_unreadable_state_to_errors();
-    let done = match command {
+    let done = scratch::clean_up_on_signals().map_err(CliError::Signals);
+    match done.and_then(|()| run(command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error.show();
+            error.exit_code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), CliError> {
+    match command {
         Command::Block(args) => block::run(&args),
         Command::Chain(args) => chain::run(&args),
         Command::Compare(command) => compare::run(&command),
@@ -128,28 +153,7 @@ fn main() -> ExitCode {
         Command::Db(command) => db::run(&command),
         Command::Diff(args) => diff::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
-    };
-    match done.and_then(|text| write_out(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            if let Some(report) = error.report() {
-                // If this fails too, the error below says enough.
-                let _ = write_out(report);
-            }
-            eprintln!("error: {}", error::chain(&error));
-            if let Some(advice) = error.advice() {
-                eprintln!("help: {advice}");
-            }
-            error.exit_code()
-        }
-    }
-}
-
-/// Prints a result. A closed pipe is no error, because readers such as `head` stop early.
-fn write_out(text: &str) -> Result<(), CliError> {
-    match writeln!(io::stdout().lock(), "{text}") {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Output(error)),
-        _ => Ok(()),
+        Command::Man(args) => man::run(&args, Cli::command()),
     }
 }
 

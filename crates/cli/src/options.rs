@@ -7,16 +7,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sp_core::storage::StateVersion;
 
-use crate::{error::CliError, progress, runtime_form::RuntimeArg};
+use crate::{
+    error::CliError, memory::expect_room, progress, runtime_form::RuntimeArg, whole_number::whole,
+};
 
 /// The parent state and the block on top of it.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct PlanArgs {
     /// Endowed accounts in the parent state
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole::<u32>(0..=u64::from(u32::MAX)))]
     pub(crate) accounts: u32,
     /// Signed extrinsics in the block
-    #[arg(long, value_name = "N", default_value_t = 544)]
+    #[arg(long, value_name = "N", default_value_t = 544, value_parser = whole::<u32>(0..=u64::from(u32::MAX)))]
     pub(crate) transfers: u32,
     /// What each extrinsic calls: transfer_keep_alive, or transfer_all, which reaps its sender
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = CallArg::TransferKeepAlive)]
@@ -25,7 +27,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_enum, value_name = "V", hide_possible_values = true, default_value_t = VersionArg::V1)]
     pub(crate) state_version: VersionArg,
     /// Seed for accounts, pairs and amounts
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: u64,
 }
 
@@ -59,14 +61,35 @@ pub(crate) enum VersionArg {
     V1,
 }
 
-/// Parses a number of accounts, `least` or more.
-pub(crate) fn accounts_from(
-    least: usize,
-) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        let number = text.parse().ok().filter(|accounts| *accounts >= least);
-        number.ok_or_else(|| format!("expected {least} accounts or more"))
-    }
+/// Most accounts of a state that is measured without a runtime.
+pub(crate) const MOST_KEYS: u64 = u32::MAX as u64;
+/// Bytes of memory for an account of a state of the runtime, its share of the genesis included, at least.
+const ACCOUNT_BYTES: u64 = 1_700;
+/// Bytes of memory for an extrinsic and what its block keeps of it, at least.
+const EXTRINSIC_BYTES: u64 = 6_000;
+/// Bytes of memory for a key of a state without a runtime, at least.
+pub(crate) const KEY_BYTES: u64 = 1_200;
+
+/// Checks that the memory is enough for a state of `accounts` and a block of `transfers`.
+///
+/// # Errors
+/// [`CliError::NoRoom`].
+pub(crate) fn expect_room_for(accounts: u32, transfers: u32) -> Result<(), CliError> {
+    let what = format!("{accounts} accounts and {transfers} extrinsics");
+    let needed = u64::from(accounts) * ACCOUNT_BYTES + u64::from(transfers) * EXTRINSIC_BYTES;
+    expect_room(&what, needed)
+}
+
+/// Checks that the memory is enough for the largest of these states, each of so many keys.
+///
+/// # Errors
+/// [`CliError::NoRoom`].
+pub(crate) fn expect_room_for_keys(keys: &[usize]) -> Result<(), CliError> {
+    let most = keys.iter().copied().max().unwrap_or(0);
+    expect_room(
+        &format!("{most} accounts"),
+        (most as u64).saturating_mul(KEY_BYTES),
+    )
 }
 
 impl VersionArg {
@@ -109,6 +132,14 @@ impl PlanArgs {
         );
         let options = self.options(signatures);
         Ok(progress::during(what, || Plan::new(options))?)
+    }
+
+    /// Checks that the memory is enough for this state and block.
+    ///
+    /// # Errors
+    /// [`CliError::NoRoom`].
+    pub(crate) fn expect_room(&self) -> Result<(), CliError> {
+        expect_room_for(self.accounts, self.transfers)
     }
 
     /// These options for the runtime.

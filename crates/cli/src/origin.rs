@@ -50,14 +50,9 @@ impl Origin {
                 root,
             ));
         }
-        let file = RealBlocks::read(path).map_err(|source| CliError::Blocks {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
-        let state = file.read_state().map_err(|source| CliError::ChainSpec {
-            path: file.state_path.clone(),
-            source,
-        })?;
+        let file = RealBlocks::read(path).map_err(CliError::blocks(path))?;
+        let state = file.read_state();
+        let state = state.map_err(CliError::chain_spec(&file.state_path))?;
         Ok(Self::File(file, state))
     }
 
@@ -136,10 +131,7 @@ fn read_recording(path: &Path) -> Result<Recording, CliError> {
 fn recorded_block(path: &Path, recording: &Recording) -> Result<RealBlock, CliError> {
     let (header, body) = (&recording.header, recording.body.clone());
     let block = RealBlock::from_header(header, body);
-    block.map_err(|source| CliError::Blocks {
-        path: path.to_owned(),
-        source: Box::new(source),
-    })
+    block.map_err(CliError::blocks(path))
 }
 
 /// A block of a running chain, and the state that it starts from.

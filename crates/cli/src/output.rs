@@ -4,7 +4,10 @@ use crate::error::CliError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sp_core::H256;
-use std::fmt;
+use std::{
+    fmt,
+    io::{self, Write},
+};
 
 /// A result of a command. `docs/json.md` lists the fields of all results.
 pub(crate) trait CommandResult: Serialize {
@@ -71,24 +74,61 @@ pub(crate) fn json<R: CommandResult>(report: &R) -> Result<String, serde_json::E
     })
 }
 
-/// `report` as text or as JSON.
+/// Prints `report` as text or as JSON, and then writes its `files`, so that a file that can't be written
+/// costs no result. If it can't be printed, the files are written nevertheless.
 ///
 /// # Errors
-/// [`CliError::ChecksFailed`] with the same text, if checks have `failed`.
+/// [`CliError::Output`] if it can't be printed, that of `files`, or [`CliError::ChecksFailed`] if checks
+/// have `failed`.
+pub(crate) fn finish<R: CommandResult + fmt::Display>(
+    report: &R,
+    as_json: bool,
+    failed: Vec<String>,
+    files: impl FnOnce() -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let shown = match as_json {
+        true => json(report)?,
+        false => report.to_string(),
+    };
+    let printed = print(&shown);
+    let written = files();
+    match failed.is_empty() {
+        true => printed.and(written),
+        // The worst comes last; none may be lost.
+        false => {
+            for error in [printed.err(), written.err()].into_iter().flatten() {
+                error.show();
+            }
+            Err(CliError::ChecksFailed { failed })
+        }
+    }
+}
+
+/// Prints `report` as text or as JSON.
+///
+/// # Errors
+/// Those of [`finish`].
 pub(crate) fn printed<R: CommandResult + fmt::Display>(
     report: &R,
     as_json: bool,
     failed: Vec<String>,
-) -> Result<String, CliError> {
-    let report = if as_json {
-        json(report)?
-    } else {
-        report.to_string()
-    };
-    if failed.is_empty() {
-        Ok(report)
-    } else {
-        Err(CliError::ChecksFailed { failed, report })
+) -> Result<(), CliError> {
+    finish(report, as_json, failed, || Ok(()))
+}
+
+/// Prints a result. A closed pipe is no error, because readers such as `head` stop early. A result that
+/// can't be written, because a disk is full, goes to standard error.
+///
+/// # Errors
+/// [`CliError::Output`].
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("{text}");
+            Err(CliError::Output(error))
+        }
+        _ => Ok(()),
     }
 }
 

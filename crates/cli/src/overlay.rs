@@ -3,10 +3,11 @@
 use crate::{
     allocations,
     error::CliError,
-    output::{printed, CommandResult},
+    output::{finish, CommandResult},
     progress,
     report::{self, ReportArgs},
     table::Table,
+    whole_number::whole,
 };
 use clap::Args;
 use povmeter_dev_data::{data_dir, read_trace};
@@ -24,10 +25,10 @@ Example: one group of operations
   povmeter compare overlay --only 'next key'")]
 pub(crate) struct OverlayArgs {
     /// Measured rounds; a quarter as many for operations on 100,000 keys
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = whole::<u32>(1..=100_000))]
     rounds: u32,
     /// Seed for keys
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     /// Only operations whose names contain this
     #[arg(
@@ -66,13 +67,13 @@ impl CommandResult for Report {
     const SCHEMA: u64 = 1;
 }
 
-/// The report on the overlay.
+/// Prints the report on the overlay.
 ///
 /// # Errors
 /// A [`CliError`] if the recorded block can't be read.
-pub(crate) fn run(args: &OverlayArgs) -> Result<String, CliError> {
+pub(crate) fn run(args: &OverlayArgs) -> Result<(), CliError> {
     let page = args.report.open(&report::OVERLAY_CHARTS)?;
-    let path = data_dir().map(|data| data.join("traces/transfers-544.trace.gz"));
+    let path = data_dir()?.map(|data| data.join("traces/transfers-544.trace.gz"));
     let trace = path.map(|path| read_trace(&path)).transpose()?;
     let options = OverlayOptions {
         rounds: args.rounds as usize,
@@ -94,10 +95,9 @@ pub(crate) fn run(args: &OverlayArgs) -> Result<String, CliError> {
         rows,
         memory,
     };
-    if let Some(page) = page {
-        page.write(&report.page())?;
-    }
-    printed(&report, args.json, Vec::new())
+    finish(&report, args.json, Vec::new(), || {
+        report::write(page, || report.page())
+    })
 }
 
 impl fmt::Display for Report {

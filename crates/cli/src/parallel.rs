@@ -3,10 +3,11 @@
 use crate::{
     allocations,
     error::CliError,
-    output::{self, printed, verdict, CommandResult},
+    output::{self, finish, verdict, CommandResult},
     progress,
     report::{self, ReportArgs},
     table::{or_dash, Table},
+    whole_number::whole,
 };
 use clap::{Args, ValueEnum};
 use povmeter_dev_parallel::{measure, Bound, Report as Measured, Settings, Target, Workload};
@@ -23,7 +24,7 @@ Example: one workload, without a cost of its own
   povmeter compare parallel --workload worst --cost-us 0 --transactions 10000")]
 pub(crate) struct ParallelArgs {
     /// Transactions of a block
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole::<u32>(1..=1_000_000))]
     transactions: u32,
     /// What transactions do: random-100, random-10000, no-conflict, worst, iterate, same-value, existence
     #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true, value_delimiter = ',',
@@ -31,14 +32,14 @@ pub(crate) struct ParallelArgs {
     workload: Vec<WorkloadArg>,
     /// What each transaction computes besides, in microseconds
     #[arg(long, value_name = "US", value_delimiter = ',', default_values_t = [0, 1, 10, 125],
-        value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+        value_parser = whole::<u32>(0..=1_000_000))]
     cost_us: Vec<u32>,
     /// Numbers of workers
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 5, 10, 15, 20],
-        value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        value_parser = whole::<u32>(1..=1_000))]
     workers: Vec<u32>,
     /// Rounds, in each of which every way takes its turn; the median counts
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=1_000_000))]
     rounds: u32,
     /// Print JSON
     #[arg(long)]
@@ -93,11 +94,11 @@ impl CommandResult for Report {
     const SCHEMA: u64 = 1;
 }
 
-/// The report on blocks in parallel.
+/// Prints the report on blocks in parallel.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the error holds the report.
-pub(crate) fn run(args: &ParallelArgs) -> Result<String, CliError> {
+/// A [`CliError`], also if a check fails.
+pub(crate) fn run(args: &ParallelArgs) -> Result<(), CliError> {
     let page = args.report.open(&report::PARALLEL_CHARTS)?;
     let settings = Settings {
         transactions: args.transactions,
@@ -118,10 +119,9 @@ pub(crate) fn run(args: &ParallelArgs) -> Result<String, CliError> {
     )?;
     drop(bar);
     let report = Report(measured);
-    if let Some(page) = page {
-        page.write(&report.page())?;
-    }
-    printed(&report, args.json, report.failed())
+    finish(&report, args.json, report.failed(), || {
+        report::write(page, || report.page())
+    })
 }
 
 /// What the model is, wherever its numbers are shown.

@@ -1,17 +1,16 @@
 //! The parent state of a plan, created or opened.
 
-use crate::{error::CliError, options::StateArg, progress};
+use crate::{error::CliError, options::StateArg, progress, scratch::ScratchFolder};
 use povmeter::Root;
 use povmeter_dev_runtime::{commit_parent, Peer, Plan, SharedNodes};
 use povmeter_store::{MemoryStore, NodeStore, ParityDbStore, Verified};
 use std::path::Path;
-use tempfile::TempDir;
 
 /// The nodes of the parent state of a plan.
 pub(crate) struct ParentState {
     pub(crate) nodes: SharedNodes,
     // Declared after the nodes, so that the database is closed before its folder is removed.
-    _folder: Option<TempDir>,
+    _folder: Option<ScratchFolder>,
 }
 
 /// Whether the hash of a node is checked when the node is read from disk.
@@ -52,8 +51,7 @@ impl ParentState {
                 _folder: None,
             }),
             (StateArg::ParityDb, None) => {
-                let folder = tempfile::Builder::new().prefix("povmeter-").tempdir();
-                let folder = folder.map_err(CliError::TemporaryFolder)?;
+                let folder = ScratchFolder::new().map_err(CliError::temporary_folder)?;
                 Ok(Self {
                     nodes: on_disk(plan, folder.path(), trust)?,
                     _folder: Some(folder),

@@ -3,7 +3,7 @@
 use crate::{
     allocations,
     error::CliError,
-    output::{self, printed, verdict, CommandResult},
+    output::{self, finish, verdict, CommandResult},
     progress,
     report::{self, ReportArgs},
     table::Table,
@@ -41,22 +41,21 @@ impl CommandResult for Report {
     const SCHEMA: u64 = 1;
 }
 
-/// The report on pooled blocks.
+/// Prints the report on pooled blocks.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the error holds the report.
-pub(crate) fn run(args: &PoolArgs) -> Result<String, CliError> {
+/// A [`CliError`]. If a check fails, the report is printed before.
+pub(crate) fn run(args: &PoolArgs) -> Result<(), CliError> {
     let page = args.report.open(&report::POOL_CHARTS)?;
-    let folder = data_dir().ok_or(CliError::NoRecordedBlock)?;
+    let folder = data_dir()?.ok_or(CliError::NoRecordedBlock)?;
     let trace = read_trace(&folder.join("traces/transfers-544.trace.gz"))?;
     let measured = progress::during("replaying a block", || {
         measure_pool(&trace, &allocations::allocated)
     })?;
     let report = Report(measured);
-    if let Some(page) = page {
-        page.write(&report.page())?;
-    }
-    printed(&report, args.json, report.failed())
+    finish(&report, args.json, report.failed(), || {
+        report::write(page, || report.page())
+    })
 }
 
 impl Report {
@@ -68,8 +67,8 @@ impl Report {
             ..
         } = self.0;
         [
-            ("same_block", same_block, "root, changes and proof"),
-            ("same_sizes", same_sizes, "after each transfer"),
+            ("same block", same_block, "root, changes and proof"),
+            ("same sizes", same_sizes, "after each transfer"),
         ]
     }
 

@@ -103,12 +103,12 @@ impl fmt::Display for RecordReport {
     }
 }
 
-/// The report on the file.
+/// Prints the report on the file.
 ///
 /// # Errors
 /// [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run(_: &RecordArgs) -> Result<String, CliError> {
+pub(crate) fn run(_: &RecordArgs) -> Result<(), CliError> {
     Err(CliError::NoWasm)
 }
 
@@ -122,6 +122,7 @@ mod with_wasm {
         error::CliError,
         origin::{chain_name, Origin, RemoteParent},
         output::printed,
+        output_file::OutputFile,
         progress,
     };
     use codec::Encode;
@@ -133,13 +134,16 @@ mod with_wasm {
     use povmeter_dev_runtime::SharedNodes;
     use povmeter_remote::{BlockId, NotingSource, Recording, RemoteError};
     use sp_core::H256;
-    use std::{fs, path::Path};
+    use std::path::Path;
 
-    /// Writes the file, and returns the report on it.
+    /// Writes the file, and prints the report on it.
     ///
     /// # Errors
     /// A [`CliError`] if the block can't be executed, a check fails, or the file can't be written.
-    pub(crate) fn run(args: &RecordArgs) -> Result<String, CliError> {
+    pub(crate) fn run(args: &RecordArgs) -> Result<(), CliError> {
+        let file = OutputFile::open("FILE", &args.file, |head| {
+            Recording::is_one(head.as_bytes())
+        })?;
         let sizes = args.sizes.sizes()?;
         let node = args.remote.node()?;
         let (recording, block) = match (&node, &args.from) {
@@ -155,14 +159,11 @@ mod with_wasm {
             (None, Some(path)) => of_file(path, args, &sizes)?,
             (None, None) => return Err(CliError::NoUrl),
         };
-        recording.write(&args.file).map_err(refused(&args.file))?;
-        let written = fs::metadata(&args.file).map_err(|source| CliError::WriteFile {
-            path: args.file.clone(),
-            source,
-        })?;
+        let content = recording.to_bytes();
+        file.write(&content)?;
         let report = RecordReport {
             file: args.file.display().to_string(),
-            file_bytes: written.len(),
+            file_bytes: content.len() as u64,
             number: block.header.number,
             hash: block.hash.into(),
             parent_state_root: H256(recording.parent_root.into()).into(),
@@ -209,8 +210,7 @@ mod with_wasm {
                 .map(|check| check.name.to_owned())
                 .collect();
             if !failed.is_empty() {
-                let report = String::new();
-                return Err(CliError::ChecksFailed { failed, report });
+                return Err(CliError::ChecksFailed { failed });
             }
         }
         Ok(noting.noted())

@@ -1,10 +1,10 @@
 //! `povmeter replay`: blocks of real chains, executed again by the chain's own runtime.
 
 use crate::attribution::AttributionArgs;
+#[cfg(not(feature = "wasm"))]
+use crate::error::CliError;
 use crate::remote_args::{BlockRange, RemoteArgs};
 use crate::report::{LimitArg, ReportArgs};
-#[cfg(not(feature = "wasm"))]
-use crate::{attribution::Attributing, error::CliError};
 use clap::Args;
 use povmeter_remote::BlockId;
 #[cfg(not(feature = "wasm"))]
@@ -91,14 +91,11 @@ impl FromStr for SizesArg {
 /// A [`CliError`] if a file is not valid, a block's root is not the one in its header, or a check
 /// fails.
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
+pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     // Report a bad file first, as a program with wasm does.
     if let Some(path) = &args.file {
         if !povmeter_remote::Recording::is_one(&povmeter_dev_data::read_file(path)?) {
-            povmeter_dev_data::RealBlocks::read(path).map_err(|source| CliError::Blocks {
-                path: path.clone(),
-                source: Box::new(source),
-            })?;
+            povmeter_dev_data::RealBlocks::read(path).map_err(CliError::blocks(path))?;
         }
     }
     Err(CliError::NoWasm)
@@ -113,10 +110,9 @@ pub(crate) fn run_transfers(
     _: &Path,
     _: u32,
     _: u64,
-    _: Option<&Attributing>,
     _: bool,
-    _: (&ReportArgs, LimitArg),
-) -> Result<String, CliError> {
+    _: (&AttributionArgs, &ReportArgs, LimitArg),
+) -> Result<(), CliError> {
     Err(CliError::NoWasm)
 }
 
@@ -125,28 +121,37 @@ pub(crate) use with_wasm::{run, run_transfers};
 
 #[cfg(feature = "wasm")]
 mod with_wasm {
-    use super::{LimitArg, ReplayArgs, ReportArgs, SizesArg};
+    use super::{AttributionArgs, LimitArg, ReplayArgs, ReportArgs, SizesArg};
     use crate::{
         attribution::Attributing,
         error::CliError,
         measuring,
         origin::Origin,
-        output::printed,
+        output::finish,
+        output_file::OutputFile,
         progress,
         remote_args::block_ids,
         replay_report::ReplayReport,
-        report::{Growth, ReportFolder, Step, REPLAY_CHARTS},
+        report::{self, Growth, ReportFolder, Step, REPLAY_CHARTS},
     };
     use povmeter_dev_data::{
         wasm::relay_chain_block, wasm::ReplayMode, wasm::ReplayOptions, wasm::ReplaySizes,
         wasm::ReplayedBlock, wasm::SizeRecord, ChainSpec,
     };
-    use std::{fs, path::Path};
+    use std::path::Path;
 
-    pub(crate) fn run(args: &ReplayArgs) -> Result<String, CliError> {
+    /// The option that names the file of sizes to write.
+    const WRITE_SIZES: &str = "--write-sizes";
+
+    pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
         measuring::begin()?;
+        let files = args.attribution.files().chain(named(args));
+        let page = args.report.open_beside(&REPLAY_CHARTS, files)?;
         let attributing = args.attribution.prepare()?;
-        let page = args.report.open(&REPLAY_CHARTS)?;
+        let record = args.write_sizes.as_deref().map(|path| {
+            OutputFile::open(WRITE_SIZES, path, |head| head.contains(SizeRecord::MARK))
+        });
+        let record = record.transpose()?;
         let origin = match (&args.file, args.remote.node()?) {
             (Some(path), _) => {
                 progress::during("reading blocks and state", || Origin::of_file(path))?
@@ -167,11 +172,24 @@ mod with_wasm {
         };
         let output = Output {
             page: page.map(|folder| (folder, args.limit)),
-            sizes: args.write_sizes.as_deref(),
+            sizes: record,
             json: args.json,
         };
         let sizes = args.sizes.sizes()?;
         replay(origin, (options, sizes), attributing.as_ref(), output)
+    }
+
+    /// The files that only this command reads or writes, each with its option.
+    fn named(args: &ReplayArgs) -> impl Iterator<Item = (&'static str, &Path)> {
+        let sizes = match &args.sizes {
+            SizesArg::File(path) => Some(("--sizes", path.as_path())),
+            SizesArg::Reads | SizesArg::Estimate => None,
+        };
+        let record = args.write_sizes.as_deref();
+        let file = args.file.as_deref();
+        let file = file.into_iter().map(|path| ("BLOCKS.json", path));
+        file.chain(sizes)
+            .chain(record.map(|path| (WRITE_SIZES, path)))
     }
 
     impl SizesArg {
@@ -184,10 +202,7 @@ mod with_wasm {
                 Self::Reads => ReplaySizes::Reads,
                 Self::Estimate => ReplaySizes::Estimate,
                 Self::File(path) => {
-                    let record = SizeRecord::read(path).map_err(|source| CliError::Sizes {
-                        path: path.clone(),
-                        source,
-                    })?;
+                    let record = SizeRecord::read(path).map_err(CliError::sizes(path))?;
                     ReplaySizes::Record(record)
                 }
             })
@@ -195,9 +210,9 @@ mod with_wasm {
     }
 
     /// Where results go.
-    struct Output<'a> {
+    struct Output {
         page: Option<(ReportFolder, LimitArg)>,
-        sizes: Option<&'a Path>,
+        sizes: Option<OutputFile>,
         json: bool,
     }
 
@@ -205,15 +220,13 @@ mod with_wasm {
         path: &Path,
         transfers: u32,
         seed: u64,
-        attributing: Option<&Attributing>,
         json: bool,
-        (report, limit): (&ReportArgs, LimitArg),
-    ) -> Result<String, CliError> {
-        let page = report.open(&REPLAY_CHARTS)?;
-        let spec = ChainSpec::read(path).map_err(|source| CliError::ChainSpec {
-            path: path.to_owned(),
-            source,
-        })?;
+        (attribution, report, limit): (&AttributionArgs, &ReportArgs, LimitArg),
+    ) -> Result<(), CliError> {
+        let files = attribution.files().chain([("--chain-spec", path)]);
+        let page = report.open_beside(&REPLAY_CHARTS, files)?;
+        let attributing = attribution.prepare()?;
+        let spec = ChainSpec::read(path).map_err(CliError::chain_spec(path))?;
         let (file, state) = progress::during("building the block", || {
             relay_chain_block(spec, transfers, seed)
         })?;
@@ -229,18 +242,18 @@ mod with_wasm {
         };
         let sizes = ReplaySizes::default();
         let origin = Origin::File(file, state);
-        replay(origin, (options, sizes), attributing, output)
+        replay(origin, (options, sizes), attributing.as_ref(), output)
     }
 
     fn replay(
         origin: Origin,
         (options, sizes): (ReplayOptions, ReplaySizes),
         attributing: Option<&Attributing>,
-        output: Output<'_>,
-    ) -> Result<String, CliError> {
+        output: Output,
+    ) -> Result<(), CliError> {
         let Output {
             page,
-            sizes: record_path,
+            sizes: record_file,
             json,
         } = output;
         let (mut growths, mut record) = (Vec::new(), SizeRecord::default());
@@ -256,21 +269,21 @@ mod with_wasm {
             bar.step();
         }
         drop(bar);
-        if let Some(attributing) = attributing {
-            attributing.write(report.tally())?;
-        }
-        if let Some(path) = record_path {
-            fs::write(path, record.to_json()?).map_err(|source| CliError::WriteFile {
-                path: path.to_owned(),
-                source,
-            })?;
-        }
-        if let Some((folder, _)) = page {
+        if page.is_some() {
             report.draw();
-            folder.write(&report.page(growths))?;
         }
-        let failed = report.failed();
-        printed(&report, json, failed)
+        finish(&report, json, report.failed(), || {
+            let page = page.map(|(folder, _)| folder);
+            let written = report::write(page, || report.page(growths));
+            // The rest is written even if the page can't be.
+            if let Some(file) = record_file {
+                file.write(record.to_json()?.as_bytes())?;
+            }
+            if let Some(attributing) = attributing {
+                attributing.write(report.tally())?;
+            }
+            written
+        })
     }
 
     /// The growth of a block by extrinsic.

@@ -3,6 +3,7 @@
 use crate::{
     attribution::Attributing,
     attribution_report::AttributionReport,
+    one_line::one_line,
     replay_report::{Checks, ReplayReport, Row, SIZES, STATE_MACHINES},
 };
 use povmeter_attribution::ByteTally;
@@ -140,7 +141,7 @@ impl ReplayReport {
 
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, on) = (&self.name, &self.on);
+        let (name, on) = (one_line(&self.name), &self.on);
         writeln!(f, "{name}: {} blocks on {on}", self.blocks.len())?;
         let questions: usize = self.blocks.iter().map(|row| row.sizes_told).sum();
         if questions > 0 {
@@ -206,7 +207,7 @@ impl fmt::Display for ReplayReport {
             let verdict = if holds == of { "ok" } else { "FAILED" };
             write!(f, "\n{verdict:<7}{name}: {holds} of {of} blocks")?;
             if let Some(failure) = first_failure {
-                write!(f, "; {failure}")?;
+                write!(f, "; {}", one_line(failure))?;
             }
             if let Some(first) = first_by_design {
                 write!(

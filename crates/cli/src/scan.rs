@@ -129,12 +129,12 @@ impl fmt::Display for ScanReport {
     }
 }
 
-/// The report on the scan.
+/// Prints the report on the scan.
 ///
 /// # Errors
 /// [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run(_: &ScanArgs) -> Result<String, CliError> {
+pub(crate) fn run(_: &ScanArgs) -> Result<(), CliError> {
     Err(CliError::NoWasm)
 }
 
@@ -157,12 +157,12 @@ mod with_wasm {
     use povmeter_remote::{BlockId, RemoteNode};
     use sp_crypto_hashing::twox_128;
 
-    /// Scans the part, and returns the report.
+    /// Scans the part, and prints the report.
     ///
     /// # Errors
     /// A [`CliError`] if a block can't be fetched or executed, or a file can't be written. What is in the
     /// files by then stays there.
-    pub(crate) fn run(args: &ScanArgs) -> Result<String, CliError> {
+    pub(crate) fn run(args: &ScanArgs) -> Result<(), CliError> {
         measuring::begin()?;
         let sizes = args.sizes.sizes()?;
         let node = args.remote.node()?.ok_or(CliError::NoUrl)?;

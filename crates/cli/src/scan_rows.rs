@@ -118,7 +118,7 @@ impl Rows {
     /// done.
     ///
     /// # Errors
-    /// [`CliError::WriteFile`]; [`CliError::OtherRows`] if the files are of another part.
+    /// [`CliError::Rows`]; [`CliError::OtherRows`] if the files are of another part.
     pub(crate) fn open(folder: &Path, shard: Shard, part: &Range<u64>) -> Result<Self, CliError> {
         fs::create_dir_all(folder).map_err(failed(folder))?;
         let Shard { index, of } = shard;
@@ -147,7 +147,7 @@ impl Rows {
     /// Adds the rows of the next block.
     ///
     /// # Errors
-    /// [`CliError::WriteFile`].
+    /// [`CliError::Rows`].
     pub(crate) fn add(&mut self, block: &BlockRow, items: &[ScanItemRow]) -> Result<(), CliError> {
         let mut text = Vec::new();
         for item in items {
@@ -210,7 +210,7 @@ impl RowFile {
 }
 
 fn failed(path: &Path) -> impl Fn(io::Error) -> CliError + '_ {
-    move |source| CliError::WriteFile {
+    move |source| CliError::Rows {
         path: path.to_owned(),
         source,
     }

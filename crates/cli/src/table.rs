@@ -1,6 +1,7 @@
 //! Text tables whose columns fit their content.
 
-use std::fmt;
+use crate::one_line::one_line;
+use std::{fmt, io};
 
 /// The space between two columns.
 const GAP: &str = "  ";
@@ -10,41 +11,101 @@ const GAP: &str = "  ";
 pub(crate) struct Table<const N: usize> {
     heading: [&'static str; N],
     rows: Vec<[String; N]>,
+    /// The number of columns that name the row.
+    keys: usize,
 }
 
 impl<const N: usize> Table<N> {
     pub(crate) fn new(heading: [&'static str; N]) -> Self {
-        let rows = Vec::new();
-        Self { heading, rows }
+        Self {
+            heading,
+            rows: Vec::new(),
+            keys: 1,
+        }
     }
 
     /// Adds a row below the others.
     pub(crate) fn row(&mut self, cells: [String; N]) {
-        self.rows.push(cells);
+        // A name of others must not break the line.
+        self.rows
+            .push(cells.map(|cell| one_line(&cell).into_owned()));
     }
 }
 
 impl<const N: usize> fmt::Display for Table<N> {
-    /// The lines of the table, the last without a line break.
+    /// The lines of the table, the last without a line break. A table that is wider than the terminal is
+    /// printed in parts below each other, each with the first columns.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.within(screen_columns()))
+    }
+}
+
+impl<const N: usize> Table<N> {
+    /// The same table, of which each part begins with these first columns, which name the row.
+    pub(crate) fn keyed_by(self, keys: usize) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// The table in parts that are not wider than `most`, as far as that is possible.
+    fn within(&self, most: usize) -> String {
         let names = self.heading.map(|name| name.trim_start_matches('<'));
         let widths: [usize; N] = std::array::from_fn(|column| {
             let cells = self.rows.iter().map(|row| row[column].chars().count());
             cells.fold(names[column].chars().count(), usize::max)
         });
-        let line = |cells: [&str; N]| {
-            let cells = cells.iter().zip(self.heading).zip(widths);
-            let cells = cells.map(|((cell, heading), width)| match heading.starts_with('<') {
-                true => format!("{cell:<width$}"),
-                false => format!("{cell:>width$}"),
-            });
-            let line = cells.collect::<Vec<_>>().join(GAP);
-            line.trim_end().to_owned()
-        };
-        f.write_str(&line(names))?;
-        let mut rows = self.rows.iter();
-        rows.try_for_each(|row| write!(f, "\n{}", line(row.each_ref().map(String::as_str))))
+        let parts = parts(&widths, self.keys, most);
+        let parts = parts.iter().map(|columns| {
+            let line = |cells: [&str; N]| {
+                let cells = columns.iter().map(|&column| {
+                    let (cell, width) = (cells[column], widths[column]);
+                    match self.heading[column].starts_with('<') {
+                        true => format!("{cell:<width$}"),
+                        false => format!("{cell:>width$}"),
+                    }
+                });
+                let line = cells.collect::<Vec<_>>().join(GAP);
+                line.trim_end().to_owned()
+            };
+            let rows = self.rows.iter();
+            let rows = rows.map(|row| line(row.each_ref().map(String::as_str)));
+            let lines: Vec<_> = [line(names)].into_iter().chain(rows).collect();
+            lines.join("\n")
+        });
+        parts.collect::<Vec<_>>().join("\n\n")
     }
+}
+
+/// The columns of each part of a table: the first `keys`, and as many others as fit into `most`, but at
+/// least one.
+fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
+    let keys: Vec<_> = (0..keys.min(widths.len())).collect();
+    let mut parts = vec![keys.clone()];
+    for column in keys.len()..widths.len() {
+        let part = parts.last().map_or(&keys[..], Vec::as_slice);
+        let columns = part.iter().chain([&column]);
+        let width: usize = columns.map(|&column| widths[column] + GAP.len()).sum();
+        if part.len() > keys.len() && width.saturating_sub(GAP.len()) > most {
+            parts.push(keys.clone());
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(column);
+        }
+    }
+    parts
+}
+
+/// The width of the terminal: that of the variable COLUMNS, if it is set, or of the terminal that standard
+/// output is; no limit if it is none.
+fn screen_columns() -> usize {
+    let set = std::env::var("COLUMNS").ok();
+    let set = set
+        .and_then(|columns| columns.parse().ok())
+        .filter(|columns| *columns > 0);
+    let of_terminal = || {
+        let size = terminal_size::terminal_size_of(io::stdout())?;
+        Some(usize::from(size.0 .0))
+    };
+    set.or_else(of_terminal).unwrap_or(usize::MAX)
 }
 
 /// The value, or a dash where there is none.
@@ -69,6 +130,27 @@ mod tests {
             "ours       12345.5",
         ];
         assert_eq!(table.to_string(), lines.join("\n"));
+    }
+
+    #[test]
+    fn a_table_for_a_narrow_terminal_is_in_parts() {
+        let mut table = Table::new(["<name", "one", "two", "three"]);
+        table.row(["a\u{1b}".to_owned(), "1".into(), "2".into(), "3".into()]);
+        let whole = ["name     one  two  three", "a\\u{1b}    1    2      3"];
+        assert_eq!(table.within(24), whole.join("\n"));
+        let parts = [
+            "name     one  two",
+            "a\\u{1b}    1    2",
+            "",
+            "name     three",
+            "a\\u{1b}      3",
+        ];
+        assert_eq!(table.within(23), parts.join("\n"));
+        assert_eq!(table.within(17), parts.join("\n"));
+        // Each part has at least one column beside the names.
+        assert_eq!(table.within(0).matches("name").count(), 3);
+        let keyed = table.keyed_by(2).within(0);
+        assert_eq!(keyed.matches("one").count(), 2, "{keyed}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::{
     output::{self, verdict, CommandResult},
     report::ReportArgs,
     table::Table,
+    whole_number::whole,
 };
 use clap::Args;
 use povmeter_dev_validation::{ValidationReport, ValidationRow};
@@ -24,16 +25,16 @@ Examples:
 pub(crate) struct ValidationArgs {
     /// Accounts in the parent states of plain transfers, one case each
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10_000, 100_000, 1_000_000],
-        value_parser = clap::value_parser!(u32).range(2..))]
+        value_parser = whole::<u32>(2..=u64::from(u32::MAX)))]
     accounts: Vec<u32>,
     /// Accounts in the parent states of the other cases
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = whole::<u32>(2..=u64::from(u32::MAX)))]
     usual_accounts: u32,
     /// Transfers of a block
-    #[arg(long, value_name = "N", default_value_t = 544, value_parser = clap::value_parser!(u32).range(16..))]
+    #[arg(long, value_name = "N", default_value_t = 544, value_parser = whole::<u32>(16..=u64::from(u32::MAX)))]
     transfers: u32,
     /// Measured rounds after one warm-up
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole::<u32>(1..=100_000))]
     rounds: u32,
     /// Print JSON
     #[arg(long)]
@@ -53,12 +54,15 @@ impl CommandResult for Report {
     const SCHEMA: u64 = 1;
 }
 
-/// The report on validations.
+/// Prints the report on validations.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the error holds the report.
+/// A [`CliError`]. If a check fails, the report is printed before.
 #[cfg(feature = "wasm")]
-pub(crate) fn run(args: &ValidationArgs) -> Result<String, CliError> {
+pub(crate) fn run(args: &ValidationArgs) -> Result<(), CliError> {
+    let most = args.accounts.iter().copied().max().unwrap_or(0);
+    let accounts = most.max(args.usual_accounts);
+    crate::options::expect_room_for(accounts, args.transfers)?;
     let page = args.report.open(&crate::report::VALIDATION_CHARTS)?;
     let options = povmeter_dev_validation::MeasureOptions {
         rounds: args.rounds,
@@ -70,10 +74,9 @@ pub(crate) fn run(args: &ValidationArgs) -> Result<String, CliError> {
     let measured = povmeter_dev_validation::measure(&options, || bar.step());
     drop(bar);
     let report = Report(measured?);
-    if let Some(page) = page {
-        page.write(&report.page())?;
-    }
-    output::printed(&report, args.json, report.failed())
+    output::finish(&report, args.json, report.failed(), || {
+        crate::report::write(page, || report.page())
+    })
 }
 
 /// No validation without an executor.
@@ -81,7 +84,7 @@ pub(crate) fn run(args: &ValidationArgs) -> Result<String, CliError> {
 /// # Errors
 /// [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run(args: &ValidationArgs) -> Result<String, CliError> {
+pub(crate) fn run(args: &ValidationArgs) -> Result<(), CliError> {
     let ValidationArgs {
         accounts: _,
         usual_accounts: _,
@@ -104,12 +107,12 @@ impl Report {
         } = self.0;
         [
             (
-                "same_results",
+                "same results",
                 same_results,
                 "both give the same result, byte for byte",
             ),
             (
-                "roles",
+                "roles agree",
                 roles,
                 "blocks with other sizes are valid under their rule, and refused by the stock function",
             ),

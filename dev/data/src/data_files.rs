@@ -7,28 +7,47 @@ use std::path::{Path, PathBuf};
 
 /// Environment variable that names the folder of the real data.
 const DATA_VARIABLE: &str = "POVMETER_DATA";
-/// The folder if the variable is not set, relative to this package.
-const DATA_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+/// The folder for tests if the variable is not set, relative to the folder of a crate.
+const DATA_FOLDER: &str = "../../../shared/data";
+/// First bytes of a text in UTF-16, in either order.
+const UTF_16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
+/// First bytes of a text in UTF-8 that some editors add.
+const UTF_8_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// First bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// The most bytes of a file after decompression.
 pub const FILE_LIMIT: u64 = 512 << 20;
 
-/// Returns the folder of the real chain data: that named by `POVMETER_DATA`, or a folder beside the
-/// workspace; `None` if it does not exist. Tests that get `None` print `skipped: no data`.
-pub fn data_dir() -> Option<PathBuf> {
-    let named = std::env::var_os(DATA_VARIABLE).map(PathBuf::from);
-    Some(named.unwrap_or_else(|| DATA_FOLDER.into())).filter(|folder| folder.is_dir())
+/// The variable for the folder of the real data names something else.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a folder in {DATA_VARIABLE}, found none at {}", .0.display())]
+pub struct DataFolderError(pub PathBuf);
+
+/// Returns the folder of the real chain data, which `POVMETER_DATA` names; `None` if the variable is not
+/// set, or empty.
+///
+/// # Errors
+/// [`DataFolderError`] if it names something else than a folder, because that is a mistake.
+pub fn data_dir() -> Result<Option<PathBuf>, DataFolderError> {
+    let named = std::env::var_os(DATA_VARIABLE).filter(|name| !name.is_empty());
+    match named.map(PathBuf::from) {
+        Some(folder) if !folder.is_dir() => Err(DataFolderError(folder)),
+        named => Ok(named),
+    }
 }
 
-/// The folder of the real chain data, for a test that needs it. Such tests are ignored unless they are
-/// asked for, so that nobody takes a test without data for one that passed.
+/// The folder of the real chain data, for a test that needs it: as [`data_dir`], or one beside the
+/// workspace. Such tests are ignored unless they are asked for, so that nobody takes a test without data
+/// for one that passed. A program that the test starts needs the variable.
 ///
 /// # Panics
 /// If there is no such folder.
 pub fn expect_data() -> PathBuf {
-    let folder = data_dir();
+    let named = data_dir().unwrap_or_else(|error| panic!("{error}"));
+    // Cargo sets this variable for tests. The program must not know where it was built.
+    let beside = || Some(PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?).join(DATA_FOLDER));
+    let folder = named.or_else(beside).filter(|folder| folder.is_dir());
     folder.unwrap_or_else(|| panic!("expected a folder that {DATA_VARIABLE} names, found none"))
 }
 
@@ -52,7 +71,13 @@ pub enum FileError {
         /// The decompression error.
         source: io::Error,
     },
-    /// The file is larger than [`FILE_LIMIT`] after decompression.
+    /// The file is a text in UTF-16.
+    #[error("{}: expected a text in UTF-8, found one in UTF-16", path.display())]
+    Utf16 {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is larger than its limit after decompression.
     #[error("{}: expected at most {limit} bytes unpacked, found more", path.display())]
     TooLarge {
         /// The file.
@@ -63,12 +88,29 @@ pub enum FileError {
 }
 
 /// Returns the content of the file at `path`, decompressed if it begins like gzip, whatever its name.
-/// Never holds more than [`FILE_LIMIT`] in memory.
+/// Never holds more than [`FILE_LIMIT`] in memory. The mark of UTF-8 at the beginning of some texts is
+/// left out.
 ///
 /// # Errors
-/// If the file cannot be read or decompressed, or is larger than [`FILE_LIMIT`] after that.
+/// If the file cannot be read or decompressed, is larger than [`FILE_LIMIT`] after that, or is in UTF-16.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, FileError> {
-    read_up_to(path, FILE_LIMIT)
+    read_file_up_to(path, FILE_LIMIT)
+}
+
+/// The same for a file that becomes many times as large in memory: it has `limit` bytes at most.
+///
+/// # Errors
+/// Those of [`read_file`].
+pub fn read_file_up_to(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let mut content = read_up_to(path, limit)?;
+    if UTF_16_MARKS.iter().any(|mark| content.starts_with(mark)) {
+        let path = path.to_owned();
+        return Err(FileError::Utf16 { path });
+    }
+    if content.starts_with(&UTF_8_MARK) {
+        content.drain(..UTF_8_MARK.len());
+    }
+    Ok(content)
 }
 
 fn read_up_to(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
@@ -172,6 +214,20 @@ mod tests {
             read(&packed, 10_000).unwrap_err(),
             FileError::Gzip { .. }
         ));
+    }
+
+    #[test]
+    fn texts_in_other_encodings() {
+        let read = |content: &[u8]| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), content).unwrap();
+            read_file(file.path())
+        };
+        for content in [&b"\xff\xfe{\0"[..], b"\xfe\xff\0{", &gzip(b"\xff\xfe{\0")] {
+            let error = read(content).unwrap_err();
+            assert!(matches!(error, FileError::Utf16 { .. }), "{error:?}");
+        }
+        assert_eq!(read(b"\xef\xbb\xbf{}").unwrap(), b"{}");
     }
 
     #[test]

@@ -9,6 +9,8 @@ mod trace_line;
 pub mod wasm;
 
 pub use chain_spec::{genesis_hash, ChainSpec, ChainSpecError};
-pub use data_files::{data_dir, expect_data, read_file, FileError, FILE_LIMIT};
+pub use data_files::{
+    data_dir, expect_data, read_file, read_file_up_to, DataFolderError, FileError, FILE_LIMIT,
+};
 pub use real_blocks::{block_files, RealBlock, RealBlocks, RealBlocksError, RealHeader};
 pub use trace::{read_trace, Trace, TraceError, TraceLineError, TracePhase, TraceRecord};

@@ -17,8 +17,6 @@
 //! [`compare_compact`] compares only the length told for the compact proof with that of the packed
 //! proof. It is so much faster that every op can be a boundary.
 //!
-//! [`run_patched`] runs a case on the crate that takes sp-state-machine's place in a node.
-//!
 //! [`compare_roots`] compares only the root update of a case, in every [`RootMode`]; [`run_roots`]
 //! compares those of many cases, and [`KnownState`] those of real states.
 
@@ -32,6 +30,7 @@ mod known_states;
 mod lockstep;
 mod mismatch;
 mod net;
+#[cfg(test)]
 mod patched;
 mod peer_side;
 mod report;
@@ -50,7 +49,6 @@ pub use dice::ByteDice;
 pub use known_states::{KnownState, KnownStatesError};
 pub use lockstep::run_case;
 pub use mismatch::{Mismatch, MismatchKind, Role, RoleDifference};
-pub use patched::{run_patched, PatchedCounts};
 pub use peer_side::ask_externalities;
 pub use povmeter_delta_root::SPLIT_FROM;
 pub use povmeter_vectors::{ask, Answer, Op, TrieName};

@@ -14,7 +14,6 @@ mod lockstep;
 mod long_keys;
 mod over_count;
 mod overlay_peer;
-mod patched;
 mod povmeter;
 mod proof_size_vectors;
 mod roles;

@@ -11,6 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The name of a row that holds sums over rows.
 const TOTAL: &str = "total";
 
+/// By how many percent a time that was measured once differs from run to run, on a quiet machine and a
+/// busy one.
+pub(crate) const NOISE_PERCENT: f64 = 20.0;
+
 /// A number that both results have.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Change {
@@ -31,6 +35,9 @@ pub(crate) struct Change {
     pub(crate) worse: bool,
     /// Whether it is worse by more than its limit.
     pub(crate) regressed: bool,
+    /// Whether it would be, but the difference may be noise: the rounds overlap, or it was measured once
+    /// and is not worse by 20 percent more than the limit.
+    pub(crate) may_be_noise: bool,
 }
 
 /// By how many percent a number may be worse; null for no limit.
@@ -106,9 +113,17 @@ impl Change {
             change_percent,
             worse: (b.value > a.value) != gauge.more_is_better && differ(a.value, b.value),
             regressed: false,
+            may_be_noise: false,
         };
         let limit = limits.of(gauge.measure).filter(|_| gauge.judged);
-        change.regressed = limit.is_some_and(|limit| change.worse_percent() > limit);
+        if let Some(limit) = limit.filter(|limit| change.worse_percent() > *limit) {
+            change.may_be_noise = match (gauge.measure, a.spread, b.spread) {
+                (Measure::Time, Some(a), Some(b)) => a.overlaps(b),
+                (Measure::Time, ..) => change.worse_percent() <= limit + NOISE_PERCENT,
+                (Measure::Proof | Measure::Allocations, ..) => false,
+            };
+            change.regressed = !change.may_be_noise;
+        }
         change
     }
 
@@ -243,7 +258,7 @@ fn totals(a: &Parts, b: &Parts) -> Vec<[Measured; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diff::measure::Gauge;
+    use crate::{diff::measure::Gauge, spread::Spread};
 
     fn gauge(measure: Measure, more_is_better: bool, judged: bool) -> Gauge {
         Gauge {
@@ -259,6 +274,7 @@ mod tests {
             field: "field".to_owned(),
             gauge,
             value,
+            spread: None,
             only_total: false,
         }
     }
@@ -287,11 +303,60 @@ mod tests {
     #[test]
     fn less_of_a_ratio_is_worse() {
         let ratio = gauge(Measure::Time, true, true);
-        let halved = change(ratio, 200.0, 100.0, 99.0);
+        let halved = change(ratio, 200.0, 100.0, 79.0);
         assert!(halved.worse && halved.regressed);
         assert!((halved.worse_percent() - 100.0).abs() < 1e-9);
         assert!(!change(ratio, 200.0, 100.0, 101.0).regressed);
         assert!(!change(ratio, 100.0, 200.0, 0.0).worse);
+    }
+
+    /// Two ratios with the ranges of their rounds.
+    fn within(a: (f64, [f64; 2]), b: (f64, [f64; 2]), limit: f64) -> Change {
+        let limits = Limits {
+            time: Some(limit),
+            ..Limits::default()
+        };
+        let ratio = gauge(Measure::Time, true, true);
+        let [a, b] = [a, b].map(|(value, [low, high])| Measured {
+            spread: Some(Spread { low, high }),
+            ..measured("", ratio, value)
+        });
+        Change::new(&a, &b, &limits)
+    }
+
+    #[test]
+    fn a_time_is_worse_only_beyond_its_spread() {
+        // 20 % worse, with a limit of 10 %.
+        let apart = within((2.4, [2.3, 2.5]), (2.0, [1.9, 2.1]), 10.0);
+        assert!(apart.regressed && !apart.may_be_noise);
+        let overlapping = within((2.4, [2.0, 2.9]), (2.0, [1.6, 2.1]), 10.0);
+        assert!(overlapping.worse && overlapping.may_be_noise && !overlapping.regressed);
+        // Apart, but within the limit.
+        let little = within((2.1, [2.09, 2.11]), (2.0, [1.99, 2.01]), 10.0);
+        assert!(little.worse && !little.regressed && !little.may_be_noise);
+        // Better is never a regression.
+        let better = within((2.0, [1.9, 2.1]), (4.0, [3.9, 4.1]), 0.0);
+        assert!(!better.worse && !better.regressed && !better.may_be_noise);
+    }
+
+    #[test]
+    fn a_time_without_a_spread_must_be_much_worse() {
+        let time = gauge(Measure::Time, false, true);
+        for (b, regressed, may_be_noise) in [
+            (109.0, false, false),
+            (129.0, false, true),
+            (131.0, true, false),
+        ] {
+            let change = change(time, 100.0, b, 10.0);
+            assert_eq!(
+                (change.regressed, change.may_be_noise),
+                (regressed, may_be_noise),
+                "{b}"
+            );
+        }
+        // Proofs are exact.
+        let proof = change(gauge(Measure::Proof, false, true), 100.0, 111.0, 10.0);
+        assert!(proof.regressed);
     }
 
     #[test]

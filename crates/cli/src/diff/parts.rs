@@ -4,6 +4,7 @@
 //! take the names from the variables of the fields, so a name is that of its field.
 
 use super::measure::Gauge;
+use crate::spread::Spread;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -27,6 +28,8 @@ pub(crate) struct Measured {
     pub(crate) field: String,
     pub(crate) gauge: Gauge,
     pub(crate) value: f64,
+    /// The range in which most rounds were; `None` if that is not known.
+    pub(crate) spread: Option<Spread>,
     /// Whether it is only added up over rows. Only the sum is judged, because one row alone is too
     /// short.
     pub(crate) only_total: bool,
@@ -141,15 +144,33 @@ impl Row<'_> {
 
     /// Adds a number unless it is null.
     pub(super) fn number(&mut self, gauge: Gauge, folder: &str, field: &str, value: &impl Amount) {
-        self.add(gauge, format!("{folder}{field}"), value, false);
+        self.add(gauge, format!("{folder}{field}"), value, (None, false));
+    }
+
+    /// Adds a number that was measured in rounds, most of them in `spread`.
+    pub(super) fn number_within(
+        &mut self,
+        gauge: Gauge,
+        folder: &str,
+        field: &str,
+        value: &impl Amount,
+        spread: Option<Spread>,
+    ) {
+        self.add(gauge, format!("{folder}{field}"), value, (spread, false));
     }
 
     /// Adds a number to the sum over all rows that both results have.
     pub(super) fn total(&mut self, gauge: Gauge, field: &str, value: &impl Amount) {
-        self.add(gauge, field.to_owned(), value, true);
+        self.add(gauge, field.to_owned(), value, (None, true));
     }
 
-    fn add(&mut self, gauge: Gauge, field: String, value: &impl Amount, only_total: bool) {
+    fn add(
+        &mut self,
+        gauge: Gauge,
+        field: String,
+        value: &impl Amount,
+        (spread, only_total): (Option<Spread>, bool),
+    ) {
         let measured = value.amount().map(|value| Measured {
             row: self.name.clone(),
             field,
@@ -158,6 +179,7 @@ impl Row<'_> {
                 ..gauge
             },
             value,
+            spread,
             only_total,
         });
         self.parts.numbers.extend(measured);

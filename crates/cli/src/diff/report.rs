@@ -6,6 +6,7 @@ use super::{
     result::RunResult,
 };
 use crate::{
+    one_line::one_line,
     output::{verdict, CommandResult},
     table::{or_dash, Table},
 };
@@ -113,7 +114,7 @@ impl DiffReport {
                 text.push_str(&format!("\n{title}\n"));
                 items
                     .iter()
-                    .for_each(|item| text.push_str(&format!("  {item}\n")));
+                    .for_each(|item| text.push_str(&format!("  {}\n", one_line(item))));
             }
         };
         let lines = |different: &[Different]| different.iter().map(Different::line).collect();
@@ -148,10 +149,10 @@ impl DiffReport {
         let mut text = format!("\n{name}: {count} of {} numbers changed\n", count + same);
         let mut table = Table::new(["<", "A", "B", "change", "<"]);
         // Never left out: numbers that are worse than their limit, and numbers outside of rows.
-        let (shown, left_out): (Vec<_>, Vec<_>) = changes
-            .iter()
-            .enumerate()
-            .partition(|(place, change)| *place < most || change.regressed || change.row.is_none());
+        let (shown, left_out): (Vec<_>, Vec<_>) =
+            changes.iter().enumerate().partition(|(place, change)| {
+                *place < most || change.regressed || change.may_be_noise || change.row.is_none()
+            });
         for (_, change) in shown {
             let percent = change.change_percent;
             table.row([
@@ -159,10 +160,15 @@ impl DiffReport {
                 short(change.a),
                 short(change.b),
                 or_dash(percent.map(|percent| format!("{percent:+.2} %"))),
-                match (change.worse, change.regressed) {
-                    (_, true) => "TOO MUCH".to_owned(),
-                    (true, false) => "worse".to_owned(),
-                    (false, false) => "better".to_owned(),
+                match change {
+                    Change {
+                        regressed: true, ..
+                    } => "TOO MUCH".to_owned(),
+                    Change {
+                        may_be_noise: true, ..
+                    } => "worse, may be noise".to_owned(),
+                    Change { worse: true, .. } => "worse".to_owned(),
+                    _ => "better".to_owned(),
                 },
             ]);
         }
@@ -190,8 +196,16 @@ impl DiffReport {
         let limits: Vec<_> = limits
             .map(|(name, limit)| format!("{name} {limit} %"))
             .collect();
+        let noise = self.changes.iter().filter(|change| change.may_be_noise);
+        let noise = match noise.count() {
+            0 => String::new(),
+            times => format!(
+                "\n       times that may be noise: {times}; repeat the measurement, or count instructions with \
+                 profiling/instructions.sh"
+            ),
+        };
         format!(
-            "\n{}worse by more than allowed: {} numbers (allowed: {})",
+            "\n{}worse by more than allowed: {} numbers (allowed: {}){noise}",
             verdict(self.regressed == 0),
             self.regressed,
             limits.join(", ")
@@ -201,7 +215,7 @@ impl DiffReport {
 
 impl Side {
     fn line(&self) -> String {
-        format!("{}, of `povmeter {}`", self.file, self.command)
+        format!("{}, of `povmeter {}`", one_line(&self.file), self.command)
     }
 }
 
@@ -209,7 +223,8 @@ impl Different {
     fn line(&self) -> String {
         let Self { name, a, b } = self;
         let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-        format!("{name}: {} in A, {} in B", side(a), side(b))
+        let line = format!("{name}: {} in A, {} in B", side(a), side(b));
+        one_line(&line).into_owned()
     }
 }
 

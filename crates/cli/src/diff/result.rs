@@ -1,9 +1,12 @@
 //! A result, read back from its file.
 
 use super::{error::described, error::DiffError, kind::Kind, parts::Parts};
-use povmeter_dev_data::read_file;
+use povmeter_dev_data::read_file_up_to;
 use serde_json::Value;
 use std::path::Path;
+
+/// The most bytes of a result, unpacked. In memory a short number takes about 40 times its length.
+const RESULT_LIMIT: u64 = 64 << 20;
 
 /// What is compared of a result.
 #[derive(Debug)]
@@ -18,7 +21,7 @@ impl RunResult {
     /// # Errors
     /// A [`DiffError`] if the file can't be read, or holds something else.
     pub(crate) fn read(path: &Path) -> Result<Self, DiffError> {
-        let bytes = read_file(path)?;
+        let bytes = read_file_up_to(path, RESULT_LIMIT)?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|source| {
             let path = path.to_owned();
             // An empty file is cut off, too.

@@ -1,8 +1,9 @@
 //! Options of all commands that can write a page.
 
 use super::{bytes::ByteCount, ReportError, ReportFolder};
+use crate::{error::CliError, output_file::expect_distinct};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Whether a page is wanted, and where.
 #[derive(Args, Clone, Debug)]
@@ -22,6 +23,25 @@ impl ReportArgs {
         folder
             .map(|folder| ReportFolder::open(folder, charts))
             .transpose()
+    }
+
+    /// The same for a command that also reads or writes `files`, each named by an option: none of them
+    /// may be written twice, or be one that is read.
+    ///
+    /// # Errors
+    /// A [`CliError`] if the folder can't be used, or a file would be written twice.
+    pub(crate) fn open_beside<'a>(
+        &self,
+        charts: &[&str],
+        files: impl Iterator<Item = (&'static str, &'a Path)>,
+    ) -> Result<Option<ReportFolder>, CliError> {
+        let folder = self.open(charts)?;
+        let pages = folder.as_ref().map(|folder| folder.files(charts));
+        let mut all: Vec<(&'static str, &Path)> = files.collect();
+        let pages = pages.iter().flatten();
+        all.extend(pages.map(|page| ("--report", page.as_path())));
+        expect_distinct(&all)?;
+        Ok(folder)
     }
 }
 

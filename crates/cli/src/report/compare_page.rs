@@ -7,7 +7,7 @@ use super::{
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
-use crate::compare_report::{CompareReport, Row};
+use crate::compare_report::{CompareReport, Row, WAYS};
 
 /// The charts on the page.
 pub(crate) const CHARTS: [&str; 1] = ["ladder"];
@@ -40,6 +40,7 @@ impl CompareReport {
         page.section(
             "The numbers",
             vec![
+                Part::Table(ways_table()),
                 Part::Table(self.time_table()),
                 Part::Table(self.size_table()),
             ],
@@ -144,6 +145,18 @@ impl CompareReport {
             caption: "Sizes in bytes".to_owned(),
             ..Table::new(columns, rows.collect())
         }
+    }
+}
+
+/// What each way is.
+fn ways_table() -> Table {
+    let rows = WAYS.map(|(name, meaning)| vec![name.to_owned(), meaning.to_owned()]);
+    Table {
+        caption: "The ways".to_owned(),
+        ..Table::new(
+            vec![Column::Text("way"), Column::Text("what it is")],
+            rows.to_vec(),
+        )
     }
 }
 

@@ -5,8 +5,9 @@ use super::{
     origin::Origin,
     page::{Page, PAGE_MARK},
 };
+use crate::{error::CliError, one_line::one_line, output_file, scratch::EmptyFolder};
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -46,8 +47,8 @@ pub(crate) enum ReportError {
 #[derive(Debug)]
 pub(crate) struct ReportFolder {
     path: PathBuf,
-    /// Whether it is removed if no report is written.
-    made: bool,
+    /// Removes the folder if no report is written.
+    _made: Option<EmptyFolder>,
 }
 
 impl ReportFolder {
@@ -62,16 +63,13 @@ impl ReportFolder {
             source,
         };
         let made = match fs::metadata(path) {
-            Ok(found) if found.is_dir() => false,
+            Ok(found) if found.is_dir() => None,
             Ok(_) => return Err(ReportError::NotAFolder(path.to_owned())),
-            Err(_) => {
-                fs::create_dir_all(path).map_err(failed)?;
-                true
-            }
+            Err(_) => Some(EmptyFolder::new(path).map_err(failed)?),
         };
         let folder = Self {
             path: path.to_owned(),
-            made,
+            _made: made,
         };
         // Removed at once; it shows that files can be written.
         tempfile::tempfile_in(path).map_err(failed)?;
@@ -82,11 +80,18 @@ impl ReportFolder {
         Ok(folder)
     }
 
+    /// The files that a page with these charts has.
+    pub(crate) fn files(&self, charts: &[&str]) -> Vec<PathBuf> {
+        let charts = charts.iter().map(|chart| format!("{chart}.svg"));
+        let names = [PAGE_FILE.to_owned()].into_iter().chain(charts);
+        names.map(|name| self.path.join(name)).collect()
+    }
+
     /// Writes the page and its charts, and prints the path of the page.
     ///
     /// # Errors
     /// A [`ReportError`].
-    pub(crate) fn write(mut self, page: &Page) -> Result<(), ReportError> {
+    pub(crate) fn write(self, page: &Page) -> Result<(), ReportError> {
         let html = page.html(&Origin::here());
         let mut files = vec![(PAGE_FILE.to_owned(), PAGE_MARK, html)];
         let charts = page.charts();
@@ -98,12 +103,13 @@ impl ReportFolder {
         for (name, mark, _) in &files {
             self.check(name, mark)?;
         }
-        self.made = false;
         for (name, _, content) in &files {
             let path = self.path.join(name);
-            fs::write(&path, content).map_err(|source| ReportError::File { path, source })?;
+            let written = output_file::replace(&path, content.as_bytes());
+            written.map_err(|source| ReportError::File { path, source })?;
         }
-        eprintln!("report: {}", self.path.join(PAGE_FILE).display());
+        let page = self.path.join(PAGE_FILE).display().to_string();
+        eprintln!("report: {}", one_line(&page));
         Ok(())
     }
 
@@ -113,7 +119,12 @@ impl ReportFolder {
         let mut head = Vec::new();
         let read = File::open(&path).and_then(|file| file.take(512).read_to_end(&mut head));
         match read {
-            Ok(_) if String::from_utf8_lossy(&head).contains(mark) => Ok(()),
+            Ok(_) if String::from_utf8_lossy(&head).contains(mark) => {
+                let writable = OpenOptions::new().append(true).open(&path);
+                writable
+                    .map(drop)
+                    .map_err(|source| ReportError::File { path, source })
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             // A folder of this name can be opened but not read.
             Err(error) if error.kind() != io::ErrorKind::IsADirectory => Err(ReportError::File {
@@ -125,12 +136,17 @@ impl ReportFolder {
     }
 }
 
-impl Drop for ReportFolder {
-    fn drop(&mut self) {
-        if self.made {
-            // Removes only an empty folder.
-            let _ = fs::remove_dir(&self.path);
-        }
+/// Writes the page, if one is wanted.
+///
+/// # Errors
+/// [`CliError::Report`].
+pub(crate) fn write(
+    folder: Option<ReportFolder>,
+    page: impl FnOnce() -> Page,
+) -> Result<(), CliError> {
+    match folder {
+        Some(folder) => Ok(folder.write(&page())?),
+        None => Ok(()),
     }
 }
 

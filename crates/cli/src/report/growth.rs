@@ -1,7 +1,7 @@
 //! The growth of a block's proof by extrinsic, and the time that each extrinsic takes.
 
 use super::{
-    axis::Unit,
+    axis::{ticks, Unit},
     chart::{Chart, Drawing},
     number::{self, bytes, count, decimal, place, quantile, short},
     page::{Column, Fact, Page, Part, Table},
@@ -331,7 +331,8 @@ fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> 
     let most = values.iter().copied().fold(0.0, f64::max);
     let (median, high) = (quantile(&values, 0.5), quantile(&values, 0.98));
     // Cut the chart, because a few very long times would flatten all others.
-    let cut = (high * 2.0).max(median * 4.0);
+    // At a round number, where the axis ends.
+    let cut = axis_end((high * 2.0).max(median * 4.0));
     let cut = (most > cut && values.len() > 10).then_some(cut);
     let longest = values.iter().position(|value| *value >= most).unwrap_or(0);
     let unit = Unit::of_microseconds(cut.unwrap_or(most));
@@ -365,6 +366,14 @@ fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> 
         }),
     };
     vec![Part::Note(words), Part::Chart(chart)]
+}
+
+/// The round number of microseconds at which an axis for values up to `most` ends.
+fn axis_end(most: f64) -> f64 {
+    let unit = Unit::of_microseconds(most).size;
+    ticks(most / unit, 5.0)
+        .last()
+        .map_or(most, |tick| tick * unit)
 }
 
 /// `part` in percent of `whole`.

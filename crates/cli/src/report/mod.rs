@@ -54,5 +54,5 @@ pub(crate) use validation_page::CHARTS as VALIDATION_CHARTS;
 
 pub(crate) use args::{LimitArg, ReportArgs};
 pub(crate) use bytes::ByteCount;
-pub(crate) use folder::{ReportError, ReportFolder};
+pub(crate) use folder::{write, ReportError, ReportFolder};
 pub(crate) use growth::{Growth, Step};

@@ -74,7 +74,11 @@ impl Plot {
         let top = canvas.legend(layout, top, &keys);
         let sums = self.sums();
         let most = self.most(&sums) / self.unit.size;
-        let ticks = ticks(most, if layout == Layout::Wide { 5.0 } else { 4.0 });
+        let mut ticks = ticks(most, if layout == Layout::Wide { 5.0 } else { 4.0 });
+        // The axis ends at the cut, so that exactly the marked values leave it.
+        if self.cut.is_some() {
+            ticks.retain(|tick| *tick <= most * (1.0 + f64::EPSILON));
+        }
         let apart = ticks.get(1).copied().unwrap_or(1.0);
         let labels: Vec<_> = ticks.iter().map(|tick| tick_label(*tick, apart)).collect();
         let widest = labels.iter().map(|label| text_width(label));
@@ -86,7 +90,10 @@ impl Plot {
             width: layout.width() - left - 10.0,
             height: if layout == Layout::Wide { 230.0 } else { 200.0 },
             places: sums.first().map_or(0, Vec::len),
-            most: ticks.last().copied().unwrap_or(1.0).max(apart) * self.unit.size,
+            most: match self.cut {
+                Some(_) => most * self.unit.size,
+                None => ticks.last().copied().unwrap_or(1.0).max(apart) * self.unit.size,
+            },
         };
         canvas.text(Anchor::End, "", (left - 6.0, top + 8.0), self.unit.name);
         for (tick, label) in ticks.iter().zip(&labels) {

@@ -7,7 +7,7 @@ use super::{
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
-use crate::compare_root_report::RootReport;
+use crate::compare_root_report::{RootReport, STATES_AGREE, UPDATES_AGREE};
 use povmeter_dev_measure::RootRow;
 
 /// The charts on the page, one for each size of the parent state. Files beyond the fourth are checked
@@ -72,13 +72,9 @@ impl RootReport {
         };
         let (updates, states) = (self.checks.updates_differ, self.checks.known_states_differ);
         let checks = [
+            (UPDATES_AGREE, updates == 0, differ(updates, self.cases * 2)),
             (
-                "updates_differ",
-                updates == 0,
-                differ(updates, self.cases * 2),
-            ),
-            (
-                "known_states_differ",
+                STATES_AGREE,
                 states == 0,
                 differ(states, self.known_states as u64),
             ),

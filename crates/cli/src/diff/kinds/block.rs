@@ -2,11 +2,11 @@
 
 use super::attribution;
 use crate::{
-    block_report::{BlockReport, Extrinsics, PerExtrinsic, PhaseTimes, Proof, Time},
+    block_report::{BesidePeer, BlockReport, Extrinsics, PerExtrinsic, PhaseTimes, Proof, Time},
     checks::Check,
     diff::{
         kind::Comparable,
-        measure::{PROOF, TIME},
+        measure::{PROOF, SPEED, TIME},
         parts::{facts, numbers, Parts},
     },
 };
@@ -24,6 +24,7 @@ impl Comparable for BlockReport {
             growth_bytes: _,
             proof_bytes,
             phases,
+            beside_peer,
             estimates: _,
             told: _,
             checks,
@@ -59,14 +60,27 @@ impl Comparable for BlockReport {
             seal,
             total,
         } = phases;
-        // Only the total: one phase alone is too short to be judged, and wall time is too noisy.
+        // A ratio to the peer is judged if there is one. Otherwise only the total: one phase alone is too
+        // short, and wall time is too noisy.
+        let total_gauge = match beside_peer {
+            Some(_) => TIME.shown(),
+            None => TIME,
+        };
+        if let Some(BesidePeer {
+            rounds: _,
+            ratio,
+            ratio_spread,
+        }) = beside_peer
+        {
+            top.number_within(SPEED, "beside_peer/", "ratio", ratio, *ratio_spread);
+        }
         for (folder, time, gauge) in [
             ("phases/initialize/", initialize, TIME.shown()),
             ("phases/extrinsics/", extrinsics, TIME.shown()),
             ("phases/estimates/", estimates, TIME.shown()),
             ("phases/finalize/", finalize, TIME.shown()),
             ("phases/seal/", seal, TIME.shown()),
-            ("phases/total/", total, TIME),
+            ("phases/total/", total, total_gauge),
         ] {
             let Time { cpu_ms, wall_ms: _ } = time;
             numbers!(top, gauge, folder; cpu_ms);

@@ -48,6 +48,7 @@ impl Comparable for CompareReport {
                 name,
                 median_ms,
                 percent_of_peer_none,
+                percent_spread,
                 estimate_after_last,
                 recorded,
                 encoded,
@@ -68,7 +69,13 @@ impl Comparable for CompareReport {
             numbers!(row, PROOF, ""; estimate_after_last, estimate_under_bytes, recorded, encoded, compact,
                 nodes);
             numbers!(row, ALLOCATIONS, ""; allocations_per_extrinsic);
-            numbers!(row, SPEED, ""; percent_of_peer_none);
+            row.number_within(
+                SPEED,
+                "",
+                "percent_of_peer_none",
+                percent_of_peer_none,
+                *percent_spread,
+            );
             numbers!(row, TIME.shown(), ""; median_ms, median_wall_ms, per_extrinsic_us, finalize_ms, root_ms);
         }
         Ok(parts)

@@ -103,6 +103,9 @@ pub enum SizeRecordError {
 }
 
 impl SizeRecord {
+    /// In the beginning of each such file.
+    pub const MARK: &'static str = "\"proof-sizes\"";
+
     /// Reads the record in the file at `path`.
     ///
     /// # Errors

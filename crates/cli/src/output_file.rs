@@ -1,0 +1,285 @@
+//! Files that a command writes at its end, checked before its work begins.
+//!
+//! ```text
+//! open     before the work: the file can be written, and is missing, empty, or an earlier one of its kind
+//! write    after the result was printed: into a file beside it, which then takes its place, so that a
+//!          full disk leaves an earlier file as it was
+//! ```
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+/// Bytes of an existing file by which its kind is known.
+const HEAD: u64 = 4096;
+
+/// Why a file can't be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum OutputFileError {
+    /// Something at this path is no file.
+    #[error("{}: expected a file to write `{option}` to, found a folder", path.display())]
+    Folder { option: &'static str, path: PathBuf },
+    /// A file that is not of this kind would be lost.
+    #[error("{}: expected no file for `{option}`, or one that povmeter wrote for it, found another", path.display())]
+    NotOurs { option: &'static str, path: PathBuf },
+    /// Two options name one file.
+    #[error("{}: expected one file for each option, found it for `{first}` and `{second}`", path.display())]
+    Twice {
+        first: &'static str,
+        second: &'static str,
+        path: PathBuf,
+    },
+    /// The file system refuses.
+    #[error("{}: can't write the file for `{option}`: {source}", path.display())]
+    Write {
+        option: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+}
+
+/// A file to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputFile {
+    option: &'static str,
+    path: PathBuf,
+    /// A device or a pipe is written as it is.
+    regular: bool,
+}
+
+impl OutputFile {
+    /// The file at `path`, which the user named by `option`. An existing file must be empty, or `is_ours`
+    /// must know it by its beginning.
+    ///
+    /// # Errors
+    /// An [`OutputFileError`]; then nothing has been changed.
+    pub(crate) fn open(
+        option: &'static str,
+        path: &Path,
+        is_ours: impl Fn(&str) -> bool,
+    ) -> Result<Self, OutputFileError> {
+        let path = path.to_owned();
+        let failed = |source| OutputFileError::Write {
+            option,
+            path: path.clone(),
+            source,
+        };
+        let regular = match fs::metadata(&path) {
+            Ok(found) if found.is_dir() => return Err(OutputFileError::Folder { option, path }),
+            Ok(found) => found.is_file(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_and_remove(&path).map_err(failed)?;
+                return Ok(Self {
+                    option,
+                    path,
+                    regular: true,
+                });
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        if regular {
+            let head = head(&path).map_err(failed)?;
+            if !head.is_empty() && !is_ours(&head) {
+                return Err(OutputFileError::NotOurs { option, path });
+            }
+            OpenOptions::new()
+                .append(true)
+                .open(&path)
+                .map_err(failed)?;
+            make_beside(&path).map_err(failed)?;
+        }
+        Ok(Self {
+            option,
+            path,
+            regular,
+        })
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// [`OutputFileError::Write`]; then an earlier file is as it was.
+    pub(crate) fn write(&self, content: &[u8]) -> Result<(), OutputFileError> {
+        let written = match self.regular {
+            true => replace(&self.path, content),
+            false => OpenOptions::new()
+                .write(true)
+                .open(&self.path)
+                .and_then(|mut file| file.write_all(content)),
+        };
+        written.map_err(|source| OutputFileError::Write {
+            option: self.option,
+            path: self.path.clone(),
+            source,
+        })
+    }
+}
+
+/// Checks that no two of these files are the same: each with the option that names it.
+///
+/// # Errors
+/// [`OutputFileError::Twice`].
+pub(crate) fn expect_distinct(files: &[(&'static str, &Path)]) -> Result<(), OutputFileError> {
+    let places: Vec<_> = files.iter().map(|(_, path)| place(path)).collect();
+    for (at, (second, path)) in files.iter().enumerate() {
+        if let Some(earlier) = places[..at].iter().position(|place| *place == places[at]) {
+            // Writing to a device twice overwrites nothing.
+            if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+                continue;
+            }
+            return Err(OutputFileError::Twice {
+                first: files[earlier].0,
+                second,
+                path: path.to_path_buf(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The path without links and dots, as far as it exists.
+fn place(path: &Path) -> PathBuf {
+    if let Ok(place) = path.canonicalize() {
+        return place;
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+    match (folder, path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// Writes `content` into a file beside `path`, and puts it in the place of `path`.
+///
+/// # Errors
+/// That of the file system; then a file at `path` is as it was.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    // The file behind a link, so that the link stays.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut file = make_beside(&target)?;
+    file.write_all(content)?;
+    if let Ok(earlier) = fs::metadata(&target) {
+        file.as_file().set_permissions(earlier.permissions())?;
+    }
+    // Errors of a full disk may come this late.
+    file.as_file().sync_all()?;
+    file.persist(&target)?;
+    Ok(())
+}
+
+/// A new file in the folder of `path`, removed when it is dropped.
+fn make_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".povmeter-");
+    // As any program's files; the default is for secrets.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
+}
+
+/// Makes the file at `path` and removes it at once, which shows that it can be made.
+fn make_and_remove(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).open(path)?;
+    fs::remove_file(path)
+}
+
+/// The beginning of the file at `path`.
+fn head(path: &Path) -> io::Result<String> {
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Result<OutputFile, OutputFileError> {
+        OutputFile::open("--folded", path, |head| head.starts_with("ours"))
+    }
+
+    #[test]
+    fn files_of_others_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let file = open(&path).unwrap();
+        assert!(!path.exists(), "not before there is something to write");
+        file.write(b"ours 1").unwrap();
+        open(&path).unwrap().write(b"ours 2").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "ours 2");
+        for content in ["dear diary", "\0"] {
+            fs::write(&path, content).unwrap();
+            assert!(matches!(open(&path), Err(OutputFileError::NotOurs { .. })));
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        // An empty file, as `mktemp` makes it.
+        fs::write(&path, "").unwrap();
+        open(&path).unwrap();
+        // Nothing is left beside it.
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_can_not_be_written_is_an_error_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(
+            open(folder.path()),
+            Err(OutputFileError::Folder { .. })
+        ));
+        let no_folder = open(&folder.path().join("none/file"));
+        assert!(matches!(no_folder, Err(OutputFileError::Write { .. })));
+        let too_long = open(&folder.path().join("a".repeat(300)));
+        assert!(matches!(too_long, Err(OutputFileError::Write { .. })));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_permissions_stay() {
+        use std::os::unix::fs::{symlink, PermissionsExt};
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+        fs::write(&file, "ours").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        open(&link).unwrap().write(b"ours new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "ours new");
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let file = open(Path::new("/dev/full")).unwrap();
+        let error = file.write(b"more").unwrap_err().to_string();
+        assert!(
+            error.contains("/dev/full: can't write the file for `--folded`: No space left"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn one_file_for_two_options_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let [a, b] = ["a", "b"].map(|name| path.join(name));
+        assert!(expect_distinct(&[("--folded", &a), ("--flamegraph", &b)]).is_ok());
+        let same = path.join(".").join("a");
+        for second in [&a, &same] {
+            let error = expect_distinct(&[("--folded", &a), ("--flamegraph", second)]);
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("`--folded` and `--flamegraph`"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What a run leaves on the disk only while it lasts, removed also if a signal ends it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use tempfile::TempDir;
+
+/// What the run made and has not removed yet.
+static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
+
+/// Something that the run made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Made {
+    /// A folder, removed with its content.
+    Folder(PathBuf),
+    /// A folder that stays once something is in it.
+    Empty(PathBuf),
+}
+
+impl Made {
+    fn remove(&self) {
+        match self {
+            Self::Folder(path) => {
+                // A thread of a database may add a file in between.
+                for _ in 0..10 {
+                    if fs::remove_dir_all(path).is_ok() || !path.exists() {
+                        break;
+                    }
+                }
+            }
+            Self::Empty(path) => {
+                let _ = fs::remove_dir(path);
+            }
+        }
+    }
+}
+
+fn made() -> MutexGuard<'static, Vec<Made>> {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A temporary folder, removed with its content when this is dropped or a signal ends the run.
+#[derive(Debug)]
+pub(crate) struct ScratchFolder(TempDir);
+
+impl ScratchFolder {
+    /// A new folder in the system's folder for temporary files.
+    ///
+    /// # Errors
+    /// That of the file system.
+    pub(crate) fn new() -> io::Result<Self> {
+        // Locked first, so that no signal comes between making the folder and noting it.
+        let mut made = made();
+        let folder = tempfile::Builder::new().prefix("povmeter-").tempdir()?;
+        made.push(Made::Folder(folder.path().to_owned()));
+        Ok(Self(folder))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        // `TempDir` removes the folder after this. If a signal comes in between, so does the signal's
+        // handler, if the folder is still noted then.
+        let mut made = made();
+        let _ = fs::remove_dir_all(self.0.path());
+        forget(&mut made, &Made::Folder(self.0.path().to_owned()));
+    }
+}
+
+/// A folder that the run made for its results. Dropping this removes the folder if nothing is in it, and
+/// so does a signal.
+#[derive(Debug)]
+pub(crate) struct EmptyFolder(PathBuf);
+
+impl EmptyFolder {
+    /// Makes the folder at `path`, and those above it.
+    ///
+    /// # Errors
+    /// That of the file system.
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        let mut made = made();
+        fs::create_dir_all(path)?;
+        made.push(Made::Empty(path.to_owned()));
+        Ok(Self(path.to_owned()))
+    }
+}
+
+impl Drop for EmptyFolder {
+    fn drop(&mut self) {
+        let folder = Made::Empty(self.0.clone());
+        let mut made = made();
+        folder.remove();
+        forget(&mut made, &folder);
+    }
+}
+
+fn forget(made: &mut Vec<Made>, gone: &Made) {
+    made.retain(|other| other != gone);
+}
+
+/// From now on SIGINT and SIGTERM remove what the run made, and end the program with 128 and the number of
+/// the signal, as a shell does. SIGHUP is left alone, because `nohup` ignores it.
+///
+/// # Errors
+/// That of the system, if it takes no handler or starts no thread.
+#[cfg(unix)]
+pub(crate) fn clean_up_on_signals() -> io::Result<()> {
+    use std::sync::Arc;
+
+    use signal_hook::{
+        consts::{SIGINT, SIGTERM, SIGXFSZ},
+        flag,
+        iterator::Signals,
+    };
+    // With a handler, a file above the limit is an error of the write, and does not end the program.
+    flag::register(SIGXFSZ, Arc::default())?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let wait = move || {
+        if let Some(signal) = signals.forever().next() {
+            // Never unlocked, so that nothing new is made.
+            let made = made();
+            made.iter().for_each(Made::remove);
+            std::process::exit(128 + signal);
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)
+        .map(drop)
+}
+
+/// No signals to wait for.
+///
+/// # Errors
+/// None.
+#[cfg(not(unix))]
+pub(crate) fn clean_up_on_signals() -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scratch_folder_goes_with_its_content() {
+        let folder = ScratchFolder::new().unwrap();
+        let path = folder.path().to_owned();
+        fs::write(path.join("a"), "b").unwrap();
+        assert!(made().contains(&Made::Folder(path.clone())));
+        drop(folder);
+        assert!(!path.exists());
+        assert!(!made().contains(&Made::Folder(path)));
+    }
+
+    #[test]
+    fn a_folder_for_results_stays_once_it_has_some() {
+        let above = tempfile::tempdir().unwrap();
+        let path = above.path().join("a/b");
+        drop(EmptyFolder::new(&path).unwrap());
+        assert!(!path.exists());
+        let folder = EmptyFolder::new(&path).unwrap();
+        fs::write(path.join("page"), "").unwrap();
+        drop(folder);
+        assert!(path.join("page").exists());
+    }
+}

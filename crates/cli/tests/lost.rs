@@ -1,0 +1,241 @@
+//! What must not be lost or left behind: results, files of others, temporary folders.
+
+#![allow(clippy::unwrap_used)]
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const SMALL: &str = "block --accounts 100 --transfers 5 --state memory";
+
+fn command(args: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_povmeter"));
+    command.args(args.split_whitespace());
+    command
+}
+
+fn povmeter(args: &str) -> Output {
+    command(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// The names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    names.collect()
+}
+
+#[test]
+fn a_file_that_can_not_be_written_costs_no_result() {
+    for option in ["--folded", "--flamegraph"] {
+        let output = povmeter(&format!("{SMALL} --json {option} /dev/full"));
+        assert_eq!(output.status.code(), Some(1));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["what"], "block");
+        let errors = text(&output.stderr);
+        assert!(
+            errors.contains("/dev/full: can't write the file"),
+            "{errors}"
+        );
+        assert!(
+            errors.contains("\nhelp: free space on the disk"),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn a_result_that_can_not_be_printed_is_on_standard_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page");
+    let folded = folder.path().join("folded");
+    let [page_name, folded_name] = [&page, &folded].map(|path| path.to_str().unwrap());
+    let args = format!("{SMALL} --json --report {page_name} --folded {folded_name}");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = command(&args).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    let end = errors.find("\n}\n").unwrap() + 2;
+    let report: Value = serde_json::from_str(&errors[..end]).unwrap();
+    assert_eq!(report["what"], "block");
+    assert!(
+        errors.contains("error: can't print the result: No space left"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains("\nhelp: free space where standard output goes"),
+        "{errors}"
+    );
+    // The files are there nevertheless.
+    assert!(page.join("index.html").is_file() && folded.is_file());
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = command(&format!("{SMALL} --json"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn files_of_an_earlier_run_are_replaced_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let args = format!(
+        "{SMALL} --folded {} --flamegraph {}",
+        path("folded"),
+        path("flames.svg")
+    );
+    for _ in 0..2 {
+        let output = povmeter(&args);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let svg = fs::read_to_string(path("flames.svg")).unwrap();
+    assert!(
+        svg.starts_with("<?xml") && svg.contains("Storage proof: "),
+        "{svg}"
+    );
+    let folded = fs::read_to_string(path("folded")).unwrap();
+    // The two kinds are not taken for each other.
+    let swapped = format!(
+        "{SMALL} --folded {} --flamegraph {}",
+        path("flames.svg"),
+        path("folded")
+    );
+    let output = povmeter(&swapped);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("or one that povmeter wrote for it, found another"));
+    assert_eq!(fs::read_to_string(path("flames.svg")).unwrap(), svg);
+    assert_eq!(fs::read_to_string(path("folded")).unwrap(), folded);
+    assert_eq!(names(folder.path()).len(), 2);
+}
+
+/// The program, run by a shell with a limit on the size of files.
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_povmeter");
+    let script =
+        format!("ulimit -f 4; {program} {SMALL} --json --flamegraph flames.svg >/dev/null");
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("flames.svg: can't write the file"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains("help: raise the limit on the size of files"),
+        "{errors}"
+    );
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+/// Starts the program with a folder for temporary files of its own, and waits until its database is there.
+fn started(args: &str, temporary: &Path) -> Child {
+    let mut child = command(args)
+        .env("TMPDIR", temporary)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let database = || {
+        let folder = names(temporary).pop()?;
+        Some(temporary.join(folder).join("metadata")).filter(|file| file.is_file())
+    };
+    while database().is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "ended by itself");
+        assert!(begun.elapsed() < Duration::from_secs(120), "no database");
+        thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+#[test]
+fn signals_leave_nothing_behind() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        for args in [
+            "chain --accounts 2000 --transfers 20 --blocks 100000",
+            "block --accounts 300000 --transfers 5",
+        ] {
+            let temporary = tempfile::tempdir().unwrap();
+            let elsewhere = tempfile::tempdir().unwrap();
+            let report: PathBuf = elsewhere.path().join("report");
+            let args = format!("{args} --report {}", report.to_str().unwrap());
+            let child = started(&args, temporary.path());
+            let kill = Command::new("bash")
+                .args(["-c", &format!("kill -{signal} {}", child.id())])
+                .status();
+            assert!(kill.unwrap().success());
+            let output = child.wait_with_output().unwrap();
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{args}: {errors}");
+            assert_eq!(
+                names(temporary.path()),
+                Vec::<String>::new(),
+                "{args}: {errors}"
+            );
+            assert!(!report.exists(), "{args}");
+        }
+    }
+}
+
+#[test]
+fn names_from_files_can_not_steer_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("spec.json");
+    let name = r"\u001b[31mred\nstate root       0x00\u202e";
+    let spec = format!(r#"{{"name": "{name}", "genesis": {{"raw": {{"top": {{}}}}}}}}"#);
+    fs::write(&path, spec).unwrap();
+    let output = povmeter(&format!("genesis {}", path.to_str().unwrap()));
+    let printed = text(&output.stdout);
+    assert!(
+        printed.starts_with("chain            \\u{1b}[31mred\\nstate root       0x00\\u{202e}\n"),
+        "{printed:?}"
+    );
+    assert_eq!(printed.matches("\nstate root ").count(), 1);
+    // In a message, too.
+    let missing = folder.path().join("none\u{1b}[31m\n");
+    let output = command("genesis").arg(missing).output().unwrap();
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("none\\u{1b}[31m\\n: expected a readable file"),
+        "{errors:?}"
+    );
+    assert_eq!(errors.lines().count(), 2, "{errors:?}");
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let output = command("compare block --accounts 50 --transfers 3 --rounds 1")
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap();
+    let printed = text(&output.stdout);
+    let table = printed.lines().filter(|line| line.starts_with("peer-none"));
+    assert!(table.clone().count() > 1, "{printed}");
+    for line in table {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
