@@ -211,9 +211,8 @@ impl RpcClient {
                 connection.insert(opened)
             }
         };
-        let mut open = (0..calls.len()).filter(|index| answers[*index].is_none());
-        let open: Vec<usize> = open.by_ref().collect();
-        let mut open = open.into_iter();
+        let open = (0..calls.len()).filter(|index| answers[*index].is_none());
+        let mut open = open.collect::<Vec<_>>().into_iter();
         let (mut waiting, mut limited) = (BTreeMap::new(), None);
         loop {
             while waiting.len() < self.options.in_flight.max(1) && limited.is_none() {
