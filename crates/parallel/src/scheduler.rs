@@ -393,3 +393,24 @@ impl Scheduler {
             .wait_unless(|| self.is_over() || self.has_task() || is_due());
     }
 }
+
+#[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Also if the validation is where it was when the thread looked.
+    #[test]
+    fn who_looked_before_a_validation_went_back_cannot_end_it() {
+        let validation = Validation::none();
+        validation.go_back(3);
+        let (next, found) = validation.load();
+        assert_eq!(next, 3);
+        validation.go_back(5);
+        assert_eq!(validation.load().0, 3);
+        assert!(!validation.advance(found, NOTHING));
+        let (_, found) = validation.load();
+        assert!(validation.advance(found, NOTHING));
+        assert!(!validation.advance(found, 4));
+        assert_eq!(validation.load().0, NOTHING);
+    }
+}

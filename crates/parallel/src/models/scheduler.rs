@@ -189,13 +189,22 @@ impl Block {
     }
 }
 
+/// How often a thread without work looks again. With loom each look is many more orders.
+const LOOKS: u32 = if cfg!(povmeter_loom) { 1 } else { 4 };
+
 /// Threads work without anybody who commits, until they find nothing.
 fn speculate(steps: &'static [Step], threads: usize) {
     let block = Arc::new(Block::new(steps, u32::MAX));
     let threads: Vec<_> = (1..threads)
         .map(|_| {
             let block = block.clone();
-            thread::spawn(move || block.work_until_idle())
+            thread::spawn(move || {
+                // Comes back, because another thread may make a task meanwhile.
+                for _ in 0..LOOKS {
+                    block.work_until_idle();
+                    thread::yield_now();
+                }
+            })
         })
         .collect();
     block.work_until_idle();
@@ -251,6 +260,12 @@ mod larger {
     const CHAIN: &[Step] = &[step(0, 0); 5];
     /// The second writes what all others read.
     const FAN: &[Step] = &[step(1, 2), step(2, 0), step(0, 1), step(0, 2), step(0, 1)];
+
+    /// One thread has nothing else to do than to validate.
+    #[test]
+    fn a_pair_among_three_loses_no_work() {
+        try_orders(10_000, || speculate(PAIR, 3));
+    }
 
     #[test]
     fn a_chain_loses_no_work() {
