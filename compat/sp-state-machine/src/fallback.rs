@@ -9,6 +9,7 @@ use core::marker::PhantomData;
 use hash_db::Hasher;
 use sp_core::storage::{ChildInfo, StateVersion, TrackedStorageKey};
 use sp_trie::MerkleValue;
+use std::{any::type_name, sync::Once};
 
 /// A backend of this crate, as one of the original.
 #[derive(Debug)]
@@ -180,4 +181,16 @@ impl<'b, H: Hasher, B: Backend<H>> original::Backend<H> for AsOriginal<'b, B> {
     fn get_read_and_written_keys(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
         self.0.get_read_and_written_keys()
     }
+}
+
+/// Tells the log, once, that the original executes on backends of type `B`.
+pub(crate) fn tell<B>() {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        log::warn!(
+            target: "povmeter",
+            "expected states made of trie nodes, found {}: the original of sp-state-machine executes on them",
+            type_name::<B>(),
+        );
+    });
 }

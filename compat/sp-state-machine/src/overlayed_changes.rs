@@ -2,7 +2,7 @@
 
 use crate::{
     backend::Backend,
-    fallback::AsOriginal,
+    fallback::{self, AsOriginal},
     machine::{panic_with, Machine},
     nodes::NodesOf,
     povmeter,
@@ -485,6 +485,7 @@ impl<H: Hasher> OverlayedChanges<H> {
             self.transaction_depth() == 0 || self.is_empty(),
             "expected a backend made of trie nodes for changes in open transactions, found {backend:?}",
         );
+        fallback::tell::<B>();
         self.give_to_original();
         None
     }
