@@ -171,11 +171,8 @@ impl<'m> Measured<'m> {
                 way.same &= run.seal()? == expected;
             }
         }
-        let rows = ways
-            .into_iter()
-            .map(|way| self.row(way, expected, count))
-            .collect();
-        rows
+        let rows = ways.into_iter();
+        rows.map(|way| self.row(way, expected, count)).collect()
     }
 
     /// The plain block, and each number of workers in its modes.
