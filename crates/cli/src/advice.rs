@@ -2,7 +2,7 @@
 
 use crate::{diff::DiffError, error::CliError, output_file::OutputFileError, report::ReportError};
 #[cfg(feature = "wasm")]
-use povmeter_dev_data::wasm::ReplayError;
+use povmeter_dev_data::wasm::{DryRunError, ReplayError};
 use povmeter_dev_data::{ChainSpecError, FileError, RealBlocksError};
 use povmeter_dev_runtime::{PlanError, StateError};
 #[cfg(feature = "wasm")]
@@ -113,6 +113,12 @@ impl CliError {
             #[cfg(feature = "wasm")]
             Self::NoRecording(_) => "make one with `povmeter record --from BLOCKS.json FILE`",
             #[cfg(feature = "wasm")]
+            Self::RecordRecording(_) => "name a file of blocks, or replay the recording as it is",
+            #[cfg(feature = "wasm")]
+            Self::DryRun(error) => of_dry_run(error)?,
+            #[cfg(feature = "wasm")]
+            Self::Rows { .. } => "name a folder that can be written, and run it again to go on",
+            #[cfg(feature = "wasm")]
             Self::OtherRows { .. } => "name another folder, or repeat the range and part of its files",
             Self::NoOperation(_) => "omit `--only` to see all names",
             Self::Diff(error) => of_diff(error)?,
@@ -190,6 +196,21 @@ fn of_recording(error: &RecordingError) -> Option<&'static str> {
         RecordingError::File(_) => "check that the file and its folder can be read and written",
         RecordingError::Version { .. } => "record the block again with this program",
         _ => "record the block again, or fetch the file again",
+    })
+}
+
+#[cfg(feature = "wasm")]
+fn of_dry_run(error: &DryRunError) -> Option<&'static str> {
+    Some(match error {
+        DryRunError::Runtime { part, .. } if *part == DryRunError::NEW_CODE => {
+            "check that the file is a runtime: wasm, or compressed as `*.compact.compressed.wasm`"
+        }
+        DryRunError::Runtime { .. } => {
+            "check that the extrinsic was made for this runtime; one that it can't decode can make it fail"
+        }
+        DryRunError::Refused { .. } => "sign it for this block's state: nonce, era and genesis hash count",
+        DryRunError::SameVersion { .. } => "raise `spec_version` of the new runtime",
+        _ => return None,
     })
 }
 

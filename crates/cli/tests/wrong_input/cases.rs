@@ -65,7 +65,7 @@ const fn wasm(command: &'static str) -> Case {
     }
 }
 
-pub(crate) const SECTIONS: [(&str, &[Case]); 10] = [
+pub(crate) const SECTIONS: [(&str, &[Case]); 12] = [
     ("Commands and options", &COMMANDS),
     ("Numbers", &NUMBERS),
     ("Options that contradict each other", &COMBINATIONS),
@@ -73,12 +73,14 @@ pub(crate) const SECTIONS: [(&str, &[Case]); 10] = [
     ("Chain specifications and states", &SPECIFICATIONS),
     ("Results to compare", &RESULTS),
     ("Blocks, sizes and names", &BLOCKS),
+    ("Running chains", &CHAINS),
+    ("Recordings", &RECORDINGS),
     ("Files to write", &OUTPUTS),
     ("Stores", &STORES),
     ("Variables", &VARIABLES),
 ];
 
-const COMMANDS: [Case; 18] = [
+const COMMANDS: [Case; 19] = [
     case("build"),
     case("blok"),
     case("compare blocks"),
@@ -94,12 +96,17 @@ const COMMANDS: [Case; 18] = [
     case("block --state-version 2"),
     case("compare block --cache hot"),
     case("compare cache --access random"),
+    case("compare parallel --workload random"),
     case("completions sh"),
     case("diff result.json"),
     case("genesis"),
 ];
 
-const NUMBERS: [Case; 45] = [
+const NUMBERS: [Case; 49] = [
+    case("compare parallel --transactions 0"),
+    case("compare parallel --workers 0"),
+    case("compare parallel --cost-us 1h"),
+    case("compare parallel --rounds 0"),
     case("block --accounts 1e6"),
     case("block --accounts 10k"),
     case("block --accounts 1.5"),
@@ -241,6 +248,52 @@ const BLOCKS: [Case; 21] = [
     case("block --names 16-mib-and-more.txt.gz"),
     case("compare overlay --rounds 1 --only no-such"),
     case("db prune store --to 0xxy"),
+];
+
+const CHAINS: [Case; 27] = [
+    case("replay"),
+    case("replay --url localhost --block 1"),
+    case("replay --url https://localhost --block 1"),
+    case("replay --url ws:// --block 1"),
+    case("replay --url ws://localhost:70000 --block 1"),
+    case("replay result.json --block 1"),
+    case("replay result.json --url ws://localhost"),
+    case("replay --url ws://localhost --block last"),
+    case("replay --url ws://localhost --block 0x12"),
+    case("replay --url ws://localhost --blocks 5"),
+    case("replay --url ws://localhost --blocks 7..5"),
+    case("replay --url ws://localhost --blocks 0..3"),
+    case("replay --url ws://localhost --block 1 --blocks 1..2"),
+    case("replay --url ws://localhost --rpc timeout"),
+    case("replay --url ws://localhost --rpc timeout=0"),
+    case("replay --url ws://localhost --rpc speed=3"),
+    case("scan rows"),
+    case("scan --url ws://localhost rows"),
+    case("scan --url ws://localhost --blocks 1..9 --shard 0/4 rows"),
+    case("scan --url ws://localhost --blocks 1..9 --shard 5/4 rows"),
+    case("record new.povmeter"),
+    case("dry-run"),
+    case("dry-run --url ws://localhost"),
+    case("dry-run --url ws://localhost --extrinsic 0x123"),
+    case("dry-run --url ws://localhost --extrinsic many"),
+    case("dry-run --url ws://localhost --extrinsic 0x00 --runtime new.wasm"),
+    case("dry-run --url ws://localhost --extrinsic 0x00 --pov-limit many"),
+];
+
+const RECORDINGS: [Case; 13] = [
+    wasm("replay missing.povmeter"),
+    wasm("replay recording-cut-off.povmeter"),
+    wasm("replay recording-changed.povmeter"),
+    wasm("replay recording-version-9.povmeter"),
+    wasm("replay recording-and-more.povmeter"),
+    wasm("record --from missing.json new.povmeter"),
+    wasm("record --from empty.json new.povmeter"),
+    wasm("record --from kusama-1.povmeter new.povmeter"),
+    wasm("record --from blocks-other-hash.json diary.txt"),
+    wasm("record --from blocks-other-hash.json folder"),
+    wasm("dry-run missing.povmeter --extrinsic 0x00"),
+    wasm("dry-run diary.txt --extrinsic 0x00"),
+    wasm("dry-run kusama-1.povmeter --runtime diary.txt"),
 ];
 
 const OUTPUTS: [Case; 15] = [

@@ -21,6 +21,7 @@ impl Files {
         files.results();
         files.specifications();
         files.blocks();
+        files.recordings();
         files.stores();
         files
     }
@@ -182,6 +183,28 @@ impl Files {
         self.write(
             "blocks-other-hash.json",
             blocks("state.json", "V1", &block(&hash, &header)),
+        );
+    }
+
+    /// A recording that is whole, and others that are not.
+    fn recordings(&self) {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../examples/kusama-1.povmeter"
+        );
+        let whole = fs::read(path).unwrap();
+        self.write("kusama-1.povmeter", &whole);
+        self.write("recording-cut-off.povmeter", &whole[..whole.len() / 2]);
+        let mut changed = whole.clone();
+        changed[whole.len() / 2] ^= 1;
+        self.write("recording-changed.povmeter", &changed);
+        let mut version = whole.clone();
+        // After the letters that begin each recording.
+        version[b"povmrec".len()] = 9;
+        self.write("recording-version-9.povmeter", &version);
+        self.write(
+            "recording-and-more.povmeter",
+            [&whole[..], b"more"].concat(),
         );
     }
 

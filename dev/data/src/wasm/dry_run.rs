@@ -147,6 +147,11 @@ pub enum DryRunError {
     },
 }
 
+impl DryRunError {
+    /// The part of [`Self::Runtime`] in which a new runtime is asked for its version.
+    pub const NEW_CODE: &'static str = "the version of the new code";
+}
+
 /// The next block of a chain, of which parts can be tried.
 pub struct DryRun {
     parent: ParentState,
@@ -216,7 +221,7 @@ impl DryRun {
                 let runtime = WasmRuntime::new(code.clone(), None);
                 let version = runtime_version(&runtime).map_err(|source| DryRunError::Runtime {
                     number,
-                    part: "the version of the new code",
+                    part: DryRunError::NEW_CODE,
                     source,
                 })?;
                 let found = version.spec_version;
