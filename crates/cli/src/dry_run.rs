@@ -29,7 +29,7 @@ pub(crate) struct DryRunArgs {
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
     /// Block before the one with the item: number, hash, `best` or `finalized` [default: finalized]
-    #[arg(long, value_name = "BLOCK", requires = "url")]
+    #[arg(long, value_name = "BLOCK", conflicts_with = "file")]
     pub(crate) block: Option<BlockId>,
     /// An extrinsic in hexadecimal, signed or not, with or without its length
     #[arg(long, value_name = "HEX")]

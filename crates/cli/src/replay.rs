@@ -21,21 +21,18 @@ Examples:
     povmeter replay --url ws://127.0.0.1:9944 --block 1000 --attribute
   every result of every call beside sp-state-machine's
     povmeter replay westend-1-64.json --lockstep")]
+#[group(id = "origin", required = true, multiple = false, args = ["file", "url"])]
 pub(crate) struct ReplayArgs {
     /// File of `povmeter record`, or JSON of consecutive blocks
-    #[arg(
-        value_name = "FILE",
-        required_unless_present = "url",
-        conflicts_with = "url"
-    )]
+    #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
     remote: RemoteArgs,
     /// Number or hash of a block of it [default: finalized]
-    #[arg(long, value_name = "BLOCK", requires = "url")]
+    #[arg(long, value_name = "BLOCK", conflicts_with = "file")]
     block: Option<BlockId>,
     /// Blocks of it, from number A to number B
-    #[arg(long, value_name = "A..B", requires = "url", conflicts_with = "block")]
+    #[arg(long, value_name = "A..B", conflicts_with_all = ["file", "block"])]
     blocks: Option<BlockRange>,
     /// Execute on sp-state-machine alone
     #[arg(long, conflicts_with = "lockstep")]

@@ -250,13 +250,15 @@ const BLOCKS: [Case; 21] = [
     case("db prune store --to 0xxy"),
 ];
 
-const CHAINS: [Case; 27] = [
+const CHAINS: [Case; 29] = [
     case("replay"),
     case("replay --url localhost --block 1"),
     case("replay --url https://localhost --block 1"),
     case("replay --url ws:// --block 1"),
     case("replay --url ws://localhost:70000 --block 1"),
     case("replay result.json --block 1"),
+    case("replay result.json --blocks 1..2"),
+    case("dry-run result.json --block 1 --extrinsic 0x00"),
     case("replay result.json --url ws://localhost"),
     case("replay --url ws://localhost --block last"),
     case("replay --url ws://localhost --block 0x12"),
