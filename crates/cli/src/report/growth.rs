@@ -341,7 +341,7 @@ fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> 
     let marked = match above {
         0 => String::new(),
         1 => " It is marked where it leaves the picture.".to_owned(),
-        above => format!(" {above} are marked where they leave the picture."),
+        above => format!(" Marks show the {above} that leave the picture."),
     };
     let words = format!(
         "{what} an extrinsic takes {} in the median and {} at most, for extrinsic {}.{marked}",
