@@ -66,6 +66,7 @@ pub(crate) enum CliError {
         expected: u64,
         found: Option<u64>,
     },
+    #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
     #[error("expected a folder for the cache in XDG_CACHE_HOME or HOME, found neither")]
     NoCacheFolder,
     #[error("can't count the state: {0}")]

@@ -21,6 +21,8 @@ mod db;
 mod db_report;
 mod diff;
 mod dry_run;
+// A program without wasm has the options of all commands, to say what it lacks, but not what they do.
+#[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 mod dry_run_report;
 mod error;
 mod estimator;
@@ -41,7 +43,9 @@ mod parallel;
 mod parent_state;
 mod pool;
 mod progress;
+#[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 mod record;
+#[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 mod remote_args;
 mod replay;
 mod replay_report;
@@ -50,6 +54,7 @@ mod replayed;
 mod report;
 mod resident;
 mod runtime_form;
+#[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 mod scan;
 #[cfg(feature = "wasm")]
 mod scan_rows;
