@@ -21,7 +21,7 @@ const MOST_WAITING: usize = 8;
 pub(crate) struct Cache {
     nodes: Arc<NodeCache>,
     /// The updates of finished blocks, the oldest first.
-    waiting: Mutex<VecDeque<Arc<RootUpdate>>>,
+    waiting: Mutex<VecDeque<RootUpdate>>,
 }
 
 impl Cache {
@@ -60,7 +60,7 @@ impl Cache {
         if waiting.len() == MOST_WAITING {
             waiting.pop_front();
         }
-        waiting.push_back(Arc::new(update.clone()));
+        waiting.push_back(update.clone());
     }
 
     pub(crate) fn counters(&self) -> CacheCounters {
@@ -68,7 +68,7 @@ impl Cache {
     }
 
     /// A poisoned lock does no harm, because no change under it can be left half done.
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<RootUpdate>>> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<RootUpdate>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

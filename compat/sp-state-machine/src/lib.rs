@@ -22,8 +22,8 @@
 //! # Guarantees
 //! - Roots, values, proofs and sizes are the original's, unless the node chooses
 //!   [`ProofSizes::Estimate`](povmeter::ProofSizes::Estimate).
-//! - A hasher other than Blake2b-256, an overlay that collects extrinsics, and a backend that is not made of
-//!   trie nodes get the original's implementation.
+//! - A hasher other than Blake2b-256, an overlay that collects extrinsics, a backend that is not made of trie nodes,
+//!   and a wrapper around a backend that is not one of `sc-client-db`'s get the original's implementation.
 //! - Where the original returns the old root because a node is missing, this crate panics with the reason: the
 //!   interface has no room for an error, and a block with a made-up root is worse.
 #![cfg_attr(not(feature = "std"), no_std)]

@@ -45,11 +45,14 @@ impl<R, F: FnOnce(&dyn Nodes) -> R> Question for Asked<F, R> {
     }
 }
 
-/// Answers the thread's question, if `key` says that there is one.
-pub(crate) fn answer(key: &[u8], nodes: &dyn Nodes) {
-    if std::ptr::eq(key, KNOCK.as_slice()) {
+/// Answers the thread's question, if `key` says that there is one. Returns whether it does; then nobody wants to
+/// know whether there is such a key.
+pub(crate) fn answer(key: &[u8], nodes: &dyn Nodes) -> bool {
+    let is_question = std::ptr::eq(key, KNOCK.as_slice());
+    if is_question {
         asked::with(|question| question.put(nodes));
     }
+    is_question
 }
 
 /// The answer to `question`; `None` if there are no nodes below `backend`.

@@ -1,0 +1,79 @@
+//! The code of the runtime, which is read once for each state of a database.
+#![allow(clippy::unwrap_used)]
+
+use hash_db::Hasher;
+use sp_core::{
+    storage::{
+        well_known_keys::{CODE, HEAP_PAGES, PENDING_CODE},
+        StateVersion,
+    },
+    Blake2Hasher,
+};
+use sp_state_machine::{
+    backend::{AsTrieBackend, BackendRuntimeCode, TryPendingCode},
+    new_in_mem, InMemoryBackend, TrieBackendBuilder,
+};
+use sp_trie::{
+    cache::{CacheSize, SharedTrieCache},
+    recorder::Recorder,
+};
+
+fn state(entries: &[(&[u8], &[u8])]) -> InMemoryBackend<Blake2Hasher> {
+    let entries = entries.iter();
+    let entries = entries.map(|(key, value)| (key.to_vec(), Some(value.to_vec())));
+    new_in_mem().update([(None, entries.collect())], StateVersion::V1)
+}
+
+/// Hash and heap pages by a backend as a database hands it out.
+fn code(
+    state: &InMemoryBackend<Blake2Hasher>,
+    pending: TryPendingCode,
+    recorder: Option<&Recorder<Blake2Hasher>>,
+) -> Result<(Vec<u8>, Option<u64>), &'static str> {
+    let cache = SharedTrieCache::new(CacheSize::unlimited(), None);
+    let local = cache.local_cache_trusted();
+    let backend = TrieBackendBuilder::wrap(state.as_trie_backend())
+        .with_cache(&local)
+        .with_optional_recorder(recorder.cloned())
+        .build();
+    let code = BackendRuntimeCode::new(&backend, pending);
+    code.runtime_code().map(|code| (code.hash, code.heap_pages))
+}
+
+#[test]
+fn each_state_has_its_own() {
+    let pages = 64_u64.to_le_bytes();
+    let old = state(&[(CODE, &[1; 900])]);
+    let new = state(&[
+        (CODE, &[2; 900]),
+        (HEAP_PAGES, &pages),
+        (PENDING_CODE, &[3; 900]),
+    ]);
+    let none = state(&[(b"other", &[1])]);
+    let hash = |byte: u8| Blake2Hasher::hash(&[byte; 900]).as_bytes().to_vec();
+    // Again, when it is known.
+    for _ in 0..3 {
+        assert_eq!(code(&old, TryPendingCode::No, None), Ok((hash(1), None)));
+        assert_eq!(code(&old, TryPendingCode::Yes, None), Ok((hash(1), None)));
+        assert_eq!(
+            code(&new, TryPendingCode::No, None),
+            Ok((hash(2), Some(64)))
+        );
+        assert_eq!(
+            code(&new, TryPendingCode::Yes, None),
+            Ok((hash(3), Some(64)))
+        );
+        assert!(code(&none, TryPendingCode::No, None).is_err());
+    }
+}
+
+#[test]
+fn a_recorder_gets_the_nodes_each_time() {
+    let state = state(&[(CODE, &[4; 900]), (b"other", &[5; 60])]);
+    assert!(code(&state, TryPendingCode::No, None).is_ok());
+    for _ in 0..2 {
+        let recorder = Recorder::default();
+        assert!(code(&state, TryPendingCode::No, Some(&recorder)).is_ok());
+        assert!(recorder.estimate_encoded_size() > 0);
+    }
+}
