@@ -236,7 +236,7 @@ fn measure(
 fn main() -> Anyhow<()> {
     let mut addresses: Vec<String> = std::env::args().skip(1).collect();
     let cluster = if addresses.is_empty() {
-        let Some(cluster) = cluster::TestCluster::start() else {
+        let Some(cluster) = cluster::TestCluster::start(cluster::PATIENT) else {
             return Ok(());
         };
         addresses = cluster.addresses();

@@ -9,7 +9,7 @@ mod common;
 
 use blocks::random_block;
 use bytes::Bytes;
-use cluster::{TestCluster, MASTERS};
+use cluster::{TestCluster, MASTERS, PATIENT};
 use common::{change, changes, encoded, hash, root, Change};
 use povmeter_delta_root::{
     Blake2b256, NodeBatch, NodeHash, NodeRequest, NodeSource, Root, RootUpdate,
@@ -19,7 +19,11 @@ use povmeter_store::{ClusterError, ClusterOptions, MemoryStore, NodeStore, Redis
 fn connect(cluster: &TestCluster, namespace: &str) -> RedisCluster {
     let addresses = cluster.addresses();
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-    RedisCluster::connect(&addresses, ClusterOptions::new(namespace).unwrap()).unwrap()
+    let options = ClusterOptions::new(namespace)
+        .unwrap()
+        .response_timeout(PATIENT / 4)
+        .total_timeout(PATIENT);
+    RedisCluster::connect(&addresses, options).unwrap()
 }
 
 /// An update from `parent` to the root `name`, which inserts that root's node and `nodes`.
@@ -57,7 +61,7 @@ fn at_owner(cluster: &TestCluster, name: &str, key: &[u8], more: &[&[u8]]) {
 
 #[test]
 fn nodes_come_back_one_by_one_and_in_batches() {
-    let Some(cluster) = TestCluster::start() else {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
         return;
     };
     let nodes = connect(&cluster, "chain");
@@ -108,7 +112,7 @@ fn nodes_come_back_one_by_one_and_in_batches() {
 
 #[test]
 fn large_nodes_and_many_threads() {
-    let Some(cluster) = TestCluster::start() else {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
         return;
     };
     let nodes = connect(&cluster, "chain");
@@ -138,7 +142,7 @@ fn large_nodes_and_many_threads() {
 
 #[test]
 fn random_blocks_are_those_over_memory() {
-    let Some(cluster) = TestCluster::start() else {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
         return;
     };
     let nodes = connect(&cluster, "chain");
@@ -176,7 +180,7 @@ fn random_blocks_are_those_over_memory() {
 
 #[test]
 fn namespaces_are_separate() {
-    let Some(cluster) = TestCluster::start() else {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
         return;
     };
     let (one, other) = (connect(&cluster, "one"), connect(&cluster, "other"));
@@ -190,7 +194,7 @@ fn namespaces_are_separate() {
 
 #[test]
 fn a_root_needs_its_nodes_and_its_parent() {
-    let Some(cluster) = TestCluster::start() else {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
         return;
     };
     let nodes = connect(&cluster, "chain");
@@ -244,7 +248,7 @@ fn a_root_needs_its_nodes_and_its_parent() {
 
 #[test]
 fn one_of_two_writers_moves_the_head() {
-    let Some(cluster) = TestCluster::start() else {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
         return;
     };
     let nodes = connect(&cluster, "chain");
@@ -280,7 +284,7 @@ fn one_of_two_writers_moves_the_head() {
 
 #[test]
 fn a_lost_node_is_missing_until_it_is_inserted_again() {
-    let Some(cluster) = TestCluster::start() else {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
         return;
     };
     let nodes = connect(&cluster, "chain");
@@ -295,7 +299,7 @@ fn a_lost_node_is_missing_until_it_is_inserted_again() {
 
 #[test]
 fn a_foreign_value_is_never_a_node() {
-    let Some(cluster) = TestCluster::start() else {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
         return;
     };
     let nodes = connect(&cluster, "chain");
@@ -356,7 +360,7 @@ fn namespaces_are_checked() {
 #[test]
 fn works_inside_another_runtime() {
     fn assert_shared<T: Send + Sync + Clone + 'static>(_: &T) {}
-    let Some(cluster) = TestCluster::start() else {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
         return;
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

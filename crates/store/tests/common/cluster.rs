@@ -15,6 +15,10 @@ pub(crate) const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
 /// How long a cluster may take to start or to heal.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A node that says nothing for this long counts as failed, where a test kills or stops one.
+pub(crate) const QUICK: Duration = Duration::from_secs(1);
+/// The same where every node is well: on a busy machine a process may stand still for seconds.
+pub(crate) const PATIENT: Duration = Duration::from_secs(60);
 /// The server program, of Redis or of Valkey, whichever is installed.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
@@ -22,6 +26,7 @@ const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 pub(crate) struct TestCluster {
     folder: TempDir,
     program: &'static str,
+    node_timeout: Duration,
     servers: Vec<Server>,
 }
 
@@ -32,19 +37,23 @@ struct Server {
 }
 
 impl TestCluster {
-    /// Starts a cluster; `None`, with a word on standard error, where no server is installed.
-    pub(crate) fn start() -> Option<Self> {
+    /// Starts a cluster whose nodes give each other `node_timeout` ([`QUICK`] or [`PATIENT`]); `None`,
+    /// with a word on standard error, where no server is installed.
+    pub(crate) fn start(node_timeout: Duration) -> Option<Self> {
         let Some(program) = PROGRAMS.into_iter().find(|program| is_installed(program)) else {
             eprintln!("skipped: no redis-server here, and no valkey-server");
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
-        let servers = (0..MASTERS).map(|index| start_on_free_ports(program, &folder, index));
-        let cluster = Self {
-            servers: servers.collect(),
+        let mut cluster = Self {
+            servers: Vec::new(),
             program,
+            node_timeout,
             folder,
         };
+        for index in 0..MASTERS {
+            cluster.servers.push(cluster.start_on_free_ports(index));
+        }
         cluster.join();
         Some(cluster)
     }
@@ -58,7 +67,12 @@ impl TestCluster {
             self.tell::<()>(index, &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
             self.tell::<()>(index, &format!("CLUSTER SET-CONFIG-EPOCH {epoch}"));
             let (port, bus_port) = (server.port, server.bus_port);
-            self.tell::<()>(0, &format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"));
+            for earlier in 0..index {
+                self.tell::<()>(
+                    earlier,
+                    &format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"),
+                );
+            }
         }
         self.wait_until_healthy();
     }
@@ -132,9 +146,8 @@ impl TestCluster {
 
     /// Starts master `index` anew, with its data and the slots it had.
     pub(crate) fn start_again(&mut self, index: usize) {
-        let folder = self.folder.path().join(index.to_string());
-        let server = &mut self.servers[index];
-        server.process = spawn(self.program, folder, server.port, server.bus_port);
+        let Server { port, bus_port, .. } = self.servers[index];
+        self.servers[index].process = self.spawn(index, port, bus_port);
     }
 
     /// Sends the process of master `index` a signal, such as `STOP`.
@@ -142,6 +155,61 @@ impl TestCluster {
         let id = self.servers[index].process.id().to_string();
         let status = Command::new("kill").args(["-s", signal, &id]).status();
         assert!(status.unwrap().success());
+    }
+
+    /// Starts a server. Another program may take a port that was free, so a server that ends is started
+    /// again on other ports.
+    fn start_on_free_ports(&self, index: usize) -> Server {
+        let folder = self.folder_of(index);
+        std::fs::create_dir(&folder).unwrap();
+        for _ in 0..5 {
+            let free = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+            let [port, bus_port] = free
+                .each_ref()
+                .map(|port| port.local_addr().unwrap().port());
+            drop(free);
+            let mut process = self.spawn(index, port, bus_port);
+            let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+            let started = Instant::now();
+            while process.try_wait().unwrap().is_none() && started.elapsed() < PATIENCE {
+                if client.get_connection().is_ok() {
+                    return Server {
+                        port,
+                        bus_port,
+                        process,
+                    };
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+        panic!("no server starts; the last one says:\n{log}");
+    }
+
+    fn spawn(&self, index: usize, port: u16, bus_port: u16) -> Child {
+        let folder = self.folder_of(index);
+        let log = File::create(folder.join("log")).unwrap();
+        let (port, bus_port) = (port.to_string(), bus_port.to_string());
+        let node_timeout = self.node_timeout.as_millis().to_string();
+        Command::new(self.program)
+            .args(["--bind", "127.0.0.1", "--port", &port])
+            .args(["--cluster-enabled", "yes", "--cluster-port", &bus_port])
+            .args(["--cluster-node-timeout", &node_timeout])
+            // After a kill a server has all that it acknowledged.
+            .args(["--appendonly", "yes", "--appendfsync", "no", "--save", ""])
+            .args(["--enable-debug-command", "yes"])
+            .arg("--dir")
+            .arg(folder)
+            .stdout(log)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    fn folder_of(&self, index: usize) -> PathBuf {
+        self.folder.path().join(index.to_string())
     }
 }
 
@@ -170,53 +238,4 @@ fn is_installed(program: &str) -> bool {
         .stderr(Stdio::null())
         .status();
     run.is_ok_and(|status| status.success())
-}
-
-/// Starts a server. Another program may take a port that was free, so a server that ends is started
-/// again on other ports.
-fn start_on_free_ports(program: &str, folder: &TempDir, index: usize) -> Server {
-    let folder = folder.path().join(index.to_string());
-    std::fs::create_dir(&folder).unwrap();
-    for _ in 0..5 {
-        let free = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
-        let [port, bus_port] = free
-            .each_ref()
-            .map(|port| port.local_addr().unwrap().port());
-        drop(free);
-        let mut process = spawn(program, folder.clone(), port, bus_port);
-        let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
-        let started = Instant::now();
-        while process.try_wait().unwrap().is_none() && started.elapsed() < PATIENCE {
-            if client.get_connection().is_ok() {
-                return Server {
-                    port,
-                    bus_port,
-                    process,
-                };
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _ = process.kill();
-        let _ = process.wait();
-    }
-    let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-    panic!("no server starts; the last one says:\n{log}");
-}
-
-fn spawn(program: &str, folder: PathBuf, port: u16, bus_port: u16) -> Child {
-    let log = File::create(folder.join("log")).unwrap();
-    let (port, bus_port) = (port.to_string(), bus_port.to_string());
-    Command::new(program)
-        .args(["--bind", "127.0.0.1", "--port", &port])
-        .args(["--cluster-enabled", "yes", "--cluster-port", &bus_port])
-        .args(["--cluster-node-timeout", "1000"])
-        // After a kill a server has all that it acknowledged.
-        .args(["--appendonly", "yes", "--appendfsync", "no", "--save", ""])
-        .args(["--enable-debug-command", "yes"])
-        .arg("--dir")
-        .arg(folder)
-        .stdout(log)
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
 }
