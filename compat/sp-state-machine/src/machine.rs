@@ -192,7 +192,12 @@ impl Machine {
 /// Ends a call that has no room for an error.
 #[cold]
 pub(crate) fn panic_with(error: &BlockError) -> ! {
-    let message = error.to_string();
+    fail(error.to_string())
+}
+
+/// As [`panic_with`].
+#[cold]
+pub(crate) fn fail(message: String) -> ! {
     log::error!(target: "state", "{message}");
     panic_any(FailedAccess { message })
 }

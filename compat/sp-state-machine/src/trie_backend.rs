@@ -2,6 +2,7 @@
 
 use crate::{
     backend::{AsTrieBackend, Backend, BackendTransaction, IterArgs, StorageIterator},
+    machine::fail,
     nodes::{Nodes, NodesOf},
     wrapped, DefaultError, Error, ExecutionError, MemoryDB, StateMachineStats, StorageKey,
     StorageProof, StorageValue, TrieBackendStorage, TrieCacheProvider, UsageInfo,
@@ -10,11 +11,14 @@ use codec::Codec;
 use core::{fmt, marker::PhantomData};
 use hash_db::{HashDB, Hasher, Prefix, EMPTY_PREFIX};
 use povmeter_substrate::out_of;
-use sp_core::storage::{ChildInfo, StateVersion};
+use sp_core::{
+    hexdisplay::HexDisplay,
+    storage::{ChildInfo, StateVersion},
+};
 use sp_trie::{
     cache::LocalTrieCache, recorder::Recorder, MerkleValue, PrefixedMemoryDB, TrieRecorderProvider,
 };
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use trie_db::{RecordedForKey, TrieAccess, TrieRecorder};
 
 /// A recorder for two: the original's backend, which records what is read through it, and the block, which
@@ -336,7 +340,13 @@ where
     where
         H::Out: Ord,
     {
-        original::Backend::storage_root(&self.inner, delta, state_version)
+        let delta: Vec<_> = delta.collect();
+        let changes = delta.iter().copied();
+        let (root, nodes) = original::Backend::storage_root(&self.inner, changes, state_version);
+        if root == *self.inner.root() {
+            expect_unchanged::<H>(&delta, |key| self.storage_hash(key));
+        }
+        (root, nodes)
     }
 
     fn child_storage_root<'a>(
@@ -348,7 +358,23 @@ where
     where
         H::Out: Ord,
     {
-        original::Backend::child_storage_root(&self.inner, child_info, delta, state_version)
+        let root_key = child_info.prefixed_storage_key();
+        // A root that can't be read is an empty trie's for the original.
+        let before = self
+            .storage(&root_key)
+            .unwrap_or_else(|error| fail(failed_read(&root_key, &error)));
+        let delta: Vec<_> = delta.collect();
+        let changes = delta.iter().copied();
+        let (root, is_empty, nodes) =
+            original::Backend::child_storage_root(&self.inner, child_info, changes, state_version);
+        let is_same = match &before {
+            None => is_empty,
+            Some(before) => root.as_ref() == &before[..],
+        };
+        if is_same {
+            expect_unchanged::<H>(&delta, |key| self.child_storage_hash(child_info, key));
+        }
+        (root, is_empty, nodes)
     }
 
     fn register_overlay_stats(&self, stats: &StateMachineStats) {
@@ -367,6 +393,38 @@ where
         // A shorter hash has no place in a block; a longer one neither.
         (H::LENGTH == 32).then(|| NodesOf::direct(self))
     }
+}
+
+/// Checks that `delta` changes nothing, because the root did not change. The original returns the old root if it
+/// can't read the nodes that the new one needs; `read` returns the hash of a value.
+///
+/// # Panics
+/// With [`FailedAccess`](povmeter_substrate::FailedAccess) if a key can't be read, or has another value: who asked
+/// for the root has no room for an error.
+fn expect_unchanged<H: Hasher>(
+    delta: &[(&[u8], Option<&[u8]>)],
+    read: impl Fn(&[u8]) -> Result<Option<H::Out>, DefaultError>,
+) {
+    // Of several changes of a key the last counts.
+    let changes: BTreeMap<_, _> = delta.iter().copied().collect();
+    for (key, value) in changes {
+        let found = read(key).unwrap_or_else(|error| fail(failed_read(key, &error)));
+        let expected = value.map(H::hash);
+        if found != expected {
+            fail(format!(
+                "expected another root after a change of {:?}, found the old one, because a node of its trie is \
+                 missing",
+                HexDisplay::from(&key)
+            ));
+        }
+    }
+}
+
+fn failed_read(key: &[u8], error: &str) -> String {
+    format!(
+        "expected the value of {:?}, found: {error}",
+        HexDisplay::from(&key)
+    )
 }
 
 /// The state under which a recorder keeps the marks of overlays: no root is these bytes.
