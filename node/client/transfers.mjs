@@ -35,7 +35,7 @@ function whole(name, least) {
 function keyOf(keyring, index) {
   const seed = new Uint8Array([...new TextEncoder().encode('povmeter-node account'), 0, 0, 0, 0]);
   new DataView(seed.buffer).setUint32(seed.length - 4, index, true);
-  return keyring.addFromSeed(blake2AsU8a(seed), undefined, 'ed25519');
+  return keyring.addFromSeed(blake2AsU8a(seed), undefined, 'sr25519');
 }
 
 // Signs `count` transfers of the accounts in turns, and submits them all at once.

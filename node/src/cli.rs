@@ -43,7 +43,9 @@ pub(crate) enum Command {
     /// Upgrade the runtime of a running node's chain to the present release
     Upgrade(UpgradeOptions),
     /// Build and import blocks without a network, and print how long that takes
-    Measure(MeasureOptions),
+    Measure(MeasureCommand),
+    /// Measures this program and another one in turns, on the same blocks
+    Compare(CompareOptions),
 }
 
 /// A chain in a folder.
@@ -226,8 +228,33 @@ pub(crate) struct UpgradeOptions {
 
 #[derive(Args)]
 #[command(
+    after_help = "Example: povmeter-node compare --other target/release/povmeter-node-on-povmeter --accounts 10000"
+)]
+pub(crate) struct CompareOptions {
+    /// The other program: this node built with another state machine
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) other: PathBuf,
+    /// How often each program is run
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) rounds: u16,
+    #[command(flatten)]
+    pub(crate) measure: MeasureOptions,
+}
+
+#[derive(Args)]
+#[command(
     after_help = "Example: povmeter-node measure --accounts 20000 --transfers 544 --blocks 20"
 )]
+pub(crate) struct MeasureCommand {
+    #[command(flatten)]
+    pub(crate) options: MeasureOptions,
+    /// The proof sizes that the runtime gets
+    #[cfg(feature = "povmeter")]
+    #[arg(long, value_enum, value_name = "SIZES", default_value_t)]
+    pub(crate) proof_sizes: ProofSizesOption,
+}
+
+#[derive(Args)]
 pub(crate) struct MeasureOptions {
     /// Transfers in each block
     #[arg(long, value_name = "N", default_value_t = 544)]
@@ -247,4 +274,15 @@ pub(crate) struct MeasureOptions {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The proof sizes that a runtime gets.
+#[cfg(feature = "povmeter")]
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub(crate) enum ProofSizesOption {
+    /// As sp-state-machine tells them
+    #[default]
+    Upstream,
+    /// With what the root computation adds
+    Estimate,
 }

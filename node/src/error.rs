@@ -74,6 +74,12 @@ pub(crate) enum Error {
         found: u64,
         seconds: u64,
     },
+    /// A program that is measured failed.
+    #[error("expected a measurement of {program}, found: {reason}")]
+    Program { program: PathBuf, reason: String },
+    /// Two programs that must make the same blocks do not.
+    #[error("expected block {expected:?} of the other program, too, found {found:?}")]
+    OtherBlocks { expected: Hash, found: Hash },
     /// A task that the node cannot do without has ended.
     #[error(
         "expected the node to run until it is told to stop, found that a part of it ended: {0}"

@@ -3,10 +3,11 @@
 use crate::accounts;
 use codec::Encode;
 use povmeter_node_runtime::{
-    Address, Balance, BalancesCall, ChildTriesCall, Extensions, Hash, Nonce, Runtime, RuntimeCall,
-    Signature, SignedPayload, SudoCall, SystemCall, UncheckedExtrinsic, EXISTENTIAL_DEPOSIT,
+    Address, AskProofSize, Balance, BalancesCall, ChildTriesCall, Extensions, Hash, Nonce, Runtime,
+    RuntimeCall, Signature, SignedPayload, SudoCall, SystemCall, UncheckedExtrinsic,
+    EXISTENTIAL_DEPOSIT,
 };
-use sp_core::{ed25519, Pair};
+use sp_core::{sr25519, Pair};
 use sp_runtime::{generic::Era, OpaqueExtrinsic};
 use std::collections::HashMap;
 
@@ -27,7 +28,7 @@ impl SignedFor {
     /// Signs `call` as number `nonce` of the account of `key`.
     pub(crate) fn sign(
         self,
-        key: &ed25519::Pair,
+        key: &sr25519::Pair,
         nonce: Nonce,
         call: RuntimeCall,
     ) -> OpaqueExtrinsic {
@@ -40,6 +41,7 @@ impl SignedFor {
             frame_system::CheckNonce::from(nonce),
             frame_system::CheckWeight::new(),
             pallet_transaction_payment::ChargeTransactionPayment::<Runtime>::from(0),
+            AskProofSize,
         );
         let implied = (
             (),
@@ -50,13 +52,14 @@ impl SignedFor {
             (),
             (),
             (),
+            (),
         );
         let payload = SignedPayload::from_raw(call.clone(), extensions.clone(), implied);
-        let signature = payload.using_encoded(|bytes| key.sign(bytes));
+        let signature = payload.using_encoded(|bytes| accounts::sign(key, bytes));
         let extrinsic = UncheckedExtrinsic::new_signed(
             call,
             Address::Id(key.public().into()),
-            Signature::Ed25519(signature),
+            Signature::Sr25519(signature),
             extensions,
         );
         OpaqueExtrinsic::try_from_encoded_extrinsic(&extrinsic.encode())
@@ -68,7 +71,7 @@ impl SignedFor {
 /// and writes to child tries.
 pub(crate) struct Workload {
     accounts: u32,
-    keys: HashMap<u32, ed25519::Pair>,
+    keys: HashMap<u32, sr25519::Pair>,
     nonces: HashMap<u32, Nonce>,
     drawn: u32,
 }

@@ -7,6 +7,7 @@ mod accounts;
 mod blocks_file;
 mod chain;
 mod cli;
+mod compare;
 mod database;
 mod error;
 mod extrinsics;
@@ -77,6 +78,7 @@ fn command(command: Command, handle: Handle) -> Result<(), Error> {
         Command::Load(options) => handle.block_on(load::load(&options)),
         Command::Rpc(options) => handle.block_on(node_client::print_call(&options)),
         Command::Upgrade(options) => handle.block_on(load::upgrade(&options)),
-        Command::Measure(options) => measure::measure(&options, handle),
+        Command::Measure(command) => measure::measure(&command, handle),
+        Command::Compare(options) => compare::compare(&options),
     }
 }

@@ -5,19 +5,20 @@
 use crate::{
     blocks_file::import_block,
     chain::Chain,
-    cli::{ChainOptions, MeasureOptions},
+    cli::{ChainOptions, MeasureCommand, MeasureOptions},
     error::Error,
     extrinsics::{SignedFor, Workload},
     service::time_of_block,
 };
 use codec::{Decode, Encode};
+use cpu_time::ThreadTime;
 use povmeter_node_runtime::{opaque::Block, Hash, LastProofSize, Runtime, VERSION};
 use sc_block_builder::BlockBuilderBuilder;
 use sc_client_api::StorageProvider;
 use sc_consensus::{
     BlockImport, BlockImportParams, ForkChoiceStrategy, ImportResult, StateAction, StorageChanges,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sp_api::{ProofRecorder, StorageProof};
 use sp_blockchain::HeaderBackend;
 use sp_consensus::BlockOrigin;
@@ -36,23 +37,23 @@ use std::{
 use tokio::runtime::Handle;
 
 /// What was measured.
-#[derive(Serialize)]
-struct Measurement {
-    what: &'static str,
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Measurement {
+    what: String,
     schema: u32,
     accounts: u32,
     transfers: u32,
     child_writes: u32,
     trie_cache_mib: usize,
     best_block: u32,
-    best_hash: Hash,
+    pub(crate) best_hash: Hash,
     state_root: Hash,
-    blocks: Vec<BlockTimes>,
+    pub(crate) blocks: Vec<BlockTimes>,
 }
 
 /// The times of a block.
-#[derive(Serialize)]
-struct BlockTimes {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct BlockTimes {
     extrinsics: usize,
     hash: Hash,
     /// The proof size at the end of the block, as the runtime got it.
@@ -60,18 +61,25 @@ struct BlockTimes {
     /// The encoded nodes of the storage proof.
     proof_bytes: usize,
     /// From the parent's state to the block with its state root and proof.
-    build_ms: f64,
+    pub(crate) build_ms: f64,
+    /// Processor time of the thread in it.
+    pub(crate) build_cpu_ms: f64,
     /// From there until the database has taken the changes.
-    author_commit_ms: f64,
+    pub(crate) author_commit_ms: f64,
     /// On another node: execution, comparison, and commit.
-    import_ms: f64,
+    pub(crate) import_ms: f64,
+    /// Processor time of the thread in it.
+    pub(crate) import_cpu_ms: f64,
 }
 
 /// Builds blocks on one chain, imports them into another, and prints the times.
 ///
 /// # Errors
 /// Those of the chains.
-pub(crate) fn measure(options: &MeasureOptions, handle: Handle) -> Result<(), Error> {
+pub(crate) fn measure(command: &MeasureCommand, handle: Handle) -> Result<(), Error> {
+    #[cfg(feature = "povmeter")]
+    choose_sizes(command.proof_sizes);
+    let options = &command.options;
     let folder = tempfile::tempdir().map_err(|source| Error::Path {
         path: std::env::temp_dir(),
         source,
@@ -94,7 +102,7 @@ pub(crate) fn measure(options: &MeasureOptions, handle: Handle) -> Result<(), Er
     let info = author.client.info();
     let header = author.client.expect_header(info.best_hash)?;
     let measurement = Measurement {
-        what: "node-blocks",
+        what: "node-blocks".to_owned(),
         schema: 1,
         accounts: options.accounts,
         transfers: options.transfers,
@@ -107,6 +115,21 @@ pub(crate) fn measure(options: &MeasureOptions, handle: Handle) -> Result<(), Er
     };
     print(&measurement, options.json);
     Ok(())
+}
+
+/// The one call by which a node on povmeter makes its choices.
+#[cfg(feature = "povmeter")]
+fn choose_sizes(sizes: crate::cli::ProofSizesOption) {
+    use crate::cli::ProofSizesOption;
+    use sp_state_machine::povmeter::{configure, ProofSizes, Settings};
+    configure(Settings {
+        sizes: match sizes {
+            ProofSizesOption::Upstream => ProofSizes::Upstream,
+            ProofSizesOption::Estimate => ProofSizes::Estimate,
+        },
+        ..Settings::default()
+    })
+    .expect("the first call of this process");
 }
 
 fn open(options: &MeasureOptions, folder: &Path, handle: Handle) -> Result<Chain, Error> {
@@ -131,9 +154,9 @@ async fn one_block(
     let count = extrinsics.len();
     let inherents = inherents(number).await?;
 
-    let started = Instant::now();
+    let (started, started_cpu) = (Instant::now(), ThreadTime::now());
     let (block, changes, proof) = build(author, inherents, extrinsics)?;
-    let built = started.elapsed();
+    let (built, built_cpu) = (started.elapsed(), started_cpu.elapsed());
 
     let (header, body) = block.clone().deconstruct();
     let hash = header.hash();
@@ -155,17 +178,20 @@ async fn one_block(
         }
     }
 
-    let started = Instant::now();
+    // A future that is blocked on stays on its thread.
+    let (started, started_cpu) = (Instant::now(), ThreadTime::now());
     import_block(importer, block).await?;
-    let imported = started.elapsed();
+    let (imported, imported_cpu) = (started.elapsed(), started_cpu.elapsed());
     Ok(BlockTimes {
         extrinsics: count,
         hash,
         reported_bytes: reported_bytes(author, hash)?,
         proof_bytes: proof.encoded_size(),
         build_ms: milliseconds(built),
+        build_cpu_ms: milliseconds(built_cpu),
         author_commit_ms: milliseconds(committed),
         import_ms: milliseconds(imported),
+        import_cpu_ms: milliseconds(imported_cpu),
     })
 }
 
@@ -227,8 +253,10 @@ fn print(measurement: &Measurement, json: bool) {
         "reported, B",
         "proof, B",
         "build, ms",
+        "of it cpu",
         "commit, ms",
         "import, ms",
+        "of it cpu",
     ];
     println!("{}", row(heads.map(str::to_owned)));
     for (number, block) in (1..).zip(&measurement.blocks) {
@@ -240,19 +268,15 @@ fn print(measurement: &Measurement, json: bool) {
                 block.reported_bytes.to_string(),
                 block.proof_bytes.to_string(),
                 format!("{:.1}", block.build_ms),
+                format!("{:.1}", block.build_cpu_ms),
                 format!("{:.1}", block.author_commit_ms),
                 format!("{:.1}", block.import_ms),
+                format!("{:.1}", block.import_cpu_ms),
             ])
         );
     }
-    let median = |of: fn(&BlockTimes) -> f64| {
-        let mut times: Vec<f64> = measurement.blocks.iter().map(of).collect();
-        times.sort_by(f64::total_cmp);
-        format!(
-            "{:.1}",
-            times.get(times.len() / 2).copied().unwrap_or_default()
-        )
-    };
+    let median =
+        |of: fn(&BlockTimes) -> f64| format!("{:.1}", median(measurement.blocks.iter().map(of)));
     println!(
         "{}",
         row([
@@ -261,8 +285,10 @@ fn print(measurement: &Measurement, json: bool) {
             String::new(),
             String::new(),
             median(|block| block.build_ms),
+            median(|block| block.build_cpu_ms),
             median(|block| block.author_commit_ms),
             median(|block| block.import_ms),
+            median(|block| block.import_cpu_ms),
         ])
     );
     println!(
@@ -272,13 +298,20 @@ fn print(measurement: &Measurement, json: bool) {
 }
 
 /// A row of the table.
-fn row(cells: [String; 7]) -> String {
-    let widths = [6, 10, 12, 10, 10, 10, 10];
+fn row(cells: [String; 9]) -> String {
+    let widths = [6, 10, 12, 10, 10, 10, 10, 10, 10];
     let cells = cells
         .iter()
         .zip(widths)
         .map(|(cell, width)| format!("{cell:>width$}"));
     cells.collect::<Vec<_>>().join(" ")
+}
+
+/// The value in the middle; 0 of none.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 fn milliseconds(time: Duration) -> f64 {

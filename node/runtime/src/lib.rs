@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+mod ask_proof_size;
 mod child_tries;
 #[cfg(feature = "std")]
 mod genesis;
@@ -76,6 +77,7 @@ pub type Extensions = (
     frame_system::CheckNonce<Runtime>,
     frame_system::CheckWeight<Runtime>,
     pallet_transaction_payment::ChargeTransactionPayment<Runtime>,
+    AskProofSize,
 );
 /// Calls on balances.
 pub type BalancesCall = pallet_balances::Call<Runtime>;
@@ -85,6 +87,7 @@ pub type SystemCall = frame_system::Call<Runtime>;
 pub type SudoCall = pallet_sudo::Call<Runtime>;
 /// Calls on child tries.
 pub type ChildTriesCall = child_tries::Call<Runtime>;
+pub use ask_proof_size::AskProofSize;
 pub use child_tries::LastProofSize;
 
 type Executive = frame_executive::Executive<
