@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`BlockAttribution`], [`BlockPart`] | the recorded nodes and the parts of one block |
 //! | [`Names`], [`StorageName`] | names of key prefixes |
-//! | [`ByteTally`], [`Bytes`], [`Item`] | byte sums by part, item and cause, of one block or several |
+//! | [`ByteTally`], [`Bytes`], [`Depth`], [`Item`] | byte sums by part, item, cause and depth, of one block or several |
 //!
 //! The rules are on the page `docs/attribution.md` of the repository.
 
@@ -18,4 +18,4 @@ mod tally;
 
 pub use block::{BlockAttribution, BlockPart};
 pub use names::{Names, NamesError, StorageName};
-pub use tally::{ByteTally, Bytes, Item};
+pub use tally::{ByteTally, Bytes, Depth, Item};

@@ -2,7 +2,7 @@
 
 use super::{BlockAttribution, Names, StorageName};
 use crate::BlockPart;
-use povmeter::{Cause, RecordedEntry, TrieId, Want};
+use povmeter::{Attribution, Cause, EntryKind, RecordedEntry, TrieId, Want};
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
@@ -113,6 +113,34 @@ impl Bytes {
     }
 }
 
+/// Nodes at one depth of the tries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Bytes of these nodes.
+    pub bytes: u64,
+    /// Number of these nodes.
+    pub nodes: u64,
+    /// Bytes of those that several parts need, or one part for several items.
+    pub shared: u64,
+    /// For each node the number of parts that need it, added up.
+    pub needed_by: u64,
+}
+
+impl Depth {
+    fn add_all(&mut self, other: &Self) {
+        let Self {
+            bytes,
+            nodes,
+            shared,
+            needed_by,
+        } = self;
+        *bytes += other.bytes;
+        *nodes += other.nodes;
+        *shared += other.shared;
+        *needed_by += other.needed_by;
+    }
+}
+
 /// Proof bytes of one block or several, by part, by item and by cause. Each sum contains each
 /// recorded node once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,6 +156,12 @@ pub struct ByteTally {
     pub several_parts: u64,
     /// Bytes that several items need, in one part or several.
     pub several_items: u64,
+    /// Bytes by part, each node divided equally among the parts that need it. The bytes that are left over go
+    /// to the first of these parts, so that the sum is exact.
+    pub divided: BTreeMap<Option<BlockPart>, u64>,
+    /// Nodes by their depth: the recorded nodes above a node in its own trie. Roots have depth 0, and so has
+    /// the null node.
+    pub by_depth: BTreeMap<usize, Depth>,
 }
 
 impl ByteTally {
@@ -144,7 +178,9 @@ impl ByteTally {
     ) -> Self {
         let mut tally = Self::default();
         let mut items = Items::new(names);
-        for entry in block.attribution().entries().filter(counts) {
+        let depths = depths(block.attribution());
+        let counted = block.attribution().entries().zip(depths);
+        for (entry, depth) in counted.filter(|(entry, _)| counts(entry)) {
             let owner = entry.owner(|want| items.id(want));
             let bytes = entry.bytes();
             let item = match owner.item {
@@ -161,8 +197,36 @@ impl ByteTally {
                 .or_default()
                 .add(owner.cause, bytes);
             tally.total.add(owner.cause, bytes);
+            let needed_by = tally.divide(block, &entry);
+            tally.by_depth.entry(depth).or_default().add_all(&Depth {
+                bytes,
+                nodes: 1,
+                shared: if owner.cause == Cause::Shared {
+                    bytes
+                } else {
+                    0
+                },
+                needed_by,
+            });
         }
         tally
+    }
+
+    /// Divides the bytes of `entry` among the parts that need it, and returns their number.
+    fn divide(&mut self, block: &BlockAttribution, entry: &RecordedEntry<'_>) -> u64 {
+        // Ordered by part.
+        let mut parts: Vec<u32> = entry.wants().map(|want| want.part).collect();
+        parts.dedup();
+        // A node without notes counts for what came before the first part, as in `by_part`.
+        if parts.is_empty() {
+            parts.push(0);
+        }
+        let count = parts.len() as u64;
+        let (each, left) = (entry.bytes() / count, entry.bytes() % count);
+        for (index, part) in (0..).zip(parts) {
+            *self.divided.entry(block.part(part)).or_default() += each + u64::from(index < left);
+        }
+        count
     }
 
     /// Adds the bytes of other blocks.
@@ -173,6 +237,8 @@ impl ByteTally {
             by_item,
             several_parts,
             several_items,
+            divided,
+            by_depth,
         } = self;
         total.add_all(&other.total);
         for (part, bytes) in &other.by_part {
@@ -183,10 +249,16 @@ impl ByteTally {
         }
         *several_parts += other.several_parts;
         *several_items += other.several_items;
+        for (part, bytes) in &other.divided {
+            *divided.entry(*part).or_default() += bytes;
+        }
+        for (depth, nodes) in &other.by_depth {
+            by_depth.entry(*depth).or_default().add_all(nodes);
+        }
     }
 
-    /// The total as the sum by part, by item, and by cause. The three are equal.
-    pub fn sums(&self) -> [(&'static str, u64); 3] {
+    /// The total as the sum of each breakdown. All are equal.
+    pub fn sums(&self) -> [(&'static str, u64); 5] {
         let sum = |rows: &mut dyn Iterator<Item = u64>| rows.sum();
         [
             (
@@ -200,6 +272,11 @@ impl ByteTally {
             (
                 "by cause",
                 sum(&mut self.total.by_cause().into_iter().map(|(_, bytes)| bytes)),
+            ),
+            ("divided", sum(&mut self.divided.values().copied())),
+            (
+                "by depth",
+                sum(&mut self.by_depth.values().map(|row| row.bytes)),
             ),
         ]
     }
@@ -215,6 +292,31 @@ impl ByteTally {
         });
         rows.collect()
     }
+}
+
+/// The depth of each entry, in their order.
+fn depths(attribution: &Attribution) -> Vec<usize> {
+    // A value has the path of the leaf or branch that it belongs to, and is below it.
+    fn place<'a>(entry: &RecordedEntry<'a>) -> (TrieId<'a>, &'a [u8], EntryKind) {
+        (entry.trie(), entry.path(), entry.kind())
+    }
+    let entries: Vec<RecordedEntry<'_>> = attribution.entries().collect();
+    let mut order: Vec<usize> = (0..entries.len()).collect();
+    order.sort_by(|&a, &b| place(&entries[a]).cmp(&place(&entries[b])));
+    let mut depths = vec![0; entries.len()];
+    let mut above: Vec<usize> = Vec::new();
+    for at in order {
+        let (trie, path, _) = place(&entries[at]);
+        above.retain(|&other| {
+            let (other_trie, other_path, _) = place(&entries[other]);
+            other_trie == trie && path.starts_with(other_path)
+        });
+        depths[at] = above.len();
+        if entries[at].kind() == EntryKind::Node {
+            above.push(at);
+        }
+    }
+    depths
 }
 
 /// Storage items by id, so that each is named once and compared fast.
@@ -274,5 +376,72 @@ impl<'n> Items<'n> {
         of.map_or(Item::OfSeveral, |id| {
             Item::OfPallet(self.names[id].pallet.clone())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use povmeter::{Attributed, Block, Consensus, Root, StateVersion, TrieId::Top};
+    use povmeter_store::{MemoryStore, NodeStore};
+
+    /// The attribution of a block of three parts: the first two each need one of the names, and the third
+    /// needs both.
+    fn block(names: [&[u8]; 2]) -> BlockAttribution {
+        let mut store = MemoryStore::new();
+        let mut genesis = Block::new(&store, Root::EMPTY);
+        for name in [b"alice", b"bobby", b"carol"] {
+            genesis.set(Top, name, &[name[0]; 40]).unwrap();
+        }
+        let genesis = genesis.seal(StateVersion::V1).unwrap();
+        store.commit(genesis.update()).unwrap();
+        let mut block = Block::with_accounting(&store, store.root(), Attributed(Consensus));
+        for needed in [&names[..1], &names[1..], &names[..]] {
+            block.begin_part();
+            for name in needed {
+                block.get(Top, name).unwrap();
+            }
+        }
+        let sealed = block.seal(StateVersion::V1).unwrap();
+        let parts = (0..3).map(BlockPart::Extrinsic).collect();
+        BlockAttribution::new(parts, sealed.attribution().unwrap().clone())
+    }
+
+    #[test]
+    fn shared_bytes_are_divided_among_those_who_need_them() {
+        let tally = ByteTally::of(&block([b"alice", b"bobby"]), &Names::default());
+        for (breakdown, sum) in tally.sums() {
+            assert_eq!(sum, tally.total.bytes, "{breakdown}");
+        }
+        let divided: Vec<u64> = tally.divided.values().copied().collect();
+        let [first, second, third] = divided[..] else {
+            panic!("three parts, found {divided:?}")
+        };
+        // The root is needed by three parts; each leaf and each value by two.
+        let root = tally.by_depth[&0].bytes;
+        let [leaf, value] = [tally.by_depth[&1].bytes / 2, tally.by_depth[&2].bytes / 2];
+        let halves = leaf.div_ceil(2) + value.div_ceil(2);
+        assert_eq!(
+            first,
+            root / 3 + u64::from(!root.is_multiple_of(3)) + halves
+        );
+        assert_eq!(second, root / 3 + u64::from(root % 3 > 1) + halves);
+        assert_eq!(third, root / 3 + 2 * (leaf / 2 + value / 2));
+        // The third part is the first to need nothing.
+        assert!(!tally.by_part.contains_key(&Some(BlockPart::Extrinsic(2))));
+    }
+
+    #[test]
+    fn depth_counts_the_nodes_above() {
+        let tally = ByteTally::of(&block([b"alice", b"alice"]), &Names::default());
+        let found: Vec<_> = tally.by_depth.iter().collect();
+        let [(0, root), (1, leaf), (2, value)] = found[..] else {
+            panic!("a root, a leaf and a value below each other, found {found:?}")
+        };
+        assert_eq!([root.nodes, leaf.nodes, value.nodes], [1; 3]);
+        assert_eq!([root.needed_by, leaf.needed_by, value.needed_by], [3; 3]);
+        assert_eq!(value.bytes, 41);
+        let shared: u64 = tally.by_depth.values().map(|depth| depth.shared).sum();
+        assert_eq!(shared, tally.total.shared);
     }
 }

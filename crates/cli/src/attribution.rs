@@ -13,12 +13,15 @@ use povmeter_dev_runtime::{
 };
 use std::path::{Path, PathBuf};
 
-/// How to report the attribution. Any of these options asks for it.
+/// How to report the attribution. Any of these options but `--no-attribute` asks for all of it.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct AttributionArgs {
-    /// Attribute each byte to an extrinsic, item and cause
+    /// Print all tables of who needs which bytes
     #[arg(long)]
     attribute: bool,
+    /// Do not find out who needs which bytes
+    #[arg(long, conflicts_with_all = ["attribute", "top", "names", "folded", "flamegraph"])]
+    no_attribute: bool,
     /// Rows of each attribution table [default: 15]
     #[arg(long, value_name = "ROWS", value_parser = whole::<usize>(0..=1_000_000))]
     top: Option<usize>,
@@ -35,24 +38,29 @@ pub(crate) struct AttributionArgs {
 
 /// Rows of a table by default.
 const TOP: usize = 15;
+/// Rows of a table if the attribution was not asked for.
+const BRIEF: usize = 5;
 /// The most bytes of a file of names.
 const NAMES_LIMIT: u64 = 16 << 20;
 
 impl AttributionArgs {
-    /// The attribution that the options ask for, with the user's names read; `None` if none asks.
+    /// The attribution that the options ask for, with the user's names read. Without options it is brief, or
+    /// `None` if it is not made `by_default`.
     ///
     /// # Errors
     /// A [`CliError`] if the names can't be read, or the folder of a file to write does not exist.
-    pub(crate) fn prepare(&self) -> Result<Option<Attributing>, CliError> {
+    pub(crate) fn prepare(&self, by_default: bool) -> Result<Option<Attributing>, CliError> {
         let Self {
             attribute,
+            no_attribute,
             top,
             names,
             folded,
             flamegraph,
         } = self;
         let files = [names, folded, flamegraph];
-        if !attribute && top.is_none() && files.iter().all(|file| file.is_none()) {
+        let asked = *attribute || top.is_some() || files.iter().any(|file| file.is_some());
+        if *no_attribute || !(asked || by_default) {
             return Ok(None);
         }
         let table = names.as_ref().map(|path| {
@@ -73,7 +81,8 @@ impl AttributionArgs {
             .as_deref()
             .map(attribution_files::open_flamegraph);
         Ok(Some(Attributing {
-            top: top.unwrap_or(TOP),
+            top: top.unwrap_or(if asked { TOP } else { BRIEF }),
+            brief: !asked,
             table,
             folded: folded.transpose()?,
             flamegraph: flamegraph.transpose()?,
@@ -96,6 +105,7 @@ impl AttributionArgs {
 /// The attribution that the options ask for.
 pub(crate) struct Attributing {
     top: usize,
+    brief: bool,
     /// The user's table of names, which is valid.
     table: String,
     folded: Option<OutputFile>,
@@ -139,7 +149,7 @@ impl Attributing {
             detail,
         };
         let tally = ByteTally::of(&noted, &self.names(runtime_names()));
-        let mut report = AttributionReport::new(&tally, self.top);
+        let mut report = self.report(&tally);
         if for_page {
             report.draw(&tally);
         }
@@ -150,9 +160,12 @@ impl Attributing {
     }
 
     /// The report on `tally`.
-    #[cfg(feature = "wasm")]
     pub(crate) fn report(&self, tally: &ByteTally) -> AttributionReport {
-        AttributionReport::new(tally, self.top)
+        let report = AttributionReport::new(tally, self.top);
+        match self.brief {
+            true => report.brief(),
+            false => report,
+        }
     }
 
     /// Writes the files that the options name.

@@ -4,8 +4,8 @@ use crate::{error::CliError, one_line::one_line, output_file::OutputFile};
 #[cfg(feature = "flamegraph")]
 use inferno::flamegraph::{
     self,
-    color::{BackgroundColor, BasicPalette, Color, PaletteMap},
-    Options, Palette,
+    color::{BackgroundColor, Color, PaletteMap},
+    Options,
 };
 use povmeter_attribution::ByteTally;
 use std::{io, path::Path};
@@ -82,12 +82,22 @@ pub(crate) fn picture(tally: &ByteTally) -> Option<String> {
     let svg = String::from_utf8(svg).ok()?;
     // Drop the declaration, because the page has its own.
     let svg = &svg[svg.find("<svg")?..];
-    // Drop the script element, which remains without its code.
-    let Some((before, rest)) = svg.split_once("<script") else {
-        return Some(svg.to_owned());
-    };
-    let (_, after) = rest.split_once("</script>")?;
-    Some(format!("{before}{after}"))
+    // Drop the script element, which remains without its code, the texts that only a script uses, and the styles,
+    // which would be those of the whole page.
+    let script = ("<script".to_owned(), "</script>");
+    let style = ("<style".to_owned(), "</style>");
+    let texts = ["search", "matched", "unzoom", "details"];
+    let texts = texts.map(|id| (format!("<text id=\"{id}\""), "</text>"));
+    let unused = [script, style].into_iter().chain(texts);
+    unused
+        .into_iter()
+        .try_fold(svg.to_owned(), |svg, (from, to)| {
+            let Some((before, rest)) = svg.split_once(&from) else {
+                return Some(svg);
+            };
+            let (_, after) = rest.split_once(to)?;
+            Some(format!("{before}{after}"))
+        })
 }
 
 /// Whether a flame graph holds the script that zooms and searches it.
@@ -113,14 +123,13 @@ fn draw(tally: &ByteTally, script: Script) -> io::Result<Vec<u8>> {
     ));
     options.count_name = "bytes".to_owned();
     options.name_type = String::new();
-    let mut of_causes = cause_colors();
-    options.palette_map = Some(&mut of_causes);
-    options.colors = Palette::Basic(BasicPalette::Aqua);
+    let folded = folded(tally);
+    let mut colors = colors(&folded);
+    options.palette_map = Some(&mut colors);
     options.bgcolors = Some(BackgroundColor::Grey);
     // Equal bytes make an equal flame graph.
     options.deterministic = true;
     options.no_javascript = script == Script::None;
-    let folded = folded(tally);
     let mut svg = Vec::new();
     if folded.is_empty() {
         // An empty proof is no error, so draw a placeholder.
@@ -132,20 +141,36 @@ fn draw(tally: &ByteTally, script: Script) -> io::Result<Vec<u8>> {
     Ok(svg)
 }
 
-/// Each cause has a colour of its own; pallets and items share a palette.
+/// Each cause has a colour of its own; pallets and items share one. All have a contrast of at least 3 to a light
+/// ground and to a dark one, and of at least 4.5 to the dark text in them.
 #[cfg(feature = "flamegraph")]
-fn cause_colors() -> PaletteMap {
+fn colors(folded: &[String]) -> PaletteMap {
     let mut colors = PaletteMap::default();
-    for (cause, [r, g, b]) in [
-        ("read", [0x8f, 0xb8, 0xf0]),
-        ("root", [0xf5, 0xb6, 0x6b]),
-        ("sibling", [0xef, 0x8a, 0x80]),
-        ("value", [0x9a, 0xd1, 0x8b]),
-        ("shared", [0xc9, 0xc9, 0xc9]),
+    let frames = folded.iter().flat_map(|line| {
+        line.rsplit_once(' ')
+            .map_or("", |(stack, _)| stack)
+            .split(';')
+    });
+    let teal = [0x3d, 0x95, 0x9b];
+    // The frame below all others has no name.
+    for name in frames.chain(["", "(nothing)"]) {
+        insert(&mut colors, name, teal);
+    }
+    for (cause, color) in [
+        ("read", [0x5a, 0x8f, 0xd0]),
+        ("root", [0xbd, 0x7c, 0x18]),
+        ("sibling", [0xd9, 0x6c, 0x62]),
+        ("value", [0x58, 0x9a, 0x4a]),
+        ("shared", [0x8a, 0x8f, 0x96]),
     ] {
-        colors.insert(cause, Color { r, g, b });
+        insert(&mut colors, cause, color);
     }
     colors
+}
+
+#[cfg(feature = "flamegraph")]
+fn insert(colors: &mut PaletteMap, name: &str, [r, g, b]: [u8; 3]) {
+    colors.insert(name, Color { r, g, b });
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which bytes of the proof belong to whom, with --attribute; not there without. The bytes of each list
-/// sum to recorded.
+/// Which bytes of the proof belong to whom; not there with --no-attribute. The bytes of each list sum to
+/// recorded.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct AttributionReport {
     /// Bytes recorded.
@@ -21,6 +21,9 @@ pub(crate) struct AttributionReport {
     by_cause: Causes,
     /// Bytes of shared nodes; those that are shared by both are in both.
     shared_by: SharedBy,
+    /// By depth in the trie; empty in results of earlier versions.
+    #[serde(default)]
+    by_depth: Vec<DepthRow>,
     /// What the forms of the proof add to its nodes, or leave out; not there if it is not known.
     // It is left out, so the schema does not allow null.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,6 +31,9 @@ pub(crate) struct AttributionReport {
     overhead: Option<Overhead>,
     #[serde(skip)]
     top: usize,
+    // Whether only the rows of most bytes are shown as text.
+    #[serde(skip)]
+    brief: bool,
     #[serde(skip)]
     nodes: u64,
     // A flame graph of the bytes.
@@ -50,6 +56,24 @@ pub(crate) struct PartRow {
     pub(crate) nodes: u64,
     #[serde(flatten)]
     causes: Causes,
+    /// Bytes if each node is divided equally among the parts that need it; 0 in results of earlier versions.
+    #[serde(default)]
+    pub(crate) divided: u64,
+}
+
+/// Nodes at a depth of the trie.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct DepthRow {
+    /// Recorded nodes above these in their trie; a root has 0.
+    pub(crate) depth: usize,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// Nodes.
+    pub(crate) nodes: u64,
+    /// Bytes of nodes that several need.
+    pub(crate) shared: u64,
+    /// Parts of the block that need a node, in the mean over these nodes.
+    pub(crate) needed_by: f64,
 }
 
 /// The bytes that are needed for a storage item.
@@ -137,9 +161,13 @@ fn phase(part: Option<BlockPart>) -> (String, Option<usize>) {
 
 impl AttributionReport {
     pub(crate) fn new(tally: &ByteTally, top: usize) -> Self {
-        let parts = tally.by_part.iter().map(|(part, bytes)| {
+        // Each part that needs nodes is in `divided`, also if it is the first for none of them.
+        let parts = tally.divided.iter().map(|(part, divided)| {
             let (phase, index) = phase(*part);
+            let none = Bytes::default();
+            let bytes = tally.by_part.get(part).unwrap_or(&none);
             PartRow {
+                divided: *divided,
                 index,
                 phase,
                 bytes: bytes.bytes,
@@ -154,6 +182,14 @@ impl AttributionReport {
             causes: bytes.into(),
         });
         let mut by_item: Vec<_> = items.collect();
+        let by_depth = tally.by_depth.iter().map(|(depth, row)| DepthRow {
+            depth: *depth,
+            bytes: row.bytes,
+            nodes: row.nodes,
+            shared: row.shared,
+            // Exact, because both are far below 2^52.
+            needed_by: row.needed_by as f64 / row.nodes.max(1) as f64,
+        });
         // The sort is stable, so items of equal size stay ordered by name.
         by_item.sort_by_key(|row| std::cmp::Reverse(row.bytes));
         Self {
@@ -165,10 +201,20 @@ impl AttributionReport {
                 extrinsics: tally.several_parts,
                 items: tally.several_items,
             },
+            by_depth: by_depth.collect(),
             overhead: None,
             top,
+            brief: false,
             nodes: tally.total.nodes,
             picture: None,
+        }
+    }
+
+    /// Shows fewer tables as text.
+    pub(crate) fn brief(self) -> Self {
+        Self {
+            brief: true,
+            ..self
         }
     }
 
@@ -209,6 +255,7 @@ impl PartRow {
     fn add(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.nodes += other.nodes;
+        self.divided += other.divided;
         let Causes {
             read,
             root,
@@ -242,17 +289,18 @@ fn percent(bytes: u64, of: u64) -> f64 {
     100.0 * bytes as f64 / of.max(1) as f64
 }
 
-/// A row of a table: name, bytes, nodes, causes.
-type Row = (String, u64, u64, Causes);
+/// A row of a table: name, bytes, nodes, causes, and bytes of divided nodes if they are shown.
+type Row = (String, u64, u64, Causes, Option<u64>);
 
 impl AttributionReport {
     /// The rows with the most bytes, and one for the others.
     fn table(&self, f: &mut fmt::Formatter<'_>, title: &str, mut rows: Vec<Row>) -> fmt::Result {
         rows.sort_by_key(|(_, bytes, ..)| std::cmp::Reverse(*bytes));
         let shown = rows.len().min(self.top);
+        let divided = rows.first().is_some_and(|row| row.4.is_some());
         writeln!(
             f,
-            "\n{:<NAME$} {:>9} {:>6} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            "\n{:<NAME$} {:>9} {:>6} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8}{}",
             format!("{title} ({shown} of {})", rows.len()),
             "bytes",
             "%",
@@ -261,12 +309,14 @@ impl AttributionReport {
             "root",
             "sibling",
             "value",
-            "shared"
+            "shared",
+            if divided { "  divided" } else { "" },
         )?;
-        for (name, bytes, nodes, causes) in &rows[..shown] {
+        for (name, bytes, nodes, causes, divided) in &rows[..shown] {
+            let divided = divided.map_or_else(String::new, |divided| format!(" {divided:>8}"));
             writeln!(
                 f,
-                "{:<NAME$} {bytes:>9} {:>6.1} {nodes:>6} {:>8} {:>8} {:>8} {:>8} {:>8}",
+                "{:<NAME$} {bytes:>9} {:>6.1} {nodes:>6} {:>8} {:>8} {:>8} {:>8} {:>8}{divided}",
                 short(name),
                 percent(*bytes, self.recorded),
                 causes.read,
@@ -279,7 +329,7 @@ impl AttributionReport {
         let others = &rows[shown..];
         if !others.is_empty() {
             let bytes = others.iter().map(|(_, bytes, ..)| bytes).sum();
-            let nodes: u64 = others.iter().map(|(_, _, nodes, _)| nodes).sum();
+            let nodes: u64 = others.iter().map(|(_, _, nodes, ..)| nodes).sum();
             writeln!(
                 f,
                 "{:<NAME$} {bytes:>9} {:>6.1} {nodes:>6}",
@@ -288,6 +338,67 @@ impl AttributionReport {
             )?;
         }
         Ok(())
+    }
+
+    /// The nodes by depth: which levels of the trie are shared, and by how many.
+    fn depths(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\n{:<NAME$} {:>9} {:>6} {:>6} {:>8} {:>10}",
+            "nodes above it", "bytes", "%", "nodes", "shared", "needed by"
+        )?;
+        for row in &self.by_depth {
+            writeln!(
+                f,
+                "{:<NAME$} {:>9} {:>6.1} {:>6} {:>8} {:>10.1}",
+                row.depth,
+                row.bytes,
+                percent(row.bytes, self.recorded),
+                row.nodes,
+                row.shared,
+                row.needed_by,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The nodes by depth.
+    pub(crate) fn by_depth(&self) -> &[DepthRow] {
+        &self.by_depth
+    }
+
+    /// Bytes of each extrinsic by its index, in their order: of nodes that it alone needs, and its part of those
+    /// that it shares. Empty for several blocks.
+    pub(crate) fn by_index(&self) -> Vec<(u64, u64)> {
+        let rows = self.by_extrinsic.iter();
+        let mut rows: Vec<_> = rows.filter_map(|row| Some((row.index?, row))).collect();
+        rows.sort_by_key(|(index, _)| *index);
+        let length = rows.last().map_or(0, |(index, _)| index + 1);
+        let mut all = vec![(0, 0); length];
+        for (index, row) in rows {
+            let alone = row.bytes.saturating_sub(row.causes.shared);
+            all[index] = (alone, row.divided.saturating_sub(alone));
+        }
+        all
+    }
+
+    /// How the bytes divide among extrinsics, in words; `None` of fewer than two.
+    pub(crate) fn division(&self) -> Option<String> {
+        let mut divided: Vec<(u64, usize)> = self
+            .by_extrinsic
+            .iter()
+            .filter_map(|row| Some((row.divided, row.index?)))
+            .collect();
+        if divided.len() < 2 {
+            return None;
+        }
+        divided.sort_unstable();
+        let (most, index) = *divided.last()?;
+        let (median, _) = divided[divided.len() / 2];
+        Some(format!(
+            "If each node is divided equally among the extrinsics that need it, an extrinsic has {median} bytes in \
+             the median, and {most} at most: extrinsic {index}."
+        ))
     }
 
     /// Adds a flame graph of the bytes, for a page.
@@ -358,20 +469,32 @@ impl AttributionReport {
 impl fmt::Display for AttributionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (recorded, nodes) = (self.recorded, self.nodes);
+        let more = match self.brief {
+            true => "; --attribute shows all tables",
+            false => "",
+        };
         writeln!(
             f,
-            "attribution of {recorded} bytes recorded, {nodes} nodes\n"
+            "attribution of {recorded} bytes recorded, {nodes} nodes{more}\n"
         )?;
         self.causes(f)?;
+        if let Some(division) = self.division() {
+            writeln!(f, "{division}")?;
+        }
         let items = self.by_item.iter();
-        let items = items.map(|row| (row.name.clone(), row.bytes, row.nodes, row.causes));
+        let items = items.map(|row| (row.name.clone(), row.bytes, row.nodes, row.causes, None));
         self.table(f, "item", items.collect())?;
+        if self.brief {
+            return Ok(());
+        }
+        self.depths(f)?;
         let parts = self.by_extrinsic.iter().map(|row| {
             let name = match row.index {
                 Some(index) => index.to_string(),
                 None => row.phase.clone(),
             };
-            (name, row.bytes, row.nodes, row.causes)
+            let divided = Some(row.divided);
+            (name, row.bytes, row.nodes, row.causes, divided)
         });
         self.table(f, "first needed by extrinsic", parts.collect())?;
         if let Some(Overhead {

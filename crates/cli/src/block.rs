@@ -9,8 +9,9 @@ use crate::{
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     output::finish,
     parent_state::{ParentState, Trust},
+    pov::{expect_within, LimitArg, PovRow},
     progress, replay,
-    report::{self, Growth, LimitArg, ReportArgs, Step},
+    report::{self, Growth, ReportArgs, Step},
     runtime_form::{RuntimeArg, RuntimeForm},
     spread::{median, Spread},
     whole_number::whole,
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     let page = args
         .report
         .open_beside(&report::BLOCK_CHARTS, args.attribution.files())?;
-    let attributing = args.attribution.prepare()?;
+    let attributing = args.attribution.prepare(true)?;
     let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, args.state, args.db.as_deref(), Trust::Verify)?;
@@ -128,17 +129,21 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
 
     let failed = failed(&checks);
     let options = UsedOptions::new(&args.plan, args.signatures, args.state, args.runtime);
-    let report = BlockReport::new(options, &plan, &outcome, checks)
+    let pov = outcome.pov(&plan).into();
+    let report = BlockReport::new(options, &plan, (&outcome, pov), checks)
+        .with_limit(args.limit)
         .with_peer(beside_peer)
         .with_attribution(attribution);
     finish(&report, args.json, failed, || {
-        let growth = growth(&outcome, &times, args.limit.bytes());
+        let growth = growth((&outcome, pov), &plan, &times, args.limit.bytes());
         let written = report::write(page, || report.page(&growth));
         if let (Some(attributing), Some(bytes)) = (&attributing, &bytes) {
             attributing.write(bytes)?;
         }
         written
-    })
+    })?;
+    let pov = report.pov.as_ref();
+    expect_within(pov.map(|pov| (pov, report.pov_limit.as_ref())))
 }
 
 /// Blocks of each state machine that are timed.
@@ -172,9 +177,15 @@ fn beside_peer(
 }
 
 /// The growth of the block by extrinsic. `times` holds all extrinsics but the inherent.
-fn growth(outcome: &BlockOutcome, times: &[ExtrinsicTimes], limit: Option<u64>) -> Growth {
+fn growth(
+    (outcome, pov): (&BlockOutcome, PovRow),
+    plan: &Plan,
+    times: &[ExtrinsicTimes],
+    limit: Option<u64>,
+) -> Growth {
     let times = [outcome.inherent].into_iter().chain(times.iter().copied());
     let steps = outcome.boundaries.iter().zip(times);
-    let steps = steps.map(|(size, times)| Step::new(*size, times));
-    Growth::new(steps.collect(), outcome.sizes.recorded, limit)
+    let steps = steps.zip(outcome.block_bytes(plan));
+    let steps = steps.map(|((size, times), block)| Step::new(*size, times, block));
+    Growth::new(steps.collect(), outcome.sizes.recorded, pov, limit)
 }

@@ -5,9 +5,10 @@ use crate::{
     checks::Check,
     options::UsedOptions,
     output::{CommandResult, HexHash},
+    pov::{size_line, LimitArg, LimitRow, PovRow},
     spread::Spread,
 };
-use povmeter_dev_runtime::{BlockOutcome, BoundarySize, Phases, Plan, Spent};
+use povmeter_dev_runtime::{BlockOutcome, BoundarySize, Phases, Plan, PovSizes, Spent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -30,6 +31,12 @@ pub(crate) struct BlockReport {
     pub(crate) growth_bytes: Option<Growth>,
     /// Sizes of the proof in bytes.
     pub(crate) proof_bytes: Proof,
+    /// The whole PoV in bytes; null in results of earlier versions.
+    #[serde(default)]
+    pub(crate) pov: Option<PovRow>,
+    /// The block beside its limit; null without one.
+    #[serde(default)]
+    pub(crate) pov_limit: Option<LimitRow>,
     /// Time by phase.
     pub(crate) phases: PhaseTimes,
     /// The block built again in turns with sp-state-machine, which makes no estimates; null in results of
@@ -125,6 +132,12 @@ pub(crate) struct Estimate {
     root_adds: u64,
     /// Both.
     total: u64,
+    /// Bytes of the header and of the extrinsics so far; null in results of earlier versions.
+    #[serde(default)]
+    block: Option<u64>,
+    /// An upper bound of the PoV, if the block ended here; null in results of earlier versions.
+    #[serde(default)]
+    pov_bound: Option<u64>,
 }
 
 /// Milliseconds.
@@ -175,12 +188,16 @@ impl From<&Phases> for PhaseTimes {
     }
 }
 
-impl From<&BoundarySize> for Estimate {
-    fn from(size: &BoundarySize) -> Self {
+impl Estimate {
+    /// The size of the proof beside `block` bytes of header and extrinsics.
+    fn new(size: &BoundarySize, block: u64) -> Self {
+        let total = size.total();
         Self {
             recorded: size.recorded,
             root_adds: size.root_adds,
-            total: size.total(),
+            total,
+            block: Some(block),
+            pov_bound: Some(PovSizes::bound(block, total)),
         }
     }
 }
@@ -189,10 +206,12 @@ impl BlockReport {
     pub(crate) fn new(
         options: UsedOptions,
         plan: &Plan,
-        outcome: &BlockOutcome,
+        (outcome, pov): (&BlockOutcome, PovRow),
         checks: Vec<Check>,
     ) -> Self {
         let last = outcome.boundaries.last();
+        let estimates = outcome.boundaries.iter().zip(outcome.block_bytes(plan));
+        let estimates = estimates.map(|(size, block)| Estimate::new(size, block));
         let count = plan.extrinsics().len() + 1;
         // Exact, because the count is far below 2^52.
         let mean = |spent: Spent| spent.cpu.as_secs_f64() * 1e6 / count as f64;
@@ -219,11 +238,22 @@ impl BlockReport {
                 nodes: outcome.sizes.nodes,
                 attribution: None,
             },
+            pov: Some(pov),
+            pov_limit: None,
             phases: PhaseTimes::from(&outcome.phases),
             beside_peer: None,
-            estimates: outcome.boundaries.iter().map(Estimate::from).collect(),
+            estimates: estimates.collect(),
             told: outcome.built.told.clone().unwrap_or_default(),
             checks,
+        }
+    }
+
+    /// Places the block beside a limit, if there is one.
+    pub(crate) fn with_limit(self, limit: LimitArg) -> Self {
+        let recorded = self.proof_bytes.recorded;
+        Self {
+            pov_limit: self.pov.as_ref().and_then(|pov| limit.judge(pov, recorded)),
+            ..self
         }
     }
 
@@ -313,10 +343,7 @@ impl fmt::Display for BlockReport {
 
 impl BlockReport {
     fn sizes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size = |f: &mut fmt::Formatter<'_>, name: &str, bytes: u64, note: &str| {
-            let text = format!("{name:<24} {bytes:>12} {note}");
-            writeln!(f, "{}", text.trim_end())
-        };
+        let size = size_line;
         let proof = &self.proof_bytes;
         size(f, "estimate after last", proof.estimate_after_last, "bytes")?;
         let adds = "bytes that only the root needs";
@@ -330,7 +357,12 @@ impl BlockReport {
         size(f, "proof recorded", proof.recorded, "bytes")?;
         size(f, "proof encoded", proof.encoded, "bytes")?;
         size(f, "proof compact", proof.compact, "bytes")?;
-        size(f, "proof nodes", proof.nodes, "")
+        size(f, "proof nodes", proof.nodes, "")?;
+        let Some(pov) = &self.pov else { return Ok(()) };
+        pov.lines(f)?;
+        self.pov_limit
+            .as_ref()
+            .map_or(Ok(()), |limit| limit.lines(f, pov))
     }
 }
 

@@ -51,6 +51,11 @@ pub(crate) enum CompareCommand {
 /// Which block to compare on, and how often.
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Ways, each explained below the result and in docs/performance.md:
+  peer-none, none, root-each-tx, incremental, fake-hasher,
+  each-key-once, forget, get-for-writes, povmeter-none, povmeter,
+  upstream (polkadot-sdk pull request 10215, for issue 6020)
+
 Examples:
   povmeter compare block                     in memory, no cache
   povmeter compare block --cache warm        both keep what was loaded
@@ -304,5 +309,16 @@ mod tests {
         let quick = contenders.len() - 1;
         assert_eq!(builds(&contenders, 1), quick * (SHARES + 2) + 3);
         assert_eq!(builds(&contenders, 11), quick * (SHARES + 12) + 4);
+    }
+
+    #[test]
+    fn the_help_names_every_way() {
+        let command = CompareArgs::augment_args(clap::Command::new("block"));
+        let help = command.get_after_help().unwrap().to_string();
+        let (ways, _) = help.split_once("Examples").unwrap();
+        let named: Vec<&str> = ways.split([' ', ',', '\n', ':']).collect();
+        for contender in Contender::all() {
+            assert!(named.contains(&contender.name()), "{}", contender.name());
+        }
     }
 }

@@ -91,6 +91,14 @@ pub(crate) const WAYS: [(&str, &str); 11] = [
     ("povmeter", "povmeter with a size after each extrinsic"),
 ];
 
+impl Row {
+    /// Where the throughput was in the middle half of the rounds.
+    pub(crate) fn spread(&self) -> Option<String> {
+        let Spread { low, high } = self.percent_spread?;
+        Some(format!("{low:.1} to {high:.1}"))
+    }
+}
+
 /// What must hold.
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
@@ -184,7 +192,8 @@ impl fmt::Display for CompareReport {
         writeln!(f, "{}", self.block_line())?;
         writeln!(
             f,
-            "medians of {} rounds; cpu time of the thread; %: throughput in percent of peer-none's\n",
+            "medians of {} rounds; cpu time of the thread; %: throughput in percent of peer-none's, then from \
+             where to where it was in the middle half of the rounds\n",
             self.rounds
         )?;
         writeln!(f, "{}\n", self.table())?;
@@ -199,11 +208,12 @@ impl fmt::Display for CompareReport {
 }
 
 impl CompareReport {
-    fn table(&self) -> Table<16> {
+    fn table(&self) -> Table<17> {
         let mut table = Table::new([
             "<",
             "cpu ms",
             "%",
+            "half of them",
             "wall ms",
             "us/tx",
             "final ms",
@@ -223,6 +233,7 @@ impl CompareReport {
                 row.name.clone(),
                 format!("{:.3}", row.median_ms),
                 format!("{:.1}", row.percent_of_peer_none),
+                row.spread().unwrap_or_else(|| "-".to_owned()),
                 format!("{:.3}", row.median_wall_ms),
                 format!("{:.1}", row.per_extrinsic_us),
                 format!("{:.3}", row.finalize_ms),

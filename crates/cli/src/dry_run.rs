@@ -2,7 +2,7 @@
 
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
-use crate::{remote_args::RemoteArgs, report::ByteCount};
+use crate::{pov::LimitArg, remote_args::RemoteArgs, report::ReportArgs};
 use clap::Args;
 use povmeter_remote::BlockId;
 use std::{path::PathBuf, str::FromStr};
@@ -10,8 +10,7 @@ use std::{path::PathBuf, str::FromStr};
 /// What is tried, and on which block.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Needs the feature `wasm`. Nothing is sent to the chain. Exits with 3 if the
-proof is above `--pov-limit`.
+Needs the feature `wasm`. Nothing is sent to the chain.
 
 Examples:
   povmeter dry-run --url ws://127.0.0.1:9944 --extrinsic 0x4502...
@@ -37,15 +36,16 @@ pub(crate) struct DryRunArgs {
     /// A runtime in wasm, compressed or not: its migrations and the first initialization of a block
     #[arg(long, value_name = "WASM")]
     pub(crate) runtime: Option<PathBuf>,
-    /// Limit on the compact proof: bytes, or with a suffix as in 5MiB
-    #[arg(long, value_name = "BYTES")]
-    pub(crate) pov_limit: Option<ByteCount>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArg,
     /// Rows of each attribution table
     #[arg(long, value_name = "ROWS", default_value_t = 15)]
     pub(crate) top: usize,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
 }
 
 /// An extrinsic without its length.
@@ -92,8 +92,10 @@ mod with_wasm {
         error::CliError,
         measuring,
         origin::{chain_name, remote_or, remote_state, Origin},
-        output::printed,
+        output::finish,
+        pov::expect_within,
         progress,
+        report::{self, DRY_RUN_CHARTS},
     };
     use povmeter::NodeSource;
     use povmeter_attribution::{ByteTally, Names};
@@ -113,6 +115,11 @@ mod with_wasm {
     /// limit.
     pub(crate) fn run(args: &DryRunArgs) -> Result<(), CliError> {
         measuring::begin()?;
+        let read = [("FILE", &args.file), ("--runtime", &args.runtime)];
+        let read = read
+            .into_iter()
+            .filter_map(|(name, path)| Some((name, path.as_deref()?)));
+        let page = args.report.open_beside(&DRY_RUN_CHARTS, read)?;
         let item = match (&args.extrinsic, &args.runtime) {
             (Some(extrinsic), _) => DryRunItem::Extrinsic(extrinsic.0.clone()),
             (None, Some(path)) => DryRunItem::Runtime(read_file(path)?),
@@ -126,12 +133,10 @@ mod with_wasm {
         let result = progress::during("executing the block", || place.run.run(&item));
         let result = result.map_err(|error| place.error(error))?;
         let report = place.report(args, &item, &result);
-        if report.fits == Some(false) {
-            printed(&report, args.json, Vec::new())?;
-            let what = vec!["a proof larger than `--pov-limit`".to_owned()];
-            return Err(CliError::Regressed { what });
-        }
-        printed(&report, args.json, Vec::new())
+        finish(&report, args.json, Vec::new(), || {
+            report::write(page, || report.page())
+        })?;
+        expect_within([(&report.with.pov, report.pov_limit.as_ref())])
     }
 
     /// The block that an item is tried in.
@@ -209,7 +214,6 @@ mod with_wasm {
                 _ => (succeeded, None),
             };
             let (without, with) = (row(&result.without), row(&result.with));
-            let limit = args.pov_limit.map(|limit| limit.0);
             DryRunReport {
                 name: self.name.clone(),
                 item: item.to_owned(),
@@ -220,8 +224,7 @@ mod with_wasm {
                 outcome: outcome.to_owned(),
                 call_error,
                 added: AddedRow::of(&with, &without, ms),
-                fits: limit.map(|limit| with.compact <= limit),
-                pov_limit: limit,
+                pov_limit: args.limit.judge(&with.pov, with.recorded),
                 attribution: attribution(result, args.top),
                 without,
                 with,
@@ -247,6 +250,7 @@ mod with_wasm {
             encoded: block.sizes.encoded,
             compact: block.sizes.compact,
             nodes: block.sizes.nodes,
+            pov: block.pov.into(),
             weight_ref_time: block.weight.map(|weight| weight.ref_time),
             weight_proof_size: block.weight.map(|weight| weight.proof_size),
             ms: initialize + apply,

@@ -3,6 +3,7 @@
 use crate::{
     attribution_report::AttributionReport,
     output::{CommandResult, HexHash},
+    pov::{LimitRow, PovRow},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,12 +43,9 @@ pub(crate) struct DryRunReport {
     pub(crate) with: PartialRow,
     /// The difference: what it adds.
     pub(crate) added: AddedRow,
-    /// The limit on the compact proof in bytes; null if there is none.
+    /// The block with it beside the limit; null without one.
     #[serde(deserialize_with = "Option::deserialize")]
-    pub(crate) pov_limit: Option<u64>,
-    /// Whether the compact proof of the block with it is within the limit; null if there is none.
-    #[serde(deserialize_with = "Option::deserialize")]
-    pub(crate) fits: Option<bool>,
+    pub(crate) pov_limit: Option<LimitRow>,
     /// Who needs the nodes that only the block with it has. The bytes are those of these nodes.
     pub(crate) attribution: AttributionReport,
     /// Requests that the node was sent; null if the state comes from a file.
@@ -66,6 +64,8 @@ pub(crate) struct PartialRow {
     pub(crate) compact: u64,
     /// Number of nodes.
     pub(crate) nodes: u64,
+    /// The whole PoV, with the header as far as it is known, and without the inherents of an author.
+    pub(crate) pov: PovRow,
     /// Weight consumed in picoseconds; null if the runtime keeps no account that is known.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) weight_ref_time: Option<u64>,
@@ -91,6 +91,12 @@ pub(crate) struct AddedRow {
     /// Number of nodes.
     #[schemars(extend("minimum" = i64::MIN))]
     pub(crate) nodes: i64,
+    /// Bytes of the whole PoV.
+    #[schemars(extend("minimum" = i64::MIN))]
+    pub(crate) pov: i64,
+    /// The same, compressed.
+    #[schemars(extend("minimum" = i64::MIN))]
+    pub(crate) pov_compressed: i64,
     /// Weight in picoseconds; null if the runtime keeps no account that is known.
     #[serde(deserialize_with = "Option::deserialize")]
     #[schemars(extend("minimum" = i64::MIN))]
@@ -124,6 +130,8 @@ impl AddedRow {
             encoded: difference(with.encoded, without.encoded),
             compact: difference(with.compact, without.compact),
             nodes: difference(with.nodes, without.nodes),
+            pov: difference(with.pov.total, without.pov.total),
+            pov_compressed: difference(with.pov.compressed, without.pov.compressed),
             weight_ref_time: both(with.weight_ref_time, without.weight_ref_time),
             weight_proof_size: both(with.weight_proof_size, without.weight_proof_size),
             ms,
@@ -181,6 +189,14 @@ impl fmt::Display for DryRunReport {
             added.compact,
         )?;
         row("nodes", without.nodes, with.nodes, added.nodes)?;
+        let [before, after] = [&without.pov, &with.pov];
+        row("PoV, bytes", before.total, after.total, added.pov)?;
+        row(
+            "PoV compressed, bytes",
+            before.compressed,
+            after.compressed,
+            added.pov_compressed,
+        )?;
         for (what, [without, with], added) in [
             (
                 "weight, ps",
@@ -202,13 +218,9 @@ impl fmt::Display for DryRunReport {
             "{:<28} {:>16.3} {:>16.3} {:>16.3}",
             "processor time, ms", without.ms, with.ms, added.ms
         )?;
-        if let (Some(limit), Some(fits)) = (self.pov_limit, self.fits) {
-            let verdict = if fits { "fits into" } else { "is larger than" };
-            writeln!(
-                f,
-                "\nthe compact proof of {} bytes {verdict} the limit of {limit}",
-                with.compact
-            )?;
+        if let Some(limit) = &self.pov_limit {
+            writeln!(f)?;
+            limit.lines(f, &with.pov)?;
         }
         writeln!(f, "\nwhat only the block with it needs:")?;
         write!(f, "{}", self.attribution)

@@ -168,6 +168,8 @@ pub(crate) enum CliError {
     ChecksFailed { failed: Vec<String> },
     #[error("expected no number worse than its limit, found {}", what.join(", "))]
     Regressed { what: Vec<String> },
+    #[error("expected a PoV of at most {limit} bytes, found one of {found}")]
+    OverLimit { limit: u64, found: u64 },
     #[error(transparent)]
     Diff(#[from] crate::diff::DiffError),
     #[cfg(feature = "wasm")]
@@ -264,7 +266,7 @@ impl CliError {
     /// The exit code. Clap uses code 2 for wrong usage, too.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Regressed { .. } => ExitCode::from(REGRESSED),
+            Self::Regressed { .. } | Self::OverLimit { .. } => ExitCode::from(REGRESSED),
             Self::FolderForMemory | Self::OutputFile(OutputFileError::Twice { .. }) => {
                 ExitCode::from(WRONG_USAGE)
             }

@@ -42,6 +42,7 @@ mod overlay;
 mod parallel;
 mod parent_state;
 mod pool;
+mod pov;
 mod progress;
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 mod record;
@@ -56,6 +57,8 @@ mod resident;
 mod runtime_form;
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 mod scan;
+#[cfg(feature = "wasm")]
+mod scan_parquet;
 #[cfg(feature = "wasm")]
 mod scan_rows;
 #[cfg(test)]

@@ -160,10 +160,21 @@ fn place(path: &Path) -> PathBuf {
 /// # Errors
 /// That of the file system; then a file at `path` is as it was.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_by(path, |file| file.write_all(content))
+}
+
+/// The same with a content that `write` writes.
+///
+/// # Errors
+/// That of the file system or of `write`; then a file at `path` is as it was.
+pub(crate) fn replace_by(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     // The file behind a link, so that the link stays.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut file = make_beside(&target)?;
-    file.write_all(content)?;
+    write(file.as_file_mut())?;
     if let Ok(earlier) = fs::metadata(&target) {
         file.as_file().set_permissions(earlier.permissions())?;
     }

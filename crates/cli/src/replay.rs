@@ -4,7 +4,7 @@ use crate::attribution::AttributionArgs;
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
 use crate::remote_args::{BlockRange, RemoteArgs};
-use crate::report::{LimitArg, ReportArgs};
+use crate::{pov::LimitArg, report::ReportArgs};
 use clap::Args;
 use povmeter_remote::BlockId;
 #[cfg(not(feature = "wasm"))]
@@ -119,6 +119,7 @@ pub(crate) use with_wasm::{run, run_transfers};
 #[cfg(feature = "wasm")]
 mod with_wasm {
     use super::{AttributionArgs, LimitArg, ReplayArgs, ReportArgs, SizesArg};
+    use crate::pov::expect_within;
     use crate::{
         attribution::Attributing,
         error::CliError,
@@ -144,7 +145,8 @@ mod with_wasm {
         measuring::begin()?;
         let files = args.attribution.files().chain(named(args));
         let page = args.report.open_beside(&REPLAY_CHARTS, files)?;
-        let attributing = args.attribution.prepare()?;
+        // A comparison with sp-state-machine is about results, not about bytes.
+        let attributing = args.attribution.prepare(!args.peer && !args.lockstep)?;
         let record = args.write_sizes.as_deref().map(|path| {
             OutputFile::open(WRITE_SIZES, path, |head| head.contains(SizeRecord::MARK))
         });
@@ -168,9 +170,10 @@ mod with_wasm {
             each_extrinsic: page.is_some(),
         };
         let output = Output {
-            page: page.map(|folder| (folder, args.limit)),
+            page,
             sizes: record,
             json: args.json,
+            limit: args.limit,
         };
         let sizes = args.sizes.sizes()?;
         replay(origin, (options, sizes), attributing.as_ref(), output)
@@ -208,9 +211,10 @@ mod with_wasm {
 
     /// Where results go.
     struct Output {
-        page: Option<(ReportFolder, LimitArg)>,
+        page: Option<ReportFolder>,
         sizes: Option<OutputFile>,
         json: bool,
+        limit: LimitArg,
     }
 
     pub(crate) fn run_transfers(
@@ -222,7 +226,7 @@ mod with_wasm {
     ) -> Result<(), CliError> {
         let files = attribution.files().chain([("--chain-spec", path)]);
         let page = report.open_beside(&REPLAY_CHARTS, files)?;
-        let attributing = attribution.prepare()?;
+        let attributing = attribution.prepare(true)?;
         let spec = ChainSpec::read(path).map_err(CliError::chain_spec(path))?;
         let (file, state) = progress::during("building the block", || {
             relay_chain_block(spec, transfers, seed)
@@ -233,9 +237,10 @@ mod with_wasm {
             ..ReplayOptions::default()
         };
         let output = Output {
-            page: page.map(|folder| (folder, limit)),
+            page,
             sizes: None,
             json,
+            limit,
         };
         let sizes = ReplaySizes::default();
         let origin = Origin::File(file, state);
@@ -252,16 +257,17 @@ mod with_wasm {
             page,
             sizes: record_file,
             json,
+            limit,
         } = output;
         let (mut growths, mut record) = (Vec::new(), SizeRecord::default());
         let mut report = ReplayReport::new(origin.name(), options.mode, &sizes);
         let bar = progress::bar(origin.len(), "replaying");
         for block in origin.replay(options, sizes)? {
             let block = block?;
-            report.add(&block, attributing);
+            report.add(&block, attributing, limit);
             record.add(block.number, block.hash, block.told.clone());
-            if let Some((_, limit)) = &page {
-                growths.push(growth(&block, *limit, options.mode));
+            if page.is_some() {
+                growths.push(growth(&block, limit, options.mode));
             }
             bar.step();
         }
@@ -270,7 +276,6 @@ mod with_wasm {
             report.draw();
         }
         finish(&report, json, report.failed(), || {
-            let page = page.map(|(folder, _)| folder);
             let written = report::write(page, || report.page(growths));
             // The rest is written even if the page can't be.
             if let Some(file) = record_file {
@@ -280,14 +285,17 @@ mod with_wasm {
                 attributing.write(report.tally())?;
             }
             written
-        })
+        })?;
+        let blocks = report.blocks.iter();
+        expect_within(blocks.filter_map(|row| Some((row.pov.as_ref()?, row.pov_limit.as_ref()))))
     }
 
     /// The growth of a block by extrinsic.
     fn growth(block: &ReplayedBlock, limit: LimitArg, mode: ReplayMode) -> Growth {
         let steps = block.steps.iter();
-        let steps = steps.map(|step| Step::new(step.size, step.times));
-        let growth = Growth::new(steps.collect(), block.sizes.recorded, limit.bytes());
+        let steps = steps.map(|step| Step::new(step.size, step.times, step.block_bytes));
+        let recorded = block.sizes.recorded;
+        let growth = Growth::new(steps.collect(), recorded, block.pov.into(), limit.bytes());
         match mode {
             ReplayMode::Peer => growth.without_estimates(),
             ReplayMode::Ours | ReplayMode::Lockstep => growth,

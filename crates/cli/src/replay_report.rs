@@ -3,6 +3,7 @@
 use crate::{
     attribution_report::AttributionReport,
     output::{CommandResult, HexHash},
+    pov::{LimitRow, PovRow},
 };
 #[cfg(feature = "wasm")]
 use povmeter_attribution::ByteTally;
@@ -73,6 +74,12 @@ pub(crate) struct Row {
     pub(crate) compact: u64,
     /// Number of nodes.
     pub(crate) nodes: u64,
+    /// The whole PoV in bytes, as if the chain was a parachain; null in results of earlier versions.
+    #[serde(default)]
+    pub(crate) pov: Option<PovRow>,
+    /// The block beside its limit; null without one.
+    #[serde(default)]
+    pub(crate) pov_limit: Option<LimitRow>,
     /// The estimate after the last extrinsic in bytes; null of sp-state-machine.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) estimate_after_last: Option<u64>,

@@ -4,6 +4,7 @@ use crate::{
     attribution::Attributing,
     attribution_report::AttributionReport,
     one_line::one_line,
+    pov::{LimitArg, PovRow},
     replay_report::{Checks, ReplayReport, Row, SIZES, STATE_MACHINES},
 };
 use povmeter_attribution::ByteTally;
@@ -77,7 +78,13 @@ impl ReplayReport {
     }
 
     /// Adds the results of the next block.
-    pub(crate) fn add(&mut self, block: &ReplayedBlock, attributing: Option<&Attributing>) {
+    pub(crate) fn add(
+        &mut self,
+        block: &ReplayedBlock,
+        attributing: Option<&Attributing>,
+        limit: LimitArg,
+    ) {
+        let pov = PovRow::from(block.pov);
         let attribution = attributing.and_then(|attributing| self.attribute(block, attributing));
         let calls = &block.calls;
         let counted = |count| (calls.all > 0).then_some(count);
@@ -94,6 +101,8 @@ impl ReplayReport {
             encoded: block.sizes.encoded,
             compact: block.sizes.compact,
             nodes: block.sizes.nodes,
+            pov: Some(pov),
+            pov_limit: limit.judge(&pov, block.sizes.recorded),
             estimate_after_last: block.estimate.map(|estimate| estimate.total()),
             truth_after_last: block.truth,
             sizes_told: block.told.len(),
@@ -139,10 +148,31 @@ impl ReplayReport {
     }
 }
 
+impl ReplayReport {
+    /// The largest PoV.
+    fn pov(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blocks = self.blocks.iter();
+        let povs = blocks.filter_map(|row| Some((row.number, row.pov?, row.pov_limit)));
+        let Some((number, pov, limit)) = povs.max_by_key(|(_, pov, _)| pov.compressed) else {
+            return Ok(());
+        };
+        match self.blocks.len() {
+            1 => writeln!(f)?,
+            _ => writeln!(f, "\nthe largest PoV is that of block {number}:")?,
+        }
+        pov.lines(f)?;
+        limit.map_or(Ok(()), |limit| limit.lines(f, &pov))
+    }
+}
+
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, on) = (one_line(&self.name), &self.on);
-        writeln!(f, "{name}: {} blocks on {on}", self.blocks.len())?;
+        let blocks = match self.blocks.len() {
+            1 => "1 block".to_owned(),
+            more => format!("{more} blocks"),
+        };
+        writeln!(f, "{name}: {blocks} on {on}")?;
         let questions: usize = self.blocks.iter().map(|row| row.sizes_told).sum();
         if questions > 0 {
             let sizes = &self.sizes;
@@ -192,6 +222,7 @@ impl fmt::Display for ReplayReport {
             f,
             "\nestimate and truth: bytes after the last extrinsic; finalizing the block adds to them"
         )?;
+        self.pov(f)?;
         if let Some(attribution) = &self.attribution {
             writeln!(f, "\n{attribution}")?;
         }

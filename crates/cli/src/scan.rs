@@ -22,7 +22,7 @@ Examples:
   povmeter scan --url ws://127.0.0.1:9944 --blocks 1000..1999 rows
   povmeter scan --url ws://127.0.0.1:9944 --blocks 1000..1999 --shard 3/8 rows")]
 pub(crate) struct ScanArgs {
-    /// Folder for the rows: blocks-I-of-N.jsonl and items-I-of-N.jsonl
+    /// Folder for the rows: blocks-I-of-N and items-I-of-N, as .jsonl, and as .parquet at the end
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     #[command(flatten)]
@@ -82,6 +82,12 @@ pub(crate) struct ScanReport {
     pub(crate) blocks_file: String,
     /// File with a row for each storage item of each block.
     pub(crate) items_file: String,
+    /// The rows of the blocks as Parquet; null in results of earlier versions.
+    #[serde(default)]
+    pub(crate) blocks_table: Option<String>,
+    /// The rows of the items as Parquet; null in results of earlier versions.
+    #[serde(default)]
+    pub(crate) items_table: Option<String>,
     /// Number of the first block of the part; null if the part has none.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) first: Option<u64>,
@@ -122,6 +128,12 @@ impl fmt::Display for ScanReport {
         )?;
         writeln!(f, "{}", self.blocks_file)?;
         write!(f, "{}", self.items_file)?;
+        for table in [&self.blocks_table, &self.items_table]
+            .into_iter()
+            .flatten()
+        {
+            write!(f, "\n{table}")?;
+        }
         for number in &self.failed {
             write!(f, "\nFAILED a check of block {number}: see its row")?;
         }
@@ -186,10 +198,14 @@ mod with_wasm {
             bar.step();
         }
         drop(bar);
-        let (blocks_file, items_file) = rows.files();
+        let [blocks_file, items_file] = rows.files();
+        let tables = progress::during("writing tables", || rows.write_tables())?;
+        let [blocks_table, items_table] = tables;
         let report = ScanReport {
             blocks_file,
             items_file,
+            blocks_table: Some(blocks_table),
+            items_table: Some(items_table),
             first: (!part.is_empty()).then_some(part.start),
             last: (!part.is_empty()).then(|| part.end - 1),
             added,

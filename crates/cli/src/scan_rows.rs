@@ -1,4 +1,4 @@
-//! Rows of a scan, in files of JSON lines.
+//! Rows of a scan, in files of JSON lines, and in Parquet when all are there.
 //!
 //! ```text
 //! of each block, in order: append the rows of its items, then the row of the block
@@ -6,7 +6,12 @@
 //!     cut off what follows it, in both files
 //! ```
 
-use crate::{error::CliError, output::HexHash, scan::Shard};
+use crate::{
+    error::CliError,
+    output::HexHash,
+    scan::Shard,
+    scan_parquet::{Columns, BLOCKS, ITEMS},
+};
 use povmeter_attribution::{Bytes, Item};
 use povmeter_dev_data::wasm::ReplayedBlock;
 use serde::{Deserialize, Serialize};
@@ -29,6 +34,8 @@ pub(crate) struct BlockRow {
     encoded: u64,
     compact: u64,
     nodes: u64,
+    pov: u64,
+    pov_compressed: u64,
     estimate_after_last: Option<u64>,
     whole_ms: f64,
     steps_ms: f64,
@@ -50,6 +57,8 @@ impl BlockRow {
             encoded: block.sizes.encoded,
             compact: block.sizes.compact,
             nodes: block.sizes.nodes,
+            pov: block.pov.total(),
+            pov_compressed: block.pov.compressed,
             estimate_after_last: block.estimate.map(|estimate| estimate.total()),
             whole_ms: block.times.whole.cpu.as_secs_f64() * 1e3,
             steps_ms: block.times.steps.cpu.as_secs_f64() * 1e3,
@@ -163,9 +172,20 @@ impl Rows {
     }
 
     /// The paths of the files of blocks and of items.
-    pub(crate) fn files(&self) -> (String, String) {
-        let path = |file: &RowFile| file.path.display().to_string();
-        (path(&self.blocks), path(&self.items))
+    pub(crate) fn files(&self) -> [String; 2] {
+        [&self.blocks, &self.items].map(|file| file.path.display().to_string())
+    }
+
+    /// Writes all rows as Parquet, and returns the paths of the files of blocks and of items.
+    ///
+    /// # Errors
+    /// [`CliError::Rows`].
+    pub(crate) fn write_tables(&self) -> Result<[String; 2], CliError> {
+        let write = |columns: Columns, rows: &RowFile| {
+            let path = columns.write_beside(&rows.path)?;
+            Ok::<_, CliError>(path.display().to_string())
+        };
+        Ok([write(BLOCKS, &self.blocks)?, write(ITEMS, &self.items)?])
     }
 }
 

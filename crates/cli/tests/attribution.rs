@@ -127,10 +127,47 @@ fn every_byte_of_transfers_has_an_owner() {
 }
 
 #[test]
-fn a_report_without_attribution_is_as_it_was() {
-    let report: Value = serde_json::from_str(&printed(&small(&["--json"]))).unwrap();
+fn the_attribution_is_brief_unless_it_is_asked_for_and_can_be_left_out() {
+    let none = small(&["--json", "--no-attribute"]);
+    let report: Value = serde_json::from_str(&printed(&none)).unwrap();
     assert!(report["proof_bytes"]["attribution"].is_null());
     assert_eq!(report["checks"].as_array().unwrap().len(), 5);
+    // The JSON has all of it.
+    let [brief, asked] = [&["--json"][..], &["--json", "--attribute"]].map(|more| {
+        let report: Value = serde_json::from_str(&printed(&small(more))).unwrap();
+        report["proof_bytes"]["attribution"].clone()
+    });
+    assert_eq!(brief, asked);
+    let text = printed(&small(&[]));
+    for part in [
+        "--attribute shows all tables",
+        "item (5 of ",
+        "an extrinsic has ",
+    ] {
+        assert!(text.contains(part), "no {part:?} in: {text}");
+    }
+    assert!(!text.contains("first needed by"), "{text}");
+}
+
+#[test]
+fn shared_bytes_are_divided_and_have_a_depth() {
+    let report: Value = serde_json::from_str(&printed(&small(&["--json"]))).unwrap();
+    let proof = &report["proof_bytes"];
+    let attribution = &proof["attribution"];
+    let sum = |rows: &str, what: &str| -> u64 {
+        let rows = attribution[rows].as_array().unwrap();
+        rows.iter().map(|row| number(&row[what])).sum()
+    };
+    let recorded = number(&proof["recorded"]);
+    assert_eq!(sum("by_extrinsic", "divided"), recorded);
+    assert_eq!(sum("by_depth", "bytes"), recorded);
+    assert_eq!(sum("by_depth", "nodes"), number(&proof["nodes"]));
+    let shared = number(&attribution["by_cause"]["shared"]);
+    assert_eq!(sum("by_depth", "shared"), shared);
+    // Each part of the block needs the root.
+    let parts = attribution["by_extrinsic"].as_array().unwrap().len();
+    assert_eq!(attribution["by_depth"][0]["needed_by"], parts as f64);
+    assert_eq!(attribution["by_depth"][0]["nodes"], 1);
 }
 
 #[test]
@@ -142,6 +179,8 @@ fn tables_of_so_many_rows() {
         "item (",
         "System.Account",
         "first needed by extrinsic (",
+        "  divided",
+        "nodes above it",
         "initialize",
         "ok     attribution adds up",
     ] {

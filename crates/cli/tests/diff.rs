@@ -81,7 +81,7 @@ fn a_result_is_the_same_as_itself() {
     assert_has(
         &same.printed,
         &[
-            "proof: all 6 numbers are the same",
+            "proof: all 25 numbers are the same",
             "time: all 10 numbers",
             "ok     worse by more than allowed: 0",
         ],
@@ -318,8 +318,11 @@ fn files_that_are_no_results_are_errors() {
             ["expected version 1 of `block`", "help: "],
         ),
         (
-            &whole.replace("\"recorded\":", "\"rec\":"),
-            ["expected a value in `proof_bytes/recorded`", "help: "],
+            &whole.replace("\"list_prefix\":", "\"prefix\":"),
+            [
+                "expected a value in `proof_bytes/attribution/overhead/list_prefix`",
+                "help: ",
+            ],
         ),
     ] {
         fs::write(results.path("b.json"), content).unwrap();

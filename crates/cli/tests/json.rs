@@ -63,9 +63,14 @@ fn with<'a>(args: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn a_block() {
-    printed("block", &with(&["block"], &SMALL));
-    let report = printed("block", &with(&["block", "--attribute"], &SMALL));
+    let report = printed("block", &with(&["block", "--no-attribute"], &SMALL));
+    assert!(report["proof_bytes"]["attribution"].is_null() && report["pov_limit"].is_null());
+    let report = printed("block", &with(&["block", "--pov-limit", "10MiB"], &SMALL));
     assert!(report["proof_bytes"]["attribution"].is_object());
+    assert_eq!(
+        report["pov_limit"]["collator_limit"],
+        10 * 1_024 * 1_024 * 85 / 100
+    );
     let none = ["block", "--accounts", "100", "--transfers", "0"];
     let report = printed("block", &none);
     assert!(report["growth_bytes"].is_null());
@@ -277,11 +282,11 @@ fn the_page_names_every_field() {
         let part = page.split("\n## ").find(|part| part.contains(&link));
         let part = part.unwrap_or_else(|| panic!("no part with {link}"));
         // Fields that several outputs have are in a part of their own.
-        let shared = page
-            .split("\n## ")
-            .find(|part| part.starts_with("Attribution"));
-        let shared = shared.filter(|_| part.contains("(#attribution)"));
-        let part = [part, shared.unwrap_or_default()].concat();
+        let shared = page.split("\n## ").filter(|other| {
+            let heading = other.lines().next().unwrap_or_default().to_lowercase();
+            part.contains(&format!("(#{heading})"))
+        });
+        let part = [part].into_iter().chain(shared).collect::<String>();
         let schema = schema(&name);
         let mut found = Vec::new();
         objects(&schema, &mut found);

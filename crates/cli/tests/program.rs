@@ -83,7 +83,7 @@ fn a_block_as_json() {
         assert_eq!(estimates[10]["total"], report["proof_bytes"]["recorded"]);
         assert_eq!(report["told"].as_array().unwrap().len(), 20);
         let checks = report["checks"].as_array().unwrap();
-        assert_eq!(checks.len(), 5);
+        assert_eq!(checks.len(), 6);
         assert!(checks.iter().all(|check| check["holds"] == true), "{text}");
     }
 }

@@ -301,6 +301,14 @@ fn a_scan_writes_rows_and_goes_on_where_it_ended() {
         lines.collect::<Vec<Value>>()
     };
     let first = scan();
+    for table in ["blocks_table", "items_table"] {
+        let path = Path::new(first[table].as_str().unwrap());
+        let table = fs::read(path).unwrap();
+        assert!(
+            table.starts_with(b"PAR1") && table.ends_with(b"PAR1"),
+            "{path:?}"
+        );
+    }
     assert_eq!((&first["added"], &first["before"]), (&1.into(), &0.into()));
     let (blocks, items) = (read("blocks"), read("items"));
     let replayed = report(&["replay", "--attribute", recorded().to_str().unwrap()]);
@@ -317,6 +325,10 @@ fn a_scan_writes_rows_and_goes_on_where_it_ended() {
         assert_eq!(blocks[0][field], replayed[field], "{field}");
     }
     assert_eq!(blocks[0]["failed"], serde_json::json!([]));
+    let pov = &replayed["pov"];
+    for (field, of) in [("pov", "total"), ("pov_compressed", "compressed")] {
+        assert_eq!(blocks[0][field], pov[of], "{field}");
+    }
     assert!(
         blocks[0]["timestamp_ms"].as_u64() > Some(1_500_000_000_000),
         "{blocks:?}"
@@ -422,17 +434,30 @@ fn an_extrinsic_is_tried_on_a_chain() {
             .collect::<Vec<_>>();
         povmeter(&args.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    let (printed, errors, code) = dry(&extrinsic, &["--json", "--pov-limit", "5MiB"]);
+    let page = options.cache.path().join("page");
+    let report_to = ["--report", page.to_str().unwrap()];
+    let (printed, errors, code) = dry(
+        &extrinsic,
+        &[&["--json", "--pov-limit", "5MiB"], &report_to[..]].concat(),
+    );
     assert_eq!(code, Some(0), "{errors}");
+    let html = fs::read_to_string(page.join("index.html")).unwrap();
+    for part in ["What it would add", "within the limit of", "System.Account"] {
+        assert!(html.contains(part), "no {part:?}");
+    }
+    assert!(page.join("added.svg").exists());
     let report = fits_its_schema("dry-run", &printed);
     assert_eq!(
         (&report["outcome"], &report["item"]),
         (&"succeeded".into(), &"extrinsic".into())
     );
-    assert_eq!(
-        (&report["fits"], &report["number"]),
-        (&true.into(), &1.into())
-    );
+    let fits = &report["pov_limit"]["fits"];
+    assert_eq!((fits, &report["number"]), (&true.into(), &1.into()));
+    let pov = |block: &str, field: &str| report[block]["pov"][field].as_i64().unwrap();
+    assert_eq!(pov("without", "extrinsics"), 1);
+    assert_eq!(pov("with", "compact_proof"), report["with"]["compact"]);
+    let added = pov("with", "total") - pov("without", "total");
+    assert_eq!(report["added"]["pov"], added);
     let number = |part: &str, field: &str| report[part][field].as_i64().unwrap();
     for field in ["recorded", "encoded", "compact", "nodes"] {
         assert_eq!(
@@ -454,7 +479,7 @@ fn an_extrinsic_is_tried_on_a_chain() {
     // Too large a proof, a transaction that is already old, and bytes that are none.
     let (text, errors, code) = dry(&extrinsic, &["--pov-limit", "100"]);
     assert!(
-        code == Some(3) && text.contains("is larger than the limit of 100"),
+        code == Some(3) && text.contains("the PoV is larger"),
         "{text}{errors}"
     );
     let mut wrong = transfers[0].clone();

@@ -87,8 +87,8 @@ mod with_wasm {
         let data = expect_data();
         let file = data.join("blocks/child-trie-read-basic.json");
         for (mode, on, checks) in [
-            (&[][..], "povmeter", 8),
-            (&["--every-node"], "povmeter", 9),
+            (&[][..], "povmeter", 9),
+            (&["--every-node"], "povmeter", 10),
             (&["--lockstep"], "both in lockstep", 6),
             (&["--peer"], "sp-state-machine", 2),
         ] {
@@ -170,7 +170,7 @@ mod with_wasm {
             "25,008 B",
             "Block 3, extrinsic by extrinsic",
             "crossed at extrinsic",
-            "The limit of 20,480 B (20 KiB)",
+            "limit of 20,480 B (20 KiB)",
         ] {
             assert!(html.contains(part), "{part}");
         }

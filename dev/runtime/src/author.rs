@@ -3,8 +3,10 @@
 use crate::{
     entry::EntryPoints, entry::Native, entry::RuntimeError, host::BoundarySize, host::Built,
     host::Host, host::HostError, host::ProofSizes, host::TransactionStep, plan::Plan,
-    runtime::with_state_version, runtime::Extrinsic, runtime::Header, stopwatch::Spent,
+    pov::PovSizes, runtime::with_state_version, runtime::Extrinsic, runtime::Header,
+    stopwatch::Spent,
 };
+use codec::{Compact, Encode};
 use povmeter_attribution::BlockPart;
 use sp_core::H256;
 use sp_runtime::{
@@ -79,7 +81,7 @@ pub struct BlockOutcome {
     pub applied: usize,
     /// Index and error of those whose call failed. They are in the block and paid their fee.
     pub failed: Vec<(usize, DispatchError)>,
-    /// Signed extrinsics that are not in the block.
+    /// Signed extrinsics that are not in the block, by index.
     pub refused: Vec<Rejected>,
     /// The sizes after the inherent and after every signed extrinsic; empty if the host does not
     /// estimate.
@@ -96,6 +98,48 @@ pub struct BlockOutcome {
     pub inherent: ExtrinsicTimes,
     /// Root, nodes, proof and changes.
     pub built: Built,
+}
+
+impl BlockOutcome {
+    /// The extrinsics in the block of `plan`: the inherent, and the signed ones that were not refused.
+    pub fn body<'p>(&self, plan: &'p Plan) -> Vec<&'p Extrinsic> {
+        let signed = plan.extrinsics().iter().enumerate();
+        let applied = signed.filter(|(index, _)| !self.is_refused(*index));
+        let applied = applied.map(|(_, extrinsic)| extrinsic);
+        [plan.inherent()].into_iter().chain(applied).collect()
+    }
+
+    /// The sizes of the whole PoV. Costs milliseconds for a megabyte.
+    pub fn pov(&self, plan: &Plan) -> PovSizes {
+        PovSizes::measure(&self.header, &self.body(plan), &self.compact)
+    }
+
+    /// Bytes of the header and of the extrinsics up to each of [`Self::boundaries`]. The header is that of the
+    /// finished block, and so is the length in front of the extrinsics.
+    pub fn block_bytes(&self, plan: &Plan) -> Vec<u64> {
+        let signed = plan.extrinsics().iter().enumerate();
+        let sizes = signed.map(|(index, extrinsic)| match self.is_refused(index) {
+            true => 0,
+            false => extrinsic.encoded_size() as u64,
+        });
+        let sizes = [plan.inherent().encoded_size() as u64]
+            .into_iter()
+            .chain(sizes);
+        let length = Compact(self.applied as u64 + 1).encoded_size();
+        let mut bytes = (self.header.encoded_size() + length) as u64;
+        let sums = sizes.map(|size| {
+            bytes += size;
+            bytes
+        });
+        sums.collect()
+    }
+
+    fn is_refused(&self, index: usize) -> bool {
+        let refused = &self.refused;
+        refused
+            .binary_search_by_key(&index, |rejected| rejected.index)
+            .is_ok()
+    }
 }
 
 /// A signed extrinsic that was refused.

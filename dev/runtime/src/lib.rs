@@ -35,6 +35,7 @@ mod lockstep;
 mod names;
 mod peer;
 mod plan;
+mod pov;
 mod povmeter_host;
 mod recorder;
 pub mod runtime;
@@ -64,6 +65,7 @@ pub use peer::{
     ValidateError,
 };
 pub use plan::{CallKind, Plan, PlanError, PlanOptions, Signatures};
+pub use pov::PovSizes;
 pub use povmeter_host::{
     commit_parent, commit_state, Estimates, PovmeterBlock, PovmeterFinished, SealedUpdate,
     SharedNodes, StateError,

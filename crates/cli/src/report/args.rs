@@ -1,6 +1,6 @@
 //! Options of all commands that can write a page.
 
-use super::{bytes::ByteCount, ReportError, ReportFolder};
+use super::{ReportError, ReportFolder};
 use crate::{error::CliError, output_file::expect_distinct};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -42,20 +42,5 @@ impl ReportArgs {
         all.extend(pages.map(|page| ("--report", page.as_path())));
         expect_distinct(&all)?;
         Ok(folder)
-    }
-}
-
-/// The limit on the proof.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct LimitArg {
-    /// Limit on the proof, shown on the page beside the growth: bytes, or with a suffix as in 5MiB
-    #[arg(long, value_name = "BYTES", requires = "folder")]
-    pov_limit: Option<ByteCount>,
-}
-
-impl LimitArg {
-    /// The limit in bytes.
-    pub(crate) fn bytes(self) -> Option<u64> {
-        self.pov_limit.map(|limit| limit.0)
     }
 }

@@ -94,7 +94,9 @@ impl Bars {
                 "grid"
             };
             canvas.path(class, &format!("M{x:.1} {top:.1}V{y:.1}"));
-            canvas.text(Anchor::Middle, "", (x, y + 15.0), &label);
+            // The first label must not begin left of the picture.
+            let middle = x.max(text_width(&label) / 2.0);
+            canvas.text(Anchor::Middle, "", (middle, y + 15.0), &label);
         }
         if let Scale::FromZero { compare_with } = self.scale {
             let x = frame.x(compare_with);
@@ -204,6 +206,10 @@ mod tests {
     use super::*;
 
     fn drawn(values: &[f64], scale: Scale) -> String {
+        drawn_in(Layout::Wide, "×", values, scale)
+    }
+
+    fn drawn_in(layout: Layout, unit: &'static str, values: &[f64], scale: Scale) -> String {
         let bars = values.iter().map(|value| Bar {
             name: format!("bar {value}"),
             value: *value,
@@ -216,11 +222,11 @@ mod tests {
                 bars: bars.collect(),
             }],
             scale,
-            unit: "×",
+            unit,
             keys: Vec::new(),
         };
         let mut canvas = Canvas::default();
-        bars.draw(&mut canvas, Layout::Wide, 0.0);
+        bars.draw(&mut canvas, layout, 0.0);
         canvas.into_string()
     }
 
@@ -234,6 +240,23 @@ mod tests {
         lines
             .map(|line| (number(line, "x"), number(line, "width")))
             .collect()
+    }
+
+    #[test]
+    fn the_first_label_begins_within_the_picture() {
+        let scale = Scale::FromZero { compare_with: 0.0 };
+        let svg = drawn_in(Layout::Narrow, " KiB", &[2.0, 9.0], scale);
+        let label = svg.lines().find(|line| line.contains(">0 KiB<")).unwrap();
+        let x: f64 = label
+            .split("x=\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!(x + 0.05 >= text_width("0 KiB") / 2.0, "{label}");
     }
 
     #[test]

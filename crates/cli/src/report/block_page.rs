@@ -2,14 +2,24 @@
 
 use super::{
     attribution_part,
+    bars::{Bar, Bars, Group, Scale},
+    chart::{Chart, Drawing},
     growth::Growth,
-    number::{bytes, count, decimal},
+    number::{count, decimal},
     page::{Column, Fact, Page, Part, Table},
+    svg::Color,
 };
 use crate::{block_report::BlockReport, checks};
 
 /// The charts on the page.
-pub(crate) const CHARTS: [&str; 4] = ["growth", "execute", "estimate", attribution_part::CHARTS[0]];
+pub(crate) const CHARTS: [&str; 6] = [
+    "time",
+    "growth",
+    "execute",
+    "estimate",
+    attribution_part::CHARTS[0],
+    attribution_part::CHARTS[1],
+];
 
 impl BlockReport {
     /// The report as a page, with the growth by extrinsic.
@@ -18,11 +28,6 @@ impl BlockReport {
         growth.facts(&mut page);
         let proof = &self.proof_bytes;
         page.facts.extend([
-            Fact::new(
-                "compact proof",
-                bytes(proof.compact),
-                "as it goes over the network",
-            ),
             Fact::new(
                 "processor time",
                 format!("{} ms", decimal(self.phases.total.cpu_ms, 1)),
@@ -44,12 +49,10 @@ impl BlockReport {
                 ..Fact::new("checks", format!("{failed} failed"), "see below")
             });
         }
-        page.section("How the proof grows", growth.growth_parts());
+        page.section("Where the time goes", self.time_parts());
+        page.section("How the block grows", growth.growth_parts());
         if let Some(attribution) = &proof.attribution {
-            page.section(
-                "Attribution of the bytes",
-                attribution_part::parts(attribution),
-            );
+            page.section("Whose the bytes are", attribution_part::parts(attribution));
         }
         page.section("Time for each extrinsic", growth.time_parts());
         page.section(
@@ -64,6 +67,54 @@ impl BlockReport {
         let checks = checks.map(|check| (&*check.name, check.holds, check.detail.clone()));
         page.section("Checks", vec![Part::Table(Table::checks(checks))]);
         page
+    }
+
+    /// The phases of the block beside each other.
+    fn time_parts(&self) -> Vec<Part> {
+        let total = self.phases.total.cpu_ms.max(f64::MIN_POSITIVE);
+        let phases = self.phases.named();
+        let parts = phases.iter().filter(|(name, _)| *name != "total");
+        let bars = parts.clone().map(|(name, time)| Bar {
+            name: (*name).to_owned(),
+            value: 100.0 * time.cpu_ms / total,
+            text: format!(
+                "{} ms, {} %",
+                decimal(time.cpu_ms, 1),
+                decimal(100.0 * time.cpu_ms / total, 1)
+            ),
+            color: match *name {
+                "estimates" => Color::Orange,
+                _ => Color::Blue,
+            },
+        });
+        let beside = self.beside_peer.as_ref().map_or_else(String::new, |beside| {
+            format!(
+                " sp-state-machine, which makes no estimates, takes {} times as long for this block.",
+                decimal(beside.ratio, 2)
+            )
+        });
+        let words = format!(
+            "The block takes {} ms of processor time. The estimates are those after each extrinsic; all else \
+             would be done without them, too.{beside}",
+            decimal(total, 1)
+        );
+        let chart = Chart {
+            name: CHARTS[0].to_owned(),
+            title: "Processor time by phase, in percent of the block".to_owned(),
+            desc: words.clone(),
+            drawing: Drawing::Bars(Bars {
+                groups: vec![Group {
+                    name: None,
+                    bars: bars.collect(),
+                }],
+                scale: Scale::FromZero {
+                    compare_with: 100.0,
+                },
+                unit: " %",
+                keys: Vec::new(),
+            }),
+        };
+        vec![Part::Note(words), Part::Chart(chart)]
     }
 
     fn sizes_table(&self) -> Table {
@@ -82,9 +133,17 @@ impl BlockReport {
             ("proof compact, B", proof.compact),
             ("nodes in the proof", proof.nodes),
         ];
-        let mut rows: Vec<_> = rows
-            .map(|(name, value)| vec![name.to_owned(), count(value)])
-            .into();
+        let pov = self.pov.as_ref().map(|pov| {
+            [
+                ("header, B", pov.header),
+                ("extrinsics, B", pov.extrinsics),
+                ("PoV, B", pov.total),
+                ("PoV as it is sent, compressed, B", pov.compressed),
+            ]
+        });
+        let rows = rows.into_iter().chain(pov.into_iter().flatten());
+        let rows = rows.map(|(name, value)| vec![name.to_owned(), count(value)]);
+        let mut rows: Vec<_> = rows.collect();
         for (name, root) in [("parent root", &self.parent_root), ("root", &self.root)] {
             rows.push(vec![name.to_owned(), root.to_string()]);
         }

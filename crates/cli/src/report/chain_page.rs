@@ -85,7 +85,8 @@ impl ChainReport {
                 layers,
                 places: "block".to_owned(),
                 unit,
-                limit: None,
+                parted: false,
+                limits: Vec::new(),
                 cut: None,
             }),
         }

@@ -55,7 +55,13 @@ impl CompareReport {
         let bars = self.rows.iter().map(|row| Bar {
             name: row.name.clone(),
             value: row.percent_of_peer_none,
-            text: format!("{} %{}", decimal(row.percent_of_peer_none, 1), too_low(row)),
+            text: format!(
+                "{} %{}{}",
+                decimal(row.percent_of_peer_none, 1),
+                row.spread()
+                    .map_or_else(String::new, |spread| format!(" ({spread})")),
+                too_low(row)
+            ),
             color: match &*row.name {
                 "peer-none" => Color::Grey,
                 name if name.starts_with("povmeter") => Color::Green,

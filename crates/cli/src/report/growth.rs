@@ -8,26 +8,40 @@ use super::{
     plot::{Layer, Limit, Plot},
     svg::Color,
 };
-use povmeter_dev_runtime::{BoundarySize, ExtrinsicTimes, Spent};
+use crate::pov::{LimitRow, PovRow, COLLATOR_PERCENT};
+use povmeter_dev_runtime::{BoundarySize, ExtrinsicTimes, PovSizes, Spent};
 
 /// One extrinsic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     /// The size of the proof after it.
     size: BoundarySize,
+    /// Bytes of the header and of the extrinsics up to it.
+    block: u64,
     /// Microseconds of processor time.
     execute: f64,
     estimate: f64,
 }
 
 impl Step {
-    pub(crate) fn new(size: BoundarySize, times: ExtrinsicTimes) -> Self {
+    pub(crate) fn new(size: BoundarySize, times: ExtrinsicTimes, block: u64) -> Self {
         let micros = |spent: Spent| spent.cpu.as_secs_f64() * 1e6;
         Self {
             size,
+            block,
             execute: micros(times.execute),
             estimate: micros(times.estimate),
         }
+    }
+
+    /// What a collator counts that knows of the root's nodes.
+    fn count(&self) -> u64 {
+        self.block + self.size.total()
+    }
+
+    /// What a collator counts that knows of reads alone.
+    fn count_of_reads(&self) -> u64 {
+        self.block + self.size.recorded
     }
 }
 
@@ -40,16 +54,19 @@ pub(crate) struct Growth {
     pub(super) steps: Vec<Step>,
     /// Bytes of the whole proof, recorded when the block was final.
     pub(super) recorded: u64,
+    /// The whole PoV.
+    pov: PovRow,
+    /// The limit on it.
     pub(super) limit: Option<u64>,
     /// Whether the root's share is known. sp-state-machine does not tell it.
     pub(super) estimated: bool,
 }
 
-/// Where the limit is crossed.
+/// Where the part of the limit is crossed up to which collators fill blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Crossing {
     Never,
-    /// The extrinsic after which the proof is too large.
+    /// The extrinsic after which the block is too large.
     At(usize),
     /// Finalizing the block makes it too large.
     Finalizing,
@@ -57,11 +74,12 @@ enum Crossing {
 
 impl Growth {
     /// A block whose sizes after each extrinsic include the root.
-    pub(crate) fn new(steps: Vec<Step>, recorded: u64, limit: Option<u64>) -> Self {
+    pub(crate) fn new(steps: Vec<Step>, recorded: u64, pov: PovRow, limit: Option<u64>) -> Self {
         Self {
             suffix: String::new(),
             steps,
             recorded,
+            pov,
             limit,
             estimated: true,
         }
@@ -85,22 +103,44 @@ impl Growth {
         self.steps.last().map_or(nothing, |step| step.size)
     }
 
-    /// Where a size of the proof is above `limit` for the first time.
-    fn crossing(&self, limit: u64, size: impl Fn(&BoundarySize) -> u64) -> Crossing {
-        let at = self.steps.iter().position(|step| size(&step.size) > limit);
-        match at {
+    /// Where `count` is above what collators allow for the first time.
+    fn crossing(&self, limit: u64, count: impl Fn(&Step) -> u64) -> Crossing {
+        let row = LimitRow::new(limit, &self.pov, self.recorded);
+        let over = |step: &Step| count(step) > row.collator_limit;
+        match self.steps.iter().position(over) {
             Some(at) => Crossing::At(at),
-            None if self.recorded > limit => Crossing::Finalizing,
+            None if !row.collator_fits => Crossing::Finalizing,
             None => Crossing::Never,
         }
     }
 
     /// Adds the final size of the proof and its limit to the facts of `page`.
     pub(super) fn facts(&self, page: &mut Page) {
-        let note = match self.limit {
-            Some(limit) => format!("limit {}", number::limit(limit)),
-            None => "recorded".to_owned(),
+        let PovRow {
+            compressed,
+            compact_proof,
+            ..
+        } = self.pov;
+        let over = self.limit.and_then(|limit| compressed.checked_sub(limit));
+        let note = match (self.limit, over) {
+            (Some(limit), Some(over @ 1..)) => {
+                format!(
+                    "{} above the limit of {}",
+                    bytes(over),
+                    number::limit(limit)
+                )
+            }
+            (Some(limit), _) => {
+                let share = percent(compressed, limit);
+                format!("{share} of the limit of {}", number::limit(limit))
+            }
+            (None, _) => "header, extrinsics, compact proof; compressed".to_owned(),
         };
+        page.facts.push(Fact {
+            bad: matches!(over, Some(1..)),
+            ..Fact::new("PoV as it is sent", bytes(compressed), note)
+        });
+        let note = format!("recorded; {} compact", bytes(compact_proof));
         page.facts
             .push(Fact::new("proof", bytes(self.recorded), note));
         if self.estimated {
@@ -111,22 +151,16 @@ impl Growth {
                 .push(Fact::new("root’s share", bytes(last.root_adds), note));
         }
         let Some(limit) = self.limit else { return };
-        let crossing = self.crossing(limit, BoundarySize::total);
-        let (name, size) = match self.recorded.checked_sub(limit) {
-            Some(over @ 1..) => ("over the limit", over),
-            _ => ("left to the limit", limit - self.recorded.min(limit)),
+        let row = LimitRow::new(limit, &self.pov, self.recorded);
+        let (value, bad) = match self.crossing(limit, Step::count) {
+            Crossing::Never => ("nowhere".to_owned(), false),
+            Crossing::At(at) => (format!("at extrinsic {}", count(at as u64)), true),
+            Crossing::Finalizing => ("at the end".to_owned(), true),
         };
+        let note = format!("{COLLATOR_PERCENT} %, {}", bytes(row.collator_limit));
         page.facts.push(Fact {
-            bad: crossing != Crossing::Never,
-            ..Fact::new(
-                name,
-                bytes(size),
-                match crossing {
-                    Crossing::Never => format!("{} of it", percent(size, limit)),
-                    Crossing::At(at) => format!("crossed at extrinsic {}", count(at as u64)),
-                    Crossing::Finalizing => "crossed by finalizing the block".to_owned(),
-                },
-            )
+            bad,
+            ..Fact::new("collators stop", value, note)
         });
     }
 
@@ -165,33 +199,42 @@ impl Growth {
     }
 
     fn limit_in_words(&self, limit: u64) -> String {
-        let crossing = self.crossing(limit, BoundarySize::total);
-        let by_reads = self.crossing(limit, |size| size.recorded);
-        let name = number::limit(limit);
-        let first = match crossing {
-            Crossing::Never => format!("The limit of {name} is not crossed."),
-            Crossing::At(at) => {
-                format!(
-                    "The limit of {name} is crossed at extrinsic {}.",
-                    count(at as u64)
-                )
-            }
-            Crossing::Finalizing => {
-                format!("The limit of {name} is crossed when the block is finalized.")
-            }
+        let (crossing, by_reads) = (
+            self.crossing(limit, Step::count),
+            self.crossing(limit, Step::count_of_reads),
+        );
+        let (sent, name) = (self.pov.compressed, number::limit(limit));
+        let first = match sent.checked_sub(limit) {
+            Some(over @ 1..) => format!(
+                "The PoV as it is sent, compressed, has {}: {} more than the limit of {name}.",
+                bytes(sent),
+                bytes(over)
+            ),
+            _ => format!(
+                "The PoV as it is sent, compressed, has {}, {} of the limit of {name}.",
+                bytes(sent),
+                percent(sent, limit)
+            ),
         };
-        let end = match self.recorded.checked_sub(limit) {
-            Some(over @ 1..) => format!("In the end the proof is {} too large.", bytes(over)),
-            _ => {
-                let left = limit - self.recorded.min(limit);
-                format!("{} are left, {} of it.", bytes(left), percent(left, limit))
-            }
+        let row = LimitRow::new(limit, &self.pov, self.recorded);
+        let stop = format!(
+            "Collators fill blocks up to {COLLATOR_PERCENT} % of the limit, {}, of header, extrinsics and \
+             recorded proof, not compressed.",
+            bytes(row.collator_limit)
+        );
+        let crossed = match crossing {
+            Crossing::Never => "This block stays below it.".to_owned(),
+            Crossing::At(at) => format!("This block crosses it at extrinsic {}.", count(at as u64)),
+            Crossing::Finalizing => "This block crosses it when it is finalized.".to_owned(),
         };
         let blind = match (crossing, by_reads) {
-            (Crossing::At(at), Crossing::At(later)) if later > at => format!(
-                " A count of reads alone crosses it {} extrinsics later.",
-                count((later - at) as u64)
-            ),
+            (Crossing::At(at), Crossing::At(later)) if later > at => {
+                let extrinsics = match later - at {
+                    1 => "1 extrinsic".to_owned(),
+                    more => format!("{} extrinsics", count(more as u64)),
+                };
+                format!(" A count of reads alone crosses it {extrinsics} later.")
+            }
             (Crossing::At(_), Crossing::Finalizing | Crossing::Never) => {
                 " A count of reads alone does not cross it before the block is finalized."
                     .to_owned()
@@ -203,44 +246,57 @@ impl Growth {
         } else {
             ""
         };
-        format!("{first} {end}{blind}{outside}")
+        format!("{first} {stop} {crossed}{blind}{outside}")
     }
 
     /// The limit, if the growth can be seen beside it.
     fn shown_limit(&self) -> Option<u64> {
-        let highest = self.steps.iter().map(|step| step.size.total()).max();
-        let highest = highest.unwrap_or(0).max(1);
+        let highest = self.highest().max(1);
         self.limit.filter(|limit| *limit / 4 <= highest)
     }
 
+    fn highest(&self) -> u64 {
+        self.steps.iter().map(Step::count).max().unwrap_or(0)
+    }
+
     fn growth_chart(&self) -> Chart {
-        let layer = |name: &str, color, size: fn(&BoundarySize) -> u64| Layer {
+        let layer = |name: &str, color, size: fn(&Step) -> u64| Layer {
             name: name.to_owned(),
             color,
-            values: self
-                .steps
-                .iter()
-                .map(|step| place(size(&step.size)))
-                .collect(),
+            values: self.steps.iter().map(|step| place(size(step))).collect(),
         };
-        let mut layers = vec![layer("reads", Color::Blue, |size| size.recorded)];
+        let mut layers = vec![
+            layer("header and extrinsics", Color::Grey, |step| step.block),
+            layer("reads", Color::Blue, |step| step.size.recorded),
+        ];
         if self.estimated {
-            layers.push(layer("the root’s share", Color::Orange, |size| {
-                size.root_adds
+            layers.push(layer("the root’s share", Color::Orange, |step| {
+                step.size.root_adds
             }));
         }
-        let limit = self.shown_limit().map(|limit| Limit {
-            name: format!("limit {}", number::limit(limit)),
-            value: place(limit),
-            crossed: match self.crossing(limit, BoundarySize::total) {
-                Crossing::At(at) => {
-                    Some((at, format!("crossed at extrinsic {}", count(at as u64))))
-                }
-                _ => None,
-            },
+        let limits = self.shown_limit().map(|limit| {
+            let stop = LimitRow::new(limit, &self.pov, self.recorded).collator_limit;
+            [
+                Limit {
+                    name: format!("{COLLATOR_PERCENT} %: collators stop"),
+                    color: Color::Limit,
+                    value: place(stop),
+                    crossed: match self.crossing(limit, Step::count) {
+                        Crossing::At(at) => {
+                            Some((at, format!("crossed at extrinsic {}", count(at as u64))))
+                        }
+                        _ => None,
+                    },
+                },
+                Limit {
+                    name: format!("limit {}", number::limit(limit)),
+                    color: Color::Ceiling,
+                    value: place(limit),
+                    crossed: None,
+                },
+            ]
         });
-        let highest = self.steps.iter().map(|step| step.size.total()).max();
-        let most = place(highest.unwrap_or(0).max(self.shown_limit().unwrap_or(0)));
+        let most = place(self.highest().max(self.shown_limit().unwrap_or(0)));
         let mut desc = self.in_words();
         if let Some(limit) = self.limit {
             desc = format!("{desc} {}", self.limit_in_words(limit));
@@ -248,7 +304,7 @@ impl Growth {
         Chart {
             name: self.named("growth"),
             title: format!(
-                "Size of the proof after each of {} extrinsics",
+                "Size of block and proof after each of {} extrinsics",
                 count(self.steps.len() as u64)
             ),
             desc,
@@ -256,7 +312,8 @@ impl Growth {
                 layers,
                 places: "extrinsic".to_owned(),
                 unit: Unit::of_bytes(most),
-                limit,
+                parted: true,
+                limits: limits.into_iter().flatten().collect(),
                 cut: None,
             }),
         }
@@ -283,6 +340,7 @@ impl Growth {
     pub(super) fn table(&self) -> Table {
         let mut columns = vec![
             Column::Number("extrinsic"),
+            Column::Number("header and extrinsics, B"),
             Column::Number("reads, B"),
             Column::Number("execute, µs"),
         ];
@@ -291,6 +349,7 @@ impl Growth {
                 Column::Number("root’s share, B"),
                 Column::Number("proof, B"),
                 Column::Number("adds, B"),
+                Column::Number("PoV at most, B"),
                 Column::Number("estimate, µs"),
             ]);
         }
@@ -298,6 +357,7 @@ impl Growth {
         let rows = self.steps.iter().enumerate().map(|(index, step)| {
             let mut row = vec![
                 count(index as u64),
+                count(step.block),
                 count(step.size.recorded),
                 decimal(step.execute, 1),
             ];
@@ -308,6 +368,7 @@ impl Growth {
                     count(total),
                     // A refused extrinsic takes back what it read.
                     count(total.saturating_sub(before)),
+                    count(PovSizes::bound(step.block, total)),
                     decimal(step.estimate, 2),
                 ]);
                 before = total;
@@ -361,7 +422,8 @@ fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> 
             }],
             places: "extrinsic".to_owned(),
             unit,
-            limit: None,
+            parted: false,
+            limits: Vec::new(),
             cut,
         }),
     };
@@ -388,80 +450,95 @@ fn percent(part: u64, whole: u64) -> String {
 mod tests {
     use super::*;
 
-    /// A block in which each extrinsic reads 100 bytes and the root adds 10 for each.
-    fn growth(extrinsics: u64, recorded: u64, limit: u64) -> Growth {
+    /// A block in which each extrinsic has 5 bytes and reads 100, and the root adds 10 for each. The header has
+    /// 50 bytes.
+    fn growth(extrinsics: u64, recorded: u64, compressed: u64, limit: u64) -> Growth {
         let steps = (1..=extrinsics).map(|done| {
             let (recorded, root_adds) = (done * 100, done * 10);
             let size = BoundarySize {
                 recorded,
                 root_adds,
             };
-            Step::new(size, ExtrinsicTimes::default())
+            Step::new(size, ExtrinsicTimes::default(), 50 + 5 * done)
         });
-        Growth::new(steps.collect(), recorded, Some(limit))
+        let pov = PovRow {
+            header: 50,
+            extrinsics: 5 * extrinsics,
+            compact_proof: recorded * 3 / 4,
+            framing: 14,
+            total: 64 + 5 * extrinsics + recorded * 3 / 4,
+            compressed,
+        };
+        Growth::new(steps.collect(), recorded, pov, Some(limit))
     }
 
     fn words(growth: &Growth) -> String {
         growth.limit_in_words(growth.limit.unwrap())
     }
 
-    #[test]
-    fn a_limit_is_crossed_by_the_first_size_above_it() {
-        let total = BoundarySize::total;
-        for (limit, crossing) in [
-            (2_000, Crossing::Never),
-            (1_100, Crossing::Never),
-            (1_099, Crossing::At(9)),
-            (990, Crossing::At(9)),
-            (989, Crossing::At(8)),
-            (109, Crossing::At(0)),
-        ] {
-            let growth = growth(10, 1_100, limit);
-            assert_eq!(growth.crossing(limit, total), crossing, "{limit}");
-        }
-        let late = growth(10, 1_250, 1_200);
-        assert_eq!(late.crossing(1_200, total), Crossing::Finalizing);
-        assert!(
-            words(&late).contains("when the block is finalized. In the end the proof is 50 B too")
-        );
+    /// The least limit of which collators use this much.
+    fn with_collators_at(bytes: u64) -> u64 {
+        (bytes * 100).div_ceil(COLLATOR_PERCENT)
     }
 
     #[test]
-    fn what_is_left_and_what_is_too_much() {
-        let said = words(&growth(10, 1_100, 2_000));
+    fn a_limit_is_crossed_by_the_first_size_above_it() {
+        for (collators, crossing) in [
+            (2_000, Crossing::Never),
+            (1_200, Crossing::Never),
+            (1_199, Crossing::At(9)),
+            (1_085, Crossing::At(9)),
+            (1_084, Crossing::At(8)),
+            (164, Crossing::At(0)),
+        ] {
+            let limit = with_collators_at(collators);
+            let growth = growth(10, 1_100, 800, limit);
+            assert_eq!(growth.crossing(limit, Step::count), crossing, "{limit}");
+        }
+        let limit = with_collators_at(1_300);
+        let late = growth(10, 1_250, 800, limit);
+        assert_eq!(late.crossing(limit, Step::count), Crossing::Finalizing);
+        assert!(words(&late).contains("crosses it when it is finalized."));
+    }
+
+    #[test]
+    fn what_is_sent_is_limited_and_what_collators_count_is_said() {
+        let said = words(&growth(10, 1_100, 800, 2_000));
         assert_eq!(
             said,
-            "The limit of 2,000 B is not crossed. 900 B are left, 45.0 % of it."
+            "The PoV as it is sent, compressed, has 800 B, 40.0 % of the limit of 2,000 B. Collators fill \
+             blocks up to 85 % of the limit, 1,700 B, of header, extrinsics and recorded proof, not compressed. \
+             This block stays below it."
         );
-        let said = words(&growth(10, 1_100, 1_100));
-        assert!(said.contains("0 B are left"), "{said}");
-        let said = words(&growth(10, 1_100, 800));
-        assert!(said.contains("crossed at extrinsic 7. In the end the proof is 300 B too large"));
+        let said = words(&growth(10, 1_100, 2_010, 2_000));
         assert!(
-            said.contains("reads alone crosses it 1 extrinsics later"),
+            said.contains("2,010 B: 10 B more than the limit of 2,000 B."),
             "{said}"
         );
-        let said = words(&growth(10, 1_100, 1_050));
+        let said = words(&growth(10, 1_100, 800, with_collators_at(900)));
+        assert!(said.contains("This block crosses it at extrinsic 7. A count of reads alone crosses it 1 extrinsic later"), "{said}");
+        let said = words(&growth(10, 1_100, 800, with_collators_at(1_150)));
         assert!(said.contains("reads alone does not cross it"), "{said}");
     }
 
     #[test]
     fn a_limit_far_away_does_not_press_the_growth_to_the_ground() {
-        let far = growth(10, 1_100, 5_242_880);
-        assert!(words(&far).contains("5,241,780 B are left, 100.0 % of it. The limit is far above"));
+        let far = growth(10, 1_100, 800, 5_242_880);
+        assert!(words(&far).contains("0.0 % of the limit of 5,242,880 B (5 MiB)."));
+        assert!(words(&far).contains("The limit is far above the chart."));
         assert!(!far.growth_chart().file().contains("class=\"limit\""));
-        let near = growth(10, 1_100, 4_000);
+        let near = growth(10, 1_100, 800, 4_000);
         assert!(near.growth_chart().file().contains("class=\"limit\""));
     }
 
     #[test]
     fn a_block_without_extrinsics() {
         let mut page = Page::new("a", "b");
-        let empty = growth(0, 0, 100);
+        let empty = growth(0, 0, 60, 100);
         empty.facts(&mut page);
         page.section("c", empty.growth_parts());
         page.section("d", empty.time_parts());
-        assert_eq!(page.facts.len(), 3);
+        assert_eq!(page.facts.len(), 4);
         assert_eq!(page.charts().count(), 3);
     }
 
@@ -474,7 +551,7 @@ mod tests {
             "Executing",
             Color::Blue,
             values,
-            &growth(1, 1, 1),
+            &growth(1, 1, 1, 1),
         );
         let Part::Note(words) = &parts[0] else {
             unreachable!("a note first")

@@ -20,6 +20,8 @@ mod cache_page;
 mod chain_page;
 mod chart;
 mod compare_page;
+#[cfg(feature = "wasm")]
+mod dry_run_page;
 mod estimator_page;
 mod folder;
 mod growth;
@@ -42,6 +44,8 @@ pub(crate) use block_page::CHARTS as BLOCK_CHARTS;
 pub(crate) use cache_page::CHARTS as CACHE_CHARTS;
 pub(crate) use chain_page::CHARTS as CHAIN_CHARTS;
 pub(crate) use compare_page::CHARTS as COMPARE_CHARTS;
+#[cfg(feature = "wasm")]
+pub(crate) use dry_run_page::CHARTS as DRY_RUN_CHARTS;
 pub(crate) use estimator_page::CHARTS as ESTIMATOR_CHARTS;
 pub(crate) use overlay_page::CHARTS as OVERLAY_CHARTS;
 pub(crate) use parallel_page::CHARTS as PARALLEL_CHARTS;
@@ -52,7 +56,7 @@ pub(crate) use root_page::CHARTS as ROOT_CHARTS;
 #[cfg(feature = "wasm")]
 pub(crate) use validation_page::CHARTS as VALIDATION_CHARTS;
 
-pub(crate) use args::{LimitArg, ReportArgs};
+pub(crate) use args::ReportArgs;
 pub(crate) use bytes::ByteCount;
 pub(crate) use folder::{write, ReportError, ReportFolder};
 pub(crate) use growth::{Growth, Step};

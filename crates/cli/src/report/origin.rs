@@ -75,8 +75,23 @@ fn command_line(command: impl IntoIterator<Item = OsString>) -> String {
         .unwrap_or_default()
         .to_owned();
     let words = std::iter::once(program).chain(command);
-    let words = words.map(|word| quoted(&word.to_string_lossy()));
+    let words = words.map(|word| quoted(&without_secrets(&word.to_string_lossy())));
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// An address without user, password, path and query, which can hold a key: pages are given away.
+fn without_secrets(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else {
+        return word.to_owned();
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let dots = match path.len() > 1 {
+        true => "/...",
+        false => "",
+    };
+    format!("{scheme}://{host}{dots}")
 }
 
 /// A word quoted for a shell.
@@ -92,6 +107,23 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_in_an_address_is_not_on_the_page() {
+        for (word, shown) in [
+            ("wss://me:secret@host:443/v1/KEY?a=b", "wss://host:443/..."),
+            ("--url=wss://host/KEY", "--url=wss://host/..."),
+            ("ws://127.0.0.1:9944", "ws://127.0.0.1:9944"),
+            ("ws://127.0.0.1:9944/", "ws://127.0.0.1:9944"),
+            ("wss://host?KEY", "wss://host/..."),
+            ("state/v1", "state/v1"),
+        ] {
+            assert_eq!(
+                command_line(["p".into(), word.into()]),
+                format!("p {shown}")
+            );
+        }
+    }
 
     #[test]
     fn a_command_can_be_given_to_a_shell_again() {

@@ -172,7 +172,14 @@ impl Page {
                 &mut html,
                 format_args!("<section>\n<h2>{}</h2>", escape(&section.heading)),
             );
-            section.parts.iter().for_each(|part| part.html(&mut html));
+            let are_notes = |a: &Part, b: &Part| a.is_note() && b.is_note();
+            for parts in section.parts.chunk_by(are_notes) {
+                // Notes that follow each other stand together.
+                let said = parts.iter().all(Part::is_note);
+                html.push_str(if said { "<div class=\"said\">\n" } else { "" });
+                parts.iter().for_each(|part| part.html(&mut html));
+                html.push_str(if said { "</div>\n" } else { "" });
+            }
             html.push_str("</section>\n");
         }
         html.push_str("</main>\n</body>\n</html>\n");
@@ -197,6 +204,10 @@ fn facts(html: &mut String, facts: &[Fact]) {
 }
 
 impl Part {
+    fn is_note(&self) -> bool {
+        matches!(self, Self::Note(_))
+    }
+
     fn html(&self, html: &mut String) {
         match self {
             Self::Note(text) => line(html, format_args!("<p>{}</p>", escape(text))),
@@ -223,16 +234,19 @@ impl Part {
 impl Table {
     fn html(&self, html: &mut String) {
         let caption = escape(&self.caption);
+        let element = if self.folded { "details" } else { "div" };
+        line(html, format_args!("<{element} class=\"table\">"));
         if self.folded {
-            line(html, format_args!("<details><summary>{caption}</summary>"));
+            line(html, format_args!("<summary>{caption}</summary>"));
         } else if !caption.is_empty() {
             line(html, format_args!("<p class=\"caption\">{caption}</p>"));
         }
         // The table scrolls by itself, also with keys, so that the page does not.
-        let name = if caption.is_empty() {
-            "table"
-        } else {
-            &caption
+        // Its name is unique on the page, for those who go from table to table.
+        let number = html.matches("role=\"region\"").count() + 1;
+        let name = match caption.is_empty() {
+            true => format!("Table {number}"),
+            false => format!("Table {number}: {caption}"),
         };
         line(
             html,
@@ -245,7 +259,10 @@ impl Table {
             for column in &self.columns {
                 let (class, name) = (column.class(""), escape(column.name()));
                 // Writing to a string does not fail.
-                let _ = write!(html, "<th scope=\"col\" class=\"{class}\">{name}</th>");
+                let _ = match name.is_empty() {
+                    true => write!(html, "<td></td>"),
+                    false => write!(html, "<th scope=\"col\" class=\"{class}\">{name}</th>"),
+                };
             }
             html.push_str("</tr></thead>\n");
         }
@@ -266,9 +283,7 @@ impl Table {
                 format_args!("<p>{more} more rows are in the JSON.</p>"),
             );
         }
-        if self.folded {
-            html.push_str("</details>\n");
-        }
+        line(html, format_args!("</{element}>"));
     }
 }
 

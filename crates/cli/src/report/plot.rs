@@ -15,7 +15,10 @@ pub(super) struct Plot {
     /// The name of the horizontal axis, which counts from zero.
     pub(super) places: String,
     pub(super) unit: Unit,
-    pub(super) limit: Option<Limit>,
+    /// Whether a line in the ground's colour parts the layers, for values that change little from place to place.
+    pub(super) parted: bool,
+    /// From the lowest to the highest.
+    pub(super) limits: Vec<Limit>,
     /// The highest value shown, if the chart does not show all. Higher values are marked.
     pub(super) cut: Option<f64>,
 }
@@ -32,6 +35,7 @@ pub(super) struct Layer {
 #[derive(Clone, Debug)]
 pub(super) struct Limit {
     pub(super) name: String,
+    pub(super) color: Color,
     pub(super) value: f64,
     /// The first place above it, and the label there.
     pub(super) crossed: Option<(usize, String)>,
@@ -65,12 +69,9 @@ impl Plot {
     pub(super) fn draw(&self, canvas: &mut Canvas, layout: Layout, top: f64) -> f64 {
         let mut keys: Vec<_> = self.layers.iter().rev().map(Layer::key).collect();
         // A single layer needs no key, because the title names it.
-        keys.retain(|_| self.layers.len() > 1 || self.limit.is_some());
-        keys.extend(
-            self.limit
-                .iter()
-                .map(|limit| (Color::Limit, limit.name.clone())),
-        );
+        keys.retain(|_| self.layers.len() > 1 || !self.limits.is_empty());
+        let limits = self.limits.iter().rev();
+        keys.extend(limits.map(|limit| (limit.color, limit.name.clone())));
         let top = canvas.legend(layout, top, &keys);
         let sums = self.sums();
         let most = self.most(&sums) / self.unit.size;
@@ -82,6 +83,7 @@ impl Plot {
         let apart = ticks.get(1).copied().unwrap_or(1.0);
         let labels: Vec<_> = ticks.iter().map(|tick| tick_label(*tick, apart)).collect();
         let widest = labels.iter().map(|label| text_width(label));
+        let widest = widest.chain([text_width(self.unit.name)]);
         let left = widest.fold(20.0, f64::max) + 8.0;
         let frame = Frame {
             left,
@@ -103,7 +105,7 @@ impl Plot {
         }
         self.layers(canvas, &frame, &sums);
         let bottom = self.places(canvas, &frame, layout);
-        self.limit(canvas, &frame);
+        self.limits(canvas, &frame);
         bottom
     }
 
@@ -124,9 +126,8 @@ impl Plot {
         let sums = sums.last().into_iter().flatten();
         let most = sums.fold(0.0, |most, sum| f64::max(most, *sum));
         let shown = self.cut.map_or(most, |cut| cut.min(most));
-        self.limit
-            .as_ref()
-            .map_or(shown, |limit| shown.max(limit.value))
+        let limits = self.limits.iter().map(|limit| limit.value);
+        limits.fold(shown, f64::max)
     }
 
     fn layers(&self, canvas: &mut Canvas, frame: &Frame, sums: &[Vec<f64>]) {
@@ -155,7 +156,9 @@ impl Plot {
         let ground = vec![0.0; frame.places];
         let below = std::iter::once(&ground).chain(sums);
         for ((layer, sums), below) in self.layers.iter().zip(sums).zip(below) {
-            canvas.path(layer.color.class(), &area(&outline(sums), &outline(below)));
+            let parted = if self.parted { "parted " } else { "" };
+            let class = format!("{parted}{}", layer.color.class());
+            canvas.path(&class, &area(&outline(sums), &outline(below)));
         }
         if let Some(cut) = self.cut {
             let above = shown
@@ -196,14 +199,14 @@ impl Plot {
         bottom + 44.0
     }
 
-    fn limit(&self, canvas: &mut Canvas, frame: &Frame) {
-        let Some(limit) = &self.limit else { return };
-        let y = frame.y(limit.value);
-        canvas.path(
-            "limit",
-            &format!("M{:.1} {y:.1}h{:.1}", frame.left, frame.width),
-        );
-        if let Some((at, said)) = &limit.crossed {
+    fn limits(&self, canvas: &mut Canvas, frame: &Frame) {
+        for limit in &self.limits {
+            let y = frame.y(limit.value);
+            let line = format!("M{:.1} {y:.1}h{:.1}", frame.left, frame.width);
+            canvas.path(limit.color.class(), &line);
+            let Some((at, said)) = &limit.crossed else {
+                continue;
+            };
             let x = frame.x(*at);
             let dot = format!("M{:.1} {y:.1}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z", x - 5.0);
             canvas.path("mark", &dot);
@@ -262,7 +265,7 @@ mod tests {
         assert_eq!(area(&upper, &lower), "M0.0 5.0H1.0V3.0H3.0V9.0H0.0Z");
     }
 
-    fn plot(values: Vec<f64>, cut: Option<f64>, limit: Option<Limit>) -> String {
+    fn plot(values: Vec<f64>, cut: Option<f64>, limits: Vec<Limit>) -> String {
         let plot = Plot {
             layers: vec![Layer {
                 name: "reads".to_owned(),
@@ -271,7 +274,8 @@ mod tests {
             }],
             places: "extrinsic".to_owned(),
             unit: Unit::of_bytes(100.0),
-            limit,
+            parted: false,
+            limits,
             cut,
         };
         let mut canvas = Canvas::default();
@@ -281,8 +285,8 @@ mod tests {
 
     #[test]
     fn what_is_cut_is_marked() {
-        assert!(!plot(vec![1.0, 50.0, 2.0], None, None).contains("mark"));
-        let cut = plot(vec![1.0, 50.0, 2.0], Some(10.0), None);
+        assert!(!plot(vec![1.0, 50.0, 2.0], None, Vec::new()).contains("mark"));
+        let cut = plot(vec![1.0, 50.0, 2.0], Some(10.0), Vec::new());
         let mark = cut.lines().find(|line| line.contains("mark")).unwrap();
         assert_eq!(mark.matches("l4 7").count(), 1);
         // The axis ends at the cut.
@@ -293,21 +297,22 @@ mod tests {
     fn a_limit_is_in_the_picture_with_the_place_that_crosses_it() {
         let limit = |crossed| Limit {
             name: "limit 80 B".to_owned(),
+            color: Color::Limit,
             value: 80.0,
             crossed,
         };
-        let below = plot(vec![1.0, 50.0], None, Some(limit(None)));
+        let below = plot(vec![1.0, 50.0], None, vec![limit(None)]);
         assert!(below.contains(">80<") && !below.contains("mark"), "{below}");
         let crossed = Some((1, "crossed at extrinsic 1".to_owned()));
-        let above = plot(vec![1.0, 90.0], None, Some(limit(crossed)));
+        let above = plot(vec![1.0, 90.0], None, vec![limit(crossed)]);
         assert!(above.contains("crossed at extrinsic 1") && above.contains("mark"));
     }
 
     #[test]
     fn no_values_and_many() {
-        assert!(plot(Vec::new(), None, None).contains("extrinsic"));
-        assert!(plot(vec![0.0], None, None).contains("H"));
+        assert!(plot(Vec::new(), None, Vec::new()).contains("extrinsic"));
+        assert!(plot(vec![0.0], None, Vec::new()).contains("H"));
         let many: Vec<f64> = (0..100_000).map(f64::from).collect();
-        assert!(plot(many, None, None).len() < 20_000);
+        assert!(plot(many, None, Vec::new()).len() < 20_000);
     }
 }

@@ -17,8 +17,9 @@ const MOST_GROWTHS: usize = 4;
 const MOST_BARS: usize = 64;
 
 /// The charts on the page.
-pub(crate) const CHARTS: [&str; 14] = [
+pub(crate) const CHARTS: [&str; 15] = [
     attribution_part::CHARTS[0],
+    attribution_part::CHARTS[1],
     "blocks",
     "growth-1",
     "growth-2",
@@ -37,12 +38,11 @@ pub(crate) const CHARTS: [&str; 14] = [
 impl ReplayReport {
     /// The report as a page. `growths` has one growth per block.
     pub(crate) fn page(&self, growths: Vec<Growth>) -> Page {
-        let lead = format!(
-            "{} blocks of {} on {}",
-            count(self.blocks.len() as u64),
-            self.name,
-            self.on
-        );
+        let blocks = match self.blocks.len() {
+            1 => "1 block".to_owned(),
+            more => format!("{} blocks", count(more as u64)),
+        };
+        let lead = format!("{blocks} of {} on {}", self.name, self.on);
         let mut page = Page::new("Replayed blocks", lead);
         self.facts(&mut page, growths.first().and_then(|growth| growth.limit));
         if let ([_], [growth]) = (&self.blocks[..], &growths[..]) {
@@ -63,10 +63,7 @@ impl ReplayReport {
         }
         self.growth_sections(&mut page, growths);
         if let Some(attribution) = &self.attribution {
-            page.section(
-                "Attribution of the bytes",
-                attribution_part::parts(attribution),
-            );
+            page.section("Whose the bytes are", attribution_part::parts(attribution));
         }
         page.section("The numbers", vec![Part::Table(self.blocks_table())]);
         let checks = self.checks.iter().map(|check| {
@@ -96,11 +93,8 @@ impl ReplayReport {
             Fact::new("largest proof", bytes(block.recorded), note)
         }));
         page.facts.extend(limit.map(|limit| {
-            let over = self
-                .blocks
-                .iter()
-                .filter(|block| block.recorded > limit)
-                .count();
+            let limits = self.blocks.iter().filter_map(|block| block.pov_limit);
+            let over = limits.filter(|limit| !limit.fits).count();
             Fact {
                 bad: over > 0,
                 ..Fact::new(
@@ -177,6 +171,8 @@ impl ReplayReport {
             Column::Number("recorded"),
             Column::Number("compact"),
             Column::Number("nodes"),
+            Column::Number("PoV"),
+            Column::Number("compressed"),
         ];
         let rows = self.blocks.iter().map(|block| {
             vec![
@@ -191,6 +187,8 @@ impl ReplayReport {
                 count(block.recorded),
                 count(block.compact),
                 count(block.nodes),
+                count_or_none(block.pov.map(|pov| pov.total)),
+                count_or_none(block.pov.map(|pov| pov.compressed)),
             ]
         });
         Table {

@@ -38,6 +38,8 @@ pub(super) enum Color {
     Grey,
     /// For a limit, drawn as a dashed line.
     Limit,
+    /// For a limit that is never to be reached, drawn as a line.
+    Ceiling,
 }
 
 impl Color {
@@ -48,6 +50,7 @@ impl Color {
             Self::Green => "green",
             Self::Grey => "grey",
             Self::Limit => "limit",
+            Self::Ceiling => "ceiling",
         }
     }
 }
@@ -100,7 +103,7 @@ impl Canvas {
                 (x, y) = (0.0, y + 20.0);
             }
             let class = color.class();
-            if *color == Color::Limit {
+            if matches!(color, Color::Limit | Color::Ceiling) {
                 self.path(class, &format!("M{x:.1} {:.1}h16", y + 9.0));
             } else {
                 self.rect(class, [x, y + 3.0, 12.0, 12.0], name);

@@ -88,9 +88,17 @@ fn a_block_with_a_limit() {
         .map(|size| size["total"].as_u64().unwrap())
         .collect();
     let last = totals[totals.len() - 1];
-    // The block crosses this limit with its last ten extrinsics.
-    let limit = totals[90];
-    let crossed = totals.iter().position(|total| *total > limit).unwrap();
+    let blocks = estimates.iter().map(|size| size["block"].as_u64().unwrap());
+    let counts: Vec<u64> = totals
+        .iter()
+        .zip(blocks)
+        .map(|(total, block)| total + block)
+        .collect();
+    // Collators would stop within the last ten extrinsics.
+    let limit = (counts[90] * 100).div_ceil(85);
+    let stop = limit * 85 / 100;
+    let crossed = counts.iter().position(|count| *count > stop).unwrap();
+    assert!((90..101).contains(&crossed), "{crossed}");
     let (_, html) = report(&format!("{BLOCK} --pov-limit {limit}"), folder.path());
     let text = text(&html);
     let proof = &json["proof_bytes"];
@@ -104,12 +112,10 @@ fn a_block_with_a_limit() {
                 "and {} B that only the computation of the root",
                 number("root_adds_after_last")
             ),
-            &format!("is crossed at extrinsic {crossed}. In the end"),
-            &format!("the proof is {} B too large", thousands(last - limit)),
-            &format!(
-                "{} B crossed at extrinsic {crossed}",
-                thousands(last - limit)
-            ),
+            &format!("85 % of the limit, {} B, of header", thousands(stop)),
+            &format!("This block crosses it at extrinsic {crossed}."),
+            &format!("collators stop at extrinsic {crossed}"),
+            &format!("crossed at extrinsic {crossed}"),
             &format!("proof compact, B {}", number("compact")),
             &format!("nodes in the proof {}", number("nodes")),
             "Executing an extrinsic takes",
@@ -138,8 +144,9 @@ fn a_block_with_a_limit() {
             &format!(">{}<", thousands(at - before)),
         ],
     );
+    let (_, rows) = html.split_once("Each of 101 extrinsics").unwrap();
     assert_eq!(
-        html.matches("<tr><td class=\"number\">").count(),
+        rows.matches("<tr><td class=\"number\">").count(),
         totals.len()
     );
     for chart in ["growth", "execute", "estimate"] {
@@ -172,9 +179,9 @@ fn a_block_within_its_limit() {
     assert_has(
         &text,
         &[
-            "The limit of 5,242,880 B (5 MiB) is not crossed.",
-            "are left,",
-            "left to the limit",
+            "of the limit of 5,242,880 B (5 MiB).",
+            "This block stays below it.",
+            "collators stop nowhere",
         ],
     );
     assert!(!text.contains("crossed at"), "{text}");
@@ -183,12 +190,12 @@ fn a_block_within_its_limit() {
 #[test]
 fn the_picture_in_the_docs_is_what_the_program_draws() {
     let folder = tempfile::tempdir().unwrap();
-    let args = "block --call transfer_all --pov-limit 320KiB --state memory --signatures free";
+    let args = "block --call transfer_all --pov-limit 470KiB --state memory --signatures free";
     let (_, html) = report(args, folder.path());
     assert_has(
         &text(&html),
         &[
-            "is crossed at extrinsic 508.",
+            "This block crosses it at extrinsic 529.",
             "A count of reads alone does not cross it before the block is finalized.",
         ],
     );
@@ -355,11 +362,29 @@ fn limits_that_are_none() {
         let message = error(&format!("block --pov-limit {limit}"), path);
         assert_has(&message, &[expected, limit, "--pov-limit"]);
     }
-    // Without a page nobody would see the limit.
-    let output = povmeter(&["block", "--pov-limit", "5MiB"]);
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success());
-    assert_has(&message, &["required", "--report <DIR>"]);
+}
+
+/// Without a page, too. The result is printed before.
+#[test]
+fn a_block_above_the_limit_has_an_exit_code() {
+    let words = BLOCK.split(' ').filter(|word| *word != "--json");
+    let block: Vec<_> = words.chain(["--pov-limit"]).collect();
+    for (limit, code, said) in [
+        ("10KiB", 3, "the PoV is larger"),
+        ("10MiB", 0, "a collator would not stop"),
+    ] {
+        let output = povmeter(&[&block[..], &[limit]].concat());
+        assert_eq!(output.status.code(), Some(code));
+        assert_has(
+            &String::from_utf8(output.stdout).unwrap(),
+            &[said, "PoV compressed"],
+        );
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            errors.contains("expected a PoV of at most 10240 bytes"),
+            code == 3
+        );
+    }
 }
 
 #[test]
@@ -377,7 +402,7 @@ fn a_browser_shows_the_page() {
     assert_eq!(shown, text(&html).replace("&#39;", "'"));
     assert_has(
         &shown,
-        &["How the proof grows", "limit 65,536 B (64 KiB)", "Checks"],
+        &["How the block grows", "limit 65,536 B (64 KiB)", "Checks"],
     );
 
     let [blue, ground, night] = [[0, 0x72, 0xb2], [255; 3], [0x12, 0x17, 0x1d]];
@@ -421,8 +446,8 @@ fn a_phone_shows_the_page_without_scrolling_sideways() {
             + ', wide ' + seen('svg.wide') + ', narrow ' + seen('svg.narrow');
     }";
     for (width, expected) in [
-        (360, "fits true, wide 0, narrow 3"),
-        (1000, "fits true, wide 3, narrow 0"),
+        (360, "fits true, wide 0, narrow 6"),
+        (1000, "fits true, wide 6, narrow 0"),
     ] {
         let html = format!(
             "<body><iframe src=index.html width={width} height=600></iframe><p></p>\

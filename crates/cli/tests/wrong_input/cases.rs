@@ -156,7 +156,7 @@ const NUMBERS: [Case; 49] = [
 
 const COMBINATIONS: [Case; 13] = [
     case("block --state memory --db new"),
-    case("block --pov-limit 5MiB"),
+    case("block --no-attribute --top 3"),
     case("block --chain-spec state.json --accounts 5"),
     case("block --chain-spec state.json --workers 2"),
     case("block --folded new --flamegraph new"),

@@ -17,8 +17,8 @@ use povmeter::{Attributed, Consensus, Root};
 use povmeter_attribution::{BlockAttribution, BlockPart, StorageName};
 use povmeter_dev_runtime::{
     wasm::{reading_versions, WasmRuntime},
-    AttributedBlock, Built, Calls, Estimates, Host, HostError, LockstepBlock, PovmeterBlock,
-    ProofSizes, RuntimeError, SharedNodes, SizeRule, Spent, TransactionStep,
+    AttributedBlock, Built, Calls, Estimates, Host, HostError, LockstepBlock, PovSizes,
+    PovmeterBlock, ProofSizes, RuntimeError, SharedNodes, SizeRule, Spent, TransactionStep,
 };
 use povmeter_substrate::SizeSource;
 use sp_core::{storage::StateVersion, H256};
@@ -60,6 +60,8 @@ pub struct ConsumedWeight {
 pub struct PartialBlock {
     /// Sizes of its proof, the root included.
     pub sizes: ProofSizes,
+    /// Sizes of its PoV: the header as far as it is known, the extrinsic, the compact proof.
+    pub pov: PovSizes,
     /// The proof.
     pub proof: StorageProof,
     /// The weight consumed; `None` if the runtime keeps no such account.
@@ -286,7 +288,8 @@ impl DryRun {
         let recorded = nodes.map(|node| node.encoded_size() as u64).sum();
         let parent = H256(self.parent.root.into());
         let measured = ProofSizes::measure(&built.proof, recorded, parent);
-        let (sizes, _) = measured.map_err(|source| self.host(source))?;
+        let (sizes, compact) = measured.map_err(|source| self.host(source))?;
+        let body: Vec<&[u8]> = extrinsic.into_iter().collect();
         let weight = built
             .main_changes
             .iter()
@@ -294,6 +297,7 @@ impl DryRun {
         let weight = weight.and_then(|(_, value)| consumed(value.as_deref()?));
         let block = PartialBlock {
             sizes,
+            pov: PovSizes::measure(&self.header, &body, &compact),
             proof: built.proof,
             weight,
             initialize,

@@ -9,6 +9,7 @@ use crate::{
         measure::{PROOF, SPEED, TIME},
         parts::{facts, numbers, Parts},
     },
+    pov::PovRow,
 };
 
 impl Comparable for BlockReport {
@@ -23,6 +24,8 @@ impl Comparable for BlockReport {
             per_extrinsic_us,
             growth_bytes: _,
             proof_bytes,
+            pov,
+            pov_limit: _,
             phases,
             beside_peer,
             estimates: _,
@@ -50,6 +53,19 @@ impl Comparable for BlockReport {
         } = proof_bytes;
         numbers!(top, PROOF, "proof_bytes/"; estimate_after_last, root_adds_after_last, recorded, encoded,
             compact, nodes);
+        if let Some(PovRow {
+            header,
+            extrinsics,
+            compact_proof: _,
+            framing: _,
+            total,
+            compressed,
+        }) = pov
+        {
+            numbers!(top, PROOF, "pov/"; header, extrinsics, total);
+            // Signatures are random, and compress a few bytes better or worse.
+            numbers!(top, PROOF.shown(), "pov/"; compressed);
+        }
         let PerExtrinsic { execute, estimate } = per_extrinsic_us;
         numbers!(top, TIME.shown(), "per_extrinsic_us/"; execute, estimate);
         let PhaseTimes {

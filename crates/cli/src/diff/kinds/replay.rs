@@ -6,6 +6,7 @@ use crate::{
         measure::{PROOF, TIME},
         parts::{facts, numbers, Parts},
     },
+    pov::PovRow,
     replay_report::{Checks, ReplayReport, Row},
 };
 
@@ -43,11 +44,19 @@ impl Comparable for ReplayReport {
                 estimate_after_last,
                 truth_after_last: _,
                 sizes_told,
+                pov,
+                pov_limit: _,
                 attribution: _,
             } = block;
             let mut row = parts.row(format!("blocks {number}"));
             facts!(row, ""; hash, state_root, extrinsics, reads, writes, sizes_told);
             numbers!(row, PROOF, ""; estimate_after_last, recorded, encoded, compact, nodes);
+            if let Some(PovRow {
+                total, compressed, ..
+            }) = pov
+            {
+                numbers!(row, PROOF, "pov/"; total, compressed);
+            }
             numbers!(row, TIME.shown(), ""; whole_ms, steps_ms);
             row.total(TIME, "whole_ms", whole_ms);
             row.total(TIME, "steps_ms", steps_ms);

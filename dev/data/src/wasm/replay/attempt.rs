@@ -5,12 +5,12 @@ use super::{
     BlockTimes, Check, QuestionsAsked, ReplayError, ReplayedBlock, ReplayedExtrinsic,
 };
 use crate::{real_blocks::RealBlock, real_blocks::RealHeader};
-use codec::{Decode, Encode};
+use codec::{Compact, Decode, Encode};
 use povmeter::{NodeSource, ProofError, Root};
 use povmeter_attribution::{BlockAttribution, BlockPart};
 use povmeter_dev_runtime::{
     wasm::reading_versions, wasm::WasmRuntime, AttributedBlock, BoundarySize, Built, Calls,
-    Estimates, ExtrinsicTimes, Host, HostError, KeyHints, LockstepBlock, Peer, PeerBlock,
+    Estimates, ExtrinsicTimes, Host, HostError, KeyHints, LockstepBlock, Peer, PeerBlock, PovSizes,
     PovmeterBlock, ProofSizes, RuntimeError, SharedNodes, SizeRule, Spent, TransactionStep,
 };
 use povmeter_substrate::SizeSource;
@@ -84,7 +84,7 @@ impl Attempt<'_> {
         let replayed = self.report(
             times,
             calls,
-            (sizes, &built),
+            ((sizes, &compact), &built),
             (estimate, Some(truth)),
             checks,
         );
@@ -107,13 +107,13 @@ impl Attempt<'_> {
     pub(super) fn peer(&self) -> Result<(ReplayedBlock, Built), ReplayError> {
         let mut times = BlockTimes::default();
         let (built, recorded) = self.whole(self.peer_block(None), &mut times.whole)?;
-        let (sizes, _) = self.measure(&built, recorded)?;
+        let (sizes, compact) = self.measure(&built, recorded)?;
         let (_, in_steps) = self.steps(self.peer_block(None), &mut times.steps)?;
         let checks = vec![same_nodes(&built, &in_steps)];
         let replayed = self.report(
             times,
             Calls::default(),
-            (sizes, &built),
+            ((sizes, &compact), &built),
             (None, None),
             checks,
         );
@@ -133,7 +133,7 @@ impl Attempt<'_> {
         };
         let host = both(&mut calls, Estimates::Nowhere);
         let (built, recorded) = self.whole(host, &mut times.whole)?;
-        let (sizes, _) = self.measure(&built, recorded)?;
+        let (sizes, compact) = self.measure(&built, recorded)?;
         let host = both(&mut in_steps, Estimates::Everywhere);
         let (estimate, _) = self.steps(host, &mut times.steps)?;
         let mut checks = vec![
@@ -141,7 +141,13 @@ impl Attempt<'_> {
             same_results("every result is sp-state-machine's, in steps", &in_steps),
         ];
         checks.extend(self.against_peer(&built, recorded)?);
-        let replayed = self.report(times, calls, (sizes, &built), (estimate, None), checks);
+        let replayed = self.report(
+            times,
+            calls,
+            ((sizes, &compact), &built),
+            (estimate, None),
+            checks,
+        );
         Ok((replayed, built))
     }
 
@@ -149,7 +155,7 @@ impl Attempt<'_> {
         &self,
         times: BlockTimes,
         calls: Calls,
-        (sizes, built): (ProofSizes, &Built),
+        ((sizes, compact), built): ((ProofSizes, &CompactProof), &Built),
         estimate: (Option<BoundarySize>, Option<u64>),
         checks: Vec<Check>,
     ) -> ReplayedBlock {
@@ -162,6 +168,7 @@ impl Attempt<'_> {
             times,
             calls,
             sizes,
+            pov: PovSizes::measure(&self.block.header, &self.block.body, compact),
             proof: built.proof.clone(),
             changes: built.main_changes.clone(),
             told: built.told.clone().unwrap_or_default(),
@@ -249,7 +256,10 @@ impl Attempt<'_> {
         mut host: H,
     ) -> Result<Vec<ReplayedExtrinsic>, ReplayError> {
         self.initialize(&mut host)?;
-        let steps = self.block.body.iter().enumerate();
+        let RealBlock { header, body, .. } = self.block;
+        let length = Compact(body.len() as u64).encoded_size();
+        let mut block_bytes = (header.encoded_size() + length) as u64;
+        let steps = body.iter().enumerate();
         let steps = steps.map(|(index, extrinsic)| {
             let mut times = ExtrinsicTimes::default();
             let applied = times
@@ -262,7 +272,12 @@ impl Attempt<'_> {
                 recorded: host.recorded(),
                 root_adds: 0,
             });
-            Ok(ReplayedExtrinsic { size, times })
+            block_bytes += extrinsic.encoded_size() as u64;
+            Ok(ReplayedExtrinsic {
+                size,
+                times,
+                block_bytes,
+            })
         });
         steps.collect()
     }

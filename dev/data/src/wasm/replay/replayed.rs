@@ -1,7 +1,9 @@
 //! The result of replaying a block.
 
 use povmeter_attribution::{BlockAttribution, StorageName};
-use povmeter_dev_runtime::{BoundarySize, Calls, ExtrinsicTimes, ProofSizes, RuntimeError, Spent};
+use povmeter_dev_runtime::{
+    BoundarySize, Calls, ExtrinsicTimes, PovSizes, ProofSizes, RuntimeError, Spent,
+};
 use sp_core::H256;
 use sp_state_machine::StorageCollection;
 use sp_trie::StorageProof;
@@ -24,6 +26,8 @@ pub struct ReplayedBlock {
     pub calls: Calls,
     /// Sizes of the proof.
     pub sizes: ProofSizes,
+    /// Sizes of the whole PoV, as if the block was one of a parachain.
+    pub pov: PovSizes,
     /// The proof.
     pub proof: StorageProof,
     /// The changed keys of the top trie with their new values, ordered by key.
@@ -61,6 +65,8 @@ pub struct ReplayedExtrinsic {
     pub size: BoundarySize,
     /// Time of the extrinsic.
     pub times: ExtrinsicTimes,
+    /// Bytes of the header and of the extrinsics up to this one.
+    pub block_bytes: u64,
 }
 
 /// Times of the two ways to execute a block.

@@ -1,0 +1,228 @@
+//! The whole PoV of a block, and the limit on it.
+
+use crate::{error::CliError, report::ByteCount};
+use clap::Args;
+use povmeter_dev_runtime::PovSizes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Percent of a limit up to which collators of cumulus fill their blocks.
+pub(crate) const COLLATOR_PERCENT: u64 = 85;
+
+/// The limit on the PoV.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct LimitArg {
+    /// Limit on the PoV as in 10MiB; exit code 3 above it
+    #[arg(long, value_name = "BYTES")]
+    pov_limit: Option<ByteCount>,
+}
+
+impl LimitArg {
+    /// The limit in bytes.
+    pub(crate) fn bytes(self) -> Option<u64> {
+        self.pov_limit.map(|limit| limit.0)
+    }
+
+    /// How a block is placed whose PoV is `pov`, and whose proof has `recorded` bytes.
+    pub(crate) fn judge(self, pov: &PovRow, recorded: u64) -> Option<LimitRow> {
+        self.bytes()
+            .map(|limit| LimitRow::new(limit, pov, recorded))
+    }
+}
+
+/// The PoV of a block in bytes: what a collator sends to validators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct PovRow {
+    /// The header.
+    pub(crate) header: u64,
+    /// The extrinsics.
+    pub(crate) extrinsics: u64,
+    /// The compact proof.
+    pub(crate) compact_proof: u64,
+    /// Mark, version and number of blocks, as ParachainBlockData has them.
+    pub(crate) framing: u64,
+    /// The sum of these.
+    pub(crate) total: u64,
+    /// Compressed with zstd as collators do, and with its length: what a relay chain limits.
+    pub(crate) compressed: u64,
+}
+
+impl From<PovSizes> for PovRow {
+    fn from(sizes: PovSizes) -> Self {
+        let total = sizes.total();
+        let PovSizes {
+            header,
+            extrinsics,
+            compact_proof,
+            framing,
+            compressed,
+        } = sizes;
+        Self {
+            header,
+            extrinsics,
+            compact_proof,
+            framing,
+            total,
+            compressed,
+        }
+    }
+}
+
+/// A block beside the limit on its PoV, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct LimitRow {
+    /// The limit.
+    pub(crate) limit: u64,
+    /// Whether the compressed PoV is within it.
+    pub(crate) fits: bool,
+    /// Where collators stop to add extrinsics: 85 percent of the limit.
+    pub(crate) collator_limit: u64,
+    /// What collators count for it: header, extrinsics and recorded proof, not compressed.
+    pub(crate) collator_count: u64,
+    /// Whether that is within it.
+    pub(crate) collator_fits: bool,
+}
+
+/// Where collators stop that have this limit.
+pub(crate) fn collator_limit(limit: u64) -> u64 {
+    // In 128 bits, because a limit can be any number; the result is smaller than it.
+    let part = u128::from(limit) * u128::from(COLLATOR_PERCENT) / 100;
+    u64::try_from(part).unwrap_or(limit)
+}
+
+impl LimitRow {
+    pub(crate) fn new(limit: u64, pov: &PovRow, recorded: u64) -> Self {
+        let collator_count = pov.header + pov.extrinsics + recorded;
+        let collator_limit = collator_limit(limit);
+        Self {
+            limit,
+            fits: pov.compressed <= limit,
+            collator_limit,
+            collator_count,
+            collator_fits: collator_count <= collator_limit,
+        }
+    }
+}
+
+/// Checks that each block is within its limit, if it has one.
+///
+/// # Errors
+/// [`CliError::OverLimit`] if one of these blocks is above its limit.
+pub(crate) fn expect_within<'a>(
+    blocks: impl IntoIterator<Item = (&'a PovRow, Option<&'a LimitRow>)>,
+) -> Result<(), CliError> {
+    let limited = blocks
+        .into_iter()
+        .filter_map(|(pov, limit)| Some((pov, limit?)));
+    let over = limited.filter(|(_, limit)| !limit.fits);
+    match over.max_by_key(|(pov, _)| pov.compressed) {
+        None => Ok(()),
+        Some((pov, limit)) => Err(CliError::OverLimit {
+            limit: limit.limit,
+            found: pov.compressed,
+        }),
+    }
+}
+
+/// A line of sizes: name, bytes, what they are.
+pub(crate) fn size_line(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    bytes: u64,
+    note: &str,
+) -> fmt::Result {
+    let text = format!("{name:<24} {bytes:>12} {note}");
+    writeln!(f, "{}", text.trim_end())
+}
+
+impl PovRow {
+    /// The sizes as lines.
+    pub(crate) fn lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            header,
+            extrinsics,
+            compact_proof,
+            framing,
+            ..
+        } = self;
+        let parts = format!(
+            "bytes: header {header}, extrinsics {extrinsics}, compact proof {compact_proof}, framing {framing}"
+        );
+        size_line(f, "PoV", self.total, &parts)?;
+        let note = "bytes, as it is sent to validators";
+        size_line(f, "PoV compressed", self.compressed, note)
+    }
+}
+
+impl LimitRow {
+    /// The limit as lines, for a block with this `pov`.
+    pub(crate) fn lines(&self, f: &mut fmt::Formatter<'_>, pov: &PovRow) -> fmt::Result {
+        // Exact, because sizes of blocks are far below 2^52.
+        let used = 100.0 * pov.compressed as f64 / self.limit.max(1) as f64;
+        let verdict = if self.fits {
+            "fits"
+        } else {
+            "the PoV is larger"
+        };
+        let note = format!("bytes: {verdict}, {used:.1} % of it used");
+        size_line(f, "PoV limit", self.limit, &note)?;
+        let verdict = if self.collator_fits {
+            "would not stop"
+        } else {
+            "would have stopped earlier"
+        };
+        let note = format!(
+            "bytes ({COLLATOR_PERCENT} %): a collator {verdict}, at {} bytes of header, extrinsics and recorded proof",
+            self.collator_count
+        );
+        size_line(f, "  collators fill up to", self.collator_limit, &note)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn pov(compressed: u64) -> PovRow {
+        PovRow {
+            header: 100,
+            extrinsics: 200,
+            compact_proof: 600,
+            framing: 14,
+            total: 914,
+            compressed,
+        }
+    }
+
+    #[test]
+    fn the_compressed_pov_is_what_is_limited() {
+        let limit = LimitRow::new(1_000, &pov(1_000), 550);
+        assert!(limit.fits && limit.collator_fits);
+        assert_eq!((limit.collator_limit, limit.collator_count), (850, 850));
+        let limit = LimitRow::new(1_000, &pov(1_001), 551);
+        assert!(!limit.fits && !limit.collator_fits);
+        // The largest number does not overflow.
+        let limit = LimitRow::new(u64::MAX, &pov(1), 1);
+        assert_eq!(limit.collator_limit, 15_679_732_462_653_118_872);
+    }
+
+    #[test]
+    fn the_largest_block_above_its_limit_is_named() {
+        let [small, large, larger] = [pov(900), pov(1_100), pov(1_200)];
+        let of = |pov: &PovRow| LimitRow::new(1_000, pov, 0);
+        let limits = [&small, &large, &larger].map(of);
+        let blocks = || {
+            let povs = [&small, &large, &larger].into_iter();
+            povs.zip(limits.iter().map(Some))
+        };
+        let error = expect_within(blocks()).unwrap_err();
+        let CliError::OverLimit { limit, found } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((limit, found), (1_000, 1_200));
+        expect_within(blocks().take(1)).unwrap();
+        expect_within([(&large, None)]).unwrap();
+    }
+}
