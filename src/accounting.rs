@@ -5,7 +5,7 @@ use core::fmt::Debug;
 
 /// How a block accounts for the nodes that its estimates touch. Only [`Consensus`], [`Advisory`] and
 /// [`Attributed`](crate::Attributed), which notes who needs what for either, implement it.
-pub trait Accounting: Default + Debug {
+pub trait Accounting: Default + Debug + Send {
     /// Whether the nodes that estimates touch must be in the proof.
     const PROVEN: bool;
 

@@ -27,7 +27,7 @@ impl Notes for NoNotes {
 }
 
 /// What a block tells its accounting. The provided methods take no notes.
-pub trait Notes: Default + Debug {
+pub trait Notes: Default + Debug + Send {
     /// Counts what a read touches.
     type Reading<'a>: PathCache
     where

@@ -1,8 +1,9 @@
 //! A transaction executed on the block itself, at its turn.
 
 use crate::{
+    commits::HoldsBlock,
     executor::Stopped,
-    store::{KeyId, Keys, Span, TooLong, WriteSet, WriteSetBuilder},
+    store::{Content, KeyId, Keys, Span, TooLong, WriteSet, WriteSetBuilder},
     update::{Kind, Rule},
     view::Access,
 };
@@ -41,7 +42,10 @@ impl WriteLog {
     }
 
     fn note_append(&mut self, keys: &Keys, trie: TrieId<'_>, key: &[u8], element: &[u8]) {
-        let id = keys.number(trie, key);
+        self.note_element(keys.number(trie, key), element);
+    }
+
+    fn note_element(&mut self, id: KeyId, element: &[u8]) {
         let kept = match self.keeps_elements {
             true => Span::push(&mut self.elements, element),
             false => None,
@@ -65,6 +69,22 @@ impl WriteLog {
     pub(crate) fn note_set(&mut self, writes: &WriteSet) {
         self.keys
             .extend(writes.entries().iter().map(|entry| entry.key));
+    }
+
+    /// Notes `writes`, which the current transaction made before its turn.
+    pub(crate) fn note_made(&mut self, writes: &WriteSet) {
+        for entry in writes.entries() {
+            let Content::Updated { first, count } = entry.content else {
+                self.keys.push(entry.key);
+                continue;
+            };
+            for update in writes.updates(first, count) {
+                match update.kind {
+                    Kind::Append => self.note_element(entry.key, writes.bytes(update.operand)),
+                    Kind::Rule(_) => self.keys.push(entry.key),
+                }
+            }
+        }
     }
 
     fn note_cleared<S: NodeSource, A: Accounting>(&mut self, keys: &Keys, block: &Block<S, A>) {
@@ -118,59 +138,64 @@ impl WriteLog {
     }
 }
 
-/// The block, for one transaction. See [`Access`].
-pub(crate) struct InOrder<'a, B> {
-    block: B,
-    /// Where changed keys are noted, if anybody needs them.
-    log: Option<(&'a Keys, &'a mut WriteLog)>,
+/// The block, for one transaction. See [`Access`]. `H` holds the block: for a transaction that has waited
+/// for its turn, together with the right to commit.
+pub(crate) struct InOrder<'k, H> {
+    holder: H,
+    /// To note changed keys, if anybody needs them.
+    keys: Option<&'k Keys>,
     failure: Option<BlockError>,
     new: Vec<u8>,
 }
 
-impl<'a, B> InOrder<'a, B> {
-    pub(crate) fn new(block: B, log: Option<(&'a Keys, &'a mut WriteLog)>) -> Self {
+impl<'k, H: HoldsBlock> InOrder<'k, H> {
+    pub(crate) fn new(holder: H, keys: Option<&'k Keys>) -> Self {
         Self {
-            block,
-            log,
+            keys,
+            holder,
             failure: None,
             new: Vec::new(),
         }
     }
 
-    /// Why a call failed.
-    pub(crate) fn into_failure(self) -> Option<BlockError> {
-        self.failure
+    /// Who holds the block, and why a call failed.
+    pub(crate) fn into_parts(self) -> (H, Option<BlockError>) {
+        (self.holder, self.failure)
     }
 
     fn note(&mut self, trie: TrieId<'_>, key: &[u8]) {
-        if let Some((keys, log)) = &mut self.log {
-            log.note(keys, trie, key);
+        if let Some(keys) = self.keys {
+            self.holder.log().note(keys, trie, key);
         }
     }
-}
 
-impl<S: NodeSource, A: Accounting> InOrder<'_, &mut Block<S, A>> {
-    fn call<T>(
+    fn call<R>(
         &mut self,
-        call: impl FnOnce(&mut Block<S, A>) -> Result<T, BlockError>,
-    ) -> Result<T, Stopped> {
+        call: impl FnOnce(&mut Block<H::Source, H::Sizes>) -> Result<R, BlockError>,
+    ) -> Result<R, Stopped> {
         if self.failure.is_some() {
             return Err(Stopped(()));
         }
-        call(self.block).map_err(|error| {
+        call(self.holder.block()).map_err(|error| {
             self.failure = Some(error);
             Stopped(())
         })
     }
 }
 
-impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
+impl<H: HoldsBlock> Access for InOrder<'_, H> {
+    fn current(&mut self) -> &mut dyn Access {
+        self
+    }
+
     fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
-        let Self { block, failure, .. } = self;
+        let Self {
+            holder, failure, ..
+        } = self;
         if failure.is_some() {
             return Err(Stopped(()));
         }
-        block.get(trie, key).map_err(|error| {
+        holder.block().get(trie, key).map_err(|error| {
             *failure = Some(error);
             Stopped(())
         })
@@ -201,8 +226,8 @@ impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
     }
 
     fn append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) -> Result<(), Stopped> {
-        if let Some((keys, log)) = &mut self.log {
-            log.note_append(keys, trie, key, element);
+        if let Some(keys) = self.keys {
+            self.holder.log().note_append(keys, trie, key, element);
         }
         self.call(|block| block.append(trie, key, element))
     }
@@ -233,12 +258,12 @@ impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> Result<Removal, Stopped> {
-        if let Some((_, log)) = &mut self.log {
+        if self.keys.is_some() {
             let child = match trie {
                 TrieId::Top => None,
                 TrieId::Child(child) => Some(child.to_vec()),
             };
-            log.cleared.push((child, prefix.to_vec()));
+            self.holder.log().cleared.push((child, prefix.to_vec()));
         }
         self.call(|block| block.clear_prefix(trie, prefix, limit, cursor))
     }
@@ -275,6 +300,10 @@ impl<S: NodeSource, A: Accounting> Access for InOrder<'_, &mut Block<S, A>> {
     }
 
     fn leave_to_turn(&mut self) -> Result<(), Stopped> {
+        self.call(|_| Ok(()))
+    }
+
+    fn wait_for_turn(&mut self) -> Result<(), Stopped> {
         self.call(|_| Ok(()))
     }
 

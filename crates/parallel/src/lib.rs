@@ -61,7 +61,8 @@
 //!   are counted. No error of the scheduler can change a result.
 //! - Nodes that speculative executions load count nothing.
 //! - A transaction that fails or panics is a [`Trap`] of this transaction. It leaves no trace in the block.
-//! - No thread waits for a transaction. When a call returns or panics, its threads have ended.
+//! - A thread waits for other transactions only in [`View::wait_for_turn`] and the calls that imply it. When a
+//!   call returns or panics, its threads have ended.
 //!
 //! # What does not conflict
 //! Transactions conflict if one reads what another writes. These do not:
@@ -91,6 +92,7 @@
 mod bell;
 mod below;
 mod commit;
+mod commits;
 mod executor;
 mod in_order;
 #[cfg(all(test, any(povmeter_loom, povmeter_shuttle)))]
@@ -104,6 +106,7 @@ mod shared;
 mod speculation;
 mod store;
 mod sync;
+mod turns;
 mod update;
 mod version_store;
 mod view;

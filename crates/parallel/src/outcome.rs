@@ -59,7 +59,10 @@ pub struct Batch<T> {
 pub struct Statistics {
     /// Transactions committed as they were executed ahead of their turn.
     pub ahead: u64,
-    /// Transactions executed on the block, at their turn.
+    /// Transactions executed ahead until they asked what only the block can answer, and from there on at
+    /// their turn, on the block.
+    pub resumed: u64,
+    /// Transactions executed on the block, at their turn, from their beginning.
     pub in_order: u64,
     /// Executions ahead of a turn, halted ones included.
     pub speculations: u64,

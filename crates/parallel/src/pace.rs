@@ -33,7 +33,7 @@ pub(crate) struct Pace {
     since: Instant,
     in_order: Duration,
     trials: u32,
-    /// How many were committed as executed ahead, when the phase began.
+    /// How many were executed ahead and committed, when the phase began.
     ahead: u64,
 }
 
@@ -92,8 +92,9 @@ impl Pace {
         self.phase != Phase::Never
     }
 
-    /// A transaction was committed, and `left` are left. So far `ahead` were committed as executed ahead.
-    pub(crate) fn committed(&mut self, left: usize, ahead: u64) {
+    /// A transaction was committed, and `left` are left. So far `ahead` were executed ahead, at
+    /// least in part, and committed.
+    pub(crate) fn committed(&mut self, left: u32, ahead: u64) {
         if matches!(self.phase, Phase::Always | Phase::Never) {
             return;
         }
@@ -104,7 +105,7 @@ impl Pace {
         }
     }
 
-    fn next(&mut self, left: usize, ahead: u64) {
+    fn next(&mut self, left: u32, ahead: u64) {
         let now = Instant::now();
         let taken = now - self.since;
         let (phase, length) = match self.phase {
@@ -140,8 +141,7 @@ impl Pace {
         }
     }
 
-    fn try_parallel(&mut self, left: usize) -> (Phase, u32) {
-        let left = u32::try_from(left).unwrap_or(u32::MAX);
+    fn try_parallel(&mut self, left: u32) -> (Phase, u32) {
         if left < SMALL || self.in_order.saturating_mul(left) < LITTLE {
             return (Phase::Never, 0);
         }

@@ -2,16 +2,17 @@
 
 use crate::{
     commit::Committer,
+    commits::{Commits, Ended},
     executor::Executor,
     in_order::WriteLog,
     outcome::{Batch, Decided, ParallelError, Statistics, Verdict},
     pace::Pace,
-    scheduler::{Scheduler, MOST_TRANSACTIONS},
+    scheduler::{Limits, Scheduler, MOST_TRANSACTIONS},
     shared::Shared,
-    sync::thread,
+    sync::{thread, Mutex},
 };
 use povmeter::{Accounting, Block, NodeSource};
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, sync::PoisonError};
 
 /// Executes transactions on several threads. See the [crate page](crate) for an example.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,9 @@ pub enum SizeAfter {
 
 /// Transactions in the window for each worker.
 const WINDOW: u32 = 6;
+/// Transactions for each worker that wait for their turn, if they ask what only the block can answer: one that is
+/// farther ahead would keep its thread from work.
+const WAITING: u32 = 2;
 /// The smallest window.
 const LEAST_WINDOW: u32 = 12;
 
@@ -118,7 +122,7 @@ impl Parallel {
         transactions: u32,
     ) -> Result<Batch<E::Output>, ParallelError>
     where
-        S: NodeSource,
+        S: NodeSource + Send,
         A: Accounting,
         P: NodeSource + Sync,
         E: Executor,
@@ -127,7 +131,7 @@ impl Parallel {
     }
 
     /// As [`Self::execute`], and calls `decide` for each transaction at its turn, in order, unless it
-    /// trapped: for authors, who leave out what does not fit.
+    /// trapped: for authors, who leave out what does not fit. Any thread may make the call.
     ///
     /// # Errors
     /// [`ParallelError`]; `block` holds the transactions before.
@@ -140,10 +144,10 @@ impl Parallel {
         source: &P,
         executor: &E,
         transactions: u32,
-        mut decide: impl FnMut(Decided<'_, E::Output>) -> Verdict,
+        mut decide: impl FnMut(Decided<'_, E::Output>) -> Verdict + Send,
     ) -> Result<Batch<E::Output>, ParallelError>
     where
-        S: NodeSource,
+        S: NodeSource + Send,
         A: Accounting,
         P: NodeSource + Sync,
         E: Executor,
@@ -158,35 +162,45 @@ impl Parallel {
         let parent = (source, block.parent_root());
         // Nobody needs them if nothing is ever executed ahead.
         let slots = if pace.is_open() { transactions } else { 0 };
-        let shared = Shared::new(executor, parent, slots, self.window);
-        let mut log = WriteLog::default();
-        if pace.is_open() {
-            log.note_all(&shared.store.keys, block);
-        }
-        let worker = shared.worker();
-        let mut committer = Committer {
-            block,
-            shared: &shared,
-            worker,
-            transactions,
-            pace,
-            sizes: self.sizes,
-            speculate_first: self.strategy == Strategy::EachAhead,
-            log,
-            statistics: Statistics::default(),
+        let workers = u32::try_from(self.workers.get()).unwrap_or(u32::MAX);
+        let limits = Limits {
+            transactions: slots,
+            window: self.window,
+            waiting: workers.saturating_mul(WAITING),
         };
-        let transactions = thread::scope(|scope| {
+        let shared = Shared::new(executor, parent, limits);
+        let committer = Committer {
+            shared: &shared,
+            transactions,
+            speculate_first: self.strategy == Strategy::EachAhead,
+            commits: Mutex::new(Commits {
+                block,
+                log: WriteLog::default(),
+                pace,
+                sizes: self.sizes,
+                decide: &mut decide,
+                done: Vec::new(),
+                statistics: Statistics::default(),
+                ended: None,
+            }),
+        };
+        thread::scope(|scope| {
             let _end = EndOnDrop(&shared.scheduler);
-            let mut start = || {
+            let start = || {
                 for _ in 1..self.workers.get() {
-                    scope.spawn(|| shared.work());
+                    scope.spawn(|| shared.work(&committer));
                 }
             };
-            committer.run(&mut start, &mut decide)
-        })?;
+            committer.run(&mut shared.worker(true), start);
+        });
+        let commits = committer.commits.into_inner();
+        let commits = commits.unwrap_or_else(PoisonError::into_inner);
+        if let Some(Ended::Failed(error)) = commits.ended {
+            return Err(error);
+        }
         Ok(Batch {
-            transactions,
-            statistics: committer.statistics(),
+            transactions: commits.done,
+            statistics: shared.statistics(commits.statistics),
         })
     }
 
@@ -202,7 +216,7 @@ impl Parallel {
 }
 
 /// Ends the block when it is dropped, also in a panic, so that no thread waits for ever.
-struct EndOnDrop<'s>(&'s Scheduler);
+pub(crate) struct EndOnDrop<'s>(pub(crate) &'s Scheduler);
 
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {

@@ -1,10 +1,10 @@
 //! What a speculative execution asked, and what it was told.
 
 use crate::{
-    store::{KeyId, Span, TooLong, TrieNumber, WriteSet},
+    store::{HashedKey, KeyId, Keys, Span, TooLong, TrieNumber, WriteSet},
     update::Kind,
 };
-use povmeter::ProofSize;
+use hashbrown::HashTable;
 use std::sync::Arc;
 
 /// The questions of one execution that reached what lies below the transaction, in order. At its turn, the
@@ -18,6 +18,8 @@ pub(crate) struct Record {
     steps: Vec<(Kind, Span)>,
     large: Vec<(Arc<WriteSet>, Span)>,
     bytes: Vec<u8>,
+    /// The first read of each value, by the hash of its key.
+    known: HashTable<(u64, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,7 @@ pub(crate) enum Seen {
     Next(u32),
     /// Whether an update changed the value, by its number in the record.
     Told(u32),
-    /// A proof size, by its number among [`Record::asks`].
+    /// A bound of the proof size, by its number among [`Record::asks`].
     Ask(u32),
 }
 
@@ -58,21 +60,16 @@ pub(crate) struct NextRead {
     pub(crate) found: Option<Span>,
 }
 
-/// A question for the proof size in the middle of the transaction.
+/// A question for a bound of the proof size in the middle of the transaction.
 #[derive(Debug)]
 pub(crate) struct Ask {
     /// What the transaction had written by then.
     pub(crate) writes: WriteSet,
     /// How many updates it had made by then.
     pub(crate) updates: u32,
-    pub(crate) answer: SizeAnswer,
-}
-
-/// What a transaction was told about the proof size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SizeAnswer {
-    Size(ProofSize),
-    AtMost { bytes: u64, holds: bool },
+    /// Whether the size was at most `bytes`.
+    pub(crate) holds: bool,
+    pub(crate) bytes: u64,
 }
 
 /// An answer to whether an update changes the value.
@@ -100,6 +97,7 @@ impl Record {
             steps,
             large,
             bytes,
+            known,
         } = self;
         reads.clear();
         nexts.clear();
@@ -108,6 +106,7 @@ impl Record {
         steps.clear();
         large.clear();
         bytes.clear();
+        known.clear();
     }
 
     /// Whether one of the last reads of `key` satisfies `is`.
@@ -119,6 +118,27 @@ impl Record {
 
     pub(crate) fn push(&mut self, key: KeyId, seen: Seen) {
         self.reads.push(Read { key, seen });
+    }
+
+    /// The number of the first read of the value of `key`, and that of the key, if it was read.
+    pub(crate) fn known(&self, keys: &Keys, key: HashedKey<'_>) -> Option<(u32, KeyId)> {
+        let id = |read: u32| self.reads[read as usize].key;
+        let same = |(_, read): &(u64, u32)| keys.key(id(*read)).is(key);
+        let (_, read) = self.known.find(key.hash, same)?;
+        Some((*read, id(*read)))
+    }
+
+    /// The last read is the first one of the value of `key`.
+    pub(crate) fn know(&mut self, key: HashedKey<'_>) {
+        if let Ok(read) = u32::try_from(self.reads.len() - 1) {
+            self.known
+                .insert_unique(key.hash, (key.hash, read), |(hash, _)| *hash);
+        }
+    }
+
+    /// What read `number` of a value saw.
+    pub(crate) fn known_value(&self, number: u32) -> Option<&[u8]> {
+        self.value(self.reads[number as usize].seen)?
     }
 
     /// Notes that the value of `key` was read. `origin` is the write set that it lies in, if it does.

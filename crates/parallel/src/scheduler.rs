@@ -17,13 +17,18 @@
 //! the block:   i = next to commit.  executed: compare its reads with the block, apply its writes
 //!                                   executing elsewhere: work as a worker
 //!                                   else: execute it on the block
+//! wait for turn(i): all below i are committed?  now
+//!                   the lowest of them was executed?  commit it for the thread of the block
+//!                   is being executed?  wait
+//!                   else only the thread of the block executes it: if this is that thread, give up
 //! ```
 //!
 //! What went wrong in earlier implementations of the algorithm, and why it cannot here:
 //! - *An index advanced before the task was counted as active, so the block ended too early.* The block ends
 //!   when the last transaction is committed, and no task is counted.
-//! - *A cancelled block left threads waiting for a dependency.* Nobody waits for a transaction. A transaction
-//!   waits, and its thread goes on with others.
+//! - *A cancelled block left threads waiting for a dependency.* A transaction waits for another one, and its
+//!   thread goes on with others. A thread waits only for its turn, for transactions that do not wait for a
+//!   higher one, and the end of the block wakes it.
 //! - *A lost wake-up.* One that waits is still executed at its turn.
 //! - *A lost validation.* It costs an execution at the turn; and none is lost, see [`Validation`].
 
@@ -56,9 +61,25 @@ pub(crate) struct Scheduler {
     /// How often some transaction changed what it writes.
     changes: AtomicU32,
     window: u32,
+    /// The farthest ahead that a transaction waits for its turn.
+    waiting: u32,
     over: AtomicBool,
     paused: AtomicBool,
+    /// For threads that wait for a task.
     bell: Bell,
+    /// For threads that wait for a turn, that of the block included: in order, each commit rings it.
+    turn: Bell,
+}
+
+/// How far ahead of the last committed transaction others are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// All of the block.
+    pub(crate) transactions: u32,
+    /// Those that are executed ahead.
+    pub(crate) window: u32,
+    /// Those of them that may wait for their turn.
+    pub(crate) waiting: u32,
 }
 
 /// The next transaction to validate, if it is below `execution`. Those that are being executed are passed
@@ -139,22 +160,37 @@ pub(crate) enum Claim {
     ToExecute,
     /// A worker executes it.
     Busy,
+    /// It has been committed, or the block is over.
+    Over,
+}
+
+/// What a transaction that waits for its turn gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// All transactions before are committed.
+    Now,
+    /// This one was executed and may be committed. It is the caller's now.
+    Commit(u32),
+    /// None that is worth to wait for.
+    Never,
 }
 
 impl Scheduler {
-    pub(crate) fn new(transactions: u32, window: u32) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         let scheduled = |_| Mutex::new(Scheduled::default());
         Self {
-            transactions: (0..transactions).map(scheduled).collect(),
+            transactions: (0..limits.transactions).map(scheduled).collect(),
             execution: AtomicU32::new(0),
             reached: AtomicU32::new(0),
             validation: Validation::none(),
             committed: AtomicU32::new(0),
             changes: AtomicU32::new(0),
-            window,
+            window: limits.window,
+            waiting: limits.waiting,
             over: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             bell: Bell::default(),
+            turn: Bell::default(),
         }
     }
 
@@ -245,7 +281,7 @@ impl Scheduler {
             self.changes.fetch_add(1, Ordering::SeqCst);
         }
         self.validate_from(index, changed, stale);
-        self.bell.ring();
+        self.ring();
     }
 
     fn validate_from(&self, index: u32, changed: bool, stale: bool) {
@@ -275,7 +311,7 @@ impl Scheduler {
         if !still {
             self.wake(&[index]);
         }
-        self.bell.ring();
+        self.ring();
     }
 
     fn wake(&self, waiting: &[u32]) {
@@ -297,7 +333,7 @@ impl Scheduler {
             std::mem::take(&mut scheduled.waiting)
         };
         self.wake(&woken);
-        self.bell.ring();
+        self.ring();
     }
 
     /// The execution of `index` read what is no longer so. `false` if it is not the last one any more.
@@ -311,7 +347,7 @@ impl Scheduler {
             scheduled.stage = Stage::Ready;
         }
         self.execution.fetch_min(index, Ordering::SeqCst);
-        self.bell.ring();
+        self.ring();
         true
     }
 
@@ -319,12 +355,59 @@ impl Scheduler {
     pub(crate) fn claim(&self, index: u32) -> Claim {
         let mut scheduled = lock(self.transaction(index));
         let claim = match scheduled.stage {
+            _ if self.is_over() => return Claim::Over,
+            Stage::Committed => return Claim::Over,
             Stage::Executed => Claim::Executed,
             Stage::Executing => return Claim::Busy,
-            _ => Claim::ToExecute,
+            Stage::Ready | Stage::Waiting | Stage::InOrder => Claim::ToExecute,
         };
         scheduled.stage = Stage::Executing;
         claim
+    }
+
+    /// Waits for the turn of `index`, which the caller executes. `of_block` for the thread of the block.
+    pub(crate) fn wait_for_turn(&self, index: u32, of_block: bool) -> Turn {
+        if index.saturating_sub(self.committed()) >= self.waiting {
+            return Turn::Never;
+        }
+        loop {
+            let lowest = self.committed();
+            if self.is_over() {
+                return Turn::Never;
+            }
+            if lowest >= index {
+                return Turn::Now;
+            }
+            let stage = {
+                let mut scheduled = lock(self.transaction(lowest));
+                if scheduled.stage == Stage::Executed {
+                    scheduled.stage = Stage::Executing;
+                    return Turn::Commit(lowest);
+                }
+                scheduled.stage
+            };
+            // It is committed before it is counted as such.
+            let moves = matches!(stage, Stage::Executing | Stage::Committed);
+            if of_block && !moves {
+                return Turn::Never;
+            }
+            self.turn.wait_unless(|| {
+                self.is_over()
+                    || self.committed() != lowest
+                    || lock(self.transaction(lowest)).stage != stage
+            });
+        }
+    }
+
+    /// How many transactions are committed.
+    pub(crate) fn committed(&self) -> u32 {
+        self.committed.load(Ordering::SeqCst)
+    }
+
+    /// Wakes those who wait for work or for a turn.
+    fn ring(&self) {
+        self.bell.ring();
+        self.turn.ring();
     }
 
     /// Whether a worker executes `index`.
@@ -363,7 +446,8 @@ impl Scheduler {
             self.changes.fetch_add(1, Ordering::SeqCst);
             self.validate_from(index, changed, false);
         }
-        if !self.paused.load(Ordering::SeqCst) {
+        self.turn.ring();
+        if !self.is_paused() {
             self.bell.ring();
         }
     }
@@ -373,24 +457,35 @@ impl Scheduler {
         let was_paused = self.paused.swap(paused, Ordering::SeqCst);
         // A thread that sleeps has nothing to do with it that others pause.
         if was_paused && !paused {
-            self.bell.ring();
+            self.ring();
         }
+    }
+
+    /// Whether workers begin no task.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::SeqCst)
     }
 
     /// Ends the block: workers stop after their task.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.ring();
     }
 
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// Waits until there may be a task, `is_due` holds, or the block is over.
-    pub(crate) fn wait_unless(&self, is_due: impl FnOnce() -> bool) {
-        self.bell
-            .wait_unless(|| self.is_over() || self.has_task() || is_due());
+    /// Waits until there may be a task, or the block is over.
+    pub(crate) fn wait_for_task(&self) {
+        self.bell.wait_unless(|| self.is_over() || self.has_task());
+    }
+
+    /// Waits until nobody executes `index` any more, there may be a task, or the block is over. For the thread
+    /// of the block.
+    pub(crate) fn wait_while_busy(&self, index: u32) {
+        self.turn
+            .wait_unless(|| self.is_over() || self.has_task() || !self.is_busy(index));
     }
 }
 

@@ -3,14 +3,16 @@
 use crate::{
     below::Below,
     executor::{Executor, Interrupt, Trap},
+    outcome::Statistics,
     record::Record,
-    scheduler::{Scheduler, Task},
+    scheduler::{Limits, Scheduler, Task},
     speculation::{Common, Halt, Scratch, Speculated, Speculation},
     store::{MultiVersion, WriteSet},
     sync::{
         atomic::{AtomicU64, Ordering},
         lock, Mutex,
     },
+    turns::Turns,
     view::View,
 };
 use povmeter::{NodeSource, ProofSize, Root};
@@ -72,19 +74,16 @@ pub(crate) fn count(counter: &AtomicU64) {
 pub(crate) struct Worker<'a, P, E: Executor> {
     pub(crate) executor: E::Worker,
     pub(crate) scratch: Scratch<&'a P>,
+    /// Whether its thread is that of the block.
+    of_block: bool,
 }
 
 impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
-    pub(crate) fn new(
-        executor: &'a E,
-        (source, root): (&'a P, Root),
-        transactions: u32,
-        window: u32,
-    ) -> Self {
+    pub(crate) fn new(executor: &'a E, (source, root): (&'a P, Root), limits: Limits) -> Self {
         Self {
-            store: MultiVersion::new(transactions + 1),
-            scheduler: Scheduler::new(transactions, window),
-            attempts: (0..transactions).map(|_| Mutex::new(None)).collect(),
+            store: MultiVersion::new(limits.transactions + 1),
+            scheduler: Scheduler::new(limits),
+            attempts: (0..limits.transactions).map(|_| Mutex::new(None)).collect(),
             executor,
             last_size: Mutex::new(ProofSize::default()),
             counts: Counts::new(),
@@ -94,33 +93,39 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         }
     }
 
-    pub(crate) fn worker(&self) -> Worker<'a, P, E> {
+    pub(crate) fn worker(&self, of_block: bool) -> Worker<'a, P, E> {
         Worker {
             executor: self.executor.worker(),
             scratch: Scratch::new(Below::new(self.source, self.root)),
+            of_block,
         }
     }
 
     /// Works until the block is over.
-    pub(crate) fn work(&self) {
-        let mut worker = self.worker();
+    pub(crate) fn work(&self, turns: &dyn Turns<E::Output>) {
+        let mut worker = self.worker(false);
         while !self.scheduler.is_over() {
             match self.scheduler.next_task() {
-                Some(task) => self.perform(task, &mut worker),
-                None => self.scheduler.wait_unless(|| false),
+                Some(task) => self.perform(task, &mut worker, turns),
+                None => self.scheduler.wait_for_task(),
             }
         }
     }
 
-    pub(crate) fn perform(&self, task: Task, worker: &mut Worker<'a, P, E>) {
+    pub(crate) fn perform(
+        &self,
+        task: Task,
+        worker: &mut Worker<'a, P, E>,
+        turns: &dyn Turns<E::Output>,
+    ) {
         match task {
-            Task::Execute(index) => self.speculate(index, worker),
+            Task::Execute(index) => self.speculate(index, worker, turns),
             Task::Validate(index) => self.validate(index, worker),
         }
     }
 
     /// Executes `index`, which the caller has taken, ahead of its turn.
-    fn speculate(&self, index: u32, worker: &mut Worker<'a, P, E>) {
+    fn speculate(&self, index: u32, worker: &mut Worker<'a, P, E>, turns: &dyn Turns<E::Output>) {
         // If this thread panics outside of the executor, the block must not wait for it.
         let given_back = LeaveOnDrop(Some((&self.scheduler, index)));
         let since = self.scheduler.changes();
@@ -129,11 +134,21 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
             store: &self.store,
             executor: self.executor,
             last_size: *lock(&self.last_size),
+            turns,
+            of_block: worker.of_block,
         };
         let record = lock(&self.spare).pop().unwrap_or_default();
-        let Worker { executor, scratch } = worker;
+        let Worker {
+            executor, scratch, ..
+        } = worker;
         let mut speculation = Speculation::begin(scratch, common, index, record);
         let result = self.run(executor, index, &mut View::new(&mut speculation));
+        if let Some((at_turn, record)) = speculation.at_turn() {
+            given_back.keep();
+            at_turn.end(result);
+            self.give_back(record);
+            return;
+        }
         let result = match result {
             Ok(output) => Ok(output),
             Err(Ended::Trapped(trap)) => Err(trap),
@@ -207,6 +222,18 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         let alike = below.answers_alike(&self.store, index + 1, &last.record, complete);
         if !matches!(alike, Ok(true)) && self.scheduler.abort(index, &self.store) {
             count(&self.counts.aborts);
+        }
+    }
+
+    /// How the block was executed, with what was `committed` how.
+    pub(crate) fn statistics(&self, committed: Statistics) -> Statistics {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Statistics {
+            speculations: of(&self.counts.speculations),
+            halts: of(&self.counts.halts),
+            validations: of(&self.counts.validations),
+            aborts: of(&self.counts.aborts),
+            ..committed
         }
     }
 

@@ -3,8 +3,9 @@
 use crate::{
     below::{Below, Miss},
     executor::{Executor, Stopped},
-    record::{Ask, NextRead, Record, Seen, SizeAnswer},
+    record::{Ask, NextRead, Record, Seen},
     store::{KeyId, MultiVersion, Span, TooLong, WriteSet, WriteSetBuilder},
+    turns::{AtTurn, Turns},
     update::{Kind, Rule},
     view::Access,
 };
@@ -102,21 +103,26 @@ impl From<TransactionError> for Halt {
     }
 }
 
-/// What all speculations of a block share.
-pub(crate) struct Common<'c, E> {
+/// What all speculations of a thread share.
+pub(crate) struct Common<'c, E: Executor> {
     pub(crate) store: &'c MultiVersion,
     pub(crate) executor: &'c E,
     /// The size after the last transaction that was committed.
     pub(crate) last_size: ProofSize,
+    pub(crate) turns: &'c dyn Turns<E::Output>,
+    /// Whether the thread is that of the block.
+    pub(crate) of_block: bool,
 }
 
 /// One transaction, executed ahead of its turn. See [`Access`].
-pub(crate) struct Speculation<'s, P, E> {
+pub(crate) struct Speculation<'s, P, E: Executor> {
     scratch: &'s mut Scratch<P>,
     common: Common<'s, E>,
     /// Its index; its position in the store is one more.
     index: u32,
     halt: Option<Halt>,
+    /// The block, once the speculation has waited for its turn.
+    at_turn: Option<Box<dyn AtTurn<E::Output> + 's>>,
 }
 
 /// A speculation that went to its end.
@@ -139,6 +145,34 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
             common,
             index,
             halt,
+            at_turn: None,
+        }
+    }
+
+    /// The block and the record, if the speculation has waited for its turn.
+    #[allow(clippy::type_complexity, reason = "a pair")]
+    pub(crate) fn at_turn(&mut self) -> Option<(Box<dyn AtTurn<E::Output> + 's>, Record)> {
+        let at_turn = self.at_turn.take()?;
+        Some((at_turn, take(&mut self.scratch.record)))
+    }
+
+    /// Waits for the turn, and goes on on the block.
+    fn on_block(&mut self) -> Result<&mut dyn Access, Stopped> {
+        self.or_halt(|this| {
+            if !this.scratch.open.is_empty() {
+                return Err(Halt::InOrder);
+            }
+            let writes = this.writes()?;
+            let Common {
+                turns, of_block, ..
+            } = this.common;
+            let taken = turns.take(this.index, of_block, &this.scratch.record, &writes);
+            this.at_turn = Some(taken.ok_or(Halt::InOrder)?);
+            Ok(())
+        })?;
+        match &mut self.at_turn {
+            Some(at_turn) => Ok(at_turn.access()),
+            None => Err(Stopped(())),
         }
     }
 
@@ -228,13 +262,22 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
     /// was read, unless only an update of it is `told`.
     fn find(&mut self, trie: TrieId<'_>, key: &[u8], noted: bool) -> Result<At, Halt> {
         let (position, store) = (self.position(), self.common.store);
-        let id = store.keys.number(trie, key);
         let Scratch {
             record,
             below,
             value,
+            pending,
             ..
         } = &mut *self.scratch;
+        let named = store.keys.hashed(trie, key);
+        let known = record.known(&store.keys, named).filter(|_| noted);
+        if let Some((read, id)) = known {
+            if pending.iter().all(|update| update.key != id) {
+                return Ok(At::Known(read));
+            }
+        }
+        let id = store.keys.number_hashed(named);
+        let reads = record.reads.len();
         value.clear();
         let predicted = self.common.executor.predict(self.index, trie, key, value);
         let mut at = if predicted { At::Computed } else { At::Below };
@@ -247,6 +290,9 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
             if noted {
                 record.push_value(id, below.value(), below.origin())?;
             }
+        }
+        if noted && known.is_none() && record.reads.len() > reads {
+            record.know(named);
         }
         if self.scratch.pending.iter().any(|update| update.key == id) {
             if noted && !self.scratch.record.asks.is_empty() {
@@ -291,6 +337,7 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
         match at {
             At::Below => self.scratch.below.value(),
             At::Computed => Some(&self.scratch.value),
+            At::Known(read) => self.scratch.record.known_value(read),
             At::Nowhere => None,
         }
     }
@@ -447,13 +494,13 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
         }
     }
 
-    /// Asks for the size. `answer` makes the answer of the last known size.
-    fn ask(&mut self, answer: impl FnOnce(ProofSize) -> SizeAnswer) -> Result<SizeAnswer, Halt> {
+    /// Asks whether the size is at most `bytes`.
+    fn ask(&mut self, bytes: u64) -> Result<bool, Halt> {
         if !self.scratch.open.is_empty() {
             return Err(Halt::InOrder);
         }
         let writes = self.writes()?;
-        let answer = answer(self.common.last_size);
+        let holds = self.common.last_size.total_bytes() <= bytes;
         let Scratch {
             record, pending, ..
         } = &mut *self.scratch;
@@ -461,10 +508,11 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
         record.asks.push(Ask {
             writes,
             updates: u32::try_from(pending.len()).map_err(|_| TooLong)?,
-            answer,
+            holds,
+            bytes,
         });
         record.push(KeyId::NONE, Seen::Ask(number));
-        Ok(answer)
+        Ok(holds)
     }
 }
 
@@ -473,6 +521,8 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
 enum At {
     Below,
     Computed,
+    /// In the record, by the number of an earlier read.
+    Known(u32),
     Nowhere,
 }
 
@@ -481,6 +531,16 @@ fn is_child_root(trie: TrieId<'_>, key: &[u8]) -> bool {
 }
 
 impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
+    fn current(&mut self) -> &mut dyn Access {
+        match self {
+            Self {
+                at_turn: Some(at_turn),
+                ..
+            } => at_turn.access(),
+            ahead => ahead,
+        }
+    }
+
     fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
         self.going()?;
         if self.changed(trie, key) {
@@ -532,8 +592,8 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
         })
     }
 
-    fn value_hash(&mut self, _: TrieId<'_>, _: &[u8]) -> Result<Option<NodeHash>, Stopped> {
-        self.in_order()
+    fn value_hash(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<NodeHash>, Stopped> {
+        self.on_block()?.value_hash(trie, key)
     }
 
     fn next_key(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped> {
@@ -591,42 +651,36 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
 
     fn clear_prefix(
         &mut self,
-        _: TrieId<'_>,
-        _: &[u8],
-        _: Option<u32>,
-        _: Option<&[u8]>,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        limit: Option<u32>,
+        cursor: Option<&[u8]>,
     ) -> Result<Removal, Stopped> {
-        self.in_order()
+        self.on_block()?.clear_prefix(trie, prefix, limit, cursor)
     }
 
     fn proof_size(&mut self) -> Result<ProofSize, Stopped> {
-        self.or_halt(|this| match this.ask(SizeAnswer::Size)? {
-            SizeAnswer::Size(size) => Ok(size),
-            SizeAnswer::AtMost { .. } => Err(Halt::InOrder),
-        })
+        self.on_block()?.proof_size()
     }
 
     fn proof_size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped> {
-        let answer = |size: ProofSize| SizeAnswer::AtMost {
-            bytes,
-            holds: size.total_bytes() <= bytes,
-        };
-        self.or_halt(|this| match this.ask(answer)? {
-            SizeAnswer::AtMost { holds, .. } => Ok(holds),
-            SizeAnswer::Size(_) => Err(Halt::InOrder),
-        })
+        self.or_halt(|this| this.ask(bytes))
     }
 
     fn recorded_size(&mut self) -> Result<ProofSize, Stopped> {
-        self.in_order()
+        self.on_block()?.recorded_size()
     }
 
-    fn root(&mut self, _: Option<&[u8]>, _: StateVersion) -> Result<Root, Stopped> {
-        self.in_order()
+    fn root(&mut self, child: Option<&[u8]>, version: StateVersion) -> Result<Root, Stopped> {
+        self.on_block()?.root(child, version)
     }
 
     fn is_ahead(&self) -> bool {
-        true
+        self.at_turn.is_none()
+    }
+
+    fn wait_for_turn(&mut self) -> Result<(), Stopped> {
+        self.on_block().map(drop)
     }
 
     fn leave_to_turn(&mut self) -> Result<(), Stopped> {

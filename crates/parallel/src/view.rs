@@ -5,6 +5,8 @@ use povmeter::{NodeHash, ProofSize, Removal, Root, StateVersion, TrieId};
 
 /// What a view does, on a block and in a speculation.
 pub(crate) trait Access {
+    /// What answers from here on: the block, for a speculation that has waited for its turn.
+    fn current(&mut self) -> &mut dyn Access;
     fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped>;
     fn guess(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped>;
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped>;
@@ -34,6 +36,7 @@ pub(crate) trait Access {
     fn root(&mut self, child: Option<&[u8]>, version: StateVersion) -> Result<Root, Stopped>;
     fn is_ahead(&self) -> bool;
     fn leave_to_turn(&mut self) -> Result<(), Stopped>;
+    fn wait_for_turn(&mut self) -> Result<(), Stopped>;
     fn start_transaction(&mut self) -> Result<(), Stopped>;
     fn commit_transaction(&mut self) -> Result<(), Stopped>;
     fn rollback_transaction(&mut self) -> Result<(), Stopped>;
@@ -59,7 +62,7 @@ impl View<'_> {
     /// # Errors
     /// [`Stopped`], as all calls.
     pub fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
-        self.0.get(trie, key)
+        self.0.current().get(trie, key)
     }
 
     /// A likely value at `key`: in a speculation one that may be another at the turn, and the transaction
@@ -70,7 +73,7 @@ impl View<'_> {
     /// # Errors
     /// [`Stopped`].
     pub fn guess(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
-        self.0.guess(trie, key)
+        self.0.current().guess(trie, key)
     }
 
     /// Whether there is a value at `key`. Depends on that alone: a transaction before may change the value.
@@ -78,10 +81,10 @@ impl View<'_> {
     /// # Errors
     /// [`Stopped`].
     pub fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped> {
-        self.0.exists(trie, key)
+        self.0.current().exists(trie, key)
     }
 
-    /// Blake2b-256 of the value at `key`. Executes at the transaction's turn.
+    /// Blake2b-256 of the value at `key`. [Waits for the turn](Self::wait_for_turn).
     ///
     /// # Errors
     /// [`Stopped`].
@@ -90,7 +93,7 @@ impl View<'_> {
         trie: TrieId<'_>,
         key: &[u8],
     ) -> Result<Option<NodeHash>, Stopped> {
-        self.0.value_hash(trie, key)
+        self.0.current().value_hash(trie, key)
     }
 
     /// The first key after `key` that has a value.
@@ -98,7 +101,7 @@ impl View<'_> {
     /// # Errors
     /// [`Stopped`].
     pub fn next_key(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped> {
-        self.0.next_key(trie, key)
+        self.0.current().next_key(trie, key)
     }
 
     /// Calls `look` with the keys that begin with `prefix`, in order, without `prefix` itself, until it
@@ -127,7 +130,7 @@ impl View<'_> {
     /// # Errors
     /// [`Stopped`], also for a key of the top trie under which a child's root lies.
     pub fn set(&mut self, trie: TrieId<'_>, key: &[u8], value: &[u8]) -> Result<(), Stopped> {
-        self.0.write(trie, key, Some(value))
+        self.0.current().write(trie, key, Some(value))
     }
 
     /// Deletes the value at `key`, if there is one.
@@ -135,7 +138,7 @@ impl View<'_> {
     /// # Errors
     /// As [`Self::set`].
     pub fn remove(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<(), Stopped> {
-        self.0.write(trie, key, None)
+        self.0.current().write(trie, key, None)
     }
 
     /// Appends the encoded `element` to the SCALE list at `key`. Appends of several transactions do not
@@ -144,7 +147,7 @@ impl View<'_> {
     /// # Errors
     /// As [`Self::set`].
     pub fn append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) -> Result<(), Stopped> {
-        self.0.append(trie, key, element)
+        self.0.current().append(trie, key, element)
     }
 
     /// Changes the value at `key` by a rule, as a read and a write would. Updates of several transactions
@@ -159,7 +162,10 @@ impl View<'_> {
         rule: Rule,
         operand: &[u8],
     ) -> Result<(), Stopped> {
-        self.0.update(trie, key, (rule, operand), false).map(drop)
+        self.0
+            .current()
+            .update(trie, key, (rule, operand), false)
+            .map(drop)
     }
 
     /// As [`Self::update`], and returns whether the rule changed the value. The transaction then depends
@@ -174,7 +180,7 @@ impl View<'_> {
         rule: Rule,
         operand: &[u8],
     ) -> Result<bool, Stopped> {
-        self.0.update(trie, key, (rule, operand), true)
+        self.0.current().update(trie, key, (rule, operand), true)
     }
 
     /// Adds to the counter at `key`, if the sum is within its bounds; returns whether it is. As
@@ -203,7 +209,7 @@ impl View<'_> {
     }
 
     /// Deletes the keys that begin with `prefix`, as [`Block::clear_prefix`](povmeter::Block::clear_prefix)
-    /// does. Executes at the transaction's turn.
+    /// does. [Waits for the turn](Self::wait_for_turn).
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -214,60 +220,75 @@ impl View<'_> {
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> Result<Removal, Stopped> {
-        self.0.clear_prefix(trie, prefix, limit, cursor)
+        self.0.current().clear_prefix(trie, prefix, limit, cursor)
     }
 
-    /// The size of the storage proof if the block ended here. A speculation gets the last known size, and
-    /// is repeated at its turn if the size is another one then. Inside a transaction of the view it
-    /// executes at its turn.
+    /// The size of the storage proof if the block ended here. [Waits for the turn](Self::wait_for_turn),
+    /// because it depends on all that earlier transactions read.
     ///
     /// # Errors
     /// [`Stopped`].
     pub fn proof_size(&mut self) -> Result<ProofSize, Stopped> {
-        self.0.proof_size()
+        self.0.current().proof_size()
     }
 
-    /// Whether the size of the storage proof is at most `bytes`, if the block ended here. The transaction
-    /// depends on the answer, and not on the size.
+    /// Whether the size of the storage proof is at most `bytes`, if the block ended here. A speculation goes
+    /// on with the answer for the last known size, and is repeated at its turn if the answer is another one
+    /// then. Inside a transaction of the view it is left to its turn.
     ///
     /// # Errors
     /// [`Stopped`].
     pub fn proof_size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped> {
-        self.0.proof_size_at_most(bytes)
+        self.0.current().proof_size_at_most(bytes)
     }
 
-    /// The size of what was recorded so far, without what the root would add. Executes at the
-    /// transaction's turn.
+    /// The size of what was recorded so far, without what the root would add.
+    /// [Waits for the turn](Self::wait_for_turn).
     ///
     /// # Errors
     /// [`Stopped`].
     pub fn recorded_size(&mut self) -> Result<ProofSize, Stopped> {
-        self.0.recorded_size()
+        self.0.current().recorded_size()
     }
 
-    /// The root of the state after the changes so far. Executes at the transaction's turn.
+    /// The root of the state after the changes so far. [Waits for the turn](Self::wait_for_turn).
     ///
     /// # Errors
     /// [`Stopped`].
     pub fn root(&mut self, version: StateVersion) -> Result<Root, Stopped> {
-        self.0.root(None, version)
+        self.0.current().root(None, version)
     }
 
     /// The root of the child trie `child` after the changes so far; [`Root::EMPTY`] if there is none.
-    /// Executes at the transaction's turn.
+    /// [Waits for the turn](Self::wait_for_turn).
     ///
     /// # Errors
     /// [`Stopped`].
     pub fn child_root(&mut self, child: &[u8], version: StateVersion) -> Result<Root, Stopped> {
-        self.0.root(Some(child), version)
+        self.0.current().root(Some(child), version)
     }
 
-    /// Executes at the transaction's turn: stops an execution ahead. For what an executor cannot do ahead.
+    /// Waits until all transactions before are committed. The execution then goes on with the block itself,
+    /// and [`Self::is_ahead`] returns `false`, if all that it read so far still has the same answers. For
+    /// questions that only the block can answer; those of a view wait by themselves. Does nothing at the
+    /// turn.
+    ///
+    /// A speculation that is far ahead of its turn, has an open transaction of the view, or read something
+    /// else, stops, and the transaction is executed at its turn.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn wait_for_turn(&mut self) -> Result<(), Stopped> {
+        self.0.current().wait_for_turn()
+    }
+
+    /// Stops an execution ahead; the transaction is executed again, at its turn. For what an executor cannot
+    /// do ahead. Does nothing at the turn.
     ///
     /// # Errors
     /// [`Stopped`].
     pub fn leave_to_turn(&mut self) -> Result<(), Stopped> {
-        self.0.leave_to_turn()
+        self.0.current().leave_to_turn()
     }
 
     /// Whether this is an execution ahead of the turn. What a transaction does must not depend on it; by
@@ -281,7 +302,7 @@ impl View<'_> {
     /// # Errors
     /// [`Stopped`].
     pub fn start_transaction(&mut self) -> Result<(), Stopped> {
-        self.0.start_transaction()
+        self.0.current().start_transaction()
     }
 
     /// Closes the innermost transaction and keeps its changes.
@@ -289,7 +310,7 @@ impl View<'_> {
     /// # Errors
     /// [`Stopped`], also if none is open.
     pub fn commit_transaction(&mut self) -> Result<(), Stopped> {
-        self.0.commit_transaction()
+        self.0.current().commit_transaction()
     }
 
     /// Closes the innermost transaction and undoes its changes. What it read stays in the proof.
@@ -297,6 +318,6 @@ impl View<'_> {
     /// # Errors
     /// [`Stopped`], also if none is open.
     pub fn rollback_transaction(&mut self) -> Result<(), Stopped> {
-        self.0.rollback_transaction()
+        self.0.current().rollback_transaction()
     }
 }

@@ -4,7 +4,7 @@
 //! cargo run --release -p povmeter-dev-runtime --example frame_parallel -- 544 31
 //! ```
 //! The numbers are those of the transfers and of the rounds; a word behind them, such as `native`, selects the
-//! rows whose names hold it. Blocks of all ways take turns, so that a change of the machine's speed meets all of
+//! rows whose names hold it. The environment variable `ONLY` selects ways, such as `in order;2 workers`. Blocks of all ways take turns, so that a change of the machine's speed meets all of
 //! them; medians are printed. Each block in parallel is compared with that in order.
 
 use povmeter::{Accounting, Advisory, BlockPool, Consensus};
@@ -24,6 +24,7 @@ struct Way<'r> {
     extrinsics: Vec<Duration>,
     blocks: Vec<Duration>,
     ahead: u64,
+    resumed: u64,
     speculations: u64,
 }
 
@@ -52,6 +53,7 @@ fn ways(rules: &StorageRules) -> Result<Vec<Way<'_>>, Box<dyn Error>> {
         extrinsics: Vec::new(),
         blocks: Vec::new(),
         ahead: 0,
+        resumed: 0,
         speculations: 0,
     };
     Ok(ways.into_iter().map(way).collect())
@@ -81,7 +83,7 @@ fn measure<A: Accounting>(
     let rules = runtime_rules()?;
     let mut ways = ways(&rules)?;
     if let Ok(only) = std::env::var("ONLY") {
-        ways.retain(|w| w.name == only);
+        ways.retain(|way| only.split(';').any(|name| way.name == name));
     }
     let pool = Arc::<BlockPool>::default();
     for _ in 0..rounds {
@@ -93,7 +95,11 @@ fn measure<A: Accounting>(
             way.extrinsics.push(block.extrinsics_took);
             way.blocks.push(block.took);
             if let Some(statistics) = block.statistics {
-                (way.ahead, way.speculations) = (statistics.ahead, statistics.speculations);
+                (way.ahead, way.resumed) = (statistics.ahead, statistics.resumed);
+                way.speculations = statistics.speculations;
+                if std::env::var("DEBUG").is_ok() {
+                    println!("{statistics:?}");
+                }
             }
             match &expected {
                 None => expected = Some(block),
@@ -103,11 +109,12 @@ fn measure<A: Accounting>(
     }
     for way in &mut ways {
         println!(
-            "| {what} | {} | {:.1} | {:.1} | {} | {} |",
+            "| {what} | {} | {:.1} | {:.1} | {} | {} | {} |",
             way.name,
             median_ms(&mut way.extrinsics),
             median_ms(&mut way.blocks),
             way.ahead,
+            way.resumed,
             way.speculations,
         );
     }
@@ -119,8 +126,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut number = |usual| arguments.next().map_or(Ok(usual), |number| number.parse());
     let (transfers, rounds) = (number(544)?, usize::try_from(number(9)?)?);
     let only = arguments.next().unwrap_or_default();
-    println!("| {transfers} transfers | | extrinsics, ms | block, ms | committed ahead | executed ahead |");
-    println!("|---|---|--:|--:|--:|--:|");
+    println!("| {transfers} transfers | | extrinsics, ms | block, ms | committed ahead | waited for their turn | executed ahead |");
+    println!("|---|---|--:|--:|--:|--:|--:|");
     for (signatures, signed) in [(Signatures::Free, "free"), (Signatures::Sr25519, "sr25519")] {
         let plan = Plan::new(PlanOptions {
             transfers,

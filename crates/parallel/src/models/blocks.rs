@@ -7,7 +7,7 @@ use povmeter_store::{MemoryStore, NodeStore};
 use std::{num::NonZeroUsize, sync::OnceLock};
 
 /// Six transactions: reads and writes of a key that others change, additions, a list, a step through the
-/// keys, a deletion, and one that fails.
+/// keys, a deletion, one that fails, and some that wait for their turn to ask for the size.
 struct Program;
 
 const TRANSACTIONS: u32 = 6;
@@ -22,6 +22,9 @@ impl Executor for Program {
         let seen = view.get(Top, b"shared")?.unwrap_or_default().to_vec();
         view.add(Top, b"count", Addition::new(CounterWidth::U32, 1))?;
         view.append(Top, b"events", &[index.to_le_bytes()[0]])?;
+        if index.is_multiple_of(2) {
+            view.proof_size()?;
+        }
         match index {
             0 | 3 => view.set(Top, b"shared", &[seen.as_slice(), b"+"].concat())?,
             1 => view.remove(Top, b"key 2")?,

@@ -7,7 +7,7 @@
 
 use super::try_orders;
 use crate::{
-    scheduler::{Claim, Scheduler, Task},
+    scheduler::{Claim, Limits, Scheduler, Task},
     store::{Content, KeyId, MultiVersion, Nearest, WriteSetBuilder},
 };
 #[cfg(povmeter_loom)]
@@ -64,7 +64,11 @@ impl Block {
             keys: (0..3).map(|key| store.keys.number(Top, &[key])).collect(),
             steps,
             store,
-            scheduler: Scheduler::new(transactions, window),
+            scheduler: Scheduler::new(Limits {
+                transactions,
+                window,
+                waiting: transactions,
+            }),
             observed: steps.iter().map(|_| Observed::default()).collect(),
             committed: Mutex::default(),
         }
@@ -143,7 +147,7 @@ impl Block {
         while !self.scheduler.is_over() {
             match self.scheduler.next_task() {
                 Some(task) => self.perform(task),
-                None => self.scheduler.wait_unless(|| false),
+                None => self.scheduler.wait_for_task(),
             }
         }
     }
@@ -158,9 +162,7 @@ impl Block {
                 }
                 match self.scheduler.next_task() {
                     Some(task) => self.perform(task),
-                    None => self
-                        .scheduler
-                        .wait_unless(|| !self.scheduler.is_busy(index)),
+                    None => self.scheduler.wait_while_busy(index),
                 }
             };
             self.hold(index);

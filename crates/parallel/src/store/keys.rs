@@ -26,6 +26,20 @@ pub(crate) struct Key {
     pub(crate) writers: Mutex<Writers>,
 }
 
+/// A key, and its hash in one [`Keys`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HashedKey<'k> {
+    trie: TrieNumber,
+    bytes: &'k [u8],
+    pub(crate) hash: u64,
+}
+
+impl Key {
+    pub(crate) fn is(&self, other: HashedKey<'_>) -> bool {
+        self.trie == other.trie && *self.bytes == *other.bytes
+    }
+}
+
 /// Numbers keys, from any thread. A key stays at its place in memory, so that nobody holds a lock to read
 /// its bytes.
 #[derive(Debug)]
@@ -54,8 +68,26 @@ impl Default for Keys {
 impl Keys {
     /// The number of `key`, which is new if it was not touched before.
     pub(crate) fn number(&self, trie: TrieId<'_>, key: &[u8]) -> KeyId {
+        self.number_hashed(self.hashed(trie, key))
+    }
+
+    /// The key with its hash, for [`Self::number_hashed`].
+    pub(crate) fn hashed<'k>(&self, trie: TrieId<'_>, key: &'k [u8]) -> HashedKey<'k> {
         let trie = self.trie_number(trie);
-        let hash = self.hash(trie, key);
+        HashedKey {
+            trie,
+            bytes: key,
+            hash: self.hash(trie, key),
+        }
+    }
+
+    /// As [`Self::number`].
+    pub(crate) fn number_hashed(&self, key: HashedKey<'_>) -> KeyId {
+        let HashedKey {
+            trie,
+            bytes: key,
+            hash,
+        } = key;
         let same = |id: &KeyId| {
             let known = self.key(*id);
             known.trie == trie && *known.bytes == *key

@@ -55,14 +55,14 @@ impl<F: Fn(u32) -> T + Sync, T: Send> Calls for F {
     }
 }
 
-impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
+impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
     /// Makes calls `0..count` into the runtime on several threads, with the result of making each in a
     /// transaction of the host, one after the other: `start_transaction`, `execute`, `proof_size`, then
     /// `commit_transaction`, or `rollback_transaction` if [`Calls::decide`] does not keep it.
     ///
     /// `source` holds the parent state for the other threads, and `rules` say what extrinsics do to the items
-    /// that they share. A call that asks for the proof size is executed in order, because it depends on all
-    /// calls before it.
+    /// that they share. A call that asks for the proof size waits for its turn before it gets an answer, because
+    /// the size depends on all calls before it.
     ///
     /// A size after each call costs a walk for each key changed since the runtime last asked, so if it does
     /// not ask, use [`Advisory`](povmeter::Advisory) accounting, or
@@ -102,7 +102,6 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
             forecast: Forecast::new(rules, self.numbers(rules)?, transactions),
             sizes: self.sizes.source(),
             told: AtomicUsize::new(before),
-            asking: AtomicUsize::new(0),
         };
         let parallel = parallel.without_trace();
         let decide = |decided: Decided<'_, Called<C::Output>>| executor.decide(decided);
@@ -199,13 +198,7 @@ struct RuntimeCalls<'c, C> {
     sizes: &'c SizeSource,
     /// How many sizes the runtime got in calls that are kept, and before.
     told: AtomicUsize,
-    /// How many of the last kept calls in a row asked for a size.
-    asking: AtomicUsize,
 }
-
-/// After so many calls in a row that asked for a size, the next one will likely ask too, and is not
-/// executed ahead in vain.
-const ASKING: usize = 16;
 
 /// What one thread needs to make calls.
 struct CallWorker {
@@ -230,10 +223,6 @@ impl<C: Calls> RuntimeCalls<'_, C> {
         if kept {
             let sizes = called.side_effects.sizes.len();
             self.told.fetch_add(sizes, Ordering::Relaxed);
-            match sizes {
-                0 => self.asking.store(0, Ordering::Relaxed),
-                _ => _ = self.asking.fetch_add(1, Ordering::Relaxed),
-            }
         }
         let effects = kept.then_some(&called.effects[..]);
         self.forecast.committed(index as usize, effects);
@@ -267,9 +256,6 @@ impl<C: Calls> Executor for RuntimeCalls<'_, C> {
     ) -> Result<Self::Output, Interrupt> {
         let ahead = view.is_ahead();
         if ahead {
-            if self.asking.load(Ordering::Relaxed) >= ASKING {
-                view.leave_to_turn()?;
-            }
             self.forecast.begin(index as usize);
         }
         let CallWorker {
@@ -280,7 +266,7 @@ impl<C: Calls> Executor for RuntimeCalls<'_, C> {
         extensions.start_transaction(TransactionType::Host);
         let sizes = SizesOfCall {
             source: self.sizes,
-            before: self.told.load(Ordering::Relaxed),
+            before: &self.told,
             current,
         };
         let mut ext = ViewExt::new(view, (self.rules, &mut *counting), extensions, sizes);

@@ -8,7 +8,7 @@
 //! ```
 //! With a rule that is [apart](ItemRule::apart), only the end and another read of the key are another call.
 //! At its turn a transaction's reads and writes go to the block as they are; the numbers are only noted, for
-//! predictions.
+//! predictions. A transaction that waits for its turn in the middle makes its updates before.
 //!
 //! [`ItemRule::apart`]: super::ItemRule::apart
 
@@ -51,6 +51,8 @@ struct Undoable {
     /// The last value that was written to it as a value.
     written: Option<Effect>,
     additions: Additions,
+    /// What the transaction had added when its turn came, if it waited for it.
+    before_turn: i128,
     /// The counter has a value because of the additions, and that is part of an update already.
     added: bool,
     updated: bool,
@@ -281,6 +283,17 @@ impl Counting {
         Ok(())
     }
 
+    /// The turn has come, after [`Self::update`] and outside of nested transactions: all items are values from
+    /// here on.
+    pub(crate) fn at_turn(&mut self) {
+        for item in self.items.iter_mut().filter(|item| !item.undoable.plain) {
+            let before_turn = item.undoable.additions.all[0];
+            *item = Item::default();
+            item.undoable.plain = true;
+            item.undoable.before_turn = before_turn;
+        }
+    }
+
     /// Opens a nested transaction.
     pub(crate) fn start(&mut self) {
         self.saved.extend_from_slice(&self.items);
@@ -306,9 +319,24 @@ impl Counting {
 
     /// What the transaction did to the items, by number of the rule.
     pub(crate) fn effects(&self) -> Vec<Effect> {
-        let of = |item: &Item| match item.undoable.written {
-            Some(effect) => effect,
-            None => Effect::Added(item.undoable.additions.all[0]),
+        let of = |item: &Item| {
+            let Undoable {
+                written,
+                additions,
+                before_turn,
+                ..
+            } = item.undoable;
+            match written {
+                Some(Effect::Made(number, by)) => {
+                    let by = by.and_then(|by| by.checked_add(before_turn));
+                    Effect::Made(number, by)
+                }
+                Some(effect) => effect,
+                None => match additions.all[0].checked_add(before_turn) {
+                    Some(by) => Effect::Added(by),
+                    None => Effect::Lost,
+                },
+            }
         };
         self.items.iter().map(of).collect()
     }

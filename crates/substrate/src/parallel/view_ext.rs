@@ -21,6 +21,7 @@ use sp_externalities::{
 use std::{
     any::{Any, TypeId},
     panic::resume_unwind,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 /// A call of the interface that exists for benchmarks, and that a transaction of a block in parallel has
@@ -42,8 +43,9 @@ pub(crate) struct SideEffects {
 /// Where a call's proof sizes come from.
 pub(crate) struct SizesOfCall<'e> {
     pub(crate) source: &'e SizeSource,
-    /// The sizes that earlier calls of the block got.
-    pub(crate) before: usize,
+    /// How many sizes the runtime got in the calls that are committed. At the turn of a call these are all
+    /// calls before it.
+    pub(crate) before: &'e AtomicUsize,
     pub(crate) current: &'e CurrentSize,
 }
 
@@ -148,6 +150,20 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         self.must(settled);
     }
 
+    /// Waits for the turn of the call, for what only the block can answer. From there on reads and writes
+    /// go to the block as they are.
+    fn wait_for_turn(&mut self) {
+        if !self.view.is_ahead() {
+            return;
+        }
+        let (rules, counting, view) = (self.rules, &mut *self.counting, &mut *self.view);
+        let settled = counting.settle(rules, view, None);
+        let updated = settled.and_then(|()| counting.update(rules, view));
+        let waited = updated.and_then(|()| view.wait_for_turn());
+        self.must(waited);
+        self.counting.at_turn();
+    }
+
     /// The number of the rule for a key of the top trie.
     fn rule(&self, trie: TrieId<'_>, key: &[u8]) -> Option<usize> {
         match trie {
@@ -169,7 +185,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
     }
 
     fn hash(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Vec<u8>> {
-        self.settle(None);
+        self.wait_for_turn();
         let hash = self.view.value_hash(trie, key);
         self.must(hash).map(|hash| hash.as_bytes().to_vec())
     }
@@ -213,7 +229,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> MultiRemovalResults {
-        self.settle(None);
+        self.wait_for_turn();
         let removal = self.view.clear_prefix(trie, prefix, limit, cursor);
         let Removal {
             cursor,
@@ -231,11 +247,13 @@ impl<'e, 'v> ViewExt<'e, 'v> {
 
     /// Stores the answer to `question` in its extension, where the runtime then reads it.
     fn answer(&mut self, question: Question) {
-        let before = self.sizes.before + self.effects.sizes.len();
+        if *self.sizes.source == SizeSource::Unrecorded {
+            return;
+        }
+        self.wait_for_turn();
+        let before = self.sizes.before.load(Ordering::Relaxed) + self.effects.sizes.len();
         let size = match self.sizes.source.answer(question, before) {
             Ok(Answer::None) => return,
-            // Depends on what all earlier transactions read.
-            Ok(_) if self.view.is_ahead() => self.view.leave_to_turn().map(|()| 0),
             Ok(Answer::Recorded) => self.view.recorded_size().map(|size| size.read_bytes),
             Ok(Answer::Estimate) => self.view.proof_size().map(|size| size.total_bytes()),
             Ok(Answer::Given(size)) => Ok(size),
@@ -385,14 +403,14 @@ impl Externalities for ViewExt<'_, '_> {
     }
 
     fn storage_root(&mut self, version: StateVersion) -> Vec<u8> {
-        self.settle(None);
+        self.wait_for_turn();
         let root = self.view.root(state_version(version));
         let root = root.map(|root| root.as_bytes().to_vec());
         self.must(root)
     }
 
     fn child_storage_root(&mut self, info: &ChildInfo, version: StateVersion) -> Vec<u8> {
-        self.settle(None);
+        self.wait_for_turn();
         let root = self
             .view
             .child_root(info.storage_key(), state_version(version));

@@ -1,0 +1,351 @@
+//! The block, and what is committed to it so far. One thread at a time has it.
+
+use crate::{
+    executor::Trap,
+    in_order::WriteLog,
+    outcome::{Decided, Ending, Executed, ParallelError, Statistics, Verdict},
+    pace::Pace,
+    parallel::SizeAfter,
+    record::{Record, Seen},
+    store::{Content, Keys, MultiVersion, WriteSet, WriteSetBuilder},
+    sync::MutexGuard,
+    update::Kind,
+};
+use povmeter::{Accounting, Block, BlockError, NodeSource, ProofSize};
+use std::{mem::take, sync::Arc};
+
+/// See the top of the file.
+pub(crate) struct Commits<'c, S, A: Accounting, T> {
+    pub(crate) block: &'c mut Block<S, A>,
+    /// What transactions changed on the block since it was last published.
+    pub(crate) log: WriteLog,
+    pub(crate) pace: Pace,
+    pub(crate) sizes: SizeAfter,
+    pub(crate) decide: &'c mut Decide<'c, T>,
+    /// The transactions whose turn is over.
+    pub(crate) done: Vec<Executed<T>>,
+    pub(crate) statistics: Statistics,
+    /// Why no later transaction has a turn, if there is a reason.
+    pub(crate) ended: Option<Ended>,
+}
+
+/// What decides whether a transaction stays.
+pub(crate) type Decide<'d, T> = dyn FnMut(Decided<'_, T>) -> Verdict + Send + 'd;
+
+/// The result of a transaction whose effects are on the block, in an open transaction of the host.
+pub(crate) type Applied<T> = Result<T, Trap>;
+
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// By a verdict.
+    Stopped,
+    Failed(ParallelError),
+}
+
+/// How the effects of a transaction got onto the block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum By<'w> {
+    /// By an execution ahead of its turn, which wrote this, and which other threads know.
+    Ahead(&'w WriteSet),
+    /// By an execution on the block.
+    Execution,
+}
+
+/// Who may change the block.
+pub(crate) trait HoldsBlock {
+    type Source: NodeSource;
+    type Sizes: Accounting;
+
+    fn block(&mut self) -> &mut Block<Self::Source, Self::Sizes>;
+    fn log(&mut self) -> &mut WriteLog;
+}
+
+impl<S: NodeSource, A: Accounting, T> HoldsBlock for &mut Commits<'_, S, A, T> {
+    type Source = S;
+    type Sizes = A;
+
+    fn block(&mut self) -> &mut Block<S, A> {
+        self.block
+    }
+
+    fn log(&mut self) -> &mut WriteLog {
+        &mut self.log
+    }
+}
+
+/// A thread that shares the block with others, for as long as it holds the lock.
+impl<S: NodeSource, A: Accounting, T> HoldsBlock for MutexGuard<'_, Commits<'_, S, A, T>> {
+    type Source = S;
+    type Sizes = A;
+
+    fn block(&mut self) -> &mut Block<S, A> {
+        self.block
+    }
+
+    fn log(&mut self) -> &mut WriteLog {
+        &mut self.log
+    }
+}
+
+/// Updates are replaced by their values at each transaction whose position is a multiple of this, so that
+/// a read passes few of them.
+const COLLAPSED: u32 = 16;
+
+impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
+    /// The keys to note changes by, if anybody may need them.
+    pub(crate) fn keys<'s>(&self, store: &'s MultiVersion) -> Option<&'s Keys> {
+        self.pace.is_open().then_some(&store.keys)
+    }
+
+    /// No later transaction has a turn, because `index` failed.
+    pub(crate) fn fail(&mut self, index: u32, error: BlockError) {
+        let failed = Ended::Failed(ParallelError::Block { index, error });
+        self.ended.get_or_insert(failed);
+    }
+
+    /// Closes the transaction of the host, which holds the effects of `index`, and hands them to other
+    /// threads. `true` if transactions above may have read something else.
+    pub(crate) fn end(
+        &mut self,
+        store: &MultiVersion,
+        index: u32,
+        result: Applied<T>,
+        by: By<'_>,
+    ) -> Result<bool, BlockError> {
+        let output = match result {
+            Ok(output) => output,
+            Err(trap) => {
+                self.block.rollback_transaction()?;
+                let size = self.size_after()?;
+                let ending = Ending::Trapped(trap);
+                self.done.push(Executed { ending, size });
+                return Ok(match by {
+                    By::Execution if self.pace.is_parallel() => self.withdraw(store, index),
+                    // It is known to have no effects, or nobody looks.
+                    By::Execution | By::Ahead(_) => false,
+                });
+            }
+        };
+        let size = self.size_after();
+        let size = self.or_roll_back(size)?;
+        let decided = Decided {
+            index,
+            output: &output,
+            size,
+        };
+        match (self.decide)(decided) {
+            Verdict::Keep => {
+                self.block.commit_transaction()?;
+                let ending = Ending::Kept(output);
+                self.done.push(Executed { ending, size });
+                self.publish(store, index, by)
+            }
+            Verdict::LeaveOut => {
+                self.block.rollback_transaction()?;
+                let size = self.size_after()?;
+                let ending = Ending::LeftOut(output);
+                self.done.push(Executed { ending, size });
+                Ok(self.withdraw(store, index))
+            }
+            Verdict::Stop => {
+                self.block.rollback_transaction()?;
+                self.ended.get_or_insert(Ended::Stopped);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Hands what `index` did to the other threads; `true` if they did not know it.
+    fn publish(
+        &mut self,
+        store: &MultiVersion,
+        index: u32,
+        by: By<'_>,
+    ) -> Result<bool, BlockError> {
+        let parallel = self.pace.is_parallel();
+        match by {
+            By::Ahead(writes) if parallel => {
+                if (index + 1).is_multiple_of(COLLAPSED) {
+                    self.collapse(store, index, writes)?;
+                }
+                Ok(false)
+            }
+            By::Ahead(writes) => {
+                self.log.note_set(writes);
+                Ok(false)
+            }
+            By::Execution if parallel => self.publish_log(store, index + 1),
+            By::Execution => Ok(false),
+        }
+    }
+
+    /// Hands what is in the log to the other threads, as what the transaction at `position` writes; `true` if
+    /// they did not know it.
+    pub(crate) fn publish_log(
+        &mut self,
+        store: &MultiVersion,
+        position: u32,
+    ) -> Result<bool, BlockError> {
+        let writes = self.log.take(&store.keys, self.block)?;
+        Ok(store.publish(position, Arc::new(writes)))
+    }
+
+    /// Tells the other threads that `index` changes nothing; `true` if they did not know it.
+    pub(crate) fn withdraw(&mut self, store: &MultiVersion, index: u32) -> bool {
+        if !self.pace.is_open() {
+            return false;
+        }
+        if self.pace.is_parallel() {
+            drop(take(&mut self.log));
+        }
+        store.publish(index + 1, Arc::new(WriteSet::default()))
+    }
+
+    /// The size after a transaction.
+    fn size_after(&mut self) -> Result<ProofSize, BlockError> {
+        match self.sizes {
+            SizeAfter::Counted => self.block.proof_size(),
+            SizeAfter::Peeked if A::PROVEN => self.block.peek_proof_size(),
+            SizeAfter::Peeked => self.block.proof_size(),
+            SizeAfter::Recorded => Ok(self.block.recorded_size()),
+        }
+    }
+
+    /// The value of `result`. After an error, the open transaction of the host is rolled back.
+    pub(crate) fn or_roll_back<R>(
+        &mut self,
+        result: Result<R, BlockError>,
+    ) -> Result<R, BlockError> {
+        if result.is_err() {
+            self.block.rollback_transaction()?;
+        }
+        result
+    }
+
+    /// Asks the block what the transaction asked, and applies what it wrote, in the order in which it
+    /// did. `false` if an answer is another one.
+    pub(crate) fn replay(
+        &mut self,
+        keys: &Keys,
+        record: &Record,
+        writes: &WriteSet,
+    ) -> Result<bool, BlockError> {
+        let mut applied = 0;
+        for read in &record.reads {
+            let alike = match read.seen {
+                Seen::Ask(number) => {
+                    let ask = &record.asks[number as usize];
+                    self.apply(keys, &ask.writes, applied)?;
+                    applied = ask.updates;
+                    (self.block.proof_size()?.total_bytes() <= ask.bytes) == ask.holds
+                }
+                Seen::Next(number) => {
+                    let next = record.nexts[number as usize];
+                    let bytes = |span| record.bytes(span);
+                    let (after, before) = (bytes(next.after), next.before.map(bytes));
+                    let trie = keys.trie(next.trie);
+                    let found = self.block.next_key_before(trie, after, before)?;
+                    found.as_deref() == next.found.map(bytes)
+                }
+                seen => {
+                    let key = keys.key(read.key);
+                    let trie = keys.trie(key.trie);
+                    match seen {
+                        Seen::Exists(exists) => self.block.exists(trie, &key.bytes)? == exists,
+                        _ => {
+                            let value = self.block.get(trie, &key.bytes)?;
+                            match seen {
+                                Seen::Told(number) => record.is_told_right(number, value),
+                                seen => record.value(seen).is_none_or(|seen| seen == value),
+                            }
+                        }
+                    }
+                }
+            };
+            if !alike {
+                return Ok(false);
+            }
+        }
+        self.apply(keys, writes, applied)?;
+        Ok(true)
+    }
+
+    /// Applies `writes` to the block, of their updates those from number `from` on.
+    fn apply(&mut self, keys: &Keys, writes: &WriteSet, from: u32) -> Result<(), BlockError> {
+        let mut new = Vec::new();
+        for entry in writes.entries() {
+            let key = keys.key(entry.key);
+            let trie = keys.trie(key.trie);
+            match entry.content {
+                Content::Value(span) => self.block.set(trie, &key.bytes, writes.bytes(span))?,
+                Content::Deleted => self.block.remove(trie, &key.bytes)?,
+                Content::Updated { first, count } => {
+                    let updates = writes.updates(first, count).iter();
+                    for update in updates.filter(|update| update.number >= from) {
+                        let operand = writes.bytes(update.operand);
+                        let Kind::Rule(rule) = update.kind else {
+                            self.block.append(trie, &key.bytes, operand)?;
+                            continue;
+                        };
+                        new.clear();
+                        if rule(self.block.get(trie, &key.bytes)?, operand, &mut new) {
+                            self.block.set(trie, &key.bytes, &new)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces updates by rules, at a committed transaction, by the values that they led to.
+    fn collapse(
+        &mut self,
+        store: &MultiVersion,
+        index: u32,
+        writes: &WriteSet,
+    ) -> Result<(), BlockError> {
+        let is_rule = |content| match content {
+            Content::Updated { first, count } => {
+                let mut updates = writes.updates(first, count).iter();
+                updates.all(|update| matches!(update.kind, Kind::Rule(_)))
+            }
+            _ => false,
+        };
+        if !writes.entries().iter().any(|entry| is_rule(entry.content)) {
+            return Ok(());
+        }
+        let keys = &store.keys;
+        let mut collapsed = WriteSetBuilder::default();
+        let mut fits = Ok(());
+        for entry in writes.entries() {
+            let key = keys.key(entry.key);
+            let trie = keys.trie(key.trie);
+            match entry.content {
+                content if is_rule(content) => {
+                    if self.block.is_changed(trie, &key.bytes) {
+                        let value = self.block.get(trie, &key.bytes)?;
+                        fits = fits.and(collapsed.write(entry.key, value));
+                    }
+                }
+                Content::Value(span) => {
+                    fits = fits.and(collapsed.write(entry.key, Some(writes.bytes(span))));
+                }
+                Content::Deleted => fits = fits.and(collapsed.write(entry.key, None)),
+                Content::Updated { first, count } => {
+                    for update in writes.updates(first, count) {
+                        let operand = writes.bytes(update.operand);
+                        let added =
+                            collapsed.update(entry.key, update.kind, operand, update.number);
+                        fits = fits.and(added);
+                    }
+                }
+            }
+        }
+        if fits.is_ok() {
+            let collapsed = Arc::new(collapsed.finish());
+            store.publish(index + 1, collapsed);
+        }
+        Ok(())
+    }
+}

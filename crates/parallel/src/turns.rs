@@ -1,0 +1,26 @@
+//! Turns: how an execution ahead goes on on the block.
+
+use crate::{record::Record, shared::Ended, store::WriteSet, view::Access};
+
+/// Gives a transaction the block when its turn has come.
+pub(crate) trait Turns<T>: Sync {
+    /// Waits for the turn of `index`, which the caller executes, and compares what it read with the block. From
+    /// then on it goes on on the block. `None` if it has to be executed again, at its turn. `of_block` for
+    /// the thread of the block.
+    fn take<'t>(
+        &'t self,
+        index: u32,
+        of_block: bool,
+        record: &Record,
+        writes: &WriteSet,
+    ) -> Option<Box<dyn AtTurn<T> + 't>>;
+}
+
+/// A transaction that goes on on the block. No other one is committed before its end.
+pub(crate) trait AtTurn<T> {
+    /// The block.
+    fn access(&mut self) -> &mut dyn Access;
+
+    /// Commits the transaction, which has returned `result`.
+    fn end(self: Box<Self>, result: Result<T, Ended>);
+}
