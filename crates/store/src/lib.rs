@@ -33,6 +33,7 @@
 //! |---|---|
 //! | [`MemoryStore`] | a store in memory, for tests and short runs; uses memory-db |
 //! | [`ParityDbStore`] | a store on disk; uses parity-db |
+//! | `RocksDbStore` | a store on disk; uses RocksDB |
 //! | [`StateHistory`], [`KeptStates`], [`KeptState`], [`StateId`] | several states in one store, which all of these keep |
 //! | `RedisCluster` | nodes that many machines share, in a Redis or Valkey Cluster; no [`NodeStore`], because it removes nothing |
 //! | [`Verified`] | a wrapper around a store or source that checks the hash of every node it reads |
@@ -96,6 +97,10 @@ mod parity;
 #[cfg(feature = "parity-db")]
 mod parity_files;
 mod progress;
+#[cfg(feature = "rocksdb")]
+mod rocks;
+#[cfg(feature = "rocksdb")]
+mod rocks_files;
 mod store;
 mod stored;
 mod verified;
@@ -119,6 +124,8 @@ pub use parallel::{Parallel, ReadPanic, ThreadsError};
 #[cfg(feature = "parity-db")]
 pub use parity::ParityDbStore;
 pub use progress::Progress;
+#[cfg(feature = "rocksdb")]
+pub use rocks::RocksDbStore;
 pub use store::{NodeStore, StoreError};
 pub use stored::{CountedNode, StoredNodes};
 pub use verified::{HashMismatch, Verified};
