@@ -59,10 +59,10 @@
 //! # Costs
 //! A read from [`MemoryStore`] is one hash table look-up and a clone of a reference-counted buffer.
 //! A read from [`ParityDbStore`] is a look-up in its queue of pending commits, then one or two page
-//! accesses and a copy. A read from `RocksDbStore` looks into the newest writes, then into a file or two
-//! after a Bloom filter, and copies; a batch is one call of the database. A read from `RedisCluster` is a round trip and a hash; the reads of a batch wait
-//! together. [`Verified`] adds one Blake2b-256 of the node. Keeping a state writes 40 bytes for each change
-//! besides the nodes.
+//! accesses and a copy. A read from `RocksDbStore` is a look-up in its newest writes, then in a table or two
+//! after a Bloom filter, and a copy; a batch is one call of the database. A read from `RedisCluster` is a
+//! round trip and a hash; the reads of a batch wait together. [`Verified`] adds one Blake2b-256 of the node.
+//! Keeping a state writes 40 bytes for each change besides the nodes.
 //!
 //! # Features
 //! - `parity-db` (default): [`ParityDbStore`].
