@@ -18,6 +18,9 @@ const CURRENT: &str = "CURRENT";
 const MANIFEST: &str = "MANIFEST-";
 /// Tables that are open at a time, below the usual limit of 1024 files for a process.
 const OPEN_FILES: i32 = 512;
+/// Bytes of writes that are in the log alone, before they go to a table. The database sets a little more
+/// aside for the next log, so both fit into what has to be free for a commit.
+const LOG_BYTES: usize = 16 << 20;
 /// Bits of a Bloom filter for each key: 1 % of the look-ups of an absent node read a table.
 const FILTER_BITS: f64 = 10.0;
 /// The database's texts about what it did: most files, and most bytes of one.
@@ -70,6 +73,7 @@ pub(crate) fn options(new: bool) -> Options {
     // comes before is whole.
     options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     options.set_max_open_files(OPEN_FILES);
+    options.set_write_buffer_size(LOG_BYTES);
     options.set_keep_log_file_num(INFO_FILES);
     options.set_max_log_file_size(INFO_BYTES);
     options
