@@ -64,6 +64,10 @@ impl CliError {
             Self::Backup(BackupError::Open(_)) => "name a folder that does not exist yet for the copy",
             Self::Full { .. } => "lower `--transfers`, because a block that leaves extrinsics out can't be checked",
             Self::FolderForMemory => "omit `--db` or use `--state parity-db`",
+            #[cfg(not(feature = "rocksdb"))]
+            Self::NoRocksDb => {
+                "install the program with `--features rocksdb`, or name another folder for a state on parity-db"
+            }
             Self::TemporaryFolder { .. } => {
                 "free space there, name another folder in TMPDIR, or use `--db` or `--state memory`"
             }

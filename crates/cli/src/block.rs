@@ -42,9 +42,9 @@ pub(crate) struct BlockArgs {
     /// How the runtime is compiled: native, or wasm if the program has the feature `wasm`
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
-    /// Where the parent state is stored: parity-db or memory
-    #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = StateArg::ParityDb)]
-    state: StateArg,
+    /// Where the parent state is stored: parity-db, rocksdb or memory [default: what PATH holds, or parity-db]
+    #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true)]
+    state: Option<StateArg>,
     /// Folder for the parent state, created if missing, instead of a temporary one
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
@@ -79,9 +79,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
         let options = (&args.attribution, &args.report, args.limit);
         return replay::run_transfers(spec, transfers, seed, args.json, options);
     }
-    if args.state == StateArg::Memory && args.db.is_some() {
-        return Err(CliError::FolderForMemory);
-    }
+    let stored = StateArg::in_folder(args.state, args.db.as_deref())?;
     args.plan.expect_room()?;
     let page = args
         .report
@@ -89,7 +87,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     let attributing = args.attribution.prepare(true)?;
     let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
-    let state = ParentState::open(&plan, args.state, args.db.as_deref(), Trust::Verify)?;
+    let state = ParentState::open(&plan, stored, args.db.as_deref(), Trust::Verify)?;
     let block = PovmeterBlock::new(state.nodes.clone(), &plan, Estimates::Everywhere);
     let bar = progress::bar(plan.extrinsics().len(), "building the block");
     let mut times = Vec::new();
@@ -128,7 +126,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     }
 
     let failed = failed(&checks);
-    let options = UsedOptions::new(&args.plan, args.signatures, args.state, args.runtime);
+    let options = UsedOptions::new(&args.plan, args.signatures, stored, args.runtime);
     let pov = outcome.pov(&plan).into();
     let report = BlockReport::new(options, &plan, (&outcome, pov), checks)
         .with_limit(args.limit)

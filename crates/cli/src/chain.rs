@@ -2,9 +2,10 @@
 
 use crate::{
     chain_report::{ChainChecks, ChainOptions, ChainReport, ChainRow},
+    engine::{DiskStore, Engine, Mode},
     error::CliError,
     measuring,
-    options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
+    options::{PlanArgs, SignaturesArg, UsedOptions},
     output::finish,
     progress,
     report::{self, ReportArgs},
@@ -18,7 +19,7 @@ use povmeter::{BlockPool, Bytes, NodeBatch, NodeHash, NodePrefix, NodeSource, So
 use povmeter_dev_runtime::{
     build_block, commit_parent, BlockOutcome, Chain, Estimates, Plan, PovmeterBlock, SealedUpdate,
 };
-use povmeter_store::{verify, ParityDbStore, StateHistory};
+use povmeter_store::verify;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -51,6 +52,9 @@ pub(crate) struct ChainArgs {
     /// MiB of loaded nodes that one block leaves to the next
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = whole::<u32>(0..=1_048_576))]
     carry: u32,
+    /// Where the states are stored: parity-db or rocksdb
+    #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = Engine::ParityDb)]
+    state: Engine,
     /// Folder for a new store, instead of a temporary one
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
@@ -63,7 +67,7 @@ pub(crate) struct ChainArgs {
 
 /// A store that counts the nodes that blocks ask it for.
 struct Counting {
-    store: ParityDbStore,
+    store: Box<dyn DiskStore>,
     asked: AtomicU64,
 }
 
@@ -85,6 +89,7 @@ impl NodeSource for Counting {
 /// A [`CliError`]. If a check fails, the report is printed before.
 pub(crate) fn run(args: &ChainArgs) -> Result<(), CliError> {
     measuring::begin()?;
+    args.state.expect_built()?;
     args.plan.expect_room()?;
     let page = args.report.open(&report::CHAIN_CHARTS)?;
     let folder = match &args.db {
@@ -115,8 +120,8 @@ fn build(args: &ChainArgs, path: &Path) -> Result<ChainReport, CliError> {
     let what = format!("creating a state of {accounts} accounts");
     let (mut chain, mut plan, store) = progress::during(what, || {
         let (chain, plan) = Chain::new(args.plan.options(args.signatures))?;
-        let mut store = ParityDbStore::create(path)?;
-        commit_parent(&mut store, &plan)?;
+        let mut store = args.state.store(path, Mode::Create, CliError::Open)?;
+        commit_parent(&mut *store, &plan)?;
         Ok::<_, CliError>((chain, plan, store))
     })?;
     let most = (args.carry as usize) << 20;
@@ -148,7 +153,7 @@ fn build(args: &ChainArgs, path: &Path) -> Result<ChainReport, CliError> {
         block: UsedOptions::new(
             &args.plan,
             args.signatures,
-            StateArg::ParityDb,
+            args.state.state(),
             RuntimeArg::Native,
         ),
         blocks: args.blocks,
@@ -218,7 +223,7 @@ impl Run<'_> {
     fn verify(&mut self) -> Result<bool, CliError> {
         let store = Arc::get_mut(&mut self.store).ok_or(CliError::NoUpdate)?;
         let report = progress::during("checking the store", || {
-            verify(&mut store.store, &mut |_| {})
+            verify(&mut *store.store, &mut |_| {})
         })?;
         Ok(report.is_clean())
     }

@@ -66,7 +66,7 @@ pub(crate) struct CompareArgs {
     /// How extrinsics are signed: sr25519, or free, so that no signature is verified
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = SignaturesArg::Free)]
     signatures: SignaturesArg,
-    /// Where the parent state is stored: parity-db or memory
+    /// Where the parent state is stored: parity-db, rocksdb or memory
     #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = StateArg::Memory)]
     state: StateArg,
     /// How the runtime is compiled: native, or wasm if the program has the feature `wasm`
@@ -120,11 +120,12 @@ pub(crate) fn run(command: &CompareCommand) -> Result<(), CliError> {
 }
 
 fn run_block(args: &CompareArgs) -> Result<(), CliError> {
+    let stored = StateArg::in_folder(Some(args.state), None)?;
     args.plan.expect_room()?;
     let page = args.report.open(&report::COMPARE_CHARTS)?;
     let runtime = args.runtime.form(args.plan.state_version)?;
     let plan = args.plan.plan(args.signatures)?;
-    let state = ParentState::open(&plan, args.state, None, Trust::AsStored)?;
+    let state = ParentState::open(&plan, stored, None, Trust::AsStored)?;
     let report = compare(args, &plan, &state, &runtime)?;
     finish(&report, args.json, report.failed(), || {
         report::write(page, || report.page())

@@ -2,6 +2,7 @@
 
 use crate::{
     db_report::{BackupReport, PruneReport, StatReport, VerifyReport},
+    engine::{DiskStore, Engine, Mode},
     error::CliError,
     options::parse_root,
     output::{failed, printed},
@@ -10,9 +11,7 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use povmeter::Root;
-use povmeter_store::{
-    prune_to_last, prune_to_root, stat, verify, ParityDbStore, PruneError, StoredNodes,
-};
+use povmeter_store::{prune_to_last, prune_to_root, stat, verify, PruneError};
 use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -147,16 +146,15 @@ fn run_backup(args: &BackupArgs) -> Result<(), CliError> {
         copied = nodes;
         counter.at(nodes);
     };
-    open_parity(path)?.backup(&args.to, &mut step)?;
+    open(path)?.copy_to(&args.to, &mut step)?;
     drop(counter);
     printed(&BackupReport { nodes: copied }, args.store.json, Vec::new())
 }
 
-/// The store in the folder `path`.
-fn open(path: &Path) -> Result<Box<dyn StoredNodes>, CliError> {
-    Ok(Box::new(open_parity(path)?))
-}
-
-fn open_parity(path: &Path) -> Result<ParityDbStore, CliError> {
-    ParityDbStore::open(path).map_err(CliError::OpenStored)
+/// The store in the folder `path`, on whichever engine it is.
+fn open(path: &Path) -> Result<Box<dyn DiskStore>, CliError> {
+    let engine = Engine::of(path).map_err(CliError::OpenStored)?;
+    // The error of any engine says what else the folder holds.
+    let engine = engine.unwrap_or(Engine::ParityDb);
+    engine.store(path, Mode::Open, CliError::OpenStored)
 }

@@ -75,8 +75,11 @@ pub(crate) enum CliError {
     Prune(#[from] PruneError),
     #[error("can't copy the state: {0}")]
     Backup(#[from] BackupError),
-    #[error("expected `--db` only with `--state parity-db`, found it with `--state memory`")]
+    #[error("expected `--db` only with a state on disk, found it with `--state memory`")]
     FolderForMemory,
+    #[cfg(not(feature = "rocksdb"))]
+    #[error("expected a program built with the feature `rocksdb` for this state, found one built without it")]
+    NoRocksDb,
     #[error("{}: can't create a temporary folder for the state in it: {source}", path.display())]
     TemporaryFolder { path: PathBuf, source: io::Error },
     #[error("{}: expected the state with root {expected} for these options, found the state with root \

@@ -24,6 +24,7 @@ mod dry_run;
 // A program without wasm has the options of all commands, to say what it lacks, but not what they do.
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 mod dry_run_report;
+mod engine;
 mod error;
 mod estimator;
 mod estimator_report;

@@ -7,8 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sp_core::storage::StateVersion;
 
+use std::path::Path;
+
 use crate::{
-    error::CliError, memory::expect_room, progress, runtime_form::RuntimeArg, whole_number::whole,
+    engine::Engine, error::CliError, memory::expect_room, progress, runtime_form::RuntimeArg,
+    whole_number::whole,
 };
 
 /// The parent state and the block on top of it.
@@ -117,7 +120,39 @@ impl VersionArg {
 pub(crate) enum StateArg {
     // In an embedded database on disk.
     ParityDb,
+    // In another one, which the program has with the feature `rocksdb`.
+    #[serde(rename = "rocksdb")]
+    #[value(name = "rocksdb")]
+    RocksDb,
     Memory,
+}
+
+impl StateArg {
+    /// The state that was asked for: `asked`, else what the folder `db` holds, else parity-db.
+    ///
+    /// # Errors
+    /// [`CliError::FolderForMemory`], [`CliError::NoRocksDb`], [`CliError::Open`] if the folder can't be read.
+    pub(crate) fn in_folder(asked: Option<Self>, db: Option<&Path>) -> Result<Self, CliError> {
+        let state = match (asked, db) {
+            (Some(Self::Memory), Some(_)) => return Err(CliError::FolderForMemory),
+            (Some(state), _) => state,
+            (None, Some(path)) => Engine::of(path)?.map_or(Self::ParityDb, Engine::state),
+            (None, None) => Self::ParityDb,
+        };
+        if let Some(engine) = state.engine() {
+            engine.expect_built()?;
+        }
+        Ok(state)
+    }
+
+    /// The engine of the state; `None` in memory.
+    pub(crate) fn engine(self) -> Option<Engine> {
+        match self {
+            Self::ParityDb => Some(Engine::ParityDb),
+            Self::RocksDb => Some(Engine::RocksDb),
+            Self::Memory => None,
+        }
+    }
 }
 
 impl PlanArgs {

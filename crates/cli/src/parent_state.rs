@@ -1,9 +1,15 @@
 //! The parent state of a plan, created or opened.
 
-use crate::{error::CliError, options::StateArg, progress, scratch::ScratchFolder};
+use crate::{
+    engine::{Engine, Mode},
+    error::CliError,
+    options::StateArg,
+    progress,
+    scratch::ScratchFolder,
+};
 use povmeter::Root;
 use povmeter_dev_runtime::{commit_parent, Peer, Plan, SharedNodes};
-use povmeter_store::{MemoryStore, NodeStore, ParityDbStore, Verified};
+use povmeter_store::{MemoryStore, Verified};
 use std::path::Path;
 
 /// The nodes of the parent state of a plan.
@@ -37,8 +43,8 @@ impl ParentState {
     ) -> Result<Self, CliError> {
         let accounts = plan.options().accounts;
         let what = format!("creating or opening a state of {accounts} accounts");
-        progress::during(what, || match (state, db) {
-            (StateArg::Memory, _) => {
+        progress::during(what, || match (state.engine(), db) {
+            (None, _) => {
                 let mut store = MemoryStore::new();
                 commit_parent(&mut store, plan)?;
                 Ok(Self {
@@ -46,14 +52,14 @@ impl ParentState {
                     _folder: None,
                 })
             }
-            (StateArg::ParityDb, Some(path)) => Ok(Self {
-                nodes: on_disk(plan, path, trust)?,
+            (Some(engine), Some(path)) => Ok(Self {
+                nodes: on_disk(plan, engine, path, trust)?,
                 _folder: None,
             }),
-            (StateArg::ParityDb, None) => {
+            (Some(engine), None) => {
                 let folder = ScratchFolder::new().map_err(CliError::temporary_folder)?;
                 Ok(Self {
-                    nodes: on_disk(plan, folder.path(), trust)?,
+                    nodes: on_disk(plan, engine, folder.path(), trust)?,
                     _folder: Some(folder),
                 })
             }
@@ -68,11 +74,16 @@ impl ParentState {
 }
 
 /// The nodes in the store at `path`, which is created if it is missing.
-fn on_disk(plan: &Plan, path: &Path, trust: Trust) -> Result<SharedNodes, CliError> {
+fn on_disk(
+    plan: &Plan,
+    engine: Engine,
+    path: &Path,
+    trust: Trust,
+) -> Result<SharedNodes, CliError> {
     let expected = Root::from(plan.parent().state_root.0);
-    let mut store = ParityDbStore::open_or_create(path)?;
+    let mut store = engine.store(path, Mode::OpenOrCreate, CliError::Open)?;
     if store.root() == Root::EMPTY {
-        commit_parent(&mut store, plan)?;
+        commit_parent(&mut *store, plan)?;
     }
     let found = store.root();
     if found != expected {

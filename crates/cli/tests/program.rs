@@ -135,6 +135,75 @@ fn a_state_on_disk_is_made_once_and_kept() {
     printed(&block(&[]));
 }
 
+/// The option may be omitted for a folder that holds a state, and can't name another engine than the folder.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_folder_names_its_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let db = ["--db", path.to_str().unwrap()];
+    let block = |more: &[&'static str]| with(&with(&with(&["block", "--json"], &SMALL), &db), more);
+    let roots = [&["--state", "rocksdb"][..], &[]].map(|more| {
+        let report: Value = serde_json::from_str(&printed(&block(more))).unwrap();
+        let store = povmeter_store::RocksDbStore::open(&path).unwrap();
+        assert_eq!(report["parent_root"], store.root().to_string());
+        assert_eq!(report["options"]["state"], "rocksdb");
+        report["root"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(roots[0], roots[1]);
+    let message = error(&block(&["--state", "parity-db"]));
+    assert_has(&message, &["found a povmeter node store on rocksdb"]);
+
+    let chain = folder.path().join("chain");
+    let chain = chain.to_str().unwrap();
+    let args = [
+        "--state", "rocksdb", "--blocks", "3", "--keep", "2", "--db", chain,
+    ];
+    printed(&with(&with(&["chain"], &SMALL), &args));
+    for path in [path.to_str().unwrap(), chain] {
+        assert_has(&printed(&["db", "verify", path]), &["intact"]);
+        assert_has(&printed(&["db", "stat", path]), &["kept states"]);
+    }
+    printed(&["db", "prune", chain, "--keep", "1"]);
+    let copy = folder.path().join("copy");
+    printed(&["db", "backup", chain, copy.to_str().unwrap()]);
+    let copy = povmeter_store::RocksDbStore::open(&copy).unwrap();
+    let store = povmeter_store::RocksDbStore::open(chain).unwrap();
+    assert_eq!(copy.root(), store.root());
+}
+
+/// A folder on RocksDB is left alone by a program without it, which says what to do.
+#[cfg(not(feature = "rocksdb"))]
+#[test]
+fn a_state_on_rocksdb_needs_the_feature() {
+    let folder = tempfile::tempdir().unwrap();
+    let marker = "povmeter node store, format 2\nengine rocksdb\nstate complete\n";
+    fs::write(folder.path().join("povmeter-store"), marker).unwrap();
+    let before = content(folder.path());
+    let path = folder.path().to_str().unwrap();
+    let to = folder.path().join("new");
+    let to = to.to_str().unwrap();
+    for args in [
+        with(&["block", "--db", path], &SMALL),
+        with(&["block", "--state", "rocksdb", "--db", to], &SMALL),
+        with(&["chain", "--state", "rocksdb", "--db", to], &SMALL),
+        with(&["compare", "block", "--state", "rocksdb"], &SMALL),
+        vec!["db", "verify", path],
+        vec!["db", "stat", path],
+        vec!["db", "prune", path, "--keep", "1"],
+        vec!["db", "backup", path, to],
+    ] {
+        let message = error(&args);
+        let parts = [
+            "the feature `rocksdb`",
+            "help: install",
+            "--features rocksdb",
+        ];
+        assert_has(&message, &parts);
+        assert_eq!(content(folder.path()), before, "{args:?}");
+    }
+}
+
 #[test]
 fn a_folder_of_something_else_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -179,7 +248,7 @@ fn impossible_options_leave_no_folder() {
     let message = error(&all);
     assert_has(&message, &["allow 5 transfers", "not 544"]);
     let message = error(&["block", "--state", "memory", "--db", db]);
-    assert_has(&message, &["expected `--db` only with `--state parity-db`"]);
+    assert_has(&message, &["expected `--db` only with a state on disk"]);
     assert!(!path.exists());
     for args in [
         &["block", "--call", "transfer"][..],

@@ -36,6 +36,7 @@ pub(crate) enum Held {
     /// So many.
     Count(u64),
     /// At least one, because the engine counts but does not tell.
+    #[cfg_attr(not(feature = "parity-db"), allow(dead_code, reason = "others tell"))]
     Some,
 }
 
@@ -53,6 +54,14 @@ impl Batch {
     fn new(nodes: Vec<NetChange>, kept: &KeptStates) -> Self {
         let records = vec![(HISTORY_KEY.to_vec(), Some(history_record(kept)))];
         Self { nodes, records }
+    }
+
+    /// Bytes of the nodes and records, for a check of the disk.
+    #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+    pub(crate) fn bytes(&self) -> usize {
+        let nodes: usize = self.nodes.iter().map(NetChange::bytes).sum();
+        let records = self.records.iter().filter_map(|(_, value)| value.as_ref());
+        nodes + records.map(Vec::len).sum::<usize>()
     }
 
     /// Removes the records of the state `id`.
@@ -247,26 +256,8 @@ impl Lost {
 /// Checks that `engine` can apply `changes`.
 fn check<E: Engine>(engine: &E, changes: &[NetChange]) -> Result<(), StoreError> {
     for change in changes {
-        let hash = *change.hash();
-        match (change, engine.held(&hash)?) {
-            (NetChange::Gain { references, .. }, Held::Count(held))
-                if *references > E::REFERENCE_LIMIT.saturating_sub(held) =>
-            {
-                return Err(StoreError::TooManyReferences {
-                    hash,
-                    gained: *references,
-                    held,
-                    limit: E::REFERENCE_LIMIT,
-                });
-            }
-            (NetChange::Loss { references, .. }, Held::Count(held)) if *references > held => {
-                return Err(StoreError::MissingReferences {
-                    hash,
-                    lost: *references,
-                    held,
-                });
-            }
-            _ => {}
+        if let Held::Count(held) = engine.held(change.hash())? {
+            change.count_after(held, E::REFERENCE_LIMIT)?;
         }
     }
     Ok(())
@@ -283,3 +274,50 @@ fn check_root(engine: &impl Engine, root: Root, changes: &[NetChange]) -> Result
     };
     stays.then_some(()).ok_or(StoreError::MissingRoot { root })
 }
+
+/// The traits of a store, which an engine implements by the functions above.
+macro_rules! engine_store {
+    ($store:ident) => {
+        impl $crate::NodeStore for $store {
+            fn root(&self) -> povmeter_delta_root::Root {
+                self.kept.newest().root
+            }
+
+            fn commit(
+                &mut self,
+                update: &povmeter_delta_root::RootUpdate,
+            ) -> Result<(), $crate::StoreError> {
+                $crate::engine::commit(self, update)
+            }
+        }
+
+        impl $crate::StateHistory for $store {
+            fn states(&self) -> &$crate::KeptStates {
+                &self.kept
+            }
+
+            fn keep(
+                &mut self,
+                parent: $crate::StateId,
+                update: &povmeter_delta_root::RootUpdate,
+            ) -> Result<$crate::StateId, $crate::StoreError> {
+                $crate::engine::keep(self, parent, update)
+            }
+
+            fn prune(
+                &mut self,
+                base: $crate::StateId,
+            ) -> Result<Vec<$crate::KeptState>, $crate::StoreError> {
+                $crate::engine::prune(self, base)
+            }
+
+            fn discard(
+                &mut self,
+                state: $crate::StateId,
+            ) -> Result<Vec<$crate::KeptState>, $crate::StoreError> {
+                $crate::engine::discard(self, state)
+            }
+        }
+    };
+}
+pub(crate) use engine_store;

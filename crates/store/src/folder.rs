@@ -11,6 +11,7 @@
 //! ```
 //! A marker of format 1 is the first line alone. Its store has one state and no journals.
 
+use crate::file_list::{FILE_LIST, NEW_FILE_LIST};
 use crate::open_error::{FolderContent, OpenError};
 use crate::StoreError;
 use fs4::fs_std::FileExt;
@@ -22,10 +23,6 @@ use std::path::{Path, PathBuf};
 const MARKER: &str = "povmeter-store";
 /// Name under which a marker is written before it takes the place of the other.
 const NEW_MARKER: &str = "povmeter-store.new";
-/// Name of the list of the database's files.
-const FILE_LIST: &str = "povmeter-files";
-/// Name under which such a list is written first.
-const NEW_FILE_LIST: &str = "povmeter-files.new";
 /// Start of the marker file; the format number follows, then a line end.
 const MARKER_TEXT: &str = "povmeter node store, format ";
 /// The format that this version writes.
@@ -42,6 +39,9 @@ pub(crate) trait FolderEngine {
 
     /// Whether the database makes files of this name.
     fn is_file(name: &str) -> bool;
+
+    /// Whether such a file holds data, which are lost with it.
+    fn is_data(name: &str) -> bool;
 
     /// Checks, without writing, that the database in the complete folder `path` can be opened.
     fn check(path: &Path) -> Result<(), OpenError>;
@@ -115,6 +115,10 @@ fn without_marker(path: &Path) -> Result<FolderContent, OpenError> {
     {
         return Ok(FolderContent::ParityDb { columns });
     }
+    let current = read_small(&path.join("CURRENT"))?;
+    if current.is_some_and(|text| text.starts_with("MANIFEST-")) {
+        return Ok(FolderContent::RocksDb);
+    }
     let names = names(path)?;
     let Some(name) = names.first() else {
         return Ok(FolderContent::Empty);
@@ -142,7 +146,7 @@ fn foreign_entry<E: FolderEngine>(path: &Path) -> Result<Option<String>, OpenErr
 }
 
 /// The names in the folder `path`, sorted.
-fn names(path: &Path) -> Result<Vec<String>, OpenError> {
+pub(crate) fn names(path: &Path) -> Result<Vec<String>, OpenError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(OpenError::io(path))? {
         let name = entry.map_err(OpenError::io(path))?.file_name();
@@ -222,7 +226,16 @@ impl Making<'_> {
     }
 }
 
-/// Locks the marker of the folder `path` while a store is made in it.
+/// Locks the complete store in the folder `path` as long as the file that comes back is open.
+#[cfg(feature = "rocksdb")]
+pub(crate) fn hold(path: &Path) -> Result<File, OpenError> {
+    let marker = path.join(MARKER);
+    let file = File::open(&marker).map_err(OpenError::io(&marker))?;
+    lock(&file, path)?;
+    Ok(file)
+}
+
+/// Locks the marker of the folder `path`.
 fn lock(marker: &File, path: &Path) -> Result<(), OpenError> {
     match marker.try_lock_exclusive() {
         Ok(true) => Ok(()),
@@ -234,6 +247,7 @@ fn lock(marker: &File, path: &Path) -> Result<(), OpenError> {
 }
 
 /// Writes the marker of a complete store over that of an earlier format.
+#[cfg(feature = "parity-db")]
 pub(crate) fn upgrade<E: FolderEngine>(path: &Path) -> Result<(), OpenError> {
     write_marker(path, E::NAME, true)
 }
@@ -245,7 +259,7 @@ fn write_marker(path: &Path, engine: &str, complete: bool) -> Result<(), OpenErr
 }
 
 /// Writes the file `name` in the folder `path`, in place of the one before, whole or not at all.
-fn replace_file(path: &Path, name: &str, text: &str) -> Result<(), OpenError> {
+pub(crate) fn replace_file(path: &Path, name: &str, text: &str) -> Result<(), OpenError> {
     let temporary = path.join(format!("{name}.new"));
     let write = || {
         let mut file = File::create(&temporary)?;
@@ -281,7 +295,8 @@ fn available(path: &Path) -> Result<u64, OpenError> {
 /// Checks that the disk has room for a commit of `bytes`: once in the log, once in the tables.
 ///
 /// parity-db maps its tables into memory. If the disk is full when such memory is written, the system
-/// kills the process, so the reserve has to be there before.
+/// kills the process, so the reserve has to be there before. RocksDB stops with an error, and the
+/// reserve mostly keeps it from that.
 pub(crate) fn check_space(path: &Path, bytes: usize) -> Result<(), StoreError> {
     let needed = DISK_RESERVE + 2 * u64::try_from(bytes).unwrap_or(u64::MAX / 4);
     match available(path) {
@@ -293,43 +308,6 @@ pub(crate) fn check_space(path: &Path, bytes: usize) -> Result<(), StoreError> {
         // If the system does not tell, the database finds out.
         _ => Ok(()),
     }
-}
-
-/// A file of the database, and its length.
-pub(crate) type ListedFile = (String, u64);
-
-/// The files in the folder `path` that `E` makes, sorted by name.
-pub(crate) fn list_files<E: FolderEngine>(path: &Path) -> Result<Vec<ListedFile>, OpenError> {
-    let mut files = Vec::new();
-    for name in names(path)?.into_iter().filter(|name| E::is_file(name)) {
-        let file = path.join(&name);
-        match fs::metadata(&file) {
-            Ok(metadata) => files.push((name, metadata.len())),
-            // The database removed it meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(OpenError::io(&file)(error)),
-        }
-    }
-    Ok(files)
-}
-
-/// Writes the list of files that [`read_list`] returns.
-pub(crate) fn write_list(path: &Path, files: &[ListedFile]) -> Result<(), OpenError> {
-    let lines = files
-        .iter()
-        .map(|(name, bytes)| format!("{name} {bytes}\n"));
-    replace_file(path, FILE_LIST, &lines.collect::<String>())
-}
-
-/// The files that the folder `path` had when the list was last written. Empty if there is no list, or
-/// its text is no list.
-pub(crate) fn read_list(path: &Path) -> Result<Vec<ListedFile>, OpenError> {
-    let text = read_small(&path.join(FILE_LIST))?.unwrap_or_default();
-    let file = |line: &str| {
-        let (name, bytes) = line.split_once(' ')?;
-        Some((name.to_owned(), bytes.parse().ok()?))
-    };
-    Ok(text.lines().filter_map(file).collect())
 }
 
 /// Number of columns in the text of a parity-db metadata file; `None` for any other text.
@@ -364,8 +342,9 @@ fn read_marker(text: &str) -> Option<Marker<'_>> {
 /// Reads the text of a file. Returns `None` if it is absent or cannot belong to a store, because it
 /// is not a plain file, too long, or not text.
 pub(crate) fn read_small(path: &Path) -> Result<Option<String>, OpenError> {
+    use io::ErrorKind::{NotADirectory, NotFound};
     match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
         Err(error) => return Err(OpenError::io(path)(error)),
         Ok(metadata) if !metadata.is_file() || metadata.len() > SMALL_FILE => return Ok(None),
         Ok(_) => {}

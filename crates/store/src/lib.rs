@@ -33,6 +33,7 @@
 //! |---|---|
 //! | [`MemoryStore`] | a store in memory, for tests and short runs; uses memory-db |
 //! | [`ParityDbStore`] | a store on disk; uses parity-db |
+//! | `RocksDbStore` | a store on disk; uses RocksDB |
 //! | [`StateHistory`], [`KeptStates`], [`KeptState`], [`StateId`] | several states in one store, which all of these keep |
 //! | `RedisCluster` | nodes that many machines share, in a Redis or Valkey Cluster; no [`NodeStore`], because it removes nothing |
 //! | [`Verified`] | a wrapper around a store or source that checks the hash of every node it reads |
@@ -49,6 +50,7 @@
 //! - A commit, a prune and a discard are applied as a whole or not at all, also if the process is killed
 //!   meanwhile. A commit must start from the root of its parent state.
 //! - A store holds exactly the nodes of the kept states, each with a count.
+//! - A store on disk opens only its own folder, and says what else a folder holds.
 //! - A node is kept as long as it has a reference. Nodes are keyed by hash alone, so equal nodes at
 //!   different positions, of the top trie and of child tries, are one entry with a count.
 //! - Every store holds the null node, because the state without entries is a valid state.
@@ -57,28 +59,34 @@
 //! # Costs
 //! A read from [`MemoryStore`] is one hash table look-up and a clone of a reference-counted buffer.
 //! A read from [`ParityDbStore`] is a look-up in its queue of pending commits, then one or two page
-//! accesses and a copy. A read from `RedisCluster` is a round trip and a hash; the reads of a batch wait
-//! together. [`Verified`] adds one Blake2b-256 of the node. Keeping a state writes 40 bytes for each change
-//! besides the nodes.
+//! accesses and a copy. A read from `RocksDbStore` is a look-up in its newest writes, then in a table or two
+//! after a Bloom filter, and a copy; a batch is one call of the database. A read from `RedisCluster` is a
+//! round trip and a hash; the reads of a batch wait together. [`Verified`] adds one Blake2b-256 of the node.
+//! Keeping a state writes 40 bytes for each change besides the nodes.
 //!
 //! # Features
 //! - `parity-db` (default): [`ParityDbStore`].
+//! - `rocksdb`: `RocksDbStore`. Compiles RocksDB, which takes minutes, a C++ compiler and libclang.
 //! - `parallel` (default): [`Parallel`]; uses rayon.
 //! - `redis`: `RedisCluster`.
 
-#[cfg(feature = "parity-db")]
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 mod backup;
 #[cfg(feature = "redis")]
 mod cluster;
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+mod disk;
 mod engine;
-#[cfg(feature = "parity-db")]
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+mod file_list;
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 mod folder;
 mod history;
 mod journal;
 mod maintenance;
 mod memory;
 mod net;
-#[cfg(feature = "parity-db")]
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 mod open_error;
 #[cfg(any(feature = "parity-db", feature = "parallel"))]
 mod panic;
@@ -89,29 +97,35 @@ mod parity;
 #[cfg(feature = "parity-db")]
 mod parity_files;
 mod progress;
+#[cfg(feature = "rocksdb")]
+mod rocks;
+#[cfg(feature = "rocksdb")]
+mod rocks_files;
 mod store;
 mod stored;
 mod verified;
 mod verify;
 mod walk;
 
-#[cfg(feature = "parity-db")]
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 pub use backup::BackupError;
 #[cfg(feature = "redis")]
 pub use cluster::{ClusterError, ClusterOptions, RedisCluster};
-#[cfg(feature = "parity-db")]
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 pub use folder::engine_of;
 pub use history::{KeptState, KeptStates, StateHistory, StateId};
 pub use journal::StateDiff;
 pub use maintenance::{prune_to_last, prune_to_root, stat, PruneError, StatError, StoreStat};
 pub use memory::MemoryStore;
-#[cfg(feature = "parity-db")]
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 pub use open_error::{FolderContent, OpenError};
 #[cfg(feature = "parallel")]
 pub use parallel::{Parallel, ReadPanic, ThreadsError};
 #[cfg(feature = "parity-db")]
 pub use parity::ParityDbStore;
 pub use progress::Progress;
+#[cfg(feature = "rocksdb")]
+pub use rocks::RocksDbStore;
 pub use store::{NodeStore, StoreError};
 pub use stored::{CountedNode, StoredNodes};
 pub use verified::{HashMismatch, Verified};

@@ -1,7 +1,7 @@
 //! A node store in memory.
 
-use crate::engine::{self, Batch, Engine, Held};
-use crate::history::{KeptState, KeptStates, StateHistory, StateId};
+use crate::engine::{self, engine_store, Batch, Engine, Held};
+use crate::history::{KeptStates, StateId};
 use crate::journal::StateDiff;
 use crate::net::NetChange;
 use crate::stored::{CountedNode, StoredNodes};
@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use hash_db::{HashDB, EMPTY_PREFIX};
 use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
-    Blake2b256, NodeBatch, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
+    Blake2b256, NodeBatch, NodeHash, NodePrefix, NodeSource, Root, SourceError,
 };
 use std::{collections::BTreeMap, fmt, hint::black_box, ops::ControlFlow};
 
@@ -48,7 +48,7 @@ pub struct MemoryStore {
 }
 
 /// A batch gets a copy of a node of up to this many bytes; only values are longer.
-const COPIED_BYTES: usize = 1024;
+pub(crate) const COPIED_BYTES: usize = 1024;
 
 impl MemoryStore {
     /// Makes a store at the state without entries.
@@ -187,33 +187,7 @@ impl Engine for MemoryStore {
     }
 }
 
-impl NodeStore for MemoryStore {
-    fn root(&self) -> Root {
-        self.kept.newest().root
-    }
-
-    fn commit(&mut self, update: &RootUpdate) -> Result<(), StoreError> {
-        engine::commit(self, update)
-    }
-}
-
-impl StateHistory for MemoryStore {
-    fn states(&self) -> &KeptStates {
-        &self.kept
-    }
-
-    fn keep(&mut self, parent: StateId, update: &RootUpdate) -> Result<StateId, StoreError> {
-        engine::keep(self, parent, update)
-    }
-
-    fn prune(&mut self, base: StateId) -> Result<Vec<KeptState>, StoreError> {
-        engine::prune(self, base)
-    }
-
-    fn discard(&mut self, state: StateId) -> Result<Vec<KeptState>, StoreError> {
-        engine::discard(self, state)
-    }
-}
+engine_store!(MemoryStore);
 
 impl StoredNodes for MemoryStore {
     fn each_node(

@@ -93,10 +93,41 @@ pub(crate) fn net_references(changes: &[NetChange], hash: &NodeHash) -> i128 {
 
 impl NetChange {
     /// Bytes of the hash and of the node, if it is gained.
+    #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Gain { encoded, .. } => 32 + encoded.len(),
             Self::Loss { .. } => 32,
+        }
+    }
+
+    /// The references to the node after the change, if there were `held` before and a store counts to
+    /// `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::TooManyReferences`], [`StoreError::MissingReferences`].
+    pub(crate) fn count_after(&self, held: u64, limit: u64) -> Result<u64, StoreError> {
+        let hash = *self.hash();
+        match *self {
+            Self::Gain { references, .. } => {
+                let after = held.checked_add(references);
+                after
+                    .filter(|after| *after <= limit)
+                    .ok_or(StoreError::TooManyReferences {
+                        hash,
+                        gained: references,
+                        held,
+                        limit,
+                    })
+            }
+            Self::Loss { references, .. } => {
+                held.checked_sub(references)
+                    .ok_or(StoreError::MissingReferences {
+                        hash,
+                        lost: references,
+                        held,
+                    })
+            }
         }
     }
 

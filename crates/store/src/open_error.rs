@@ -30,6 +30,8 @@ pub enum FolderContent {
         /// Number of columns of the database.
         columns: usize,
     },
+    /// A RocksDB that is not a store.
+    RocksDb,
     /// A folder that is not empty and has no marker of a store.
     Other {
         /// Name of one file or folder in it.
@@ -49,6 +51,7 @@ impl fmt::Display for FolderContent {
             Self::OtherEngine { engine } => write!(f, "a povmeter node store on {engine}"),
             Self::Unfinished => f.write_str("a povmeter node store whose making was interrupted"),
             Self::ParityDb { columns } => write!(f, "a parity-db with {columns} columns"),
+            Self::RocksDb => f.write_str("a RocksDB that is no povmeter node store"),
             Self::Other { entry } => write!(f, "a folder that holds `{entry}`"),
             Self::Store => write!(f, "a povmeter node store of format {FORMAT}"),
         }

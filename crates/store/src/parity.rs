@@ -1,26 +1,20 @@
 //! A node store on disk, on parity-db.
 
-use crate::backup::{copy, BackupError};
-use crate::engine::{self, first_write, read_states, Batch, Engine, Held};
-use crate::folder::{
-    begin, check_space, inspect, is_free, list_files, not_a_store, occupied, upgrade, write_list,
-    Found, FORMAT,
-};
-use crate::history::{KeptState, KeptStates, StateHistory, StateId};
+use crate::disk::{disk_store, DiskStore};
+use crate::engine::{self, read_states, Batch, Engine, Held};
+use crate::file_list::FileList;
+use crate::folder::{check_space, upgrade, Found, FORMAT};
+use crate::history::{KeptStates, StateId};
 use crate::journal::StateDiff;
 use crate::net::{NetChange, NULL_NODE};
-use crate::open_error::{FolderContent, OpenError};
+use crate::open_error::OpenError;
 use crate::panic::panic_text;
 use crate::parity_files::{options, Parity, NODES, STATE};
-use crate::progress::Progress;
 use crate::stored::{CountedNode, StoredNodes};
-use crate::{NodeStore, StoreError};
+use crate::StoreError;
 use bytes::Bytes;
 use parity_db::{Db, Operation};
-use povmeter_delta_root::{
-    Blake2b256, NodeHash, NodePrefix, NodeSource, Root, RootUpdate, SourceError,
-};
-use std::fmt;
+use povmeter_delta_root::{Blake2b256, NodeHash, NodePrefix, NodeSource, Root, SourceError};
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -36,13 +30,15 @@ use std::path::{Path, PathBuf};
 /// than a node has is not detected; [`verify`](crate::verify) detects it.
 ///
 /// parity-db panics on some damage. Such a panic becomes an error with its message.
+///
+/// Opening a store of format 1 makes it one of format 2, which earlier versions refuse.
 pub struct ParityDbStore {
     /// `None` only if opening it again failed.
     database: Option<Db>,
     path: PathBuf,
     kept: KeptStates,
-    /// Names of the files when their list was last written.
-    listed: Vec<String>,
+    /// Dropped after the database.
+    files: FileList<Parity>,
 }
 
 /// Key of the root in the state column, in format 1.
@@ -51,109 +47,33 @@ const ROOT_KEY: &[u8] = b"root";
 type Change = (u8, Operation<Vec<u8>, Vec<u8>>);
 
 impl ParityDbStore {
-    /// Opens the store in the folder `path`, with the states that it kept. A store of format 1 becomes
-    /// one of format 2, which earlier versions refuse.
-    ///
-    /// # Errors
-    /// If the path does not hold a store of these formats, the store is damaged or in use, the folder
-    /// can not be written, or the file system failed.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        let path = path.as_ref();
-        match inspect::<Parity>(path)? {
-            Ok(found) => Self::open_inspected(path, found),
-            Err(found) => Err(not_a_store(path, found)),
-        }
+    fn database(&self) -> Result<&Db, Failure> {
+        self.database.as_ref().ok_or(Failure::Closed)
     }
 
-    /// Makes a store at the state without entries in the folder `path`, which is created if it does
-    /// not exist. What an interrupted attempt left is removed first.
-    ///
-    /// # Errors
-    /// If the path holds anything but an empty folder, the disk is nearly full, or the file system
-    /// failed. If it failed midway, the next attempt removes what is there.
-    pub fn create(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        let path = path.as_ref();
-        match inspect::<Parity>(path)? {
-            Ok(_) => Err(occupied(path, FolderContent::Store)),
-            Err(found) if is_free(&found) => Self::create_inspected(path, |_| Ok(())),
-            Err(found) => Err(occupied(path, found)),
-        }
+    /// Waits until all commits are in the tables, by closing the database and opening it again.
+    fn settle(&mut self) -> Result<(), Failure> {
+        drop(self.database.take());
+        self.database = Some(guarded(|| Db::open(&options(&self.path)))?);
+        Ok(())
     }
+}
 
-    /// Opens the store in the folder `path`, or makes one if the path is absent, an empty folder, or a
-    /// store whose making was interrupted.
-    ///
-    /// # Errors
-    /// Those of [`ParityDbStore::open`] and [`ParityDbStore::create`].
-    pub fn open_or_create(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        let path = path.as_ref();
-        match inspect::<Parity>(path)? {
-            Ok(found) => Self::open_inspected(path, found),
-            Err(found) if is_free(&found) => Self::create_inspected(path, |_| Ok(())),
-            Err(found) => Err(not_a_store(path, found)),
-        }
-    }
+impl DiskStore for ParityDbStore {
+    type Files = Parity;
 
-    /// Folder of the store.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Copies the store, with all kept states, into the folder `path`, which must be absent, empty, or
-    /// left by an interrupted copy. Calls `progress` with the nodes copied so far.
-    ///
-    /// # Errors
-    /// [`BackupError`]. The store is unchanged, and a copy that failed does not count as a store.
-    pub fn backup(
-        &mut self,
-        path: impl AsRef<Path>,
-        progress: Progress<'_>,
-    ) -> Result<(), BackupError> {
-        let path = path.as_ref();
-        match inspect::<Parity>(path).map_err(BackupError::Open)? {
-            Err(found) if is_free(&found) => {}
-            found => {
-                let found = found.err().unwrap_or(FolderContent::Store);
-                return Err(BackupError::Open(occupied(path, found)));
-            }
-        }
-        let mut failed = Ok(());
-        let made = Self::create_inspected(path, |into| {
-            failed = copy(self, into, progress);
-            // Any error keeps the folder from being marked as complete.
-            match failed {
-                Ok(()) => Ok(()),
-                Err(_) => Err(OpenError::database(path, "the copy is not complete")),
-            }
-        });
-        failed.map_err(BackupError::Store)?;
-        made.map(drop).map_err(BackupError::Open)
-    }
-
-    fn create_inspected(
-        path: &Path,
-        fill: impl FnOnce(&mut Self) -> Result<(), OpenError>,
-    ) -> Result<Self, OpenError> {
-        let making = begin::<Parity>(path)?;
-        let failed = |error| OpenError::database(path, error);
+    fn make(path: &Path, kept: KeptStates) -> Result<Self, OpenError> {
         let database = guarded(|| Db::open_or_create(&options(path)));
         let database = database.map_err(|failure| failure.opening(path))?;
-        let (batch, kept) = first_write();
-        let mut store = Self {
+        Ok(Self {
             database: Some(database),
             path: path.to_owned(),
-            kept: kept.clone(),
-            listed: Vec::new(),
-        };
-        store.write(batch, kept).map_err(failed)?;
-        fill(&mut store)?;
-        // Closing writes the queue to disk, so a complete folder always holds its states.
-        drop(store);
-        making.finish()?;
-        Self::open_inspected(path, Found { format: FORMAT })
+            kept,
+            files: FileList::new(path),
+        })
     }
 
-    fn open_inspected(path: &Path, found: Found) -> Result<Self, OpenError> {
+    fn open_found(path: &Path, found: Found) -> Result<Self, OpenError> {
         let database = guarded(|| Db::open(&options(path)));
         let database = database.map_err(|failure| failure.opening(path))?;
         let record = |key: &[u8]| guarded(|| database.get(STATE, key));
@@ -171,48 +91,17 @@ impl ParityDbStore {
             database: Some(database),
             path: path.to_owned(),
             kept,
-            listed: Vec::new(),
+            files: FileList::new(path),
         };
         if found.format < FORMAT {
             upgrade::<Parity>(path)?;
         }
-        store.list_files();
+        store.files.update();
         Ok(store)
     }
-
-    fn database(&self) -> Result<&Db, Failure> {
-        self.database.as_ref().ok_or(Failure::Closed)
-    }
-
-    /// Waits until all commits are in the tables, by closing the database and opening it again.
-    fn settle(&mut self) -> Result<(), Failure> {
-        drop(self.database.take());
-        self.database = Some(guarded(|| Db::open(&options(&self.path)))?);
-        Ok(())
-    }
-
-    /// Writes the list of files if there are new ones. It only helps to find out what is missing when
-    /// the store is opened the next time, so an error is none of the caller's.
-    fn list_files(&mut self) {
-        let Ok(files) = list_files::<Parity>(&self.path) else {
-            return;
-        };
-        let is_data = |name: &str| name.starts_with("table_") || name.starts_with("index_");
-        let data = files.iter().filter(|(name, _)| is_data(name));
-        let names: Vec<_> = data.map(|(name, _)| name.clone()).collect();
-        if names != self.listed && write_list(&self.path, &files).is_ok() {
-            self.listed = names;
-        }
-    }
 }
 
-impl Drop for ParityDbStore {
-    fn drop(&mut self) {
-        drop(self.database.take());
-        self.listed.clear();
-        self.list_files();
-    }
-}
+disk_store!(ParityDbStore);
 
 /// The one state of a store of format 1, whose record is `root`.
 fn first_format(path: &Path, root: Option<Vec<u8>>) -> Result<KeptStates, OpenError> {
@@ -253,16 +142,6 @@ fn record_operation((key, value): (Vec<u8>, Option<Vec<u8>>)) -> Change {
     (STATE, operation)
 }
 
-impl fmt::Debug for ParityDbStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ParityDbStore")
-            .field("path", &self.path)
-            .field("root", &self.root())
-            .field("kept", &self.kept.len())
-            .finish()
-    }
-}
-
 impl NodeSource for ParityDbStore {
     fn node(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
         if *hash == Root::EMPTY.node_hash() {
@@ -299,10 +178,7 @@ impl Engine for ParityDbStore {
     }
 
     fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
-        let bytes: usize = batch.nodes.iter().map(NetChange::bytes).sum();
-        let records = batch.records.iter().filter_map(|(_, value)| value.as_ref());
-        let bytes = bytes + records.map(Vec::len).sum::<usize>();
-        check_space(&self.path, bytes)?;
+        check_space(&self.path, batch.bytes())?;
         let nodes = batch.nodes.into_iter().flat_map(operations);
         // The records are in the same commit as the nodes, because the database applies a commit whole.
         let operations = nodes.chain(batch.records.into_iter().map(record_operation));
@@ -311,36 +187,8 @@ impl Engine for ParityDbStore {
             .and_then(|database| guarded(|| database.commit_changes(operations)))
             .map_err(|failure| failed("queue the commit", failure))?;
         self.kept = kept;
-        self.list_files();
+        self.files.update();
         Ok(())
-    }
-}
-
-impl NodeStore for ParityDbStore {
-    fn root(&self) -> Root {
-        self.kept.newest().root
-    }
-
-    fn commit(&mut self, update: &RootUpdate) -> Result<(), StoreError> {
-        engine::commit(self, update)
-    }
-}
-
-impl StateHistory for ParityDbStore {
-    fn states(&self) -> &KeptStates {
-        &self.kept
-    }
-
-    fn keep(&mut self, parent: StateId, update: &RootUpdate) -> Result<StateId, StoreError> {
-        engine::keep(self, parent, update)
-    }
-
-    fn prune(&mut self, base: StateId) -> Result<Vec<KeptState>, StoreError> {
-        engine::prune(self, base)
-    }
-
-    fn discard(&mut self, state: StateId) -> Result<Vec<KeptState>, StoreError> {
-        engine::discard(self, state)
     }
 }
 

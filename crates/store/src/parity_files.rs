@@ -3,7 +3,8 @@
 //! parity-db panics on some damaged metadata and on a missing table, starts anew without an index, and
 //! maps files into memory, where reading beyond the end of a shortened file kills the process.
 
-use crate::folder::{read_list, read_small, FolderEngine};
+use crate::file_list::{check_list, ListedFile};
+use crate::folder::{read_small, FolderEngine};
 use crate::open_error::OpenError;
 use parity_db::{ColumnOptions, Options};
 use std::fs;
@@ -45,6 +46,11 @@ impl FolderEngine for Parity {
             || [METADATA, "lock"].contains(&name)
     }
 
+    /// A log goes when it has been applied. The metadata are checked.
+    fn is_data(name: &str) -> bool {
+        name.starts_with("table_") || name.starts_with("index_")
+    }
+
     fn check(path: &Path) -> Result<(), OpenError> {
         check_metadata(path)?;
         check_files(path)
@@ -84,33 +90,7 @@ fn length(path: &Path) -> Result<Option<u64>, OpenError> {
 
 /// Checks that the tables and indexes in `path` are there, as far as is known, and have their lengths.
 fn check_files(path: &Path) -> Result<(), OpenError> {
-    let listed = read_list(path)?;
-    let found = crate::folder::list_files::<Parity>(path)?;
-    for (name, bytes) in &listed {
-        // A log goes when it has been applied. The metadata have been checked.
-        let is_data = name.starts_with("table_") || name.starts_with("index_");
-        if !is_data || *bytes == 0 {
-            continue;
-        }
-        let length = found.iter().find(|(found, _)| found == name);
-        match length.map(|(_, length)| *length) {
-            // A larger index takes the place of a smaller one.
-            None if replaced(name, &found) => {}
-            None => {
-                let expected = format!("the file `{name}` of {bytes} bytes or more");
-                return Err(OpenError::damaged(path, expected, "no such file"));
-            }
-            Some(length) if length < *bytes => {
-                let expected = format!("the file `{name}` of {bytes} bytes or more");
-                return Err(OpenError::damaged(
-                    path,
-                    expected,
-                    format!("{length} bytes"),
-                ));
-            }
-            Some(_) => {}
-        }
-    }
+    let found = check_list::<Parity>(path, is_fine)?;
     for (name, length) in found {
         let expected = if let Some((_, bits)) = index_of(&name) {
             let whole = INDEX_HEADER + (INDEX_CHUNK << bits);
@@ -133,8 +113,11 @@ fn check_files(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Whether `found` has a larger index of the same column as the index `name`.
-fn replaced(name: &str, found: &[(String, u64)]) -> bool {
+/// Whether a missing file was empty, or is an index in whose place `found` has a larger one.
+fn is_fine((name, bytes): &ListedFile, length: Option<u64>, found: &[ListedFile]) -> bool {
+    if length.is_some() || *bytes == 0 {
+        return length.is_none();
+    }
     let Some((column, bits)) = index_of(name) else {
         return false;
     };

@@ -3,7 +3,7 @@
 //! whole, or there is an error.
 //!
 //! The process is this program: [`child_process`] is the test that it runs.
-#![cfg(all(unix, feature = "parity-db"))]
+#![cfg(all(unix, any(feature = "parity-db", feature = "rocksdb")))]
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -136,6 +136,8 @@ fn child_process() {
     match engine.as_str() {
         #[cfg(feature = "parity-db")]
         "parity-db" => run::<povmeter_store::ParityDbStore>(&task, &folder),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => run::<povmeter_store::RocksDbStore>(&task, &folder),
         _ => panic!("{engine}"),
     }
 }
@@ -274,8 +276,9 @@ fn committed(said: &[String]) -> Option<u64> {
     heights.filter_map(|height| height.parse().ok()).next_back()
 }
 
-/// Kills a process at random points, `times` times, on one store.
-fn killed<S: DiskStore>(times: u64, seed: u64) {
+/// Kills a process at random points, `times` times, on one store. Returns the number of blocks that were
+/// committed and lost.
+fn killed<S: DiskStore>(times: u64, seed: u64) -> u64 {
     let mut rng = SmallRng::seed_from_u64(seed);
     let home = tempfile::tempdir().unwrap();
     drop(S::create_at(home.path()).unwrap());
@@ -298,13 +301,14 @@ fn killed<S: DiskStore>(times: u64, seed: u64) {
         newest = found;
     }
     println!(
-        "{}: killed {times} times, {progressed} times with new blocks; {newest} blocks, {lost} lost in the queue",
+        "{}: killed {times} times, {progressed} times with new blocks; {newest} blocks, {lost} lost",
         S::ENGINE
     );
     assert!(
         progressed > times / 10,
         "{progressed} of {times} killed processes committed something"
     );
+    lost
 }
 
 /// Copies the files of a folder; some may come and go meanwhile.
@@ -357,8 +361,10 @@ fn torn_logs<S: DiskStore>(times: u64, seed: u64, is_log: impl Fn(&str) -> bool)
     let home = tempfile::tempdir().unwrap();
     drop(S::create_at(home.path()).unwrap());
     let mut chain = Chain::new(false);
-    let mut outcomes = vec![];
+    let (mut outcomes, mut kills) = (vec![], 0);
     while outcomes.len() < usize::try_from(times).unwrap() {
+        kills += 1;
+        assert!(kills < 20 * times, "most processes leave no log");
         kill(start::<S>("commit", home.path()), u32::MAX, &mut rng);
         let to = tempfile::tempdir().unwrap();
         copy(home.path(), to.path());
@@ -445,13 +451,13 @@ mod parity_db {
 
     #[test]
     fn killed_at_any_moment() {
-        killed::<ParityDbStore>(30, 1);
+        let _lost_in_the_queue = killed::<ParityDbStore>(30, 1);
     }
 
     #[test]
     #[ignore = "takes long: a minute"]
     fn killed_at_any_moment_takes_long() {
-        killed::<ParityDbStore>(200, 2);
+        let _lost_in_the_queue = killed::<ParityDbStore>(200, 2);
     }
 
     #[test]
@@ -478,5 +484,52 @@ mod parity_db {
     fn a_disk_without_room_is_an_error() {
         // 48 MiB: the smallest index takes 33.
         limited::<ParityDbStore>(98_304);
+    }
+}
+
+#[cfg(feature = "rocksdb")]
+mod rocksdb {
+    use super::*;
+    use povmeter_store::RocksDbStore;
+
+    fn is_log(name: &str) -> bool {
+        name.ends_with(".log")
+    }
+
+    #[test]
+    fn killed_at_any_moment() {
+        assert_eq!(killed::<RocksDbStore>(30, 1), 0);
+    }
+
+    #[test]
+    #[ignore = "takes long: a minute"]
+    fn killed_at_any_moment_takes_long() {
+        assert_eq!(killed::<RocksDbStore>(200, 2), 0);
+    }
+
+    #[test]
+    fn torn_logs_are_found_out() {
+        let outcomes = torn_logs::<RocksDbStore>(12, 3, is_log);
+        assert_no_signal(RocksDbStore::ENGINE, "torn logs", &outcomes);
+    }
+
+    #[test]
+    #[ignore = "takes long: a minute"]
+    fn torn_logs_are_found_out_takes_long() {
+        let outcomes = torn_logs::<RocksDbStore>(200, 4, is_log);
+        assert_no_signal(RocksDbStore::ENGINE, "torn logs", &outcomes);
+    }
+
+    #[test]
+    #[ignore = "takes long: a minute"]
+    fn copies_of_an_open_store_are_found_out_takes_long() {
+        let outcomes = copied_alive::<RocksDbStore>(200, 5);
+        assert_no_signal(RocksDbStore::ENGINE, "copied while open", &outcomes);
+    }
+
+    #[test]
+    fn a_disk_without_room_is_an_error() {
+        // 8 MiB: the log gets there first.
+        limited::<RocksDbStore>(16_384);
     }
 }

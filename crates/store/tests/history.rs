@@ -244,6 +244,12 @@ fn parity_db_agrees_with_the_model() {
     agrees_with_the_model::<povmeter_store::ParityDbStore>(3, 60, 10);
 }
 
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocksdb_agrees_with_the_model() {
+    agrees_with_the_model::<povmeter_store::RocksDbStore>(3, 60, 10);
+}
+
 /// An update from `parent` to the root `name`.
 fn update(parent: Root, name: &str, nodes: Vec<Change>) -> RootUpdate {
     let nodes: Vec<_> = nodes.into_iter().chain([change(name, &[], 1)]).collect();
@@ -334,4 +340,6 @@ fn refusals_change_nothing() {
     refusals::<MemoryStore>();
     #[cfg(feature = "parity-db")]
     refusals::<povmeter_store::ParityDbStore>();
+    #[cfg(feature = "rocksdb")]
+    refusals::<povmeter_store::RocksDbStore>();
 }

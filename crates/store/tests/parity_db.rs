@@ -1,202 +1,18 @@
-//! Tests of what only the store on disk does: folders, reopening, damage.
+//! Tests of what only the store on parity-db does: its formats, and damage to its files.
 #![cfg(feature = "parity-db")]
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
+use common::folders::{not_a_store, occupied, refused, snapshot, stored};
 use common::{change, encoded, hash, read, root, step};
 use parity_db::{Db, Options};
-use povmeter_delta_root::{NodeSource, Root};
+use povmeter_delta_root::NodeSource;
 use povmeter_store::{
     FolderContent, NodeStore, OpenError, ParityDbStore, StateHistory, StoreError, Verified,
 };
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-/// Every file below `path` with its content, and every folder with `None`.
-fn snapshot(path: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(path).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(snapshot(&path));
-            found.insert(path, None);
-        } else {
-            let content = fs::read(&path).unwrap();
-            found.insert(path, Some(content));
-        }
-    }
-    found
-}
-
-/// The errors of opening and of making a store at `path`; checks that neither writes to the folder.
-fn refused(path: &Path) -> (OpenError, OpenError) {
-    let before = snapshot(path);
-    let opened = ParityDbStore::open(path).unwrap_err();
-    let either = ParityDbStore::open_or_create(path).unwrap_err();
-    assert_eq!(opened.to_string(), either.to_string());
-    let created = ParityDbStore::create(path).unwrap_err();
-    assert_eq!(snapshot(path), before, "the folder was written to");
-    (opened, created)
-}
-
-fn not_a_store(error: OpenError) -> FolderContent {
-    match error {
-        OpenError::NotAStore { found, .. } => found,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn occupied(error: OpenError) -> FolderContent {
-    match error {
-        OpenError::Occupied { found, .. } => found,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// A folder that holds a store at the root "first" with the node "a".
-fn stored() -> tempfile::TempDir {
-    let home = tempfile::tempdir().unwrap();
-    let mut store = ParityDbStore::create(home.path()).unwrap();
-    store
-        .commit(&step(&store, "first", vec![change("a", &[1], 1)]))
-        .unwrap();
-    home
-}
-
-#[test]
-fn reopening_finds_the_state_again() {
-    let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("made").join("on the way");
-    let mut store = ParityDbStore::open_or_create(&path).unwrap();
-    assert_eq!(store.path(), path);
-    for round in 0..20 {
-        assert_eq!(
-            store.root(),
-            if round == 0 {
-                Root::EMPTY
-            } else {
-                root(&format!("r{}", round - 1))
-            }
-        );
-        let before = change(&format!("r{}", round - 1), &[], -1);
-        let lost = if round == 0 { vec![] } else { vec![before] };
-        store
-            .commit(&step(&store, &format!("r{round}"), lost))
-            .unwrap();
-        drop(store);
-        store = ParityDbStore::open_or_create(&path).unwrap();
-    }
-    assert_eq!(store.root(), root("r19"));
-    assert_eq!(read(&store, "r19"), Some(encoded("r19")));
-    assert_eq!(read(&store, "r18"), None);
-}
-
-#[test]
-fn an_open_store_cannot_be_opened_again() {
-    let home = stored();
-    let store = ParityDbStore::open(home.path()).unwrap();
-    let error = ParityDbStore::open(home.path()).unwrap_err();
-    assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
-    assert!(
-        error
-            .to_string()
-            .contains(&home.path().display().to_string()),
-        "{error}"
-    );
-    assert_eq!(read(&store, "a"), Some(encoded("a")));
-}
-
-#[test]
-fn opening_makes_nothing() {
-    let home = tempfile::tempdir().unwrap();
-    let error = ParityDbStore::open(home.path()).unwrap_err();
-    assert_eq!(not_a_store(error), FolderContent::Empty);
-    assert!(snapshot(home.path()).is_empty());
-    let absent = home.path().join("absent");
-    let error = ParityDbStore::open(&absent).unwrap_err();
-    assert_eq!(not_a_store(error), FolderContent::Absent);
-    assert!(!absent.exists());
-}
-
-#[test]
-fn a_store_is_not_made_over_another() {
-    let home = stored();
-    let before = snapshot(home.path());
-    let error = ParityDbStore::create(home.path()).unwrap_err();
-    assert_eq!(occupied(error), FolderContent::Store);
-    assert_eq!(snapshot(home.path()), before);
-}
-
-#[test]
-fn a_file_is_not_a_store() {
-    let home = tempfile::tempdir().unwrap();
-    let file = home.path().join("file");
-    fs::write(&file, "text").unwrap();
-    for error in [
-        ParityDbStore::open(&file),
-        ParityDbStore::open_or_create(&file),
-    ] {
-        let error = error.unwrap_err();
-        assert!(error.to_string().contains("not a folder"), "{error}");
-        assert_eq!(not_a_store(error), FolderContent::NotAFolder);
-    }
-    assert_eq!(
-        occupied(ParityDbStore::create(&file).unwrap_err()),
-        FolderContent::NotAFolder
-    );
-    assert_eq!(fs::read(&file).unwrap(), b"text");
-}
-
-#[test]
-fn a_folder_of_other_files_is_left_alone() {
-    let home = tempfile::tempdir().unwrap();
-    fs::write(home.path().join("letter.txt"), "Dear").unwrap();
-    let (opened, created) = refused(home.path());
-    assert!(
-        opened
-            .to_string()
-            .contains("expected a povmeter node store"),
-        "{opened}"
-    );
-    assert!(opened.to_string().contains("letter.txt"), "{opened}");
-    let other = FolderContent::Other {
-        entry: "letter.txt".into(),
-    };
-    assert_eq!(
-        (not_a_store(opened), occupied(created)),
-        (other.clone(), other)
-    );
-}
-
-#[test]
-fn files_that_go_by_our_names_are_left_alone() {
-    let cases: [(&str, &[u8]); 6] = [
-        ("metadata", b"\xff\xfe\0"),
-        ("metadata", b"version=9"),
-        ("povmeter-store", b""),
-        ("povmeter-store", b"povmeter node store, format "),
-        ("povmeter-store", b"\xff"),
-        ("povmeter-store", &[b'0'; 100_000]),
-    ];
-    for (name, content) in cases {
-        let home = tempfile::tempdir().unwrap();
-        fs::write(home.path().join(name), content).unwrap();
-        assert_eq!(
-            not_a_store(refused(home.path()).0),
-            FolderContent::Other { entry: name.into() }
-        );
-    }
-    for name in ["metadata", "povmeter-store"] {
-        let home = tempfile::tempdir().unwrap();
-        fs::create_dir(home.path().join(name)).unwrap();
-        assert_eq!(
-            not_a_store(refused(home.path()).0),
-            FolderContent::Other { entry: name.into() }
-        );
-    }
-}
+use std::path::Path;
 
 #[test]
 fn another_parity_db_is_left_alone() {
@@ -208,7 +24,7 @@ fn another_parity_db_is_left_alone() {
             .commit([(0, b"key", Some(b"value".to_vec()))])
             .unwrap();
         drop(database);
-        let (opened, created) = refused(home.path());
+        let (opened, created) = refused::<ParityDbStore>(home.path());
         let found = FolderContent::ParityDb {
             columns: columns.into(),
         };
@@ -223,24 +39,6 @@ fn another_parity_db_is_left_alone() {
             (found.clone(), found)
         );
     }
-}
-
-#[test]
-fn another_format_is_left_alone() {
-    let home = stored();
-    fs::write(
-        home.path().join("povmeter-store"),
-        "povmeter node store, format 3\n",
-    )
-    .unwrap();
-    let (opened, _) = refused(home.path());
-    assert!(
-        opened
-            .to_string()
-            .contains("format 2, found a povmeter node store of format 3"),
-        "{opened}"
-    );
-    assert_eq!(not_a_store(opened), FolderContent::Format(3));
 }
 
 #[test]
@@ -272,9 +70,9 @@ fn damaged_metadata_is_named_and_left_alone() {
         good.clone() + "\nword",
     ];
     for damaged in cases {
-        let home = stored();
+        let home = stored::<ParityDbStore>();
         fs::write(home.path().join("metadata"), &damaged).unwrap();
-        let (opened, _) = refused(home.path());
+        let (opened, _) = refused::<ParityDbStore>(home.path());
         assert!(
             matches!(
                 opened,
@@ -283,9 +81,9 @@ fn damaged_metadata_is_named_and_left_alone() {
             "{opened:?}"
         );
     }
-    let home = stored();
+    let home = stored::<ParityDbStore>();
     fs::remove_file(home.path().join("metadata")).unwrap();
-    let (opened, _) = refused(home.path());
+    let (opened, _) = refused::<ParityDbStore>(home.path());
     assert!(
         opened.to_string().contains("found no such file"),
         "{opened}"
@@ -294,7 +92,7 @@ fn damaged_metadata_is_named_and_left_alone() {
 
 #[test]
 fn a_store_without_its_records_is_damaged() {
-    let home = stored();
+    let home = stored::<ParityDbStore>();
     // Without the files of the state column the database starts that column empty.
     for path in snapshot(home.path()).into_keys() {
         let name = path.file_name().unwrap().to_string_lossy();
@@ -367,7 +165,7 @@ fn a_damaged_store_of_format_1_is_left_alone() {
     let home = tempfile::tempdir().unwrap();
     first_format(home.path());
     fs::remove_file(home.path().join("metadata")).unwrap();
-    let (opened, _) = refused(home.path());
+    let (opened, _) = refused::<ParityDbStore>(home.path());
     assert!(matches!(opened, OpenError::Damaged { .. }), "{opened:?}");
 }
 
@@ -392,7 +190,7 @@ fn damage_node(home: &Path, damage: impl Fn(&mut [u8], usize)) {
 
 #[test]
 fn a_damaged_node_is_found_out_when_verified() {
-    let home = stored();
+    let home = stored::<ParityDbStore>();
     damage_node(home.path(), |content, at| content[at + 3] ^= 0x10);
     let mut damaged = encoded("a").to_vec();
     damaged[3] ^= 0x10;
@@ -413,7 +211,7 @@ fn a_damaged_node_is_found_out_when_verified() {
 
 #[test]
 fn a_failing_database_is_an_error_and_changes_nothing() {
-    let home = stored();
+    let home = stored::<ParityDbStore>();
     // An entry is its length in 2 bytes, the count in 4, the key in 26, then the value. parity-db
     // reports a length that leaves no room for the count as damage.
     damage_node(home.path(), |content, at| {

@@ -6,7 +6,9 @@ mod common;
 use bytes::Bytes;
 use common::stores::TestStore;
 use common::{change, changes, encoded, hash, read, root, step, Change};
-use povmeter_delta_root::{Blake2b256, NodeChanges, NodeHash, NodeSource, Root, RootUpdate};
+use povmeter_delta_root::{
+    Blake2b256, NodeBatch, NodeChanges, NodeHash, NodeRequest, NodeSource, Root, RootUpdate,
+};
 use povmeter_store::StoreError;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -189,6 +191,47 @@ fn nodes_may_be_large<S: TestStore>() {
     assert_there(&store.settle(&home));
 }
 
+fn a_batch_is_answered_as_single_reads_are<S: TestStore>() {
+    let (home, mut store) = S::make();
+    let large = |length| Bytes::from(vec![7; length]);
+    let large_nodes = [1024, 1025, 100_000].map(large);
+    let mut nodes = vec![change("a", &[1], 1), change("b", &[2], 3)];
+    nodes.extend(large_nodes.iter().map(|encoded| Change {
+        hash: Blake2b256::hash(encoded),
+        encoded: encoded.clone(),
+        ..change("large", &[3], 1)
+    }));
+    store.commit(&step(&store, "first", nodes)).unwrap();
+    let mut hashes = ["a", "absent", "b", "first", "a", "given"]
+        .map(hash)
+        .to_vec();
+    hashes.push(Root::EMPTY.node_hash());
+    hashes.extend(large_nodes.iter().map(|node| Blake2b256::hash(node)));
+    let request = |hash: &NodeHash| NodeRequest {
+        hash: *hash,
+        ..NodeRequest::default()
+    };
+    let requests: Vec<_> = hashes.iter().map(request).collect();
+    let assert_answered = |store: &S| {
+        let mut batch = NodeBatch::of(&requests).next().unwrap();
+        // An answer that is already there stays.
+        batch.answer_with_copy(5, b"given");
+        store.nodes(&mut batch);
+        for (index, hash) in hashes.iter().enumerate().filter(|(index, _)| *index != 5) {
+            let alone = store.node(hash, (&[], None)).unwrap();
+            assert_eq!(batch.get(index).unwrap(), alone.as_deref(), "{index}");
+        }
+        assert_eq!(batch.get(5).unwrap(), Some(&b"given"[..]));
+        assert_eq!(batch.open().collect::<Vec<_>>(), [1]);
+        // Nothing is left to ask for.
+        batch.answer_with_copy(1, b"given, too");
+        store.nodes(&mut batch);
+        assert_eq!(batch.open().count(), 0);
+    };
+    assert_answered(&store);
+    assert_answered(&store.settle(&home));
+}
+
 /// Checks that the store refuses the update `bad`, is unchanged, and takes a good update afterwards.
 fn refuses<S: TestStore>(bad: impl Fn(Root) -> RootUpdate, expected: impl Fn(&StoreError) -> bool) {
     let (home, mut store) = S::make();
@@ -348,6 +391,7 @@ macro_rules! suites {
             a_node_that_was_lost_can_come_back
             the_null_node_is_always_there
             nodes_may_be_large
+            a_batch_is_answered_as_single_reads_are
             an_update_of_another_state_is_refused
             removing_a_node_that_is_not_there_is_refused
             a_node_without_its_encoding_is_refused
@@ -367,4 +411,10 @@ suites! {
     verified_parity_db: povmeter_store::Verified<povmeter_store::ParityDbStore>;
     #[cfg(all(feature = "parity-db", feature = "parallel"))]
     parallel_parity_db: povmeter_store::Parallel<povmeter_store::ParityDbStore>;
+    #[cfg(feature = "rocksdb")]
+    rocksdb: povmeter_store::RocksDbStore;
+    #[cfg(feature = "rocksdb")]
+    verified_rocksdb: povmeter_store::Verified<povmeter_store::RocksDbStore>;
+    #[cfg(all(feature = "rocksdb", feature = "parallel"))]
+    parallel_rocksdb: povmeter_store::Parallel<povmeter_store::RocksDbStore>;
 }

@@ -86,6 +86,8 @@ fn histories_of_blocks_are_clean() {
     a_history_of_blocks_is_clean::<MemoryStore>(400);
     #[cfg(feature = "parity-db")]
     a_history_of_blocks_is_clean::<povmeter_store::ParityDbStore>(100);
+    #[cfg(feature = "rocksdb")]
+    a_history_of_blocks_is_clean::<povmeter_store::RocksDbStore>(100);
 }
 
 #[test]
@@ -324,40 +326,44 @@ fn pruning_to_a_root_keeps_it() {
 }
 
 /// Copies a store with a history, and checks that the copy is equal and goes its own way.
-#[cfg(feature = "parity-db")]
-macro_rules! backups {
-    ($store:ty) => {{
-        let (home, mut store) = <$store>::make();
-        chain(&mut store, 6);
-        let to = tempfile::tempdir().unwrap();
-        let path = to.path().join("made").join("copy");
-        let mut copied = 0;
-        store.backup(&path, &mut |nodes| copied = nodes).unwrap();
-        let mut copy = <$store>::open(&path).unwrap();
-        let expected = counts(&mut store);
-        assert_eq!(copied, expected.len() as u64);
-        assert_eq!(counts(&mut copy), expected);
-        assert_eq!(copy.states(), store.states());
-        assert_clean(&mut copy);
-        prune_to_last(&mut copy, NonZeroUsize::MIN, &mut |_| ()).unwrap();
-        assert_clean(&mut copy);
-        drop(copy);
-        // Only into an empty folder.
-        for taken in [&path, &home.path().to_owned()] {
-            let error = store.backup(taken, &mut |_| ()).unwrap_err();
-            assert!(
-                error
-                    .to_string()
-                    .contains("expected nothing or an empty folder"),
-                "{error}"
-            );
-        }
-        assert_clean(&mut store.settle(&home));
-    }};
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+fn backups<S: common::stores::DiskStore<Home = tempfile::TempDir>>() {
+    let (home, mut store) = S::make();
+    chain(&mut store, 6);
+    let to = tempfile::tempdir().unwrap();
+    let path = to.path().join("made").join("copy");
+    let mut copied = 0;
+    store.backup_to(&path, &mut |nodes| copied = nodes).unwrap();
+    let mut copy = S::open_at(&path).unwrap();
+    let expected = counts(&mut store);
+    assert_eq!(copied, expected.len() as u64);
+    assert_eq!(counts(&mut copy), expected);
+    assert_eq!(copy.states(), store.states());
+    assert_clean(&mut copy);
+    prune_to_last(&mut copy, NonZeroUsize::MIN, &mut |_| ()).unwrap();
+    assert_clean(&mut copy);
+    drop(copy);
+    // Only into an empty folder.
+    for taken in [&path, &home.path().to_owned()] {
+        let error = store.backup_to(taken, &mut |_| ()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("expected nothing or an empty folder"),
+            "{error}"
+        );
+    }
+    assert_clean(&mut store.settle(&home));
 }
 
 #[cfg(feature = "parity-db")]
 #[test]
 fn a_copy_of_a_parity_db_is_equal() {
-    backups!(povmeter_store::ParityDbStore);
+    backups::<povmeter_store::ParityDbStore>();
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_copy_of_a_rocksdb_is_equal() {
+    backups::<povmeter_store::RocksDbStore>();
 }

@@ -83,7 +83,7 @@ pub enum StateError {
 /// # Errors
 /// [`StateError`] if the root is not `expected` (if given), or the store is not empty or fails.
 pub fn commit_state(
-    store: &mut impl NodeStore,
+    store: &mut (impl NodeStore + ?Sized),
     top: &Entries,
     children: &BTreeMap<Vec<u8>, Entries>,
     version: StateVersion,
@@ -118,7 +118,10 @@ fn all_set(entries: &Entries) -> KeyChanges<'_> {
 ///
 /// # Errors
 /// Those of [`commit_state`]; the expected root is that of the plan.
-pub fn commit_parent(store: &mut impl NodeStore, plan: &Plan) -> Result<Root, StateError> {
+pub fn commit_parent(
+    store: &mut (impl NodeStore + ?Sized),
+    plan: &Plan,
+) -> Result<Root, StateError> {
     let storage = plan.genesis();
     let children = storage
         .children_default

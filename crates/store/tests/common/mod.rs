@@ -1,6 +1,8 @@
 //! Updates with placeholders for nodes: stores do not decode nodes, so any bytes will do.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+pub(crate) mod folders;
 pub(crate) mod stores;
 pub(crate) mod tries;
 

@@ -30,16 +30,24 @@ impl TestStore for MemoryStore {
 }
 
 /// A store in a folder.
-#[cfg(feature = "parity-db")]
-pub(crate) trait DiskStore: TestStore + StoredNodes {
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+pub(crate) trait DiskStore: TestStore + StoredNodes + std::fmt::Debug {
     /// Name of the engine.
     const ENGINE: &'static str;
 
     fn open_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError>;
     fn create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError>;
     fn open_or_create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError>;
+
+    fn backup_to(
+        &mut self,
+        path: &std::path::Path,
+        progress: povmeter_store::Progress<'_>,
+    ) -> Result<(), povmeter_store::BackupError>;
+    fn folder(&self) -> &std::path::Path;
 }
 
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 macro_rules! on_disk {
     ($($(#[$attribute:meta])* $store:ident $engine:literal;)*) => {$(
         $(#[$attribute])*
@@ -56,6 +64,18 @@ macro_rules! on_disk {
 
             fn open_or_create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError> {
                 Self::open_or_create(path)
+            }
+
+            fn backup_to(
+                &mut self,
+                path: &std::path::Path,
+                progress: povmeter_store::Progress<'_>,
+            ) -> Result<(), povmeter_store::BackupError> {
+                self.backup(path, progress)
+            }
+
+            fn folder(&self) -> &std::path::Path {
+                self.path()
             }
         }
 
@@ -77,9 +97,12 @@ macro_rules! on_disk {
     )*};
 }
 
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 on_disk! {
     #[cfg(feature = "parity-db")]
     ParityDbStore "parity-db";
+    #[cfg(feature = "rocksdb")]
+    RocksDbStore "rocksdb";
 }
 
 /// The wrapper is a store, too.

@@ -1,0 +1,162 @@
+//! A store in a folder: how it is opened, made and copied, whatever its database is.
+
+use crate::backup::{copy, BackupError};
+use crate::engine::{first_write, Engine};
+use crate::folder::{begin, inspect, is_free, not_a_store, occupied, FolderEngine, Found, FORMAT};
+use crate::history::KeptStates;
+use crate::open_error::{FolderContent, OpenError};
+use crate::progress::Progress;
+use crate::stored::StoredNodes;
+use std::path::Path;
+
+/// A store on a database in a folder. Dropping it waits until all is on disk.
+pub(crate) trait DiskStore: Engine + StoredNodes + Sized {
+    /// The files of the database.
+    type Files: FolderEngine;
+
+    /// Makes an empty database in the folder `path`. The store has the states `kept`, which nothing
+    /// records yet.
+    fn make(path: &Path, kept: KeptStates) -> Result<Self, OpenError>;
+
+    /// Opens the store that was found in the folder `path`.
+    fn open_found(path: &Path, found: Found) -> Result<Self, OpenError>;
+}
+
+pub(crate) fn open<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
+    match inspect::<S::Files>(path)? {
+        Ok(found) => S::open_found(path, found),
+        Err(found) => Err(not_a_store(path, found)),
+    }
+}
+
+pub(crate) fn create<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
+    match inspect::<S::Files>(path)? {
+        Ok(_) => Err(occupied(path, FolderContent::Store)),
+        Err(found) if is_free(&found) => create_free(path, |_| Ok(())),
+        Err(found) => Err(occupied(path, found)),
+    }
+}
+
+pub(crate) fn open_or_create<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
+    match inspect::<S::Files>(path)? {
+        Ok(found) => S::open_found(path, found),
+        Err(found) if is_free(&found) => create_free(path, |_| Ok(())),
+        Err(found) => Err(not_a_store(path, found)),
+    }
+}
+
+pub(crate) fn backup<S: DiskStore>(
+    from: &mut S,
+    path: &Path,
+    progress: Progress<'_>,
+) -> Result<(), BackupError> {
+    match inspect::<S::Files>(path).map_err(BackupError::Open)? {
+        Err(found) if is_free(&found) => {}
+        found => {
+            let found = found.err().unwrap_or(FolderContent::Store);
+            return Err(BackupError::Open(occupied(path, found)));
+        }
+    }
+    let mut failed = Ok(());
+    let made = create_free::<S>(path, |into| {
+        failed = copy(from, into, progress);
+        // Any error keeps the folder from being marked as complete.
+        match failed {
+            Ok(()) => Ok(()),
+            Err(_) => Err(OpenError::database(path, "the copy is not complete")),
+        }
+    });
+    failed.map_err(BackupError::Store)?;
+    made.map(drop).map_err(BackupError::Open)
+}
+
+/// Makes a store in a folder in which one can be made, and lets `fill` write to it before the folder is
+/// marked as complete.
+fn create_free<S: DiskStore>(
+    path: &Path,
+    fill: impl FnOnce(&mut S) -> Result<(), OpenError>,
+) -> Result<S, OpenError> {
+    let making = begin::<S::Files>(path)?;
+    let (batch, kept) = first_write();
+    let mut store = S::make(path, kept.clone())?;
+    let written = store.write(batch, kept);
+    written.map_err(|error| OpenError::database(path, error))?;
+    fill(&mut store)?;
+    // Closing writes all to disk, so a complete folder always holds its states.
+    drop(store);
+    making.finish()?;
+    S::open_found(path, Found { format: FORMAT })
+}
+
+/// The methods and traits of a store in a folder, which are the same for each.
+macro_rules! disk_store {
+    ($store:ident) => {
+        impl $store {
+            /// Opens the store in the folder `path`, with the states that it kept.
+            ///
+            /// # Errors
+            /// If the path does not hold a store of this engine in a format that this version reads, the
+            /// store is damaged or in use, the folder can not be written, or the file system failed.
+            pub fn open(
+                path: impl AsRef<std::path::Path>,
+            ) -> Result<Self, $crate::open_error::OpenError> {
+                $crate::disk::open(path.as_ref())
+            }
+
+            /// Makes a store at the state without entries in the folder `path`, which is created if it
+            /// does not exist. What an interrupted attempt left is removed first.
+            ///
+            /// # Errors
+            /// If the path holds anything but an empty folder, the disk is nearly full, or the file
+            /// system failed. If it failed midway, the next attempt removes what is there.
+            pub fn create(
+                path: impl AsRef<std::path::Path>,
+            ) -> Result<Self, $crate::open_error::OpenError> {
+                $crate::disk::create(path.as_ref())
+            }
+
+            /// Opens the store in the folder `path`, or makes one if the path is absent, an empty
+            /// folder, or a store whose making was interrupted.
+            ///
+            /// # Errors
+            /// Those of [`Self::open`] and [`Self::create`].
+            pub fn open_or_create(
+                path: impl AsRef<std::path::Path>,
+            ) -> Result<Self, $crate::open_error::OpenError> {
+                $crate::disk::open_or_create(path.as_ref())
+            }
+
+            /// Folder of the store.
+            pub fn path(&self) -> &std::path::Path {
+                &self.path
+            }
+
+            /// Copies the store, with all kept states, into the folder `path`, which must be absent,
+            /// empty, or left by an interrupted copy. Calls `progress` with the nodes copied so far.
+            ///
+            /// # Errors
+            /// [`BackupError`](crate::BackupError). The store is unchanged, and a copy that failed does
+            /// not count as a store.
+            pub fn backup(
+                &mut self,
+                path: impl AsRef<std::path::Path>,
+                progress: $crate::progress::Progress<'_>,
+            ) -> Result<(), $crate::backup::BackupError> {
+                $crate::disk::backup(self, path.as_ref(), progress)
+            }
+        }
+
+        impl std::fmt::Debug for $store {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($store))
+                    .field("path", &self.path)
+                    .field("root", &$crate::NodeStore::root(self))
+                    .field("kept", &self.kept.len())
+                    .finish()
+            }
+        }
+
+        $crate::engine::engine_store!($store);
+    };
+}
+pub(crate) use disk_store;

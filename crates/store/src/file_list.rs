@@ -1,0 +1,118 @@
+//! The list of a database's files, by which a store finds out what is missing when it is opened.
+//!
+//! A line is a name and a length. Most files that hold data do not become shorter, so a length is the least
+//! that is expected the next time.
+
+use crate::folder::{names, read_small, replace_file, FolderEngine};
+use crate::open_error::OpenError;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Name of the list.
+pub(crate) const FILE_LIST: &str = "povmeter-files";
+/// Name under which a list is written first.
+pub(crate) const NEW_FILE_LIST: &str = "povmeter-files.new";
+
+/// A file of the database, and its length.
+pub(crate) type ListedFile = (String, u64);
+
+/// The list of an open store. A store drops it after the database, so that it has the lengths of a closed
+/// one in the end.
+#[derive(Debug)]
+pub(crate) struct FileList<E: FolderEngine> {
+    path: PathBuf,
+    /// Names of the files with data when the list was last written.
+    listed: Vec<String>,
+    engine: PhantomData<E>,
+}
+
+impl<E: FolderEngine> FileList<E> {
+    /// The list of the folder `path`, which is not written yet.
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            listed: Vec::new(),
+            engine: PhantomData,
+        }
+    }
+
+    /// Writes the list if there are other files than the last time. It only helps the next time that the
+    /// store is opened, so an error is none of the caller's.
+    pub(crate) fn update(&mut self) {
+        let Ok(files) = list_files::<E>(&self.path) else {
+            return;
+        };
+        let data = files.iter().filter(|(name, _)| E::is_data(name));
+        let names: Vec<_> = data.map(|(name, _)| name.clone()).collect();
+        if names != self.listed && write_list(&self.path, &files).is_ok() {
+            self.listed = names;
+        }
+    }
+}
+
+impl<E: FolderEngine> Drop for FileList<E> {
+    fn drop(&mut self) {
+        self.listed.clear();
+        self.update();
+    }
+}
+
+/// Writes the list of the files that are in the folder `path` now.
+#[cfg(feature = "rocksdb")]
+pub(crate) fn rewrite_list<E: FolderEngine>(path: &Path) -> Result<(), OpenError> {
+    write_list(path, &list_files::<E>(path)?)
+}
+
+fn write_list(path: &Path, files: &[ListedFile]) -> Result<(), OpenError> {
+    let lines = files
+        .iter()
+        .map(|(name, bytes)| format!("{name} {bytes}\n"));
+    replace_file(path, FILE_LIST, &lines.collect::<String>())
+}
+
+/// The files in the folder `path` that `E` makes, sorted by name.
+pub(crate) fn list_files<E: FolderEngine>(path: &Path) -> Result<Vec<ListedFile>, OpenError> {
+    let mut files = Vec::new();
+    for name in names(path)?.into_iter().filter(|name| E::is_file(name)) {
+        let file = path.join(&name);
+        match fs::metadata(&file) {
+            Ok(metadata) => files.push((name, metadata.len())),
+            // The database removed it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(OpenError::io(&file)(error)),
+        }
+    }
+    Ok(files)
+}
+
+/// Checks that each listed file with data is in the folder `path` and not shorter than listed, unless that
+/// `is_fine`: it gets the listed file, its length if it is there, and all files that were found. Returns these.
+///
+/// If there is no list, or its text is none, nothing is expected.
+pub(crate) fn check_list<E: FolderEngine>(
+    path: &Path,
+    is_fine: impl Fn(&ListedFile, Option<u64>, &[ListedFile]) -> bool,
+) -> Result<Vec<ListedFile>, OpenError> {
+    let text = read_small(&path.join(FILE_LIST))?.unwrap_or_default();
+    let found = list_files::<E>(path)?;
+    for line in text.lines() {
+        let listed = line.split_once(' ');
+        let Some((name, Ok(bytes))) = listed.map(|(name, bytes)| (name, bytes.parse::<u64>()))
+        else {
+            continue;
+        };
+        let length = found.iter().find(|(found, _)| found == name);
+        let length = length.map(|(_, length)| *length);
+        let is_whole = length.is_some_and(|length| length >= bytes);
+        if !E::is_data(name) || is_whole || is_fine(&(name.to_owned(), bytes), length, &found) {
+            continue;
+        }
+        let expected = format!("the file `{name}` of {bytes} bytes or more");
+        let length = length.map_or("no such file".to_owned(), |length| {
+            format!("{length} bytes")
+        });
+        return Err(OpenError::damaged(path, expected, length));
+    }
+    Ok(found)
+}

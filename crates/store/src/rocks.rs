@@ -1,0 +1,312 @@
+//! A node store on disk, on RocksDB.
+//!
+//! ```text
+//! key: hash of a node, 32 bytes    count of its references, 4 bytes, little-endian; the encoded node
+//! key: that of a record, shorter   the record
+//! ```
+//! The count lies with its node, because nearly all nodes have one reference: they are written once and
+//! removed once, so a count of its own would be a second key for each. Node and count can not part either.
+//! A write reads the counts that it changes and adds them up. There is one writer, and a batch has each
+//! hash once, so the sums are exact. A merge operator would not read, but would not tell the count either,
+//! and could not remove a node at zero.
+
+use crate::disk::{disk_store, DiskStore};
+use crate::engine::{self, read_states, Batch, Engine, Held};
+use crate::file_list::{rewrite_list, FileList};
+use crate::folder::{check_space, hold, Found};
+use crate::history::{KeptStates, StateId};
+use crate::journal::StateDiff;
+use crate::memory::COPIED_BYTES;
+use crate::net::{NetChange, NULL_NODE};
+use crate::open_error::OpenError;
+use crate::rocks_files::{options, Rocks, FAMILY};
+use crate::stored::{CountedNode, StoredNodes};
+use crate::StoreError;
+use bytes::Bytes;
+use povmeter_delta_root::{NodeBatch, NodeHash, NodePrefix, NodeSource, Root, SourceError};
+use rocksdb::properties::CURRENT_SUPER_VERSION_NUMBER;
+use rocksdb::{ColumnFamilyDescriptor, DBPinnableSlice, ErrorKind, ReadOptions, WriteBatch, DB};
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// A store that keeps nodes on disk in a RocksDB, keyed by hash, with exact reference counts.
+///
+/// A commit returns when its log is with the operating system: it outlives the process, however that
+/// ends. Dropping the store waits until everything is on disk. If the system itself crashes, the store
+/// opens at the last commit that reached the disk, kept states and nodes together; later commits are lost.
+///
+/// RocksDB checks a checksum of whatever it reads from a table, so most damage is an error.
+pub struct RocksDbStore {
+    database: DB,
+    path: PathBuf,
+    kept: KeptStates,
+    /// Dropped after the database.
+    files: FileList<Rocks>,
+    /// What the database's files were known by when they were last listed.
+    version: Option<u64>,
+    /// Locked as long as the store is open; `None` while it is being made. Dropped last.
+    _held: Option<File>,
+}
+
+impl RocksDbStore {
+    /// Notes new files. Asks the database first, because a folder of many files takes long to list.
+    fn list_files(&mut self) {
+        let version = self
+            .database
+            .property_int_value(CURRENT_SUPER_VERSION_NUMBER);
+        let version = version.ok().flatten();
+        if version.is_none() || version != self.version {
+            self.files.update();
+            self.version = version;
+        }
+    }
+
+    /// Adds to `batch` what makes `change`.
+    fn change(&self, change: &NetChange, batch: &mut WriteBatch) -> Result<(), StoreError> {
+        let hash = change.hash();
+        let found = self.value(hash)?;
+        let (held, stored) = match &found {
+            Some(value) => parts(hash, value).map(|(held, node)| (held, Some(node)))?,
+            None => (0, None),
+        };
+        let count = change.count_after(held.into(), Self::REFERENCE_LIMIT)?;
+        // It is within the limit.
+        let count = u32::try_from(count).map_err(|_| damaged(hash, 0))?;
+        let encoded = match change {
+            NetChange::Gain { encoded, .. } => stored.unwrap_or(encoded),
+            NetChange::Loss { .. } => stored.unwrap_or_default(),
+        };
+        if count == 0 {
+            batch.delete(hash.as_bytes());
+        } else {
+            batch.put(hash.as_bytes(), [&count.to_le_bytes(), encoded].concat());
+        }
+        Ok(())
+    }
+
+    /// The value of the node `hash`.
+    fn value(&self, hash: &NodeHash) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+        let found = self.database.get_pinned(hash.as_bytes());
+        found.map_err(failed("look up a node"))
+    }
+}
+
+impl DiskStore for RocksDbStore {
+    type Files = Rocks;
+
+    fn make(path: &Path, kept: KeptStates) -> Result<Self, OpenError> {
+        Ok(Self {
+            database: open_database(path, true)?,
+            path: path.to_owned(),
+            kept,
+            files: FileList::new(path),
+            version: None,
+            _held: None,
+        })
+    }
+
+    fn open_found(path: &Path, _: Found) -> Result<Self, OpenError> {
+        let held = hold(path)?;
+        // RocksDB would tell only in words that the folder can not be written.
+        rewrite_list::<Rocks>(path)?;
+        let database = open_database(path, false)?;
+        let states = read_states(|key| record(&database, key));
+        let states = states.map_err(|error| OpenError::database(path, error))?;
+        let kept = states
+            .ok_or_else(|| OpenError::damaged(path, "a record of the kept states", "none"))?;
+        let mut store = Self {
+            database,
+            path: path.to_owned(),
+            kept,
+            files: FileList::new(path),
+            version: None,
+            _held: Some(held),
+        };
+        store.list_files();
+        Ok(store)
+    }
+}
+
+disk_store!(RocksDbStore);
+
+impl Drop for RocksDbStore {
+    fn drop(&mut self) {
+        // Opening is faster without a log. An error loses nothing, because the log has all.
+        if self.database.flush().is_err() {
+            let _ = self.database.flush_wal(true);
+        }
+    }
+}
+
+impl NodeSource for RocksDbStore {
+    fn node(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        if *hash == Root::EMPTY.node_hash() {
+            return Ok(Some(Bytes::from_static(NULL_NODE)));
+        }
+        let Some(value) = self.value(hash).map_err(SourceError::new)? else {
+            return Ok(None);
+        };
+        let (_, encoded) = parts(hash, &value).map_err(SourceError::new)?;
+        Ok(Some(Bytes::copy_from_slice(encoded)))
+    }
+
+    fn nodes(&self, batch: &mut NodeBatch<'_>) {
+        let null_node = Root::EMPTY.node_hash();
+        let (mut asked, mut hashes) = (Vec::new(), Vec::new());
+        for index in batch.open() {
+            let hash = &batch.request(index).hash;
+            if *hash == null_node {
+                batch.answer_with_copy(index, NULL_NODE);
+            } else {
+                asked.push(index);
+                hashes.push(hash);
+            }
+        }
+        if asked.is_empty() {
+            return;
+        }
+        let keys = hashes.iter().map(|hash| hash.as_bytes());
+        let values = match self.database.cf_handle(FAMILY) {
+            Some(family) => self.database.batched_multi_get_cf(family, keys, false),
+            None => keys.map(|key| self.database.get_pinned(key)).collect(),
+        };
+        for ((index, hash), value) in asked.into_iter().zip(hashes).zip(values) {
+            let value = match value {
+                Ok(Some(value)) => value,
+                // The request stays open.
+                Ok(None) => continue,
+                Err(error) => {
+                    let error = failed("look up nodes")(error);
+                    batch.answer(index, Err(SourceError::new(error)));
+                    continue;
+                }
+            };
+            match parts(hash, &value) {
+                Ok((_, encoded)) if encoded.len() <= COPIED_BYTES => {
+                    batch.answer_with_copy(index, encoded);
+                }
+                Ok((_, encoded)) => {
+                    batch.answer(index, Ok(Some(Bytes::copy_from_slice(encoded))));
+                }
+                Err(error) => batch.answer(index, Err(SourceError::new(error))),
+            }
+        }
+    }
+}
+
+impl Engine for RocksDbStore {
+    const REFERENCE_LIMIT: u64 = u32::MAX as u64;
+
+    fn kept(&self) -> &KeptStates {
+        &self.kept
+    }
+
+    fn held(&self, hash: &NodeHash) -> Result<Held, StoreError> {
+        let count = match self.value(hash)? {
+            Some(value) => parts(hash, &value)?.0,
+            None => 0,
+        };
+        Ok(Held::Count(count.into()))
+    }
+
+    fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        record(&self.database, key)
+    }
+
+    fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
+        check_space(&self.path, batch.bytes())?;
+        // One batch, because the database applies a batch whole.
+        let mut operations = WriteBatch::default();
+        for change in &batch.nodes {
+            self.change(change, &mut operations)?;
+        }
+        for (key, value) in &batch.records {
+            match value {
+                Some(value) => operations.put(key, value),
+                None => operations.delete(key),
+            }
+        }
+        let written = self.database.write(operations);
+        written.map_err(failed("write the commit"))?;
+        self.kept = kept;
+        self.list_files();
+        Ok(())
+    }
+}
+
+impl StoredNodes for RocksDbStore {
+    fn each_node(
+        &mut self,
+        visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let mut options = ReadOptions::default();
+        // What blocks read stays in the cache.
+        options.fill_cache(false);
+        let mut entries = self.database.raw_iterator_opt(options);
+        entries.seek_to_first();
+        while let Some((key, value)) = entries.item() {
+            // Shorter keys are those of records.
+            if let Ok(hash) = <[u8; 32]>::try_from(key) {
+                let hash = NodeHash::from(hash);
+                let (references, encoded) = parts(&hash, value)?;
+                let node = CountedNode {
+                    hash,
+                    references: references.into(),
+                    encoded,
+                };
+                if visit(node).is_break() {
+                    return Ok(());
+                }
+            }
+            entries.next();
+        }
+        entries.status().map_err(failed("list all nodes"))
+    }
+
+    fn diff(&self, state: StateId) -> Result<StateDiff, StoreError> {
+        engine::diff(self, state)
+    }
+}
+
+fn open_database(path: &Path, new: bool) -> Result<DB, OpenError> {
+    let options = options(new);
+    let family = ColumnFamilyDescriptor::new(FAMILY, options.clone());
+    let opened = DB::open_cf_descriptors(&options, path, [family]);
+    opened.map_err(|error| match error.kind() {
+        // Its text names the file.
+        ErrorKind::Corruption => {
+            OpenError::damaged(path, "an undamaged RocksDB", error.to_string())
+        }
+        _ => OpenError::database(path, error),
+    })
+}
+
+/// The record with the key `key`.
+fn record(database: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    database.get(key).map_err(failed("read a record"))
+}
+
+/// The count and the encoded node in the value of the node `hash`.
+///
+/// # Errors
+/// [`StoreError::DamagedRecord`] if the count is cut off or zero, or there is no node.
+fn parts<'a>(hash: &NodeHash, value: &'a [u8]) -> Result<(u32, &'a [u8]), StoreError> {
+    let parts = value.split_first_chunk();
+    let parts = parts.map(|(count, encoded)| (u32::from_le_bytes(*count), encoded));
+    let parts = parts.filter(|(count, encoded)| *count > 0 && !encoded.is_empty());
+    parts.ok_or_else(|| damaged(hash, value.len()))
+}
+
+/// The error of a value of so many bytes that is none of a node.
+fn damaged(hash: &NodeHash, bytes: usize) -> StoreError {
+    let key = format!("node {hash}");
+    StoreError::DamagedRecord { key, bytes }
+}
+
+fn failed(task: &'static str) -> impl FnOnce(rocksdb::Error) -> StoreError {
+    move |error| StoreError::Database {
+        task,
+        source: Box::new(error),
+    }
+}
