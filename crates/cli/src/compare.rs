@@ -5,6 +5,7 @@ use crate::{
     checks::same_block,
     compare_report::{CompareReport, Row},
     compare_root,
+    compare_threads::Threads,
     contender::{Arena, Attempt, Contender},
     error::CliError,
     estimator, measuring,
@@ -59,7 +60,8 @@ Ways, each explained below the result and in docs/performance.md:
 Examples:
   povmeter compare block                     in memory, no cache
   povmeter compare block --cache warm        both keep what was loaded
-  povmeter compare block --state parity-db --call transfer_all")]
+  povmeter compare block --state parity-db --call transfer_all
+  povmeter compare block --workers 2 --signatures sr25519")]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     plan: PlanArgs,
@@ -75,6 +77,9 @@ pub(crate) struct CompareArgs {
     /// What both keep from earlier blocks: none, or warm, all that the block needs
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = CacheArg::None)]
     cache: CacheArg,
+    /// Also execute the extrinsics on so many threads, such as 2,4
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = whole::<u16>(2..=1_024))]
+    workers: Vec<u16>,
     /// Measured rounds after one warm-up; root-each-tx takes part in every tenth
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(1..=100_000))]
     rounds: u32,
@@ -156,7 +161,9 @@ fn compare(
         }),
     };
     let contenders = Contender::all();
-    let bar = progress::bar(builds(&contenders, args.rounds), "warming up");
+    let mut threads = Threads::new(&arena, &args.workers)?;
+    let blocks = builds(&contenders, args.rounds) + threads.blocks() * args.rounds as usize;
+    let bar = progress::bar(blocks, "warming up");
     let mut warm_up = Vec::new();
     for &contender in &contenders {
         warm_up.push(arena.build(contender)?);
@@ -185,9 +192,11 @@ fn compare(
             spent[which].push(attempt.outcome.phases);
             bar.step();
         }
+        threads.round(round as usize, || bar.step())?;
     }
     drop(bar);
     let peer_ms = median(&spent[0], |phases| phases.total().cpu);
+    let threads = threads.finish(median(&spent[0], |phases| phases.total().wall));
     let rows = contenders
         .iter()
         .zip(&warm_up)
@@ -203,8 +212,8 @@ fn compare(
         options,
         args.cache,
         args.rounds,
-        rows,
-        roots_equal,
+        (rows, roots_equal),
+        threads,
     ))
 }
 

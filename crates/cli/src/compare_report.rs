@@ -2,6 +2,7 @@
 
 use crate::{
     compare::CacheArg,
+    compare_threads::ThreadsRow,
     options::UsedOptions,
     output::{self, verdict, CommandResult},
     spread::Spread,
@@ -106,6 +107,9 @@ pub(crate) struct Checks {
     pub(crate) roots_equal: bool,
     /// Nothing is too low where that is claimed.
     pub(crate) estimates_complete: bool,
+    /// Several threads come to the block of one; null if there was one.
+    #[serde(default)]
+    pub(crate) threads_equal: Option<bool>,
 }
 
 /// Ways to build a block, measured side by side.
@@ -119,6 +123,9 @@ pub(crate) struct CompareReport {
     pub(crate) rounds: u32,
     /// One for each way.
     pub(crate) rows: Vec<Row>,
+    /// The block on several threads; empty unless it was asked for.
+    #[serde(default)]
+    pub(crate) threads: Vec<ThreadsRow>,
     /// What must hold.
     pub(crate) checks: Checks,
 }
@@ -135,8 +142,8 @@ impl CompareReport {
         options: UsedOptions,
         cache: CacheArg,
         rounds: u32,
-        rows: Vec<Row>,
-        roots_equal: bool,
+        (rows, roots_equal): (Vec<Row>, bool),
+        (threads, threads_equal): (Vec<ThreadsRow>, bool),
     ) -> Self {
         let mut claiming = rows.iter().filter(|row| row.claims_complete);
         let estimates_complete = claiming.all(|row| row.estimate_under_bytes == Some(0));
@@ -148,17 +155,20 @@ impl CompareReport {
             checks: Checks {
                 roots_equal,
                 estimates_complete,
+                threads_equal: (!threads.is_empty()).then_some(threads_equal),
             },
+            threads,
         }
     }
 
     /// The checks, whether they hold, and what that means.
-    pub(crate) fn named_checks(&self) -> [(&'static str, bool, &'static str); 2] {
+    pub(crate) fn named_checks(&self) -> Vec<(&'static str, bool, &'static str)> {
         let Checks {
             roots_equal,
             estimates_complete,
+            threads_equal,
         } = self.checks;
-        [
+        let mut checks = vec![
             (
                 "roots equal",
                 roots_equal,
@@ -169,12 +179,18 @@ impl CompareReport {
                 estimates_complete,
                 "no estimate is too low where completeness is claimed",
             ),
-        ]
+        ];
+        checks.extend(threads_equal.map(|equal| {
+            let meaning = "several threads come to the block, the sizes and the proof of one";
+            ("threads equal", equal, meaning)
+        }));
+        checks
     }
 
     /// The names of the checks that failed.
     pub(crate) fn failed(&self) -> Vec<String> {
-        output::failed(self.named_checks().map(|(name, holds, _)| (name, holds)))
+        let checks = self.named_checks().into_iter();
+        output::failed(checks.map(|(name, holds, _)| (name, holds)))
     }
 
     /// Which block was built.
@@ -200,6 +216,13 @@ impl fmt::Display for CompareReport {
         for (name, meaning) in WAYS {
             writeln!(f, "{name:<14}  {meaning}")?;
         }
+        if !self.threads.is_empty() {
+            writeln!(
+                f,
+                "\non threads, time of the clock:\n{}\n",
+                self.text_of_threads()
+            )?;
+        }
         for (name, holds, meaning) in self.named_checks() {
             write!(f, "\n{}{name}: {meaning}", verdict(holds))?;
         }
@@ -208,6 +231,30 @@ impl fmt::Display for CompareReport {
 }
 
 impl CompareReport {
+    fn text_of_threads(&self) -> Table<7> {
+        let mut table = Table::new([
+            "<",
+            "runtime asks for sizes",
+            "extrinsics ms",
+            "times as fast",
+            "block ms",
+            "%",
+            "ahead",
+        ]);
+        for row in &self.threads {
+            table.row([
+                row.name(),
+                row.asks().to_owned(),
+                format!("{:.3}", row.extrinsics_wall_ms),
+                row.times_as_fast(),
+                format!("{:.3}", row.wall_ms),
+                format!("{:.1}", row.percent_of_peer_none),
+                row.ahead.to_string(),
+            ]);
+        }
+        table
+    }
+
     fn table(&self) -> Table<17> {
         let mut table = Table::new([
             "<",

@@ -15,6 +15,7 @@ mod compare;
 mod compare_report;
 mod compare_root;
 mod compare_root_report;
+mod compare_threads;
 mod completions;
 mod contender;
 mod db;

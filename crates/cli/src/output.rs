@@ -133,7 +133,7 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 }
 
 /// The names of the checks that failed.
-pub(crate) fn failed<const N: usize>(checks: [(&str, bool); N]) -> Vec<String> {
+pub(crate) fn failed<'n>(checks: impl IntoIterator<Item = (&'n str, bool)>) -> Vec<String> {
     let failed = checks.into_iter().filter(|(_, holds)| !holds);
     failed.map(|(name, _)| name.to_owned()).collect()
 }

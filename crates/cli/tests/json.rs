@@ -78,7 +78,10 @@ fn a_block() {
 
 #[test]
 fn ways_to_build_a_block() {
-    let args = with(&["compare", "block", "--rounds", "1"], &SMALL);
+    let args = with(
+        &["compare", "block", "--rounds", "1", "--workers", "2"],
+        &SMALL,
+    );
     printed("compare-block", &args);
 }
 

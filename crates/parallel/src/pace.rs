@@ -4,7 +4,7 @@
 //! probe:     the first 32 transactions in order: time per transaction in order
 //! trial:     96 transactions in parallel, after 32 that do not count
 //! faster?    on, and compare again every 256 transactions
-//! slower, or none of the first 32 was of use ahead of its turn and they were slower:
+//! slower; or the first 32 were much slower, or slower and none of them of use ahead of its turn:
 //!            512 transactions in order; then a second trial; then in order to the end
 //! ```
 //! So a block in which nothing can be gained loses a trial or two. Time decides only which way is taken;
@@ -24,6 +24,8 @@ const SMALL: u32 = 2 * PROBE;
 const LITTLE: Duration = Duration::from_micros(300);
 /// In parallel has to take less than this part of the time in order, in percent.
 const GAIN_PERCENT: u32 = 97;
+/// A trial ends early if it takes more than this part of the time in order, in percent.
+const MUCH_PERCENT: u32 = 125;
 
 /// See the top of the file.
 #[derive(Debug)]
@@ -119,6 +121,7 @@ impl Pace {
             }
             // Executions ahead that are dropped may still help, as they load nodes.
             Phase::Warm if ahead == self.ahead && taken / WARM > self.in_order => self.slower(),
+            Phase::Warm if taken / WARM > self.in_order * MUCH_PERCENT / 100 => self.slower(),
             Phase::Warm => (Phase::Parallel { counted: TRIAL }, TRIAL),
             Phase::Parallel { counted } => {
                 let gained = taken / counted < self.in_order * GAIN_PERCENT / 100;

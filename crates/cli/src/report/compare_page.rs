@@ -45,7 +45,19 @@ impl CompareReport {
                 Part::Table(self.size_table()),
             ],
         );
-        let checks = self.named_checks();
+        if !self.threads.is_empty() {
+            let note = "The extrinsics of a povmeter block in order, and on several threads, by the clock. A runtime \
+                        that reclaims proof weight asks for the size in each extrinsic; the rest of such an \
+                        extrinsic waits for its turn.";
+            page.section(
+                "Several threads",
+                vec![
+                    Part::Note(note.to_owned()),
+                    Part::Table(self.threads_table()),
+                ],
+            );
+        }
+        let checks = self.named_checks().into_iter();
         let checks = checks.map(|(name, holds, detail)| (name, holds, detail.to_owned()));
         page.section("Checks", vec![Part::Table(Table::checks(checks))]);
         page
@@ -122,6 +134,33 @@ impl CompareReport {
         Table {
             caption: "Times: medians of processor time of the thread, unless named otherwise"
                 .to_owned(),
+            ..Table::new(columns, rows.collect())
+        }
+    }
+
+    fn threads_table(&self) -> Table {
+        let columns = vec![
+            Column::Text("extrinsics on"),
+            Column::Text("runtime asks for sizes"),
+            Column::Number("extrinsics, ms"),
+            Column::Number("times as fast"),
+            Column::Number("block, ms"),
+            Column::Number("% of peer-none"),
+            Column::Number("executed ahead"),
+        ];
+        let rows = self.threads.iter().map(|row| {
+            vec![
+                row.name(),
+                row.asks().to_owned(),
+                decimal(row.extrinsics_wall_ms, 2),
+                row.times_as_fast(),
+                decimal(row.wall_ms, 2),
+                decimal(row.percent_of_peer_none, 1),
+                count(row.ahead),
+            ]
+        });
+        Table {
+            caption: "Medians of the clock; in brackets the middle half of the rounds".to_owned(),
             ..Table::new(columns, rows.collect())
         }
     }

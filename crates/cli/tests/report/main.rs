@@ -215,7 +215,7 @@ fn the_picture_in_the_docs_is_what_the_program_draws() {
 fn every_comparison_has_a_page() {
     let commands = [
         (
-            "compare block --rounds 1 --accounts 100 --transfers 10 --json",
+            "compare block --rounds 1 --accounts 100 --transfers 10 --workers 2 --json",
             "Ways to know the size of the proof",
             "ladder",
             &[

@@ -102,7 +102,7 @@ const COMMANDS: [Case; 19] = [
     case("genesis"),
 ];
 
-const NUMBERS: [Case; 49] = [
+const NUMBERS: [Case; 51] = [
     case("compare parallel --transactions 0"),
     case("compare parallel --workers 0"),
     case("compare parallel --cost-us 1h"),
@@ -132,6 +132,8 @@ const NUMBERS: [Case; 49] = [
     case("chain --keep 1"),
     case("chain --carry 1048577"),
     case("compare block --rounds 0"),
+    case("compare block --workers 1"),
+    case("compare block --workers 2,x"),
     case("compare block --rounds 1e2"),
     case("compare root --cases 0"),
     case("compare root --keys 5"),

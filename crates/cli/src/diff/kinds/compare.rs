@@ -2,6 +2,7 @@
 
 use crate::{
     compare_report::{Checks, CompareReport, Row},
+    compare_threads::ThreadsRow,
     diff::{
         kind::Comparable,
         measure::{ALLOCATIONS, PROOF, SPEED, TIME},
@@ -31,6 +32,7 @@ impl Comparable for CompareReport {
             cache,
             rounds,
             rows,
+            threads,
             checks,
         } = self;
         let mut parts = Parts::default();
@@ -41,8 +43,35 @@ impl Comparable for CompareReport {
         let Checks {
             roots_equal,
             estimates_complete,
+            threads_equal,
         } = checks;
-        facts!(top, "checks/"; roots_equal, estimates_complete);
+        facts!(top, "checks/"; roots_equal, estimates_complete, threads_equal);
+        for row in threads {
+            let ThreadsRow {
+                workers: _,
+                asks_for_sizes: _,
+                wall_ms,
+                extrinsics_wall_ms,
+                times_as_fast,
+                times_as_fast_spread,
+                percent_of_peer_none: _,
+                ahead: _,
+            } = row;
+            let asks = if row.asks_for_sizes {
+                ", asks for sizes"
+            } else {
+                ""
+            };
+            let mut part = parts.row(format!("{}{asks}", row.name()));
+            part.number_within(
+                SPEED,
+                "",
+                "times_as_fast",
+                times_as_fast,
+                *times_as_fast_spread,
+            );
+            numbers!(part, TIME.shown(), ""; wall_ms, extrinsics_wall_ms);
+        }
         for row in rows {
             let Row {
                 name,

@@ -1,0 +1,208 @@
+//! The rows of `povmeter compare block --workers`: the block with its extrinsics on several threads.
+
+use crate::{
+    contender::Arena,
+    error::CliError,
+    spread::{median, Spread},
+};
+use povmeter::{Advisory, Consensus};
+use povmeter_dev_runtime::{execute_plan, runtime_rules, Execution, HostError, PlanBlock};
+use povmeter_substrate::{SizeSource, StorageRules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{iter::once, num::NonZeroUsize, sync::Arc, time::Duration};
+
+/// A block whose extrinsics are executed by one thread or by several. Times are those of the clock.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ThreadsRow {
+    /// Threads; one executes the extrinsics in order.
+    pub(crate) workers: usize,
+    /// Whether the runtime asks for the proof size, as it does to reclaim weight.
+    pub(crate) asks_for_sizes: bool,
+    /// Time of the whole block in milliseconds, median of the rounds.
+    pub(crate) wall_ms: f64,
+    /// Time of its signed extrinsics in milliseconds, median of the rounds.
+    pub(crate) extrinsics_wall_ms: f64,
+    /// How many times as fast as by one thread the signed extrinsics are executed, by the medians.
+    pub(crate) times_as_fast: f64,
+    /// The same in the middle half of the rounds, against the median of one thread; null for fewer than four
+    /// rounds.
+    pub(crate) times_as_fast_spread: Option<Spread>,
+    /// Throughput of the whole block in percent of peer-none, by the clock.
+    pub(crate) percent_of_peer_none: f64,
+    /// Extrinsics of the last round that were executed ahead of their turn and committed, those included that
+    /// waited for their turn to ask for the size.
+    pub(crate) ahead: u64,
+}
+
+impl ThreadsRow {
+    pub(crate) fn name(&self) -> String {
+        match self.workers {
+            1 => "1 thread".to_owned(),
+            workers => format!("{workers} threads"),
+        }
+    }
+
+    pub(crate) fn asks(&self) -> &'static str {
+        match self.asks_for_sizes {
+            true => "yes",
+            false => "no",
+        }
+    }
+
+    /// How many times as fast, and where that was in the middle half of the rounds.
+    pub(crate) fn times_as_fast(&self) -> String {
+        let times = format!("{:.2}", self.times_as_fast);
+        match self.times_as_fast_spread {
+            Some(Spread { low, high }) => format!("{times} ({low:.2} to {high:.2})"),
+            None => times,
+        }
+    }
+}
+
+/// Builds the blocks of the rows, and keeps their times.
+pub(crate) struct Threads<'a> {
+    arena: &'a Arena<'a>,
+    rules: StorageRules,
+    groups: Vec<Group>,
+    equal: bool,
+}
+
+/// The rows of one kind of runtime.
+struct Group {
+    asks_for_sizes: bool,
+    /// The block of one thread, which all others must be.
+    expected: PlanBlock,
+    ways: Vec<Way>,
+}
+
+struct Way {
+    workers: NonZeroUsize,
+    /// Time of the whole block, and of its signed extrinsics.
+    spent: Vec<(Duration, Duration)>,
+    /// Of the last round.
+    ahead: u64,
+}
+
+impl<'a> Threads<'a> {
+    /// One thread and each number of `workers` above one; nothing if there is none. Builds a block of each
+    /// kind.
+    ///
+    /// # Errors
+    /// [`CliError::Workers`].
+    pub(crate) fn new(arena: &'a Arena<'a>, workers: &[u16]) -> Result<Self, CliError> {
+        let rules = runtime_rules().map_err(|error| CliError::Workers(HostError::state(error)))?;
+        let mut several: Vec<u16> = workers.iter().copied().filter(|&count| count > 1).collect();
+        several.sort_unstable();
+        several.dedup();
+        let mut threads = Self {
+            arena,
+            rules,
+            groups: Vec::new(),
+            equal: true,
+        };
+        if several.is_empty() {
+            return Ok(threads);
+        }
+        for asks_for_sizes in [false, true] {
+            let counts = once(1).chain(several.iter().copied());
+            let way = |workers: u16| {
+                Some(Way {
+                    workers: NonZeroUsize::new(workers.into())?,
+                    spent: Vec::new(),
+                    ahead: 0,
+                })
+            };
+            let group = Group {
+                asks_for_sizes,
+                expected: threads.build(asks_for_sizes, NonZeroUsize::MIN)?,
+                ways: counts.filter_map(way).collect(),
+            };
+            threads.groups.push(group);
+        }
+        Ok(threads)
+    }
+
+    /// How many blocks a round builds.
+    pub(crate) fn blocks(&self) -> usize {
+        self.groups.iter().map(|group| group.ways.len()).sum()
+    }
+
+    /// Builds a block of each row. `step` is called after each.
+    ///
+    /// # Errors
+    /// [`CliError::Workers`].
+    pub(crate) fn round(&mut self, round: usize, mut step: impl FnMut()) -> Result<(), CliError> {
+        for number in 0..self.groups.len() {
+            let ways = self.groups[number].ways.len();
+            for place in 0..ways {
+                // Rotate, as the other ways do.
+                let which = (place + round) % ways;
+                let group = &self.groups[number];
+                let block = self.build(group.asks_for_sizes, group.ways[which].workers)?;
+                self.equal &= block.is_same_as(&group.expected);
+                let way = &mut self.groups[number].ways[which];
+                way.spent.push((block.took, block.extrinsics_took));
+                way.ahead = block
+                    .statistics
+                    .map_or(0, |statistics| statistics.ahead + statistics.resumed);
+                step();
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows, beside a peer whose block takes `peer_wall_ms`; and whether all blocks were those of one
+    /// thread.
+    pub(crate) fn finish(self, peer_wall_ms: f64) -> (Vec<ThreadsRow>, bool) {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let mut rows = Vec::new();
+        for group in &self.groups {
+            let extrinsics = |way: &Way| median(way.spent.iter().map(|spent| ms(spent.1)));
+            let Some(in_order) = group.ways.first().map(extrinsics) else {
+                continue;
+            };
+            rows.extend(group.ways.iter().map(|way| {
+                let wall_ms = median(way.spent.iter().map(|spent| ms(spent.0)));
+                let gains = way.spent.iter().map(|spent| in_order / ms(spent.1));
+                ThreadsRow {
+                    workers: way.workers.get(),
+                    asks_for_sizes: group.asks_for_sizes,
+                    wall_ms,
+                    extrinsics_wall_ms: extrinsics(way),
+                    times_as_fast: in_order / extrinsics(way),
+                    times_as_fast_spread: Spread::of(gains),
+                    percent_of_peer_none: (peer_wall_ms / wall_ms) * 100.0,
+                    ahead: way.ahead,
+                }
+            }));
+        }
+        (rows, self.equal)
+    }
+
+    fn build(&self, asks_for_sizes: bool, workers: NonZeroUsize) -> Result<PlanBlock, CliError> {
+        let Arena {
+            plan,
+            state,
+            runtime,
+            pool,
+            ..
+        } = self.arena;
+        let pool = Arc::clone(pool);
+        let execution = match workers.get() {
+            1 => Execution::InOrder,
+            _ => Execution::by(workers, &self.rules),
+        };
+        let built = match asks_for_sizes {
+            true => {
+                let sizes = SizeSource::Estimate;
+                execute_plan::<_, Consensus>(*runtime, &state.nodes, plan, sizes, execution, pool)
+            }
+            false => {
+                let sizes = SizeSource::Unrecorded;
+                execute_plan::<_, Advisory>(*runtime, &state.nodes, plan, sizes, execution, pool)
+            }
+        };
+        built.map_err(CliError::Workers)
+    }
+}
