@@ -158,9 +158,9 @@ pub(crate) enum Claim {
     Executed,
     /// It was not, or the execution was of no use. It is the caller's now.
     ToExecute,
-    /// A worker executes it.
+    /// Another thread executes or commits it.
     Busy,
-    /// It has been committed, or the block is over.
+    /// It is committed, or the block is over.
     Over,
 }
 
@@ -356,9 +356,9 @@ impl Scheduler {
         let mut scheduled = lock(self.transaction(index));
         let claim = match scheduled.stage {
             _ if self.is_over() => return Claim::Over,
-            Stage::Committed => return Claim::Over,
             Stage::Executed => Claim::Executed,
-            Stage::Executing => return Claim::Busy,
+            // One that is committed is counted as such a moment later.
+            Stage::Executing | Stage::Committed => return Claim::Busy,
             Stage::Ready | Stage::Waiting | Stage::InOrder => Claim::ToExecute,
         };
         scheduled.stage = Stage::Executing;
@@ -410,9 +410,13 @@ impl Scheduler {
         self.turn.ring();
     }
 
-    /// Whether a worker executes `index`.
+    /// Whether a thread executes or commits `index`.
     pub(crate) fn is_busy(&self, index: u32) -> bool {
-        lock(self.transaction(index)).stage == Stage::Executing
+        match lock(self.transaction(index)).stage {
+            Stage::Executing => true,
+            Stage::Committed => self.committed() <= index,
+            _ => false,
+        }
     }
 
     /// Whether each transaction below `index` was executed.
@@ -481,7 +485,7 @@ impl Scheduler {
         self.bell.wait_unless(|| self.is_over() || self.has_task());
     }
 
-    /// Waits until nobody executes `index` any more, there may be a task, or the block is over. For the thread
+    /// Waits until nobody executes or commits `index` any more, there may be a task, or the block is over. For the thread
     /// of the block.
     pub(crate) fn wait_while_busy(&self, index: u32) {
         self.turn
