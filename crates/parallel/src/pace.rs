@@ -4,7 +4,7 @@
 //! probe:     the first 32 transactions in order: time per transaction in order
 //! trial:     96 transactions in parallel, after 32 that do not count
 //! faster?    on, and compare again every 256 transactions
-//! slower; or the first 32 were much slower, or slower and none of them of use ahead of its turn:
+//! far slower, at any time; slower; or the first 32 much slower, or slower and none of them of use ahead:
 //!            512 transactions in order; then a second trial; then in order to the end
 //! ```
 //! So a block in which nothing can be gained loses a trial or two. Time decides only which way is taken;
@@ -24,6 +24,9 @@ const SMALL: u32 = 2 * PROBE;
 const LITTLE: Duration = Duration::from_micros(300);
 /// In parallel has to take less than this part of the time in order, in percent.
 const GAIN_PERCENT: u32 = 97;
+/// Transactions in parallel end as soon as they have taken so many times the time of all of them in order: on a
+/// machine whose cores are busy with something else, each may wait for a thread that waits for its core.
+const FAR: u32 = 2;
 /// A trial ends early if it takes more than this part of the time in order, in percent.
 const MUCH_PERCENT: u32 = 125;
 
@@ -101,10 +104,24 @@ impl Pace {
             return;
         }
         self.left = self.left.saturating_sub(1);
-        if self.left == 0 {
+        let counted = match self.phase {
+            Phase::Warm => WARM,
+            Phase::Parallel { counted } => counted,
+            _ => 0,
+        };
+        if counted > 0 && self.since.elapsed() > self.in_order.saturating_mul(counted * FAR) {
+            let (phase, length) = self.slower();
+            self.begin_phase(phase, length);
+        } else if self.left == 0 {
             self.next(left, ahead);
-            self.ahead = ahead;
+        } else {
+            return;
         }
+        self.ahead = ahead;
+    }
+
+    fn begin_phase(&mut self, phase: Phase, length: u32) {
+        (self.phase, self.left, self.since) = (phase, length, Instant::now());
     }
 
     fn next(&mut self, left: u32, ahead: u64) {
@@ -132,9 +149,7 @@ impl Pace {
             }
             phase @ (Phase::Always | Phase::Never) => (phase, 0),
         };
-        self.phase = phase;
-        self.left = length;
-        self.since = now;
+        self.begin_phase(phase, length);
     }
 
     fn slower(&self) -> (Phase, u32) {

@@ -9,6 +9,7 @@ use crate::{
     pace::Pace,
     scheduler::{Limits, Scheduler, MOST_TRANSACTIONS},
     shared::Shared,
+    store::index as index_of,
     sync::{thread, Mutex},
 };
 use povmeter::{Accounting, Block, NodeSource};
@@ -179,7 +180,7 @@ impl Parallel {
                 pace,
                 sizes: self.sizes,
                 decide: &mut decide,
-                done: Vec::new(),
+                done: Vec::with_capacity(index_of(transactions)),
                 statistics: Statistics::default(),
                 ended: None,
             }),
