@@ -26,7 +26,11 @@ use crate::{
     view::{Access, View},
 };
 use povmeter::{Accounting, BlockError, NodeSource};
-use std::mem::forget;
+use std::{
+    any::Any,
+    mem::forget,
+    panic::{catch_unwind, AssertUnwindSafe},
+};
 
 /// See the top of the file. All threads of a block share it.
 pub(crate) struct Committer<'c, 'a, S, A: Accounting, P, E: Executor> {
@@ -35,6 +39,8 @@ pub(crate) struct Committer<'c, 'a, S, A: Accounting, P, E: Executor> {
     /// Executes each transaction ahead of its turn first, also where its turn has come.
     pub(crate) speculate_first: bool,
     pub(crate) commits: Mutex<Commits<'c, S, A, E::Output>>,
+    /// A panic of a commit that a waiting transaction made for the thread of the block.
+    pub(crate) panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 type Guard<'t, 'c, S, A, T> = MutexGuard<'t, Commits<'c, S, A, T>>;
@@ -273,9 +279,19 @@ where
         changed
     }
 
+    /// As [`Self::commit_claimed`]. A panic of the host ends the block; it must not unwind through the executor of the
+    /// transaction that waits, which would take it for its own.
+    fn help(&self, index: u32) {
+        let commit = || self.commit_claimed(index);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(commit)) {
+            lock(&self.panic).get_or_insert(panic);
+            self.shared.scheduler.end();
+        }
+    }
+
     /// Commits `index`, which the caller has claimed, as it was executed ahead, or leaves it to the thread of
     /// the block.
-    fn help(&self, index: u32) {
+    fn commit_claimed(&self, index: u32) {
         let mut commits = lock(&self.commits);
         let attempt = lock(&self.shared.attempts[index as usize]).take();
         let done = match attempt {

@@ -13,7 +13,7 @@ use crate::{
     sync::{thread, Mutex},
 };
 use povmeter::{Accounting, Block, NodeSource};
-use std::{num::NonZeroUsize, sync::PoisonError};
+use std::{mem::forget, num::NonZeroUsize, panic::resume_unwind, sync::PoisonError};
 
 /// Executes transactions on several threads. See the [crate page](crate) for an example.
 #[derive(Clone, Copy, Debug)]
@@ -184,16 +184,26 @@ impl Parallel {
                 statistics: Statistics::default(),
                 ended: None,
             }),
+            panic: Mutex::new(None),
         };
         thread::scope(|scope| {
             let _end = EndOnDrop(&shared.scheduler);
             let start = || {
                 for _ in 1..self.workers.get() {
-                    scope.spawn(|| shared.work(&committer));
+                    scope.spawn(|| {
+                        // If it panics, nobody may wait for what it has begun.
+                        let unfinished = EndOnDrop(&shared.scheduler);
+                        shared.work(&committer);
+                        forget(unfinished);
+                    });
                 }
             };
             committer.run(&mut shared.worker(true), start);
         });
+        let panic = committer.panic.into_inner();
+        if let Some(panic) = panic.unwrap_or_else(PoisonError::into_inner) {
+            resume_unwind(panic);
+        }
         let commits = committer.commits.into_inner();
         let commits = commits.unwrap_or_else(PoisonError::into_inner);
         if let Some(Ended::Failed(error)) = commits.ended {

@@ -211,3 +211,45 @@ fn nothing_is_a_block_too() {
     count_to(1, workers(8, Strategy::EachAhead));
     count_to(3_000, workers(4, Strategy::Adaptive));
 }
+
+/// Some transactions ask for the size and wait for their turn. The thread of the block is slow, so that others commit.
+struct Ask(std::thread::ThreadId);
+
+impl Executor for Ask {
+    type Worker = ();
+    type Output = u64;
+
+    fn worker(&self) {}
+
+    fn execute(&self, worker: &mut (), index: u32, view: &mut View<'_>) -> Result<u64, Interrupt> {
+        if std::thread::current().id() == self.0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        if index.is_multiple_of(3) {
+            view.proof_size()?;
+        }
+        Increment.execute(worker, index, view)
+    }
+}
+
+/// The panic ends the block, on whichever thread it is.
+#[test]
+fn a_panic_in_a_decision_hangs_nothing() {
+    std::panic::set_hook(Box::new(|_| {}));
+    for at in 0..60 {
+        let executed = std::panic::catch_unwind(|| {
+            let store = MemoryStore::new();
+            let mut block = Block::new(&store, Root::EMPTY);
+            let decide = |decided: povmeter_parallel::Decided<'_, u64>| {
+                assert_ne!(decided.index, at, "expected");
+                Verdict::Keep
+            };
+            let way = workers(3, Strategy::Always);
+            let ask = Ask(std::thread::current().id());
+            way.execute_if(&mut block, &store, &ask, 64, decide)
+                .map(drop)
+        });
+        assert!(executed.is_err(), "a panic at {at}");
+    }
+    drop(std::panic::take_hook());
+}
