@@ -256,9 +256,11 @@ where
         Ok(changed)
     }
 
-    /// Ends the turn of `index`, and the block if it could not be committed. Whether transactions above may have
-    /// read something else, if the next one has its turn. The lock is free before anybody learns of that, because
-    /// a thread that waits for it would fall asleep.
+    /// Ends the turn of `index`, and the block if it could not be committed. Returns whether later transactions may
+    /// have read something else; `None` if the block is over.
+    ///
+    /// The lock is released before the scheduler counts the commit: else the thread whose turn is next would find
+    /// it locked, and sleep.
     fn end_turn(
         &self,
         mut commits: Guard<'_, 'c, S, A, E::Output>,
@@ -279,8 +281,8 @@ where
         changed
     }
 
-    /// As [`Self::commit_claimed`]. A panic of the host ends the block; it must not unwind through the executor of the
-    /// transaction that waits, which would take it for its own.
+    /// As [`Self::commit_claimed`], from inside the executor of a transaction that waits. A panic of the host's code
+    /// ends the block. It must not unwind through that executor, or it would be a trap of the waiting transaction.
     fn help(&self, index: u32) {
         let commit = || self.commit_claimed(index);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(commit)) {

@@ -26,7 +26,7 @@ pub(crate) struct Commits<'c, S, A: Accounting, T> {
     pub(crate) done: Vec<Executed<T>>,
     pub(crate) statistics: Statistics,
     /// Why no later transaction has a turn, if there is a reason.
-    pub(crate) ended: Option<Ended>,
+    pub(crate) ended: Option<BlockEnd>,
 }
 
 /// What decides whether a transaction stays.
@@ -36,7 +36,7 @@ pub(crate) type Decide<'d, T> = dyn FnMut(Decided<'_, T>) -> Verdict + Send + 'd
 pub(crate) type Applied<T> = Result<T, Trap>;
 
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum BlockEnd {
     /// By a verdict.
     Stopped,
     Failed(ParallelError),
@@ -99,7 +99,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
 
     /// No later transaction has a turn, because `index` failed.
     pub(crate) fn fail(&mut self, index: u32, error: BlockError) {
-        let failed = Ended::Failed(ParallelError::Block { index, error });
+        let failed = BlockEnd::Failed(ParallelError::Block { index, error });
         self.ended.get_or_insert(failed);
     }
 
@@ -149,7 +149,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
             }
             Verdict::Stop => {
                 self.block.rollback_transaction()?;
-                self.ended.get_or_insert(Ended::Stopped);
+                self.ended.get_or_insert(BlockEnd::Stopped);
                 Ok(false)
             }
         }

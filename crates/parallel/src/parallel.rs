@@ -2,7 +2,7 @@
 
 use crate::{
     commit::Committer,
-    commits::{Commits, Ended},
+    commits::{BlockEnd, Commits},
     executor::Executor,
     in_order::WriteLog,
     outcome::{Batch, Decided, ParallelError, Statistics, Verdict},
@@ -206,7 +206,7 @@ impl Parallel {
         }
         let commits = committer.commits.into_inner();
         let commits = commits.unwrap_or_else(PoisonError::into_inner);
-        if let Some(Ended::Failed(error)) = commits.ended {
+        if let Some(BlockEnd::Failed(error)) = commits.ended {
             return Err(error);
         }
         Ok(Batch {

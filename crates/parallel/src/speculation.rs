@@ -270,7 +270,10 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
             ..
         } = &mut *self.scratch;
         let named = store.keys.hashed(trie, key);
-        let known = record.known(&store.keys, named).filter(|_| noted);
+        let known = match noted {
+            true => record.known(&store.keys, named),
+            false => None,
+        };
         if let Some((read, id)) = known {
             if pending.iter().all(|update| update.key != id) {
                 return Ok(At::Known(read));

@@ -1,4 +1,6 @@
 //! Turns: how an execution ahead goes on on the block.
+//!
+//! Traits, because an execution ahead knows neither the source nor the accounting of the block.
 
 use crate::{record::Record, shared::Ended, store::WriteSet, view::Access};
 
