@@ -2,6 +2,7 @@
 #![cfg(any(feature = "parity-db", feature = "rocksdb"))]
 #![allow(clippy::unwrap_used)]
 
+#[macro_use]
 mod common;
 
 use common::folders::{not_a_store, occupied, refused, snapshot, stored};
@@ -209,21 +210,10 @@ fn the_folder_of_the_other_engine_is_left_alone() {
     of_other::<povmeter_store::RocksDbStore, povmeter_store::ParityDbStore>();
 }
 
-macro_rules! folders {
-    ($module:ident, $store:ty: $($case:ident)*) => {
-        mod $module {
-            $(#[test]
-            fn $case() {
-                super::$case::<$store>();
-            })*
-        }
-    };
-}
-
 macro_rules! each {
     ($($(#[$attribute:meta])* $module:ident: $store:ty;)*) => {
         $($(#[$attribute])*
-        folders! {
+        cases! {
             $module, $store:
             reopening_finds_the_state_again
             an_open_store_cannot_be_opened_again

@@ -1,6 +1,7 @@
 //! Tests of what every store does, run for each store.
 #![allow(clippy::unwrap_used)]
 
+#[macro_use]
 mod common;
 
 use bytes::Bytes;
@@ -366,21 +367,10 @@ fn can_be_shared_between_threads<S: TestStore>() {
     });
 }
 
-macro_rules! suite {
-    ($module:ident, $store:ty: $($case:ident)*) => {
-        mod $module {
-            $(#[test]
-            fn $case() {
-                super::$case::<$store>();
-            })*
-        }
-    };
-}
-
 macro_rules! suites {
     ($($(#[$attribute:meta])* $module:ident: $store:ty;)*) => {
         $($(#[$attribute])*
-        suite! {
+        cases! {
             $module, $store:
             a_new_store_holds_the_empty_state
             a_commit_can_be_read_at_once_and_later

@@ -6,6 +6,19 @@ pub(crate) mod folders;
 pub(crate) mod stores;
 pub(crate) mod tries;
 
+/// A module with a test of each case for one store.
+#[allow(unused_macros, reason = "each test program uses its part")]
+macro_rules! cases {
+    ($module:ident, $store:ty: $($case:ident)*) => {
+        mod $module {
+            $(#[test]
+            fn $case() {
+                super::$case::<$store>();
+            })*
+        }
+    };
+}
+
 use bytes::Bytes;
 use povmeter_delta_root::{Blake2b256, NodeChange, NodeChanges, NodeHash, Root, RootUpdate};
 use povmeter_store::NodeStore;
