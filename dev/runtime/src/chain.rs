@@ -6,6 +6,7 @@ use crate::{
         SplitMix, TIMESTAMP,
     },
     runtime::{AccountId, Address, Extrinsic, Header},
+    spans,
 };
 use sp_core::{sr25519, storage::Storage, Pair, H256};
 use sp_runtime::traits::Header as _;
@@ -33,6 +34,7 @@ impl Chain {
     /// # Errors
     /// Those of [`Plan::new`].
     pub fn new(options: PlanOptions) -> Result<(Self, Plan), PlanError> {
+        spans::leave_out();
         let senders = count_senders(&options)?;
         let mut random = SplitMix::new(options.seed);
         let keys: Vec<_> = (0..senders)

@@ -39,6 +39,7 @@ mod pov;
 mod povmeter_host;
 mod recorder;
 pub mod runtime;
+mod spans;
 mod stopwatch;
 mod threads;
 #[cfg(feature = "wasm")]
