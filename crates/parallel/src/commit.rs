@@ -57,9 +57,11 @@ where
     pub(crate) fn run(&self, worker: &mut Worker<'a, P, E>, start: impl FnOnce()) {
         let scheduler = &self.shared.scheduler;
         if !self.open() {
-            return self.run_in_order(worker);
+            return self.run_in_order(0, worker);
         }
         let mut start = Some(start);
+        // Above it nothing was begun, if nothing will ever be executed ahead again.
+        let mut begun = u32::MAX;
         while !scheduler.is_over() {
             let index = scheduler.committed();
             if index >= self.transactions {
@@ -86,9 +88,18 @@ where
                 Ok(None) => self.execute(&mut commits, index, &mut worker.executor),
                 Err(error) => Err(error),
             };
-            if let Some(changed) = self.end_turn(commits, index, done) {
-                scheduler.commit(index, changed);
+            if begun == u32::MAX && !commits.pace.is_open() {
+                begun = scheduler.horizon();
             }
+            let Some(changed) = self.end_turn(commits, index, done) else {
+                break;
+            };
+            if index >= begun {
+                // As the scheduler does not count this transaction, nobody else is given a turn.
+                scheduler.end();
+                return self.run_in_order(index + 1, worker);
+            }
+            scheduler.commit(index, changed);
         }
     }
 
@@ -114,9 +125,9 @@ where
         open
     }
 
-    /// As [`Self::run`], where nothing will ever be executed ahead.
-    fn run_in_order(&self, worker: &mut Worker<'a, P, E>) {
-        for index in 0..self.transactions {
+    /// As [`Self::run`] from transaction `first` on, where nothing will ever be executed ahead.
+    fn run_in_order(&self, first: u32, worker: &mut Worker<'a, P, E>) {
+        for index in first..self.transactions {
             let mut commits = lock(&self.commits);
             let done = self.execute(&mut commits, index, &mut worker.executor);
             if self.end_turn(commits, index, done).is_none() {

@@ -3,18 +3,23 @@
 //! ```text
 //! probe:     the first 32 transactions in order: time per transaction in order
 //! trial:     96 transactions in parallel, after 32 that do not count
-//! faster?    on, and compare again every 256 transactions
+//! check:     16 transactions in order, after those that were already executed ahead: time in order, once more
+//! faster?    on, and compare again every 256 transactions; check again after 512, 1,024, 2,048, ... of them
 //! far slower, at any time; slower; or the first 32 much slower, or slower and none of them of use ahead:
-//!            512 transactions in order; then a second trial; then in order to the end
+//!            512 transactions in order; then a second trial, if what is left is worth it; then in order to the end
 //! ```
-//! So a block in which nothing can be gained loses a trial or two. Time decides only which way is taken;
-//! results are the same.
+//! So a block in which nothing can be gained loses a trial or two. Checks are there because the first transactions
+//! of a block load what later ones find in memory: those that only read and write some accounts take a tenth of
+//! the time later. Time decides only which way is taken; results are the same.
 
 use std::time::{Duration, Instant};
 
 const PROBE: u32 = 32;
 const WARM: u32 = 32;
 const TRIAL: u32 = 96;
+const CHECK: u32 = 16;
+/// Transactions in parallel between the second check and the third. The first check is at the end of the trial.
+const UNCHECKED: u32 = 512;
 const PERIOD: u32 = 256;
 const REST: u32 = 512;
 const TRIALS: u32 = 2;
@@ -29,6 +34,8 @@ const GAIN_PERCENT: u32 = 97;
 const FAR: u32 = 2;
 /// A trial ends early if it takes more than this part of the time in order, in percent.
 const MUCH_PERCENT: u32 = 125;
+/// A second trial that takes as long as the first may take one part in so many of what is left.
+const WORTH: u32 = 16;
 
 /// See the top of the file.
 #[derive(Debug)]
@@ -36,7 +43,13 @@ pub(crate) struct Pace {
     phase: Phase,
     left: u32,
     since: Instant,
+    /// Transactions that may be executed ahead when a phase in order begins.
+    window: u32,
+    /// Time of a transaction in order, and in parallel, when each was measured last.
     in_order: Duration,
+    parallel: Duration,
+    /// How many are executed in parallel from one check to the next, and how many of them were.
+    unchecked: (u32, u32),
     trials: u32,
     /// How many were executed ahead and committed, when the phase began.
     ahead: u64,
@@ -49,6 +62,9 @@ enum Phase {
     Parallel {
         counted: u32,
     },
+    /// In order, but for what is executed already.
+    Drain,
+    Check,
     Rest,
     /// In parallel, whatever it takes.
     Always,
@@ -57,13 +73,17 @@ enum Phase {
 }
 
 impl Pace {
-    pub(crate) fn adaptive(transactions: u32) -> Self {
+    /// At most `window` transactions are executed ahead at a time.
+    pub(crate) fn adaptive(transactions: u32, window: u32) -> Self {
         let phase = if transactions < SMALL {
             Phase::Never
         } else {
             Phase::Probe
         };
-        Self::begin(phase, PROBE)
+        Self {
+            window,
+            ..Self::begin(phase, PROBE)
+        }
     }
 
     pub(crate) fn always() -> Self {
@@ -79,7 +99,10 @@ impl Pace {
             phase,
             left,
             since: Instant::now(),
+            window: 0,
             in_order: Duration::MAX,
+            parallel: Duration::MAX,
+            unchecked: (TRIAL, 0),
             trials: 0,
             ahead: 0,
         }
@@ -100,56 +123,79 @@ impl Pace {
     /// A transaction was committed, and `left` are left. So far `ahead` were executed ahead, at
     /// least in part, and committed.
     pub(crate) fn committed(&mut self, left: u32, ahead: u64) {
-        if matches!(self.phase, Phase::Always | Phase::Never) {
-            return;
+        if !matches!(self.phase, Phase::Always | Phase::Never) {
+            self.committed_at(Instant::now(), left, ahead);
         }
+    }
+
+    fn committed_at(&mut self, now: Instant, left: u32, ahead: u64) {
         self.left = self.left.saturating_sub(1);
+        let taken = now - self.since;
         let counted = match self.phase {
             Phase::Warm => WARM,
             Phase::Parallel { counted } => counted,
             _ => 0,
         };
-        if counted > 0 && self.since.elapsed() > self.in_order.saturating_mul(counted * FAR) {
-            let (phase, length) = self.slower();
-            self.begin_phase(phase, length);
-        } else if self.left == 0 {
-            self.next(left, ahead);
-        } else {
+        let far = counted > 0 && taken > self.in_order.saturating_mul(counted * FAR);
+        if !far && self.left > 0 {
             return;
         }
+        if counted > 0 {
+            self.parallel = taken / (counted - self.left);
+        }
+        let (phase, length) = match far {
+            true => self.slower(),
+            false => self.next(taken, left, ahead),
+        };
+        (self.phase, self.left, self.since) = (phase, length, now);
         self.ahead = ahead;
     }
 
-    fn begin_phase(&mut self, phase: Phase, length: u32) {
-        (self.phase, self.left, self.since) = (phase, length, Instant::now());
-    }
-
-    fn next(&mut self, left: u32, ahead: u64) {
-        let now = Instant::now();
-        let taken = now - self.since;
-        let (phase, length) = match self.phase {
+    /// The phase after one that took `taken`, and its length.
+    fn next(&mut self, taken: Duration, left: u32, ahead: u64) -> (Phase, u32) {
+        match self.phase {
             Phase::Probe => {
                 self.in_order = taken / PROBE;
                 self.try_parallel(left)
             }
             Phase::Rest => {
                 self.in_order = taken / REST;
-                self.try_parallel(left)
-            }
-            // Executions ahead that are dropped may still help, as they load nodes.
-            Phase::Warm if ahead == self.ahead && taken / WARM > self.in_order => self.slower(),
-            Phase::Warm if taken / WARM > self.in_order * MUCH_PERCENT / 100 => self.slower(),
-            Phase::Warm => (Phase::Parallel { counted: TRIAL }, TRIAL),
-            Phase::Parallel { counted } => {
-                let gained = taken / counted < self.in_order * GAIN_PERCENT / 100;
-                match gained {
-                    true => (Phase::Parallel { counted: PERIOD }, PERIOD),
-                    false => self.slower(),
+                let trial = self.parallel.saturating_mul((WARM + TRIAL) * WORTH);
+                match trial < self.in_order.saturating_mul(left) {
+                    true => self.try_parallel(left),
+                    false => (Phase::Never, 0),
                 }
             }
+            // Executions ahead that are dropped may still help, as they load nodes.
+            Phase::Warm if ahead == self.ahead && self.parallel > self.in_order => self.slower(),
+            Phase::Warm if self.parallel > self.in_order * MUCH_PERCENT / 100 => self.slower(),
+            Phase::Warm => (Phase::Parallel { counted: TRIAL }, TRIAL),
+            Phase::Parallel { counted } => {
+                let (most, unchecked) = &mut self.unchecked;
+                *unchecked += counted;
+                // A check of the last transactions would cost more than it could save.
+                if *unchecked >= *most && left / 2 > self.window.saturating_add(CHECK) {
+                    self.unchecked = (most.saturating_mul(2).max(UNCHECKED), 0);
+                    (Phase::Drain, self.window.max(1))
+                } else {
+                    self.go_on()
+                }
+            }
+            Phase::Drain => (Phase::Check, CHECK),
+            Phase::Check => {
+                self.in_order = taken / CHECK;
+                self.go_on()
+            }
             phase @ (Phase::Always | Phase::Never) => (phase, 0),
-        };
-        self.begin_phase(phase, length);
+        }
+    }
+
+    /// In parallel, if that is faster.
+    fn go_on(&self) -> (Phase, u32) {
+        match self.parallel < self.in_order * GAIN_PERCENT / 100 {
+            true => (Phase::Parallel { counted: PERIOD }, PERIOD),
+            false => self.slower(),
+        }
     }
 
     fn slower(&self) -> (Phase, u32) {
@@ -165,5 +211,63 @@ impl Pace {
         }
         self.trials += 1;
         (Phase::Warm, WARM)
+    }
+}
+
+#[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
+mod tests {
+    use super::*;
+
+    const WINDOW: u32 = 12;
+
+    /// Nanoseconds of the transaction at a position.
+    type Cost = fn(u32) -> u64;
+
+    /// The time of a block, in parts of the time in order, in percent, and how many transactions were begun in
+    /// parallel, if each takes `in_order`, or `parallel`.
+    fn block(transactions: u32, in_order: Cost, parallel: Cost) -> (u64, u32) {
+        let mut pace = Pace::adaptive(transactions, WINDOW);
+        let start = pace.since;
+        let (mut taken, mut ahead) = (0, 0);
+        for index in 0..transactions {
+            let together = pace.is_parallel();
+            ahead += u32::from(together);
+            let cost = if together { parallel } else { in_order };
+            taken += cost(index);
+            if pace.is_open() {
+                let now = start + Duration::from_nanos(taken);
+                pace.committed_at(now, transactions - index - 1, ahead.into());
+            }
+        }
+        let plain: u64 = (0..transactions).map(in_order).sum();
+        (taken * 100 / plain, ahead)
+    }
+
+    #[test]
+    fn what_gains_is_executed_in_parallel() {
+        let (percent, ahead) = block(544, |_| 66_000, |_| 40_000);
+        assert!(percent <= 66 && ahead >= 450, "{percent} {ahead}");
+        let (percent, ahead) = block(10_000, |_| 20_000, |_| 12_000);
+        assert!(percent <= 62 && ahead >= 9_700, "{percent} {ahead}");
+    }
+
+    #[test]
+    fn what_loses_is_executed_in_order() {
+        for parallel in [|_| 21_000, |_| 30_000, |_| 400_000] as [Cost; 3] {
+            let (percent, ahead) = block(10_000, |_| 20_000, parallel);
+            assert!(percent <= 106 && ahead <= 260, "{percent} {ahead}");
+        }
+    }
+
+    /// The first transactions load nodes, and are much dearer in order than all later ones.
+    #[test]
+    fn a_check_finds_that_transactions_became_cheaper() {
+        let cheaper = |index| if index < 100 { 5_000 } else { 400 };
+        let (percent, ahead) = block(10_000, cheaper, |_| 2_000);
+        assert!(percent <= 110 && ahead <= 260, "{percent} {ahead}");
+        // Later, so that only a later check can find it.
+        let cheaper = |index| if index < 2_000 { 5_000 } else { 1_500 };
+        let (percent, ahead) = block(20_000, cheaper, |_| 2_500);
+        assert!(percent <= 100 && ahead <= 5_000, "{percent} {ahead}");
     }
 }

@@ -221,7 +221,7 @@ impl Parallel {
             Strategy::EachAhead => Pace::always(),
             _ if alone => Pace::never(),
             Strategy::Always => Pace::always(),
-            Strategy::Adaptive => Pace::adaptive(transactions),
+            Strategy::Adaptive => Pace::adaptive(transactions, self.window),
         }
     }
 }

@@ -199,7 +199,7 @@ impl Scheduler {
     }
 
     /// Where executions ahead of their turn end for now.
-    fn horizon(&self) -> u32 {
+    pub(crate) fn horizon(&self) -> u32 {
         let committed = self.committed.load(Ordering::SeqCst);
         let all = u32::try_from(self.transactions.len()).unwrap_or(u32::MAX);
         committed.saturating_add(self.window).min(all)

@@ -120,7 +120,7 @@ fn adaptive() {
         rare: true,
         ..USUAL
     };
-    compare(4_000..4_004, long, &[workers(1), workers(3)]);
+    compare(4_000..4_012, long, &[workers(1), workers(3), workers(8)]);
 }
 
 #[test]
