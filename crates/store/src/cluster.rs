@@ -231,6 +231,10 @@ impl NodeSource for RedisCluster {
                 asked.push((index, hash));
             }
         }
+        // A cache in front may have answered all of them: to ask for none takes the client tens of microseconds.
+        if asked.is_empty() {
+            return;
+        }
         let commands = asked.iter().map(|(_, hash)| self.get(hash)).collect();
         match self.client.ask_all(commands, READ) {
             Ok(answers) => {
