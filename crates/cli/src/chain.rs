@@ -122,6 +122,10 @@ fn build(args: &ChainArgs, path: &Path) -> Result<ChainReport, CliError> {
         let (chain, plan) = Chain::new(args.plan.options(args.signatures))?;
         let mut store = args.state.store(path, Mode::Create, CliError::Open)?;
         commit_parent(&mut *store, &plan)?;
+        // Closing waits until the engine has written the state. Else it would do so beside the first blocks,
+        // and one of their commits would wait for it.
+        drop(store);
+        let store = args.state.store(path, Mode::Open, CliError::Open)?;
         Ok::<_, CliError>((chain, plan, store))
     })?;
     let most = (args.carry as usize) << 20;
