@@ -60,7 +60,7 @@ where
             return self.run_in_order(0, worker);
         }
         let mut start = Some(start);
-        // Above it nothing was begun, if nothing will ever be executed ahead again.
+        // Where executions ahead end, once the block goes on in order for good.
         let mut begun = u32::MAX;
         while !scheduler.is_over() {
             let index = scheduler.committed();

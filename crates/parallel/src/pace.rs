@@ -18,7 +18,8 @@ const PROBE: u32 = 32;
 const WARM: u32 = 32;
 const TRIAL: u32 = 96;
 const CHECK: u32 = 16;
-/// Transactions in parallel between the second check and the third. The first check is at the end of the trial.
+/// Transactions in parallel from the first check, which is at the end of the trial, to the second; then twice as many
+/// each time.
 const UNCHECKED: u32 = 512;
 const PERIOD: u32 = 256;
 const REST: u32 = 512;
@@ -34,7 +35,8 @@ const GAIN_PERCENT: u32 = 97;
 const FAR: u32 = 2;
 /// A trial ends early if it takes more than this part of the time in order, in percent.
 const MUCH_PERCENT: u32 = 125;
-/// A second trial that takes as long as the first may take one part in so many of what is left.
+/// There is a second trial only if what is left would take at least so many times as long, in order, as the first
+/// trial took.
 const WORTH: u32 = 16;
 
 /// See the top of the file.
@@ -48,8 +50,9 @@ pub(crate) struct Pace {
     /// Time of a transaction in order, and in parallel, when each was measured last.
     in_order: Duration,
     parallel: Duration,
-    /// How many are executed in parallel from one check to the next, and how many of them were.
-    unchecked: (u32, u32),
+    /// Transactions executed in parallel since the last check, and how many of them bring the next one.
+    unchecked: u32,
+    check_after: u32,
     trials: u32,
     /// How many were executed ahead and committed, when the phase began.
     ahead: u64,
@@ -102,7 +105,8 @@ impl Pace {
             window: 0,
             in_order: Duration::MAX,
             parallel: Duration::MAX,
-            unchecked: (TRIAL, 0),
+            unchecked: 0,
+            check_after: TRIAL,
             trials: 0,
             ahead: 0,
         }
@@ -171,11 +175,12 @@ impl Pace {
             Phase::Warm if self.parallel > self.in_order * MUCH_PERCENT / 100 => self.slower(),
             Phase::Warm => (Phase::Parallel { counted: TRIAL }, TRIAL),
             Phase::Parallel { counted } => {
-                let (most, unchecked) = &mut self.unchecked;
-                *unchecked += counted;
+                self.unchecked = self.unchecked.saturating_add(counted);
                 // A check of the last transactions would cost more than it could save.
-                if *unchecked >= *most && left / 2 > self.window.saturating_add(CHECK) {
-                    self.unchecked = (most.saturating_mul(2).max(UNCHECKED), 0);
+                let saves = left / 2 > self.window.saturating_add(CHECK);
+                if saves && self.unchecked >= self.check_after {
+                    self.unchecked = 0;
+                    self.check_after = self.check_after.saturating_mul(2).max(UNCHECKED);
                     (Phase::Drain, self.window.max(1))
                 } else {
                     self.go_on()

@@ -6,8 +6,8 @@ use tracing::subscriber::{set_global_default, NoSubscriber};
 ///
 /// Each host function that a native runtime calls opens a span at level trace. A node has a
 /// subscriber, whose usual filter leaves such spans out by a glance at the level. In a program
-/// without one, `tracing` makes each span for the crate `log` instead, which took a tenth of the
-/// time of povmeter's block, and did the same work for every contender.
+/// without one, `tracing` makes each span for the crate `log` instead: one millisecond of 544
+/// transfers for every contender, a seventh of the instructions of povmeter's block.
 pub(crate) fn leave_out() {
     // An error means that the program has a subscriber.
     let _ = set_global_default(NoSubscriber::new());
