@@ -39,7 +39,8 @@ pub(crate) struct BlockArgs {
     /// How extrinsics are signed: sr25519, about 50 us each, or free, not at all
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = SignaturesArg::Sr25519)]
     signatures: SignaturesArg,
-    /// How the runtime is compiled: native, or wasm if the program has the feature `wasm`
+    /// How the runtime is compiled: native, or, with the feature `wasm`, wasm or wasm-kept, whose
+    /// instances are kept from call to call
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
     /// Where the parent state is stored: parity-db, rocksdb or memory [default: what PATH holds, or parity-db]

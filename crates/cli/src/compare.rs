@@ -71,7 +71,8 @@ pub(crate) struct CompareArgs {
     /// Where the parent state is stored: parity-db, rocksdb or memory
     #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = StateArg::Memory)]
     state: StateArg,
-    /// How the runtime is compiled: native, or wasm if the program has the feature `wasm`
+    /// How the runtime is compiled: native, or, with the feature `wasm`, wasm or wasm-kept, whose
+    /// instances are kept from call to call
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
     /// What both keep from earlier blocks: none, or warm, all that the block needs

@@ -165,7 +165,7 @@ pub(crate) enum CliError {
     #[error("expected a program built with the feature `wasm`, found one built without it")]
     NoWasm,
     #[cfg(feature = "wasm")]
-    #[error("expected `--state-version 1` with `--runtime wasm`, found 0")]
+    #[error("expected `--state-version 1` for a runtime in wasm, found 0")]
     WasmVersion,
     #[error("expected all checks to hold, found failed ones: {}", failed.join(", "))]
     ChecksFailed { failed: Vec<String> },

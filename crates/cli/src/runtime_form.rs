@@ -20,6 +20,8 @@ pub(crate) enum RuntimeArg {
     Native,
     // Compiled to wasm and run by wasmtime, as in a node.
     Wasm,
+    // The same, with instances that are kept from call to call.
+    WasmKept,
 }
 
 /// The runtime, ready to be called.
@@ -38,23 +40,30 @@ impl RuntimeArg {
     pub(crate) fn form(self, version: VersionArg) -> Result<RuntimeForm, CliError> {
         match self {
             Self::Native => Ok(RuntimeForm::Native),
-            Self::Wasm => wasm(version),
+            Self::Wasm => wasm(version, false),
+            Self::WasmKept => wasm(version, true),
         }
     }
 }
 
 #[cfg(feature = "wasm")]
-fn wasm(version: VersionArg) -> Result<RuntimeForm, CliError> {
+fn wasm(version: VersionArg, kept: bool) -> Result<RuntimeForm, CliError> {
     if version.number() != 1 {
         return Err(CliError::WasmVersion);
     }
     let runtime = povmeter_dev_runtime::wasm::WasmRuntime::workload();
-    crate::progress::during("compiling the runtime", || runtime.prepare())?;
+    let runtime = crate::progress::during("compiling the runtime", || {
+        let runtime = match kept {
+            true => runtime.keeping_instances()?,
+            false => runtime,
+        };
+        runtime.prepare().map(|()| runtime)
+    })?;
     Ok(RuntimeForm::Wasm(Box::new(runtime)))
 }
 
 #[cfg(not(feature = "wasm"))]
-fn wasm(_: VersionArg) -> Result<RuntimeForm, CliError> {
+fn wasm(_: VersionArg, _: bool) -> Result<RuntimeForm, CliError> {
     Err(CliError::NoWasm)
 }
 

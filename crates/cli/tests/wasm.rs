@@ -319,11 +319,14 @@ mod with_wasm {
             let args = ["block", "--json", "--accounts", "100", "--transfers", "10"];
             report(&[&args[..], &["--state", "memory", "--runtime", runtime]].concat())
         };
-        let [native, wasm] = ["native", "wasm"].map(block);
-        for part in ["parent_root", "root", "estimates", "told", "proof_bytes"] {
-            assert_eq!(native[part], wasm[part], "{part}");
+        let native = block("native");
+        for (runtime, name) in [("wasm", "wasm"), ("wasm-kept", "wasm_kept")] {
+            let wasm = block(runtime);
+            for part in ["parent_root", "root", "estimates", "told", "proof_bytes"] {
+                assert_eq!(native[part], wasm[part], "{part}");
+            }
+            assert_eq!(wasm["options"]["runtime"], name);
         }
-        assert_eq!(wasm["options"]["runtime"], "wasm");
         let old = error(&["block", "--runtime", "wasm", "--state-version", "0"]);
         assert!(old.contains("expected `--state-version 1`"), "{old}");
     }

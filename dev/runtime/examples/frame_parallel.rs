@@ -4,8 +4,8 @@
 //! cargo run --release -p povmeter-dev-runtime --example frame_parallel -- 544 31
 //! ```
 //! The numbers are those of the transfers and of the rounds; a word behind them, such as `native`, selects the
-//! rows whose names hold it. The environment variable `ONLY` selects ways, such as `in order;2 workers`. Blocks of all ways take turns, so that a change of the machine's speed meets all of
-//! them; medians are printed. Each block in parallel is compared with that in order.
+//! rows whose names hold it. The environment variable `ONLY` selects ways, such as `in order;2 workers`. Blocks of all
+//! ways take turns, so that a change of the machine's speed meets all of them; medians are printed. Each block in parallel is compared with that in order.
 
 use povmeter::{Accounting, Advisory, BlockPool, Consensus};
 use povmeter_dev_runtime::{
@@ -141,6 +141,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 &runtime,
                 (&plan, rounds),
                 (&format!("wasm, {signed}"), &only),
+            )?;
+            measure_runtime(
+                &runtime.keeping_instances()?,
+                (&plan, rounds),
+                (&format!("wasm, instances kept, {signed}"), &only),
             )?;
         }
     }

@@ -232,7 +232,7 @@ mod tests {
     use povmeter_parallel::Strategy;
     use povmeter_store::MemoryStore;
 
-    /// Each thread calls an instance of its own. The executor turns a stop into an error of the call.
+    /// Each thread calls an instance of its own, kept or not. The executor turns a stop into an error of the call.
     #[test]
     fn a_runtime_in_wasm_has_the_same_block_on_several_threads() {
         let options = PlanOptions {
@@ -251,36 +251,31 @@ mod tests {
             workers(2).with_strategy(Strategy::Always),
             workers(4).with_strategy(Strategy::EachAhead),
         ];
-        compare::<Advisory>(
-            &runtime,
-            &store,
-            (&plan, &rules),
-            &SizeSource::Unrecorded,
-            &ways,
-        );
-        compare::<Consensus>(
-            &runtime,
-            &store,
-            (&plan, &rules),
-            &SizeSource::Estimate,
-            &ways,
-        );
+        let plan = (&plan, &rules);
+        let kept = runtime.clone().keeping_instances().unwrap();
+        for parallel in [&runtime, &kept] {
+            let runtimes = (&runtime, parallel);
+            compare::<Advisory>(runtimes, &store, plan, &SizeSource::Unrecorded, &ways);
+            compare::<Consensus>(runtimes, &store, plan, &SizeSource::Estimate, &ways);
+        }
     }
 
     fn compare<A: Accounting>(
-        runtime: &WasmRuntime,
+        (in_order, parallel): (&WasmRuntime, &WasmRuntime),
         store: &MemoryStore,
         (plan, rules): (&Plan, &StorageRules),
         sizes: &SizeSource,
         ways: &[Parallel],
     ) {
-        let build = |execution| {
+        let build = |runtime, execution| {
             let pool = Arc::default();
             execute_plan::<_, A>(runtime, store, plan, sizes.clone(), execution, pool).unwrap()
         };
-        let expected = build(Execution::InOrder);
+        let expected = build(in_order, Execution::InOrder);
+        let found = build(parallel, Execution::InOrder);
+        assert!(found.is_same_as(&expected), "in order");
         for way in ways {
-            let found = build(Execution::Parallel(*way, rules));
+            let found = build(parallel, Execution::Parallel(*way, rules));
             assert!(found.is_same_as(&expected), "{way:?}");
         }
     }

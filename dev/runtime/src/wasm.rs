@@ -1,8 +1,17 @@
 //! A runtime in wasm.
 
+mod host_context;
+mod kept;
+#[cfg(target_os = "linux")]
+mod written_pages;
+#[cfg(not(target_os = "linux"))]
+#[path = "wasm/unknown_pages.rs"]
+mod written_pages;
+
 use crate::{entry::EntryPoints, entry::RuntimeError, runtime::Extrinsic, runtime::Header};
 use codec::{DecodeAll, Encode};
-use sc_executor::WasmExecutor;
+use kept::Kept;
+use sc_executor::{WasmExecutor, DEFAULT_HEAP_ALLOC_PAGES};
 use sp_core::{
     traits::{CallContext, CodeExecutor, ReadRuntimeVersionExt, RuntimeCode, WrappedRuntimeCode},
     Blake2Hasher, Hasher,
@@ -10,7 +19,10 @@ use sp_core::{
 use sp_externalities::{with_externalities, ExternalitiesExt};
 use sp_runtime::{ApplyExtrinsicResult, ExtrinsicInclusionMode};
 use sp_state_machine::BasicExternalities;
-use std::{borrow::Cow, sync::LazyLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
 /// The host functions that runtimes can import: Substrate's, and both versions of the proof size.
 pub type HostFunctions = (
@@ -58,12 +70,16 @@ pub fn reading_versions<R>(call: impl FnOnce() -> R) -> R {
 /// Instances of a runtime that are kept: as many threads can call it without making new ones.
 const INSTANCES: usize = 8;
 
+/// Bytes of a page of wasm.
+const PAGE: usize = 65_536;
+
 /// A runtime in wasm, compiled at its first call. The last few runtimes stay compiled.
 #[derive(Clone)]
 pub struct WasmRuntime {
     code: Vec<u8>,
     hash: Vec<u8>,
     heap_pages: Option<u64>,
+    kept: Option<Arc<Kept>>,
 }
 
 impl WasmRuntime {
@@ -77,7 +93,34 @@ impl WasmRuntime {
             hash: Blake2Hasher::hash(&code).as_bytes().to_vec(),
             code,
             heap_pages,
+            kept: None,
         }
+    }
+
+    /// Returns this runtime with instances that are kept from call to call, compiled anew.
+    ///
+    /// The executor of nodes makes an instance for each call and removes it, which changes the memory map of the
+    /// process twice and takes a page fault for each page that the call touches. With several threads each of these
+    /// changes waits for the others. Instances that are kept are restored by copies in memory. Results are the same.
+    ///
+    /// Needs Linux 6.7; elsewhere an instance is made for each call here, too.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] if the code is not a runtime.
+    pub fn keeping_instances(self) -> Result<Self, RuntimeError> {
+        let pages = self.heap_pages.map_or(DEFAULT_HEAP_ALLOC_PAGES, |pages| {
+            u32::try_from(pages).unwrap_or(u32::MAX)
+        });
+        // As the executor does for the import of a block, which `CALL` stands for.
+        let kept = Kept::new(&self.code, pages.saturating_mul(2));
+        let kept = kept.map_err(|error| RuntimeError {
+            call: "compile".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            kept: Some(Arc::new(kept)),
+            ..self
+        })
     }
 
     /// Whether `other` has the same code.
@@ -113,6 +156,11 @@ impl WasmRuntime {
             call: call.to_owned(),
             reason,
         };
+        if let Some(kept) = &self.kept {
+            let result = with_externalities(|externalities| kept.call(externalities, call, data));
+            let result = result.ok_or_else(|| failed("no externalities".to_owned()))?;
+            return result.map_err(|error| failed(error.to_string()));
+        }
         let code = WrappedRuntimeCode(Cow::Borrowed(&self.code));
         let code = RuntimeCode {
             code_fetcher: &code,
