@@ -9,16 +9,21 @@
 //! ```
 //! Updates are applied late, because until then the state also serves a second block on the same
 //! parent.
+//!
+//! To shrink a large state takes as long as some blocks, so a thread does it. Meanwhile blocks on that state, or on
+//! one after it, load what they need. What they loaded is forgotten, but not their updates, which lead from the shrunk
+//! state to theirs.
 
 use povmeter_delta_root::{CarriedState, Root, RootUpdate};
 use std::mem::take;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 /// Keeps loaded states within a number of bytes.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     most_bytes: usize,
-    kept: Mutex<Kept>,
+    kept: Arc<Mutex<Kept>>,
 }
 
 /// Both are ordered by when they came, the newest last.
@@ -27,18 +32,43 @@ struct Kept {
     /// Each on another root.
     states: Vec<CarriedState>,
     updates: Vec<RootUpdate>,
+    /// The root of the state that is being shrunk.
+    shrinking: Option<Root>,
 }
 
 /// Most states, because each of a chain's forks has its own.
 const MOST_STATES: usize = 4;
 /// Most updates: those of a few blocks, each with a fork.
 const MOST_UPDATES: usize = 8;
+/// Most updates while a state is shrunk: those of the blocks of this time.
+const MOST_UPDATES_SHRINKING: usize = 64;
+/// A state of so many bytes is shrunk at once, which takes some 10 ms.
+const SHRUNK_AT_ONCE: usize = 8 << 20;
 
 impl Kept {
     fn memory(&self) -> usize {
         let states = self.states.iter().map(CarriedState::memory);
         let updates = self.updates.iter().map(|update| update.nodes.memory());
         states.sum::<usize>() + updates.sum::<usize>()
+    }
+
+    /// Where updates to `root` start that no other update leads to.
+    fn origin(&self, mut root: Root) -> Root {
+        // A chain may come back to a root, but no way to one is longer than all updates.
+        for _ in &self.updates {
+            let mut updates = self.updates.iter();
+            match updates.rfind(|update| update.root == root) {
+                Some(update) => root = update.parent,
+                None => break,
+            }
+        }
+        root
+    }
+
+    /// Whether `root` is that of the state that is being shrunk, or comes after it.
+    fn is_shrinking(&self, root: Root) -> bool {
+        self.shrinking
+            .is_some_and(|shrinking| shrinking == root || shrinking == self.origin(root))
     }
 
     /// The state from which updates lead to `root`, and these updates in order, both taken out.
@@ -69,7 +99,11 @@ impl Kept {
 
     /// Forgets what came first, until the rest is within the bounds, or one state and one update are left.
     fn forget_oldest(&mut self, most_bytes: usize) {
-        while self.updates.len() > MOST_UPDATES {
+        let most_updates = match self.shrinking {
+            Some(_) => MOST_UPDATES_SHRINKING,
+            None => MOST_UPDATES,
+        };
+        while self.updates.len() > most_updates {
             self.updates.remove(0);
         }
         while self.states.len() > MOST_STATES {
@@ -92,13 +126,12 @@ impl Carrier {
     pub(crate) fn new(most_bytes: usize) -> Self {
         Self {
             most_bytes,
-            kept: Mutex::default(),
+            kept: Arc::default(),
         }
     }
 
-    /// A poisoned lock does no harm, because no change under it can be left half done.
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     /// Bytes of memory of all that is kept.
@@ -119,6 +152,9 @@ impl Carrier {
     /// Keeps the loaded part of a state.
     pub(crate) fn add(&self, mut state: CarriedState) {
         let mut kept = self.kept();
+        if kept.is_shrinking(state.root()) {
+            return;
+        }
         // Another block may have been on the same state at the same time.
         let twin = kept
             .states
@@ -137,7 +173,8 @@ impl Carrier {
     pub(crate) fn add_update(&self, update: RootUpdate) -> Option<RootUpdate> {
         let mut kept = self.kept();
         let updates = kept.updates.iter().map(|update| update.root);
-        let mut roots = kept.states.iter().map(CarriedState::root).chain(updates);
+        let states = kept.states.iter().map(CarriedState::root);
+        let mut roots = states.chain(updates).chain(kept.shrinking);
         if !roots.any(|root| root == update.parent) {
             return Some(update);
         }
@@ -153,20 +190,181 @@ impl Carrier {
         if kept.memory() <= self.most_bytes {
             return;
         }
-        let updates = kept.updates.iter().map(|update| update.nodes.memory());
-        let left = self.most_bytes.saturating_sub(updates.sum());
-        let state = kept.states.pop();
+        let state = match kept.shrinking {
+            Some(_) => None,
+            None => kept.states.pop(),
+        };
+        let Some(state) = state else {
+            // One large update, or the state of a fork of what is being shrunk.
+            kept.states.clear();
+            kept.updates.clear();
+            return;
+        };
+        kept.shrinking = Some(state.root());
         // Not under the lock, because it takes as long as some blocks.
         drop(kept);
-        let shrunk = state.map(|mut state| {
-            state.shrink(left / 2);
-            state
-        });
-        let mut kept = self.kept();
-        kept.states.extend(shrunk);
+        let at_once = state.memory() <= SHRUNK_AT_ONCE;
+        let shrinks = Shrinks {
+            state: Some(state),
+            most_bytes: self.most_bytes,
+            kept: Arc::clone(&self.kept),
+        };
+        if at_once {
+            return shrinks.run();
+        }
+        let thread = thread::Builder::new().name("povmeter-shrink".to_owned());
+        // If there can be no thread, the state is dropped, and blocks load what they need.
+        let _ = thread.spawn(|| shrinks.run());
+    }
+}
+
+/// A state that is being shrunk.
+struct Shrinks {
+    state: Option<CarriedState>,
+    most_bytes: usize,
+    kept: Arc<Mutex<Kept>>,
+}
+
+impl Shrinks {
+    fn run(mut self) {
+        let Some(mut state) = self.state.take() else {
+            return;
+        };
+        let updates: usize = {
+            let kept = lock(&self.kept);
+            let updates = kept.updates.iter();
+            updates.map(|update| update.nodes.memory()).sum()
+        };
+        state.shrink(self.most_bytes.saturating_sub(updates) / 2);
+        while let Some(update) = self.first_of_too_many() {
+            state.advance(&update);
+        }
+        self.state = Some(state);
+    }
+
+    /// The update that leads from the state towards the newest one, if there are more than can stay.
+    fn first_of_too_many(&self) -> Option<RootUpdate> {
+        let mut kept = lock(&self.kept);
+        let from = kept.shrinking?;
+        if kept.updates.len() <= MOST_UPDATES {
+            return None;
+        }
+        let mut root = kept.updates.last()?.root;
+        for _ in 0..kept.updates.len() {
+            let mut updates = kept.updates.iter();
+            let step = updates.rposition(|update| update.root == root)?;
+            root = kept.updates[step].parent;
+            if root == from {
+                let update = kept.updates.remove(step);
+                kept.shrinking = Some(update.root);
+                return Some(update);
+            }
+        }
+        None
+    }
+}
+
+/// Also where nothing was shrunk, after a panic, so that later states can be.
+impl Drop for Shrinks {
+    fn drop(&mut self) {
+        let mut kept = lock(&self.kept);
+        kept.shrinking = None;
+        kept.states.extend(self.state.take());
         kept.forget_oldest(self.most_bytes);
         if kept.memory() > self.most_bytes {
             *kept = Kept::default();
         }
+    }
+}
+
+/// A poisoned lock does no harm, because no change under it can be left half done.
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{scratch::Scratch, Block, StateVersion::V1, TrieId::Top};
+    use povmeter_store::{MemoryStore, NodeStore};
+
+    const ENTRIES: u32 = 2_000;
+
+    fn key(number: u32) -> [u8; 4] {
+        number.wrapping_mul(0x9e37_79b9).to_be_bytes()
+    }
+
+    /// What a block on `root` that reads entries loaded.
+    fn loaded(store: &MemoryStore, root: Root, entries: u32) -> CarriedState {
+        let mut block = Block::new(store, root);
+        for number in 0..entries {
+            block.get(Top, &key(number)).unwrap();
+        }
+        block.into_scratch(true).1.unwrap()
+    }
+
+    /// The update of a block that writes entries, committed.
+    fn update(store: &mut MemoryStore, numbers: std::ops::Range<u32>, value: u8) -> RootUpdate {
+        let mut block = Block::new(&*store, store.root());
+        for number in numbers {
+            // So long that a leaf is a node of its own.
+            block.set(Top, &key(number), &[value; 40]).unwrap();
+        }
+        let sealed = block.seal(V1).unwrap();
+        store.commit(sealed.update()).unwrap();
+        Scratch::default().recycle(sealed, true).unwrap()
+    }
+
+    /// Blocks go on while a thread shrinks what they were built on.
+    #[test]
+    fn a_shrunk_state_leads_to_the_blocks_of_the_meantime() {
+        let mut store = MemoryStore::new();
+        update(&mut store, 0..ENTRIES, 0);
+        let first = store.root();
+        let state = loaded(&store, first, ENTRIES);
+        let nodes = state.nodes();
+        let carrier = Carrier::new(state.memory() * 4);
+        carrier.kept().shrinking = Some(first);
+        let shrinks = Shrinks {
+            state: Some(state),
+            most_bytes: carrier.most_bytes,
+            kept: Arc::clone(&carrier.kept),
+        };
+        for value in 1..=3 * u8::try_from(MOST_UPDATES).unwrap() {
+            let root = store.root();
+            assert!(carrier.take(root).is_none());
+            carrier.add(loaded(&store, root, 3));
+            assert_eq!(
+                carrier.kept().states.len(),
+                0,
+                "it would go on in its place"
+            );
+            let first = u32::from(value);
+            let update = update(&mut store, first..first + 5, value);
+            assert!(carrier.add_update(update).is_none());
+        }
+        shrinks.run();
+        assert_eq!(carrier.kept().updates.len(), MOST_UPDATES);
+        assert_eq!(carrier.kept().shrinking, None);
+        let state = carrier.take(store.root()).unwrap();
+        assert!(state.nodes() >= nodes, "{} of {nodes}", state.nodes());
+    }
+
+    /// Of two states that are too large at once, one goes.
+    #[test]
+    fn another_state_is_not_kept_beyond_the_bound() {
+        let mut store = MemoryStore::new();
+        update(&mut store, 0..ENTRIES, 0);
+        let first = store.root();
+        let carrier = Carrier::new(loaded(&store, first, ENTRIES).memory() / 2);
+        carrier.kept().shrinking = Some(Root::EMPTY);
+        carrier.add(loaded(&store, first, ENTRIES));
+        assert_eq!(carrier.memory(), 0);
+        carrier.kept().shrinking = None;
+        carrier.add(loaded(&store, first, ENTRIES));
+        let left = carrier.memory();
+        assert!(left > 0 && left <= carrier.most_bytes, "{left}");
+        assert_eq!(carrier.take(first).unwrap().root(), first);
     }
 }

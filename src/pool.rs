@@ -65,6 +65,8 @@ impl BlockPool {
     ///
     /// When the memory is full, nodes go by age: first those that were replaced, then those that no
     /// block needed for the longest time, among equals the deeper ones. After that half of it is free.
+    /// With more than some megabytes a thread does this: blocks go on meanwhile and load what they need, and
+    /// the copies take up to half of `bytes` more.
     /// A block that panics, or whose source returned bytes that are no node, leaves nothing.
     pub fn carrying(bytes: usize) -> Self {
         Self {

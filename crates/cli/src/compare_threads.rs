@@ -7,6 +7,7 @@ use crate::{
 };
 use povmeter::{Advisory, Consensus};
 use povmeter_dev_runtime::{execute_plan, runtime_rules, Execution, HostError, PlanBlock};
+use povmeter_parallel::{Experience, Parallel};
 use povmeter_substrate::{SizeSource, StorageRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,8 @@ struct Group {
 
 struct Way {
     workers: NonZeroUsize,
+    /// What the last block found out.
+    experience: Option<Experience>,
     /// Time of the whole block, and of its signed extrinsics.
     spent: Vec<(Duration, Duration)>,
     /// Of the last round.
@@ -109,13 +112,14 @@ impl<'a> Threads<'a> {
             let way = |workers: u16| {
                 Some(Way {
                     workers: NonZeroUsize::new(workers.into())?,
+                    experience: None,
                     spent: Vec::new(),
                     ahead: 0,
                 })
             };
             let group = Group {
                 asks_for_sizes,
-                expected: threads.build(asks_for_sizes, NonZeroUsize::MIN)?,
+                expected: threads.build(asks_for_sizes, NonZeroUsize::MIN, None)?,
                 ways: counts.filter_map(way).collect(),
             };
             threads.groups.push(group);
@@ -139,9 +143,15 @@ impl<'a> Threads<'a> {
                 // Rotate, as the other ways do.
                 let which = (place + round) % ways;
                 let group = &self.groups[number];
-                let block = self.build(group.asks_for_sizes, group.ways[which].workers)?;
+                let Way {
+                    workers,
+                    experience,
+                    ..
+                } = group.ways[which];
+                let block = self.build(group.asks_for_sizes, workers, experience)?;
                 self.equal &= block.is_same_as(&group.expected);
                 let way = &mut self.groups[number].ways[which];
+                way.experience = block.experience;
                 way.spent.push((block.took, block.extrinsics_took));
                 way.ahead = block
                     .statistics
@@ -180,7 +190,12 @@ impl<'a> Threads<'a> {
         (rows, self.equal)
     }
 
-    fn build(&self, asks_for_sizes: bool, workers: NonZeroUsize) -> Result<PlanBlock, CliError> {
+    fn build(
+        &self,
+        asks_for_sizes: bool,
+        workers: NonZeroUsize,
+        experience: Option<Experience>,
+    ) -> Result<PlanBlock, CliError> {
         let Arena {
             plan,
             state,
@@ -191,7 +206,10 @@ impl<'a> Threads<'a> {
         let pool = Arc::clone(pool);
         let execution = match workers.get() {
             1 => Execution::InOrder,
-            _ => Execution::by(workers, &self.rules),
+            _ => {
+                let parallel = Parallel::new(workers).with_experience(experience);
+                Execution::Parallel(parallel, &self.rules)
+            }
         };
         let built = match asks_for_sizes {
             true => {

@@ -50,6 +50,7 @@
 //! | [`Batch`], [`Executed`], [`Ending`], [`Trap`] | what became of each transaction, and the size after it |
 //! | [`Decided`], [`Verdict`] | at its turn, an author keeps a transaction or leaves it out |
 //! | [`Statistics`] | how the transactions were executed |
+//! | [`Experience`] | what a block found out about their speed, for the next one |
 //! | [`ParallelError`] | why a block could not be executed |
 //! | [`VersionStore`], [`VersionRead`] | the store of the transactions' writes, alone |
 //!
@@ -82,7 +83,8 @@
 //!   done by one thread, so it bounds what more threads can gain.
 //! - Memory: a number for each transaction that writes a key, the written values, and a shadow trie for
 //!   each worker, until the call returns. Reads are kept while a transaction waits for its turn.
-//! - Where nothing is gained, [`Strategy::Adaptive`] goes on in order, after a trial or two.
+//! - Where nothing is gained, [`Strategy::Adaptive`] goes on in order, after a trial or two; with the
+//!   [`Experience`] of the block before, at once.
 //!
 //! The chapter on parallel execution in the repository, `docs/parallel.md`, explains how it works.
 //!
@@ -113,6 +115,7 @@ mod view;
 
 pub use executor::{Executor, Interrupt, Stopped, Trap};
 pub use outcome::{Batch, Decided, Ending, Executed, ParallelError, Statistics, Verdict};
+pub use pace::Experience;
 pub use parallel::{Parallel, SizeAfter, Strategy};
 pub use update::{Addition, CounterWidth, Rule};
 pub use version_store::{VersionRead, VersionStore};

@@ -1,6 +1,6 @@
 //! What executing transactions returns.
 
-use crate::executor::Trap;
+use crate::{executor::Trap, pace::Experience};
 use povmeter::{BlockError, ProofSize};
 
 /// A transaction whose turn has come, executed on the block, before it is decided whether it stays.
@@ -50,8 +50,10 @@ pub enum Ending<T> {
 pub struct Batch<T> {
     /// One for each transaction, or fewer if a [`Verdict`] stopped the block.
     pub transactions: Vec<Executed<T>>,
-    /// How they were executed. Differs from run to run, as nothing else does.
+    /// How they were executed. Differs from run to run, as nothing but this and `experience` does.
     pub statistics: Statistics,
+    /// For the block after this one: [`Parallel::with_experience`](crate::Parallel::with_experience).
+    pub experience: Option<Experience>,
 }
 
 /// How transactions were executed.

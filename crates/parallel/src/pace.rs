@@ -8,7 +8,11 @@
 //! far slower, at any time; slower; or the first 32 much slower, or slower and none of them of use ahead:
 //!            512 transactions in order; then a second trial, if what is left is worth it; then in order to the end
 //! ```
-//! So a block in which nothing can be gained loses a trial or two. Checks are there because the first transactions
+//! So a block in which nothing can be gained loses a trial or two. A block that knows what the one before it found out
+//! begins as that one ended: in parallel, and compares after 128 transactions; or in order, for as long as a second
+//! trial is not worth it. Each sixteenth block begins from the start.
+//!
+//! Checks are there because the first transactions
 //! of a block load what later ones find in memory: those that only read and write some accounts take a tenth of
 //! the time later. Time decides only which way is taken; results are the same.
 
@@ -39,6 +43,29 @@ const MUCH_PERCENT: u32 = 125;
 /// trial took.
 const WORTH: u32 = 16;
 
+/// Blocks from one that measures from its start to the next.
+const RELEARN: u32 = 16;
+
+/// What a block found out about how fast its transactions are executed, for the block after it:
+/// [`Parallel::with_experience`](crate::Parallel::with_experience). Only times, so it changes no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Experience {
+    /// Time of a transaction in order.
+    in_order: Duration,
+    /// Time of a transaction in parallel.
+    parallel: Duration,
+    gains: bool,
+    /// Blocks since one measured from its start.
+    age: u32,
+}
+
+impl Experience {
+    /// Whether transactions take less time in parallel than in order.
+    pub const fn gains(&self) -> bool {
+        self.gains
+    }
+}
+
 /// See the top of the file.
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -56,6 +83,10 @@ pub(crate) struct Pace {
     trials: u32,
     /// How many were executed ahead and committed, when the phase began.
     ahead: u64,
+    /// Whether transactions in parallel were faster when both were compared last.
+    gains: Option<bool>,
+    /// Blocks since one measured from its start; 0 in such a block.
+    age: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,17 +107,48 @@ enum Phase {
 }
 
 impl Pace {
-    /// At most `window` transactions are executed ahead at a time.
-    pub(crate) fn adaptive(transactions: u32, window: u32) -> Self {
-        let phase = if transactions < SMALL {
-            Phase::Never
+    /// At most `window` transactions are executed ahead at a time. `before` is what the block before found out.
+    pub(crate) fn adaptive(transactions: u32, window: u32, before: Option<Experience>) -> Self {
+        let pace = match before {
+            _ if transactions < SMALL => Self::begin(Phase::Never, 0),
+            Some(before) if before.age < RELEARN => Self::after(before, transactions),
+            _ => Self::begin(Phase::Probe, PROBE),
+        };
+        Self { window, ..pace }
+    }
+
+    fn after(before: Experience, transactions: u32) -> Self {
+        let Experience {
+            in_order, parallel, ..
+        } = before;
+        let rest = transactions.saturating_sub(REST);
+        let (phase, left) = if before.gains {
+            let counted = WARM + TRIAL;
+            (Phase::Parallel { counted }, counted)
+        } else if is_worth_a_trial(parallel, in_order, rest) {
+            (Phase::Rest, REST)
         } else {
-            Phase::Probe
+            (Phase::Never, 0)
         };
         Self {
-            window,
-            ..Self::begin(phase, PROBE)
+            in_order,
+            parallel,
+            check_after: UNCHECKED,
+            trials: 1,
+            gains: Some(before.gains),
+            age: before.age + 1,
+            ..Self::begin(phase, left)
         }
+    }
+
+    /// What the block found out, or the block before it. `None` if neither compared anything.
+    pub(crate) fn experience(&self) -> Option<Experience> {
+        Some(Experience {
+            in_order: self.in_order,
+            parallel: self.parallel,
+            gains: self.gains?,
+            age: self.age,
+        })
     }
 
     pub(crate) fn always() -> Self {
@@ -109,6 +171,8 @@ impl Pace {
             check_after: TRIAL,
             trials: 0,
             ahead: 0,
+            gains: None,
+            age: 0,
         }
     }
 
@@ -164,8 +228,7 @@ impl Pace {
             }
             Phase::Rest => {
                 self.in_order = taken / REST;
-                let trial = self.parallel.saturating_mul((WARM + TRIAL) * WORTH);
-                match trial < self.in_order.saturating_mul(left) {
+                match is_worth_a_trial(self.parallel, self.in_order, left) {
                     true => self.try_parallel(left),
                     false => (Phase::Never, 0),
                 }
@@ -196,14 +259,18 @@ impl Pace {
     }
 
     /// In parallel, if that is faster.
-    fn go_on(&self) -> (Phase, u32) {
+    fn go_on(&mut self) -> (Phase, u32) {
         match self.parallel < self.in_order * GAIN_PERCENT / 100 {
-            true => (Phase::Parallel { counted: PERIOD }, PERIOD),
+            true => {
+                self.gains = Some(true);
+                (Phase::Parallel { counted: PERIOD }, PERIOD)
+            }
             false => self.slower(),
         }
     }
 
-    fn slower(&self) -> (Phase, u32) {
+    fn slower(&mut self) -> (Phase, u32) {
+        self.gains = Some(false);
         match self.trials < TRIALS {
             true => (Phase::Rest, REST),
             false => (Phase::Never, 0),
@@ -219,6 +286,11 @@ impl Pace {
     }
 }
 
+/// Whether a trial that takes as long as the last one is a small part of what `left` transactions take in order.
+fn is_worth_a_trial(parallel: Duration, in_order: Duration, left: u32) -> bool {
+    parallel.saturating_mul((WARM + TRIAL) * WORTH) < in_order.saturating_mul(left)
+}
+
 #[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
 mod tests {
     use super::*;
@@ -231,7 +303,17 @@ mod tests {
     /// The time of a block, in parts of the time in order, in percent, and how many transactions were begun in
     /// parallel, if each takes `in_order`, or `parallel`.
     fn block(transactions: u32, in_order: Cost, parallel: Cost) -> (u64, u32) {
-        let mut pace = Pace::adaptive(transactions, WINDOW);
+        block_after(&mut None, transactions, in_order, parallel)
+    }
+
+    /// The same, after a block that found out `experience`, which becomes that of this one.
+    fn block_after(
+        experience: &mut Option<Experience>,
+        transactions: u32,
+        in_order: Cost,
+        parallel: Cost,
+    ) -> (u64, u32) {
+        let mut pace = Pace::adaptive(transactions, WINDOW, *experience);
         let start = pace.since;
         let (mut taken, mut ahead) = (0, 0);
         for index in 0..transactions {
@@ -244,6 +326,7 @@ mod tests {
                 pace.committed_at(now, transactions - index - 1, ahead.into());
             }
         }
+        *experience = pace.experience();
         let plain: u64 = (0..transactions).map(in_order).sum();
         (taken * 100 / plain, ahead)
     }
@@ -274,5 +357,33 @@ mod tests {
         let cheaper = |index| if index < 2_000 { 5_000 } else { 1_500 };
         let (percent, ahead) = block(20_000, cheaper, |_| 2_500);
         assert!(percent <= 100 && ahead <= 5_000, "{percent} {ahead}");
+    }
+
+    #[test]
+    fn a_block_begins_as_the_one_before_it_ended() {
+        let mut experience = None;
+        let mut chain = |blocks: u32, transactions: u32, parallel: Cost| -> Vec<(u64, u32)> {
+            let block = |_| block_after(&mut experience, transactions, |_| 66_000, parallel);
+            (0..blocks).map(block).collect()
+        };
+        let measured = |blocks: &[(u64, u32)], ahead: u32| {
+            let ahead = blocks.iter().filter(|block| block.1 == ahead);
+            blocks.len() - ahead.count()
+        };
+        let gaining = chain(34, 544, |_| 40_000);
+        assert_eq!(measured(&gaining, 544), 2, "{gaining:?}");
+        assert!(gaining.iter().all(|block| block.0 <= 66), "{gaining:?}");
+        // It finds at once that it gains no more, and forgets it after some blocks.
+        let losing = chain(34, 544, |_| 70_000);
+        assert!((100..=102).contains(&losing[0].0), "{losing:?}");
+        assert_eq!(losing[1], (100, 0), "{losing:?}");
+        assert!(measured(&losing, 0) <= 3, "{losing:?}");
+        assert!(losing.iter().all(|block| block.0 <= 104), "{losing:?}");
+        // A large block tries again.
+        let large = chain(2, 10_000, |_| 40_000);
+        assert!(large[0].1 > 9_000 && large[1].1 > large[0].1, "{large:?}");
+        // Small ones forget nothing, and measure nothing.
+        let small = chain(3, 40, |_| 40_000);
+        assert_eq!(small, [(100, 0); 3]);
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     executor::Executor,
     in_order::WriteLog,
     outcome::{Batch, Decided, ParallelError, Statistics, Verdict},
-    pace::Pace,
+    pace::{Experience, Pace},
     scheduler::{Limits, Scheduler, MOST_TRANSACTIONS},
     shared::Shared,
     store::index as index_of,
@@ -22,6 +22,7 @@ pub struct Parallel {
     strategy: Strategy,
     sizes: SizeAfter,
     window: u32,
+    experience: Option<Experience>,
 }
 
 /// When transactions are executed ahead of their turn.
@@ -69,6 +70,7 @@ impl Parallel {
             strategy: Strategy::default(),
             sizes: SizeAfter::default(),
             window: count.saturating_mul(WINDOW).max(LEAST_WINDOW),
+            experience: None,
         }
     }
 
@@ -100,6 +102,15 @@ impl Parallel {
     #[must_use]
     pub const fn with_window(mut self, transactions: u32) -> Self {
         self.window = transactions;
+        self
+    }
+
+    /// With what a block before this one found out: [`Batch::experience`]. [`Strategy::Adaptive`] then need not measure
+    /// each block of a chain from its start. A block with other transactions finds that out; some blocks in a
+    /// hundred measure from the start in any case.
+    #[must_use]
+    pub const fn with_experience(mut self, experience: Option<Experience>) -> Self {
+        self.experience = experience;
         self
     }
 
@@ -210,6 +221,7 @@ impl Parallel {
             return Err(error);
         }
         Ok(Batch {
+            experience: commits.pace.experience().or(self.experience),
             transactions: commits.done,
             statistics: shared.statistics(commits.statistics),
         })
@@ -221,7 +233,7 @@ impl Parallel {
             Strategy::EachAhead => Pace::always(),
             _ if alone => Pace::never(),
             Strategy::Always => Pace::always(),
-            Strategy::Adaptive => Pace::adaptive(transactions, self.window),
+            Strategy::Adaptive => Pace::adaptive(transactions, self.window, self.experience),
         }
     }
 }

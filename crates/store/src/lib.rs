@@ -76,12 +76,15 @@ mod backup;
 mod cluster;
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 mod disk;
+// Only stores on disks read what these write.
+#[cfg_attr(not(any(feature = "parity-db", feature = "rocksdb")), allow(dead_code))]
 mod engine;
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 mod file_list;
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 mod folder;
 mod history;
+#[cfg_attr(not(any(feature = "parity-db", feature = "rocksdb")), allow(dead_code))]
 mod journal;
 mod maintenance;
 mod memory;

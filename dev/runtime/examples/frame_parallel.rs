@@ -5,7 +5,8 @@
 //! ```
 //! The numbers are those of the transfers and of the rounds; a word behind them, such as `native`, selects the
 //! rows whose names hold it. The environment variable `ONLY` selects ways, such as `in order;2 workers`. Blocks of all
-//! ways take turns, so that a change of the machine's speed meets all of them; medians are printed. Each block in parallel is compared with that in order.
+//! ways take turns, so that a change of the machine's speed meets all of them; medians are printed. A
+//! block on several threads knows what the last one of its way found out. Each block in parallel is compared with that in order.
 
 use povmeter::{Accounting, Advisory, BlockPool, Consensus};
 use povmeter_dev_runtime::{
@@ -85,6 +86,10 @@ fn measure<A: Accounting>(
             let pool = Arc::clone(&pool);
             let block =
                 execute_plan::<_, A>(runtime, &store, plan, sizes.clone(), way.execution, pool)?;
+            if let Execution::Parallel(parallel, rules) = way.execution {
+                let parallel = parallel.with_experience(block.experience);
+                way.execution = Execution::Parallel(parallel, rules);
+            }
             way.extrinsics.push(block.extrinsics_took);
             way.blocks.push(block.took);
             if let Some(statistics) = block.statistics {

@@ -11,7 +11,7 @@ use crate::{
 };
 use codec::Encode;
 use povmeter::{Accounting, BlockPool, NodeSource, ProofSize};
-use povmeter_parallel::{Decided, Ending, Parallel, Statistics, Verdict};
+use povmeter_parallel::{Decided, Ending, Experience, Parallel, Statistics, Verdict};
 use povmeter_substrate::{
     Calls, FrameLimits, LimitsError, SealedMachine, SizeSource, StateMachine, StorageRules,
 };
@@ -61,6 +61,8 @@ pub struct PlanBlock {
     pub sealed: SealedMachine,
     /// How they were executed; `None` if in order.
     pub statistics: Option<Statistics>,
+    /// For the block after this one, if it is executed on several threads.
+    pub experience: Option<Experience>,
     /// The time of the signed extrinsics.
     pub extrinsics_took: Duration,
     /// The time of the whole block.
@@ -131,8 +133,8 @@ pub fn execute_plan<S: NodeSource + Sync, A: Accounting>(
         machine.commit_transaction().map_err(failed)?;
         machine.proof_size().map_err(failed)?;
         let extrinsics_begun = Instant::now();
-        let (extrinsics, statistics) = match execution {
-            Execution::InOrder => (in_order(runtime, &mut machine, plan)?, None),
+        let (extrinsics, statistics, experience) = match execution {
+            Execution::InOrder => (in_order(runtime, &mut machine, plan)?, None, None),
             Execution::Parallel(parallel, rules) => {
                 let calls = Extrinsics { runtime, plan };
                 let count = u32::try_from(plan.extrinsics().len()).map_err(HostError::state)?;
@@ -145,6 +147,7 @@ pub fn execute_plan<S: NodeSource + Sync, A: Accounting>(
                 (
                     ended.collect::<Result<_, HostError>>()?,
                     Some(batch.statistics),
+                    batch.experience,
                 )
             }
         };
@@ -158,6 +161,7 @@ pub fn execute_plan<S: NodeSource + Sync, A: Accounting>(
             extrinsics,
             sealed,
             statistics,
+            experience,
             extrinsics_took,
             took: begun.elapsed(),
         })

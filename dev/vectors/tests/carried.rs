@@ -9,12 +9,16 @@ use povmeter::{
     Accounting, Advisory, Attributed, Block, BlockPool, Consensus, NodeHash, NodePrefix,
     NodeSource, Root, RootUpdate, SealedBlock, SourceError,
     StateVersion::{self, V0, V1},
+    TrieId::Top,
     Why,
 };
 use povmeter_vectors::random_calls;
+use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
+    thread,
+    time::{Duration, Instant},
 };
 
 /// All nodes of all states.
@@ -164,4 +168,72 @@ fn results_are_those_of_new_blocks() {
             );
         }
     }
+}
+
+/// Entries of the state that is too large for its pool.
+const ENTRIES: u32 = 60_000;
+
+/// Reads entries and changes some.
+fn use_entries<A: Accounting>(block: &mut Block<&Archive, A>, seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for number in 0..2_000 {
+        let key = SmallRng::seed_from_u64(rng.random_range(0..ENTRIES).into()).random::<[u8; 32]>();
+        block.get(Top, &key).unwrap();
+        if number % 8 == 0 {
+            block.set(Top, &key, &rng.random::<[u8; 40]>()).unwrap();
+        }
+    }
+}
+
+/// A thread shrinks what is carried, while blocks go on after it, and on a fork.
+#[test]
+fn a_large_state_is_shrunk_beside_the_blocks() {
+    let archive = Archive::default();
+    let mut block = Block::new(&archive, Root::EMPTY);
+    for entry in 0..ENTRIES {
+        let key = SmallRng::seed_from_u64(entry.into()).random::<[u8; 32]>();
+        block.set(Top, &key, &[7; 40]).unwrap();
+    }
+    let sealed = block.seal(V1).unwrap();
+    archive.commit(sealed.update());
+    let most = 12 << 20;
+    let pool = BlockPool::carrying(most);
+    let (mut parent, mut before, mut shrunk) = (sealed.update().root, 0, 0);
+    for number in 0..80 {
+        let mut fresh = Block::new(&archive, parent);
+        use_entries(&mut fresh, number);
+        let fresh = fresh.seal(V1).unwrap();
+        if number % 5 == 1 {
+            // Another child, which nobody builds on.
+            let mut fork = pool.block(&archive, parent);
+            use_entries(&mut fork, number + 1_000);
+            pool.recycle(fork.seal(V1).unwrap());
+        }
+        let mut block = pool.block(&archive, parent);
+        use_entries(&mut block, number);
+        let sealed = block.seal(V1).unwrap();
+        assert_same(&sealed, &fresh, &format!("block {number}"));
+        archive.commit(sealed.update());
+        parent = sealed.update().root;
+        pool.recycle(sealed);
+        let carried = pool.carried_bytes();
+        assert!(carried <= most, "{carried} bytes");
+        shrunk += u32::from(carried < before / 2);
+        before = carried;
+    }
+    assert!(shrunk > 1, "{shrunk}");
+    // The blocks that went on meanwhile are no reason to forget what was shrunk.
+    let begun = Instant::now();
+    while pool.carried_bytes() < most / 4 {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(5));
+    }
+    let asked = |block: &mut Block<&Archive, Consensus>| {
+        archive.asked.set(0);
+        use_entries(block, 99);
+        archive.asked.get()
+    };
+    let fresh = asked(&mut Block::new(&archive, parent));
+    let carried = asked(&mut pool.block(&archive, parent));
+    assert!(carried < fresh * 3 / 4, "{carried} of {fresh}");
 }

@@ -169,6 +169,7 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
         Ok(Batch {
             transactions,
             statistics: batch.statistics,
+            experience: batch.experience,
         })
     }
 
