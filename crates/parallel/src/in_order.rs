@@ -299,6 +299,10 @@ impl<H: HoldsBlock> Access for InOrder<'_, H> {
         false
     }
 
+    fn is_alone(&self) -> bool {
+        self.keys.is_none()
+    }
+
     fn leave_to_turn(&mut self) -> Result<(), Stopped> {
         self.call(|_| Ok(()))
     }

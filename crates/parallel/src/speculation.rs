@@ -682,6 +682,10 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
         self.at_turn.is_none()
     }
 
+    fn is_alone(&self) -> bool {
+        false
+    }
+
     fn wait_for_turn(&mut self) -> Result<(), Stopped> {
         self.on_block().map(drop)
     }

@@ -35,6 +35,7 @@ pub(crate) trait Access {
     /// The root of the top trie, or of a child.
     fn root(&mut self, child: Option<&[u8]>, version: StateVersion) -> Result<Root, Stopped>;
     fn is_ahead(&self) -> bool;
+    fn is_alone(&self) -> bool;
     fn leave_to_turn(&mut self) -> Result<(), Stopped>;
     fn wait_for_turn(&mut self) -> Result<(), Stopped>;
     fn start_transaction(&mut self) -> Result<(), Stopped>;
@@ -295,6 +296,12 @@ impl View<'_> {
     /// which calls it does it may.
     pub fn is_ahead(&self) -> bool {
         self.0.is_ahead()
+    }
+
+    /// Whether this transaction is executed on the block, and no later one will be executed ahead, so that nobody needs
+    /// predictions or updates in place of values. As with [`Self::is_ahead`], an executor may use other calls then.
+    pub fn is_alone(&self) -> bool {
+        self.0.is_alone()
     }
 
     /// Opens a nested transaction. One that is still open in the end is rolled back.

@@ -99,6 +99,7 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
         let executor = RuntimeCalls {
             calls,
             rules,
+            no_rules: StorageRules::new(),
             forecast: Forecast::new(rules, self.numbers(rules)?, transactions),
             sizes: self.sizes.source(),
             told: AtomicUsize::new(before),
@@ -195,6 +196,8 @@ struct Called<T> {
 struct RuntimeCalls<'c, C> {
     calls: &'c C,
     rules: &'c StorageRules,
+    /// Those of calls that nobody's predictions depend on.
+    no_rules: StorageRules,
     forecast: Forecast,
     sizes: &'c SizeSource,
     /// How many sizes the runtime got in calls that are kept, and before.
@@ -270,7 +273,11 @@ impl<C: Calls> Executor for RuntimeCalls<'_, C> {
             before: &self.told,
             current,
         };
-        let mut ext = ViewExt::new(view, (self.rules, &mut *counting), extensions, sizes);
+        let rules = match view.is_alone() {
+            true => &self.no_rules,
+            false => self.rules,
+        };
+        let mut ext = ViewExt::new(view, (rules, &mut *counting), extensions, sizes);
         let call = || {
             sp_externalities::set_and_run_with_externalities(&mut ext, || self.calls.call(index))
         };
