@@ -10,13 +10,17 @@
 //! ```
 //! So a block in which nothing can be gained loses a trial or two. A block that knows what the one before it found out
 //! begins as that one ended: in parallel, and compares after 128 transactions; or in order, for as long as a second
-//! trial is not worth it. Each sixteenth block begins from the start.
+//! trial is not worth it. After sixteen such blocks one begins from the start; sooner if it is not long known that
+//! nothing is gained. What gained before is given up when it is much slower, or slower twice.
 //!
 //! Checks are there because the first transactions
 //! of a block load what later ones find in memory: those that only read and write some accounts take a tenth of
 //! the time later. Time decides only which way is taken; results are the same.
 
-use std::time::{Duration, Instant};
+use std::{
+    mem::take,
+    time::{Duration, Instant},
+};
 
 const PROBE: u32 = 32;
 const WARM: u32 = 32;
@@ -43,8 +47,10 @@ const MUCH_PERCENT: u32 = 125;
 /// trial took.
 const WORTH: u32 = 16;
 
-/// Blocks from one that measures from its start to the next.
+/// Most blocks from one that measures from its start to the next.
 const RELEARN: u32 = 16;
+/// The same after the first such block that gained nothing, as chance may have decided; then twice as many each time.
+const DOUBTED: u32 = 2;
 
 /// What a block found out about how fast its transactions are executed, for the block after it:
 /// [`Parallel::with_experience`](crate::Parallel::with_experience). Only times, so it changes no result.
@@ -57,12 +63,23 @@ pub struct Experience {
     gains: bool,
     /// Blocks since one measured from its start.
     age: u32,
+    /// How often in a row nothing was gained.
+    losses: u32,
 }
 
 impl Experience {
     /// Whether transactions take less time in parallel than in order.
     pub const fn gains(&self) -> bool {
         self.gains
+    }
+
+    /// Whether a block has to measure from its start.
+    fn is_old(&self) -> bool {
+        let most = match self.losses.checked_sub(1) {
+            Some(doublings) => DOUBTED.saturating_mul(1 << doublings.min(8)).min(RELEARN),
+            None => RELEARN,
+        };
+        self.age >= most
     }
 }
 
@@ -85,8 +102,11 @@ pub(crate) struct Pace {
     ahead: u64,
     /// Whether transactions in parallel were faster when both were compared last.
     gains: Option<bool>,
+    /// The block before gained, and nothing speaks against it yet.
+    gained_before: bool,
     /// Blocks since one measured from its start; 0 in such a block.
     age: u32,
+    losses: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +131,11 @@ impl Pace {
     pub(crate) fn adaptive(transactions: u32, window: u32, before: Option<Experience>) -> Self {
         let pace = match before {
             _ if transactions < SMALL => Self::begin(Phase::Never, 0),
-            Some(before) if before.age < RELEARN => Self::after(before, transactions),
-            _ => Self::begin(Phase::Probe, PROBE),
+            Some(before) if !before.is_old() => Self::after(before, transactions),
+            _ => Self {
+                losses: before.map_or(0, |before| before.losses),
+                ..Self::begin(Phase::Probe, PROBE)
+            },
         };
         Self { window, ..pace }
     }
@@ -136,7 +159,9 @@ impl Pace {
             check_after: UNCHECKED,
             trials: 1,
             gains: Some(before.gains),
+            gained_before: before.gains,
             age: before.age + 1,
+            losses: before.losses,
             ..Self::begin(phase, left)
         }
     }
@@ -148,6 +173,11 @@ impl Pace {
             parallel: self.parallel,
             gains: self.gains?,
             age: self.age,
+            losses: match self.gains {
+                Some(false) if self.age == 0 => self.losses.saturating_add(1),
+                Some(false) => self.losses.max(1),
+                _ => 0,
+            },
         })
     }
 
@@ -172,7 +202,9 @@ impl Pace {
             trials: 0,
             ahead: 0,
             gains: None,
+            gained_before: false,
             age: 0,
+            losses: 0,
         }
     }
 
@@ -260,13 +292,17 @@ impl Pace {
 
     /// In parallel, if that is faster.
     fn go_on(&mut self) -> (Phase, u32) {
-        match self.parallel < self.in_order * GAIN_PERCENT / 100 {
-            true => {
-                self.gains = Some(true);
-                (Phase::Parallel { counted: PERIOD }, PERIOD)
-            }
-            false => self.slower(),
+        let faster = self.parallel < self.in_order * GAIN_PERCENT / 100;
+        // Once may be chance.
+        let much_slower = self.parallel > self.in_order * MUCH_PERCENT / 100;
+        let doubted = take(&mut self.gained_before) && !much_slower;
+        if !faster && !doubted {
+            return self.slower();
         }
+        if faster {
+            self.gains = Some(true);
+        }
+        (Phase::Parallel { counted: PERIOD }, PERIOD)
     }
 
     fn slower(&mut self) -> (Phase, u32) {
@@ -370,15 +406,19 @@ mod tests {
             let ahead = blocks.iter().filter(|block| block.1 == ahead);
             blocks.len() - ahead.count()
         };
-        let gaining = chain(34, 544, |_| 40_000);
-        assert_eq!(measured(&gaining, 544), 2, "{gaining:?}");
+        let gaining = chain(35, 544, |_| 40_000);
+        assert_eq!(measured(&gaining, 544), 3, "{gaining:?}");
         assert!(gaining.iter().all(|block| block.0 <= 66), "{gaining:?}");
-        // It finds at once that it gains no more, and forgets it after some blocks.
-        let losing = chain(34, 544, |_| 70_000);
-        assert!((100..=102).contains(&losing[0].0), "{losing:?}");
-        assert_eq!(losing[1], (100, 0), "{losing:?}");
-        assert!(measured(&losing, 0) <= 3, "{losing:?}");
+        // Once slower is no reason to give up.
+        let slow_at_first: Cost = |index| if index < 128 { 70_000 } else { 40_000 };
+        assert_eq!(measured(&chain(3, 544, slow_at_first), 544), 0);
+        // It finds out that it gains no more, and tries less and less often.
+        let losing = chain(50, 544, |_| 70_000);
         assert!(losing.iter().all(|block| block.0 <= 104), "{losing:?}");
+        let tried = losing.iter().zip(0..).filter(|(block, _)| block.1 > 0);
+        let tried: Vec<u32> = tried.map(|(_, number)| number).collect();
+        let waits: Vec<_> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(waits, [1, 5, 9, 17, 17], "{losing:?}");
         // A large block tries again.
         let large = chain(2, 10_000, |_| 40_000);
         assert!(large[0].1 > 9_000 && large[1].1 > large[0].1, "{large:?}");
