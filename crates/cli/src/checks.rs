@@ -132,12 +132,12 @@ pub(crate) fn check_workers(
     let in_order = build(Execution::InOrder)?;
     let found = build(Execution::by(workers, &rules))?;
     let ms = |block: &PlanBlock| block.extrinsics_took.as_secs_f64() * 1e3;
-    let ahead = found.statistics.map_or(0, |statistics| statistics.ahead);
+    let ahead = found.statistics.map_or(0, |all| all.begun_ahead());
     Ok(Check {
         name: format!("same block by {workers} workers"),
         holds: found.is_block_of(block),
         detail: format!(
-            "extrinsics in {:.1} ms, {:.1} ms in order; {ahead} of {} executed ahead of their turn",
+            "extrinsics in {:.1} ms, {:.1} ms in order; {ahead} of {} begun ahead of their turn",
             ms(&found),
             ms(&in_order),
             found.extrinsics.len(),

@@ -153,9 +153,7 @@ impl<'a> Threads<'a> {
                 let way = &mut self.groups[number].ways[which];
                 way.experience = block.experience;
                 way.spent.push((block.took, block.extrinsics_took));
-                way.ahead = block
-                    .statistics
-                    .map_or(0, |statistics| statistics.ahead + statistics.resumed);
+                way.ahead = block.statistics.map_or(0, |all| all.begun_ahead());
                 step();
             }
         }

@@ -15,7 +15,6 @@ use crate::{
     commits::{Applied, By, Commits},
     executor::{Executor, Trap},
     in_order::InOrder,
-    outcome::Statistics,
     parallel::EndOnDrop,
     record::Record,
     scheduler::{Claim, Turn},
@@ -256,8 +255,8 @@ where
             *lock(last_size) = done.size;
         }
         let left = self.transactions - (index + 1);
-        let Statistics { ahead, resumed, .. } = commits.statistics;
-        commits.pace.committed(left, ahead + resumed);
+        let ahead = commits.statistics.begun_ahead();
+        commits.pace.committed(left, ahead);
         let parallel = commits.pace.is_parallel();
         if parallel && !commits.log.is_empty() {
             // What was committed since the last transaction of the store, as if this one wrote it.

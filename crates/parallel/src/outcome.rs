@@ -77,6 +77,13 @@ pub struct Statistics {
     pub aborts: u64,
 }
 
+impl Statistics {
+    /// Transactions committed of which at least the beginning was executed ahead of their turn.
+    pub const fn begun_ahead(&self) -> u64 {
+        self.ahead.saturating_add(self.resumed)
+    }
+}
+
 /// Why transactions could not be executed. The block holds the effects of those before.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
