@@ -13,9 +13,9 @@
 //! trial is not worth it. After sixteen such blocks one begins from the start; sooner if it is not long known that
 //! nothing is gained. What gained before is given up when it is much slower, or slower twice.
 //!
-//! Checks are there because the first transactions
-//! of a block load what later ones find in memory: those that only read and write some accounts take a tenth of
-//! the time later. Time decides only which way is taken; results are the same.
+//! Checks are there because the first transactions of a block load what later ones find in memory: those that only
+//! read and write some accounts take a tenth of the time later. Time decides only which way is taken; results are
+//! the same.
 
 use std::{
     mem::take,

@@ -30,11 +30,12 @@ fn quiet() {
 fn compare(cases: std::ops::Range<u64>, flavour: Flavour, ways: &[Parallel]) {
     quiet();
     let store = support::parent_state();
+    let mut ways = ways.to_vec();
     for seed in cases {
         let programs = Programs::random(seed, flavour);
         let expected = support::sequential(&store, &programs);
-        for way in ways {
-            let found = support::parallel(&store, &programs, *way);
+        for way in &mut ways {
+            let found = support::parallel(&store, &programs, way);
             for (index, (found, expected)) in found
                 .transactions
                 .iter()

@@ -86,8 +86,8 @@ pub fn sequential(store: &MemoryStore, programs: &Programs) -> Outcome {
     outcome(transactions, block)
 }
 
-/// `programs` in parallel.
-pub fn parallel(store: &MemoryStore, programs: &Programs, parallel: Parallel) -> Outcome {
+/// `programs` in parallel. The next block on `parallel` knows what this one found out.
+pub fn parallel(store: &MemoryStore, programs: &Programs, parallel: &mut Parallel) -> Outcome {
     let mut block = begun(store);
     let count = u32::try_from(programs.len()).unwrap();
     let decide = |decided: povmeter_parallel::Decided<'_, u64>| {
@@ -96,6 +96,7 @@ pub fn parallel(store: &MemoryStore, programs: &Programs, parallel: Parallel) ->
     let batch = parallel
         .execute_if(&mut block, store, programs, count, decide)
         .unwrap();
+    *parallel = parallel.with_experience(batch.experience);
     outcome(described(batch), block)
 }
 
