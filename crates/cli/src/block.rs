@@ -18,7 +18,7 @@ use crate::{
 };
 use clap::Args;
 use povmeter_dev_runtime::{
-    build_block_with, BlockOutcome, Estimates, ExtrinsicTimes, Plan, PovmeterBlock,
+    build_block_timed, build_block_with, BlockOutcome, Estimates, Plan, PovmeterBlock,
 };
 use std::{
     num::NonZeroUsize,
@@ -91,11 +91,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     let state = ParentState::open(&plan, stored, args.db.as_deref(), Trust::Verify)?;
     let block = PovmeterBlock::new(state.nodes.clone(), &plan, Estimates::Everywhere);
     let bar = progress::bar(plan.extrinsics().len(), "building the block");
-    let mut times = Vec::new();
-    let outcome = build_block_with(&runtime, block, &plan, |progress| {
-        bar.step();
-        times.push(progress.times);
-    });
+    let outcome = build_block_timed(&runtime, block, &plan, |_| bar.step());
     let outcome = outcome.map_err(CliError::build("povmeter"))?;
     drop(bar);
     let mut checks = progress::during("checking the block", || {
@@ -134,7 +130,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
         .with_peer(beside_peer)
         .with_attribution(attribution);
     finish(&report, args.json, failed, || {
-        let growth = growth((&outcome, pov), &plan, &times, args.limit.bytes());
+        let growth = growth((&outcome, pov), &plan, args.limit.bytes());
         let written = report::write(page, || report.page(&growth));
         if let (Some(attributing), Some(bytes)) = (&attributing, &bytes) {
             attributing.write(bytes)?;
@@ -175,15 +171,9 @@ fn beside_peer(
     })
 }
 
-/// The growth of the block by extrinsic. `times` holds all extrinsics but the inherent.
-fn growth(
-    (outcome, pov): (&BlockOutcome, PovRow),
-    plan: &Plan,
-    times: &[ExtrinsicTimes],
-    limit: Option<u64>,
-) -> Growth {
-    let times = [outcome.inherent].into_iter().chain(times.iter().copied());
-    let steps = outcome.boundaries.iter().zip(times);
+/// The growth of the block by extrinsic.
+fn growth((outcome, pov): (&BlockOutcome, PovRow), plan: &Plan, limit: Option<u64>) -> Growth {
+    let steps = outcome.boundaries.iter().zip(outcome.times.iter().copied());
     let steps = steps.zip(outcome.block_bytes(plan));
     let steps = steps.map(|((size, times), block)| Step::new(*size, times, block));
     Growth::new(steps.collect(), outcome.sizes.recorded, pov, limit)

@@ -47,8 +47,8 @@ pub mod wasm;
 
 pub use attributed::{adds_up, AttributedBlock};
 pub use author::{
-    build_block, build_block_with, AuthorError, BlockOutcome, ExtrinsicTimes, Phases, Progress,
-    Rejected,
+    build_block, build_block_timed, build_block_with, AuthorError, BlockOutcome, ExtrinsicTimes,
+    Phases, Progress, Rejected,
 };
 pub use chain::Chain;
 pub use deletions_first::{deletions_first, DeletionsFirst, NULL_NODE};

@@ -33,6 +33,25 @@ impl Spent {
         };
         result
     }
+
+    /// As [`Self::during`], without the processor time, for a part of something that is measured as a whole.
+    /// Costs some 50 nanoseconds.
+    pub(crate) fn during_on_the_wall<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        let wall = Instant::now();
+        let result = f();
+        self.wall += wall.elapsed();
+        result
+    }
+
+    /// The processor time of a part of this that took `wall`, in proportion.
+    pub(crate) fn cpu_of(&self, wall: Duration) -> Duration {
+        match self.wall.is_zero() {
+            true => Duration::ZERO,
+            false => self
+                .cpu
+                .mul_f64(wall.as_secs_f64() / self.wall.as_secs_f64()),
+        }
+    }
 }
 
 #[cfg(test)]
