@@ -5,12 +5,11 @@ use crate::{
     index::{index, NOWHERE},
     key_table::{KeyTable, Near},
     keys::{KeyAt, Keys},
-    order::{KeyOrder, Place},
+    order::{KeyOrder, StoreKey},
     slot::Slot,
     Change,
 };
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 use povmeter_primitives::Fate;
 
 /// A key of a store, and what the overlay holds for it.
@@ -146,13 +145,17 @@ impl Entries {
         if is_touched == (before != Fate::Untouched) {
             return;
         }
-        let entry = self.at(id);
-        let place = self.place(entry.store, self.keys.get(entry.key), false);
+        let place = self
+            .order
+            .place(self.store_key(id), false, |id| self.store_key(id));
         let previous = self.order.before(place);
         if is_touched {
             let first = || self.order.from(place).next().unwrap_or(NOWHERE);
             self.next[id as usize] = previous.map_or_else(first, |id| self.next[id as usize]);
-            self.order.insert(place, id);
+            let Self {
+                list, keys, order, ..
+            } = self;
+            order.insert(place, id, |id| store_key(list, keys, id));
         } else {
             self.order.remove(place);
         }
@@ -170,7 +173,9 @@ impl Entries {
         key: &[u8],
         behind: bool,
     ) -> impl Iterator<Item = u32> + 'a {
-        let ids = self.order.from(self.place(store, key, behind));
+        let sought = StoreKey { store, key };
+        let place = self.order.place(sought, behind, |id| self.store_key(id));
+        let ids = self.order.from(place);
         ids.take_while(move |id| self.at(*id).store == store)
     }
 
@@ -190,15 +195,10 @@ impl Entries {
         }
     }
 
-    #[inline]
-    fn place(&self, store: u32, key: &[u8], behind: bool) -> Place {
-        self.order.place(|id| {
-            let entry = self.at(id);
-            if entry.store != store {
-                return entry.store < store;
-            }
-            is_less(self.keys.get(entry.key), key, behind)
-        })
+    /// What `id` is sorted by.
+    #[inline(always)]
+    fn store_key(&self, id: u32) -> StoreKey<'_> {
+        store_key(&self.list, &self.keys, id)
     }
 
     /// The key of `id` and its value or deletion; `None` if the entry holds neither.
@@ -230,22 +230,13 @@ impl Entries {
     }
 }
 
-/// Whether `a` is less than `b`, or equal to it if `or_equal`.
-///
-/// Inline, because a comparison of slices calls `memcmp`, which does not pay for keys so short.
+/// What entry `id` of `list` is sorted by.
 #[inline(always)]
-fn is_less(a: &[u8], b: &[u8], or_equal: bool) -> bool {
-    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
-    for (a, b) in words {
-        if a != b {
-            return u64::from_be_bytes(*a) < u64::from_be_bytes(*b);
-        }
-    }
-    let compared = a.len().min(b.len()) / 8 * 8;
-    match a[compared..].cmp(&b[compared..]) {
-        Ordering::Less => true,
-        Ordering::Equal => or_equal,
-        Ordering::Greater => false,
+fn store_key<'k>(list: &[Entry], keys: &'k Keys, id: u32) -> StoreKey<'k> {
+    let entry = &list[id as usize];
+    StoreKey {
+        store: entry.store,
+        key: keys.get(entry.key),
     }
 }
 
@@ -281,27 +272,5 @@ mod tests {
     #[test]
     fn an_entry_takes_40_bytes() {
         assert!(size_of::<Entry>() <= 40, "{}", size_of::<Entry>());
-    }
-
-    /// Keys that are prefixes of each other, and that differ around the end of a word.
-    #[test]
-    fn keys_are_compared_as_slices_are() {
-        let mut keys = Vec::new();
-        for length in [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33] {
-            keys.push(alloc::vec![1; length]);
-            for at in 0..length {
-                for byte in [0, 2, 0xff] {
-                    let mut key = alloc::vec![1; length];
-                    key[at] = byte;
-                    keys.push(key);
-                }
-            }
-        }
-        for a in &keys {
-            for b in &keys {
-                assert_eq!(is_less(a, b, false), a < b, "{a:?} {b:?}");
-                assert_eq!(is_less(a, b, true), a <= b, "{a:?} {b:?}");
-            }
-        }
     }
 }
