@@ -36,6 +36,19 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     }
 }
 
+/// Whether the first `count` nibbles of `whole` are those of `shifted` behind its first one. Both are so long.
+fn is_shifted(shifted: &[u8], whole: &[u8], count: usize) -> bool {
+    let bytes = count / 2;
+    let pairs = shifted.iter().zip(&shifted[1..]);
+    let joined = pairs.map(|(high, low)| high << 4 | low >> 4);
+    // All are compared, because eight or more at once cost as much as one.
+    let differing = joined
+        .zip(&whole[..bytes])
+        .fold(0, |differing, (a, b)| differing | (a ^ b));
+    let one_more = count % 2 == 1;
+    differing == 0 && (!one_more || shifted[bytes] & 0x0f == whole[bytes] >> 4)
+}
+
 /// A partial key as a node stores it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Partial<'a> {
@@ -79,9 +92,12 @@ impl<'a> Partial<'a> {
         }
         let odd = self.count % 2;
         if depth % 2 != odd {
-            // Halves of bytes lie across each other. Rare: hashed keys end in leaves whose
-            // remaining path is as odd as the depth is.
-            return (0..self.count).all(|index| self.at(index) == at(key, depth + index));
+            // Halves of bytes lie across each other. So it is in branches only: a leaf's path is as odd as the depth.
+            let key = &key[depth / 2..];
+            return match odd {
+                1 => is_shifted(self.bytes, key, self.count),
+                _ => is_shifted(key, self.bytes, self.count),
+            };
         }
         let whole = &key[depth.div_ceil(2)..][..self.count / 2];
         (odd == 0 || self.bytes[0] == at(key, depth)) && &self.bytes[odd..] == whole
@@ -301,6 +317,27 @@ mod tests {
                         nibbles.cmp(rest)
                     };
                     assert_eq!(partial.compare_at(&key, depth), (expected, common));
+                }
+            }
+        }
+    }
+
+    /// Long enough for comparisons of many bytes at once, with one nibble that differs.
+    #[test]
+    fn prefix_test_finds_each_nibble_that_differs() {
+        let key: Vec<u8> = (0..48_u8).map(|byte| byte.wrapping_mul(0x9d)).collect();
+        let all: Vec<u8> = (0..96).map(|index| at(&key, index)).collect();
+        for depth in [0, 1, 2, 5, 8] {
+            for length in [1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 87, 88] {
+                let mut nibbles = all[depth..depth + length].to_vec();
+                let is_prefix = |nibbles: &[u8]| {
+                    Partial::new(&partial_of(nibbles), length).is_prefix_at(&key, depth)
+                };
+                assert!(is_prefix(&nibbles));
+                for index in 0..length {
+                    nibbles[index] ^= 1 << (index % 4);
+                    assert!(!is_prefix(&nibbles), "{depth} {length} {index}");
+                    nibbles[index] = all[depth + index];
                 }
             }
         }
