@@ -120,6 +120,20 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(self.state.prefetch(trie, keys)?)
     }
 
+    /// As [`Self::prefetch`] for keys that will be `read`, together with the paths to keys that will be `changed`, or
+    /// asked for [existence](Self::exists): of these no values are loaded.
+    ///
+    /// # Errors
+    /// As [`Self::prefetch`].
+    pub fn prefetch_for(
+        &mut self,
+        trie: TrieId<'_>,
+        read: &[impl AsRef<[u8]>],
+        changed: &[impl AsRef<[u8]>],
+    ) -> Result<(), BlockError> {
+        Ok(self.state.prefetch_for(trie, read, changed)?)
+    }
+
     /// Whether the block has changed `key`, so that reads of it need nothing of the parent state. A
     /// deletion is a change even if the key had no value.
     pub fn is_changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {

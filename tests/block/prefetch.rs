@@ -93,6 +93,37 @@ fn what_was_loaded_ahead_needs_no_source_and_counts_as_ever() {
 }
 
 #[test]
+fn keys_that_are_changed_or_looked_for_need_no_values() {
+    let store = store(StateVersion::V1);
+    let source = Source {
+        store: &store,
+        open: Cell::new(true),
+    };
+    for trie in [TOP, CHILD] {
+        // All values of one length are one node. The last keys are not in the state.
+        let [read, changed] =
+            [2, 3].map(|length| (0..100).map(|number| key(4 * number + length)).collect());
+        let (read, changed): (Vec<_>, Vec<_>) = (read, changed);
+        source.open.set(true);
+        let mut plain = Block::new(&store, store.root());
+        let mut block = Block::new(&source, store.root());
+        block.prefetch_for(trie, &read, &changed).unwrap();
+        source.open.set(false);
+        for key in &read {
+            assert_eq!(block.get(trie, key).unwrap(), plain.get(trie, key).unwrap());
+        }
+        for key in &changed {
+            let exists = plain.exists(trie, key).unwrap();
+            assert_eq!(block.exists(trie, key).unwrap(), exists);
+            assert_eq!(block.get(trie, key).is_err(), exists);
+            plain.set(trie, key, &[8; 40]).unwrap();
+            block.set(trie, key, &[8; 40]).unwrap();
+        }
+        assert_eq!(block.proof_size().unwrap(), plain.proof_size().unwrap());
+    }
+}
+
+#[test]
 fn a_failing_source_is_an_error_that_leaves_the_block_usable() {
     let store = store(StateVersion::V1);
     let source = Source {

@@ -1,7 +1,7 @@
 //! The state below a transaction: what the transactions before it write, on top of the parent state.
 
 use crate::{
-    record::{Record, Seen},
+    record::{Origin, Record, Seen},
     store::{Content, KeyId, MultiVersion, Nearest, Span, TrieNumber, WriteSet},
 };
 use povmeter_delta_root::{LoadError, NodeSource, Root, ShadowState, ValuePlace};
@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub(crate) struct Below<P> {
     parent: ShadowState<P>,
     found: Found,
+    /// Whether the last answer is that of the parent state, which nobody below the transaction has changed.
+    of_parent: bool,
     /// The value, where it had to be computed.
     folded: Vec<u8>,
     other: Vec<u8>,
@@ -47,6 +49,7 @@ impl<P: NodeSource> Below<P> {
         Self {
             parent: ShadowState::new(source, root),
             found: Found::Absent,
+            of_parent: false,
             folded: Vec::new(),
             other: Vec::new(),
             chain: Vec::new(),
@@ -73,6 +76,7 @@ impl<P: NodeSource> Below<P> {
     ) -> Result<(), Miss> {
         self.chain.clear();
         self.found = Found::Absent;
+        self.of_parent = false;
         let mut below = position;
         self.found = loop {
             match store.nearest_of(below, key, likely) {
@@ -81,6 +85,7 @@ impl<P: NodeSource> Below<P> {
                     let named = store.keys.key(key);
                     let trie = store.keys.trie(named.trie);
                     let place = self.parent.value(trie, &named.bytes, &mut ())?;
+                    self.of_parent = self.chain.is_empty();
                     break place.map_or(Found::Absent, Found::Parent);
                 }
                 Nearest::Written(writer, writes, content) => match content {
@@ -133,12 +138,18 @@ impl<P: NodeSource> Below<P> {
         }
     }
 
-    /// The write set that holds the value that was found last, if one does.
-    pub(crate) fn origin(&self) -> Option<(&Arc<WriteSet>, Span)> {
+    /// Where the value that was found last comes from.
+    pub(crate) fn origin(&self) -> Origin<'_> {
         match &self.found {
-            Found::Written(writes, span) => Some((writes, *span)),
-            _ => None,
+            _ if self.of_parent => Origin::Parent,
+            Found::Written(writes, span) => Origin::Written(writes, *span),
+            _ => Origin::Changed,
         }
+    }
+
+    /// Whether the last answer, to a question for a value or for existence, is that of the parent state.
+    pub(crate) fn of_parent(&self) -> bool {
+        self.of_parent
     }
 
     /// Whether `key` has a value below `position`. Loads no value of the parent state that is a node.
@@ -148,11 +159,13 @@ impl<P: NodeSource> Below<P> {
         position: u32,
         key: KeyId,
     ) -> Result<bool, Miss> {
+        self.of_parent = false;
         match store.nearest(position, key) {
             Nearest::Estimate(writer) => Err(Miss::Estimate(writer)),
             Nearest::Parent => {
                 let named = store.keys.key(key);
                 let trie = store.keys.trie(named.trie);
+                self.of_parent = true;
                 Ok(self.parent.exists(trie, &named.bytes, &mut ())?)
             }
             Nearest::Written(_, _, Content::Value(_)) => Ok(true),
@@ -200,7 +213,8 @@ impl<P: NodeSource> Below<P> {
 
     /// Whether every question of `record`, asked again for `position`, has the same answer. Sizes are not
     /// asked for, because only the block knows them. Predicted values are compared if the store is
-    /// `complete`, because else they know more than the store.
+    /// `complete`, because else they know more than the store. An answer of the parent state is the same as long as
+    /// nobody writes the key; to walk to it again would load nodes that this thread may not have.
     pub(crate) fn answers_alike(
         &mut self,
         store: &MultiVersion,
@@ -209,7 +223,9 @@ impl<P: NodeSource> Below<P> {
         complete: bool,
     ) -> Result<bool, Miss> {
         for read in &record.reads {
+            let of_parent = || matches!(store.nearest(position, read.key), Nearest::Parent);
             let alike = match read.seen {
+                _ if read.of_parent && of_parent() => true,
                 Seen::Counted | Seen::Ask(_) => true,
                 Seen::Predicted(_) if !complete => true,
                 Seen::Exists(exists) => self.exists(store, position, read.key)? == exists,
@@ -236,5 +252,85 @@ impl<P: NodeSource> Below<P> {
             }
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{store::WriteSetBuilder, sync::atomic::AtomicUsize};
+    use bytes::Bytes;
+    use povmeter::{Block, NodeHash, NodePrefix, SourceError, StateVersion::V1, TrieId::Top};
+    use povmeter_store::{MemoryStore, NodeStore};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    struct Counting<'s>(&'s MemoryStore, AtomicUsize);
+
+    impl NodeSource for &Counting<'_> {
+        fn node(
+            &self,
+            hash: &NodeHash,
+            prefix: NodePrefix<'_>,
+        ) -> Result<Option<Bytes>, SourceError> {
+            self.1.fetch_add(1, Relaxed);
+            self.0.node(hash, prefix)
+        }
+    }
+
+    /// Publishes that the transaction at `position` writes `value`, and nothing else.
+    fn write(store: &MultiVersion, position: u32, key: KeyId, value: Option<&[u8]>) {
+        let mut writes = WriteSetBuilder::default();
+        writes.write(key, value).unwrap();
+        store.publish(position, Arc::new(writes.finish()));
+    }
+
+    #[test]
+    fn answers_of_the_parent_state_are_compared_only_where_somebody_writes() {
+        let mut nodes = MemoryStore::new();
+        let mut block = Block::new(&nodes, Root::EMPTY);
+        block.set(Top, b"there", &[7; 40]).unwrap();
+        nodes.commit(block.seal(V1).unwrap().update()).unwrap();
+
+        let store = MultiVersion::new(4);
+        let counting = Counting(&nodes, AtomicUsize::new(0));
+        let below = || Below::new(&counting, nodes.root());
+        let [there, absent] = [&b"there"[..], b"absent"].map(|name| store.keys.number(Top, name));
+
+        let (mut values, mut existence) = (Record::default(), Record::default());
+        let mut reader = below();
+        for key in [there, absent] {
+            reader.find(&store, 3, key).unwrap();
+            values
+                .push_value(key, reader.value(), reader.origin())
+                .unwrap();
+            let exists = reader.exists(&store, 3, key).unwrap();
+            existence.push_of(key, Seen::Exists(exists), reader.of_parent());
+        }
+        assert!(counting.1.swap(0, Relaxed) > 0);
+
+        let alike = |record| below().answers_alike(&store, 3, record, true).unwrap();
+        assert!(alike(&values) && alike(&existence));
+        assert_eq!(counting.1.load(Relaxed), 0, "nodes were loaded again");
+        // By a higher transaction: not seen.
+        write(&store, 3, there, Some(b"other"));
+        assert!(alike(&values) && alike(&existence));
+        // What is there already, then something else, then nothing.
+        write(&store, 2, there, Some(&[7; 40]));
+        assert!(alike(&values) && alike(&existence));
+        write(&store, 2, there, Some(b"other"));
+        assert!(!alike(&values) && alike(&existence));
+        write(&store, 2, there, None);
+        assert!(!alike(&values) && !alike(&existence));
+        write(&store, 2, absent, Some(b"new"));
+        assert!(!alike(&values) && !alike(&existence));
+
+        // A value that a transaction wrote is none of the parent state.
+        let mut of_other = Record::default();
+        reader.find(&store, 3, absent).unwrap();
+        let (value, origin) = (reader.value(), reader.origin());
+        of_other.push_value(absent, value, origin).unwrap();
+        assert!(!of_other.reads[0].of_parent && alike(&of_other));
+        store.publish(2, Arc::new(WriteSet::default()));
+        assert!(!alike(&of_other));
     }
 }

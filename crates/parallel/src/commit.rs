@@ -72,12 +72,14 @@ where
                 }
             }
             let claim = self.claim(index, worker);
-            let attempt = match claim {
-                Claim::Executed => lock(&self.shared.attempts[index as usize]).take(),
-                Claim::ToExecute => None,
-                Claim::Busy | Claim::Over => continue,
-            };
+            if matches!(claim, Claim::Busy | Claim::Over) {
+                continue;
+            }
             let mut commits = lock(&self.commits);
+            let attempt = match claim {
+                Claim::Executed => self.take_attempt(&mut commits, index),
+                _ => None,
+            };
             let done = match attempt {
                 Some(attempt) => self.commit_ahead(&mut commits, index, attempt),
                 None => Ok(None),
@@ -162,6 +164,30 @@ where
                 None => scheduler.wait_while_busy(index),
             }
         }
+    }
+
+    /// The execution ahead of `index`, whose turn has come. Loads what the block will need for it and for those behind
+    /// it.
+    fn take_attempt(
+        &self,
+        commits: &mut Commits<'c, S, A, E::Output>,
+        index: u32,
+    ) -> Option<Attempt<E::Output>> {
+        let Shared {
+            attempts, store, ..
+        } = self.shared;
+        let due = commits.fetch.due(index);
+        if !due.is_empty() {
+            for (number, attempt) in due.zip(&attempts[index as usize..]) {
+                // One that somebody executes or compares is not waited for.
+                match attempt.try_lock().as_deref() {
+                    Ok(Some(ahead)) => commits.fetch.note(number, &ahead.record, &ahead.writes),
+                    _ => break,
+                }
+            }
+            commits.fetch.load(&store.keys, commits.block);
+        }
+        lock(&attempts[index as usize]).take()
     }
 
     /// Commits `index` as it was executed ahead, and returns whether transactions above may have read something
@@ -305,7 +331,7 @@ where
     /// the block.
     fn commit_claimed(&self, index: u32) {
         let mut commits = lock(&self.commits);
-        let attempt = lock(&self.shared.attempts[index as usize]).take();
+        let attempt = self.take_attempt(&mut commits, index);
         let done = match attempt {
             Some(attempt) => self.commit_ahead(&mut commits, index, attempt),
             None => Ok(None),

@@ -2,6 +2,7 @@
 
 use crate::{
     executor::Trap,
+    fetch::Fetch,
     in_order::WriteLog,
     outcome::{Decided, Ending, Executed, ParallelError, Statistics, Verdict},
     pace::Pace,
@@ -20,6 +21,7 @@ pub(crate) struct Commits<'c, S, A: Accounting, T> {
     /// What transactions changed on the block since it was last published.
     pub(crate) log: WriteLog,
     pub(crate) pace: Pace,
+    pub(crate) fetch: Fetch,
     pub(crate) sizes: SizeAfter,
     pub(crate) decide: &'c mut Decide<'c, T>,
     /// The transactions whose turn is over.

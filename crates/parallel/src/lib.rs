@@ -96,6 +96,7 @@ mod below;
 mod commit;
 mod commits;
 mod executor;
+mod fetch;
 mod in_order;
 #[cfg(all(test, any(povmeter_loom, povmeter_shuttle)))]
 mod models;

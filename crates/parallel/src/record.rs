@@ -26,6 +26,8 @@ pub(crate) struct Record {
 pub(crate) struct Read {
     pub(crate) key: KeyId,
     pub(crate) seen: Seen,
+    /// Whether the answer is that of the parent state, because nobody had written the key.
+    pub(crate) of_parent: bool,
 }
 
 /// The answer that the transaction got.
@@ -49,6 +51,17 @@ pub(crate) enum Seen {
     Told(u32),
     /// A bound of the proof size, by its number among [`Record::asks`].
     Ask(u32),
+}
+
+/// Where the value of a key below a transaction comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin<'w> {
+    /// From the parent state: nobody has written the key.
+    Parent,
+    /// It lies in this write set.
+    Written(&'w Arc<WriteSet>, Span),
+    /// From updates of it, or from a deletion.
+    Changed,
 }
 
 /// A question for the first key of a trie after `after` and before `before`.
@@ -117,7 +130,16 @@ impl Record {
     }
 
     pub(crate) fn push(&mut self, key: KeyId, seen: Seen) {
-        self.reads.push(Read { key, seen });
+        self.push_of(key, seen, false);
+    }
+
+    /// As [`Self::push`], of an answer that is that of the parent state, or not.
+    pub(crate) fn push_of(&mut self, key: KeyId, seen: Seen, of_parent: bool) {
+        self.reads.push(Read {
+            key,
+            seen,
+            of_parent,
+        });
     }
 
     /// The number of the first read of the value of `key`, and that of the key, if it was read.
@@ -141,28 +163,28 @@ impl Record {
         self.value(self.reads[number as usize].seen)?
     }
 
-    /// Notes that the value of `key` was read. `origin` is the write set that it lies in, if it does.
+    /// Notes that the value of `key` was read. `origin` is where it comes from.
     ///
     /// A second read with another answer is noted too, so that the record holds for no state.
     pub(crate) fn push_value(
         &mut self,
         key: KeyId,
         value: Option<&[u8]>,
-        origin: Option<(&Arc<WriteSet>, Span)>,
+        origin: Origin<'_>,
     ) -> Result<(), TooLong> {
         if self.has(key, |seen| self.value(seen) == Some(value)) {
             return Ok(());
         }
         let seen = match (value, origin) {
             (None, _) => Seen::Absent,
-            (Some(value), Some((writes, span))) if value.len() > COPIED_BYTES => {
+            (Some(value), Origin::Written(writes, span)) if value.len() > COPIED_BYTES => {
                 let number = u32::try_from(self.large.len()).map_err(|_| TooLong)?;
                 self.large.push((writes.clone(), span));
                 Seen::Large(number)
             }
             (Some(value), _) => Seen::Value(self.copy(value)?),
         };
-        self.push(key, seen);
+        self.push_of(key, seen, matches!(origin, Origin::Parent));
         Ok(())
     }
 

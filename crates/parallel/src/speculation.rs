@@ -589,7 +589,7 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
                 id,
                 |seen| matches!(seen, Seen::Exists(same) if same == exists),
             ) {
-                record.push(id, Seen::Exists(exists));
+                record.push_of(id, Seen::Exists(exists), below.of_parent());
             }
             Ok(exists)
         })

@@ -1,9 +1,9 @@
 //! Paths and values, loaded before they are asked for.
 //!
 //! ```text
-//! prefetch(keys), 32 at a time:
-//!     search for the keys                              a call of the source for each level of the trie
-//!     load their values that are nodes of their own    one call
+//! prefetch_for(read, changed), 32 keys at a time:
+//!     search for the keys                                               a call of the source for each level of the trie
+//!     load the values of those to be read that are nodes of their own    one call
 //! ```
 
 use super::{ShadowState, TOGETHER};
@@ -16,6 +16,8 @@ use arrayvec::ArrayVec;
 
 /// Keys that were found, and their entries.
 type Found<'k> = ArrayVec<(&'k [u8], ShadowNode), TOGETHER>;
+
+const NO_KEYS: [&[u8]; 0] = [];
 
 impl<S: NodeSource> ShadowState<S> {
     /// Loads the paths to `keys` and their values, so that later calls for them need no source. No
@@ -32,18 +34,35 @@ impl<S: NodeSource> ShadowState<S> {
         trie: TrieId<'_>,
         keys: &[impl AsRef<[u8]>],
     ) -> Result<(), LoadError> {
+        self.prefetch_for(trie, keys, &NO_KEYS)
+    }
+
+    /// As [`Self::prefetch`] for keys that will be `read`, together with the paths to keys that will be `changed`, or
+    /// asked for existence: of these no values are loaded.
+    ///
+    /// # Errors
+    /// As [`Self::prefetch`].
+    pub fn prefetch_for(
+        &mut self,
+        trie: TrieId<'_>,
+        read: &[impl AsRef<[u8]>],
+        changed: &[impl AsRef<[u8]>],
+    ) -> Result<(), LoadError> {
         let Some(handle) = self.open_existing(trie, &mut ())? else {
             return Ok(());
         };
         let mut search = Search::default();
         let mut prefixes = Prefixes::default();
-        for keys in keys.chunks(TOGETHER) {
-            for key in keys.iter().map(AsRef::as_ref) {
-                search.push(self, handle, key, key)?;
+        let read = read.iter().map(|key| (key.as_ref(), true));
+        let changed = changed.iter().map(|key| (key.as_ref(), false));
+        let mut keys = read.chain(changed).peekable();
+        while keys.peek().is_some() {
+            for (key, with_value) in keys.by_ref().take(TOGETHER) {
+                search.push(self, handle, key, (key, with_value))?;
             }
             let mut found = Found::new();
-            while let Some((key, entry)) = search.next_found(self, &mut ())? {
-                found.extend(entry.map(|at| (key, at)));
+            while let Some(((key, with_value), entry)) = search.next_found(self, &mut ())? {
+                found.extend(entry.filter(|_| with_value).map(|at| (key, at)));
             }
             self.load_values(handle, &found, &mut prefixes)?;
         }

@@ -13,6 +13,11 @@ pub(crate) struct KeyId(u32);
 impl KeyId {
     /// The number of no key, for entries that are about none.
     pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// The number, dense from zero.
+    pub(crate) fn index(self) -> usize {
+        index(self.0)
+    }
 }
 
 /// The number of a trie: 0 for the top trie, then child tries by first use.

@@ -1,0 +1,151 @@
+//! The block loads the nodes of transactions that were executed ahead together.
+
+#![allow(clippy::unwrap_used)]
+
+use bytes::Bytes;
+use povmeter::{
+    Block, BlockError, NodeBatch, NodeHash, NodePrefix, NodeSource, ProofSize, Root, SourceError,
+    StateVersion::V1, TrieId::Top,
+};
+use povmeter_parallel::{Executor, Interrupt, Parallel, ParallelError, Strategy, View};
+use povmeter_store::{MemoryStore, NodeStore};
+use std::{collections::BTreeSet, num::NonZeroUsize, sync::Mutex};
+
+const TRANSACTIONS: u32 = 64;
+
+fn key(number: u32) -> [u8; 8] {
+    u64::from(number)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .to_be_bytes()
+}
+
+/// Reads a key that no other transaction touches, and writes another one.
+struct Apart;
+
+impl Executor for Apart {
+    type Worker = ();
+    type Output = ();
+
+    fn worker(&self) {}
+
+    fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<(), Interrupt> {
+        assert!(view.get(Top, &key(2 * index))?.is_some());
+        Ok(view.set(Top, &key(2 * index + 1), &index.to_le_bytes())?)
+    }
+}
+
+/// A store that notes what it is asked for, and does not have one node.
+struct Noting<'s> {
+    store: &'s MemoryStore,
+    /// The nodes of each call.
+    calls: Mutex<Vec<Vec<NodeHash>>>,
+    lost: Option<NodeHash>,
+}
+
+impl<'s> Noting<'s> {
+    fn new(store: &'s MemoryStore, lost: Option<NodeHash>) -> Self {
+        Self {
+            store,
+            calls: Mutex::default(),
+            lost,
+        }
+    }
+}
+
+impl NodeSource for &Noting<'_> {
+    fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        match self.lost {
+            Some(lost) if lost == *hash => Ok(None),
+            _ => self.store.node(hash, prefix),
+        }
+    }
+
+    fn nodes(&self, batch: &mut NodeBatch<'_>) {
+        let asked = batch.open().map(|index| batch.request(index).hash);
+        self.calls.lock().unwrap().push(asked.collect());
+        for index in batch.open() {
+            let request = batch.request(index);
+            batch.answer(index, self.node(&request.hash, request.prefix));
+        }
+    }
+}
+
+fn parent_state() -> MemoryStore {
+    let mut store = MemoryStore::new();
+    let mut block = Block::new(&store, Root::EMPTY);
+    for number in 0..2 * TRANSACTIONS {
+        block.set(Top, &key(number), &[7; 40]).unwrap();
+    }
+    store.commit(block.seal(V1).unwrap().update()).unwrap();
+    store
+}
+
+/// A block of all transactions, one after the other.
+fn in_order(source: &Noting<'_>) -> Result<(Root, Vec<ProofSize>), (u32, String)> {
+    let mut block = Block::new(source, source.store.root());
+    let mut sizes = Vec::new();
+    for index in 0..TRANSACTIONS {
+        block.start_transaction();
+        let executed = (|| {
+            block.get(Top, &key(2 * index))?;
+            block.set(Top, &key(2 * index + 1), &index.to_le_bytes())?;
+            block.commit_transaction()?;
+            block.proof_size()
+        })();
+        sizes.push(executed.map_err(|error: BlockError| (index, error.to_string()))?);
+    }
+    Ok((block.seal(V1).unwrap().update().root, sizes))
+}
+
+/// The same, each transaction ahead of its turn. The other threads' source has all nodes.
+fn ahead(source: &Noting<'_>) -> Result<(Root, Vec<ProofSize>), (u32, String)> {
+    let mut block = Block::new(source, source.store.root());
+    let parallel = Parallel::new(NonZeroUsize::MIN).with_strategy(Strategy::EachAhead);
+    let batch = match parallel.execute(&mut block, source.store, &Apart, TRANSACTIONS) {
+        Ok(batch) => batch,
+        Err(ParallelError::Block { index, error }) => return Err((index, error.to_string())),
+        Err(other) => panic!("{other}"),
+    };
+    assert_eq!(batch.statistics.ahead, u64::from(TRANSACTIONS));
+    let sizes = batch.transactions.iter().map(|executed| executed.size);
+    let sizes = sizes.collect();
+    Ok((block.seal(V1).unwrap().update().root, sizes))
+}
+
+#[test]
+fn nodes_of_several_transactions_are_loaded_in_one_call() {
+    let store = parent_state();
+    let (plain, together) = (Noting::new(&store, None), Noting::new(&store, None));
+    assert_eq!(ahead(&together), in_order(&plain));
+    let calls = |source: Noting<'_>| source.calls.into_inner().unwrap();
+    let (plain, together) = (calls(plain), calls(together));
+    assert!(
+        together.len() * 3 < plain.len() * 2,
+        "{} calls of the source, {} in order",
+        together.len(),
+        plain.len()
+    );
+    let nodes = |calls: Vec<Vec<NodeHash>>| {
+        let mut nodes: Vec<_> = calls.into_iter().flatten().collect();
+        nodes.sort_unstable();
+        nodes
+    };
+    assert_eq!(nodes(together), nodes(plain));
+}
+
+/// Loading together does not make an error of a transaction that does not need the node.
+#[test]
+fn a_missing_node_is_an_error_of_the_transaction_that_needs_it() {
+    let store = parent_state();
+    let all = Noting::new(&store, None);
+    in_order(&all).unwrap();
+    let nodes = all.calls.into_inner().unwrap().concat();
+    let mut failed = BTreeSet::new();
+    for lost in nodes {
+        let sources = [0, 1].map(|_| Noting::new(&store, Some(lost)));
+        let expected = in_order(&sources[0]).unwrap_err();
+        failed.insert(expected.0);
+        assert_eq!(ahead(&sources[1]).unwrap_err(), expected);
+    }
+    assert!(failed.len() > 30, "{failed:?}");
+}
