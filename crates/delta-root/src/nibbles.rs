@@ -5,6 +5,7 @@
 
 use crate::NodePrefix;
 use core::cmp::Ordering;
+use povmeter_primitives::common_bytes;
 
 /// Nibbles in a key of `bytes` bytes.
 #[inline]
@@ -25,11 +26,7 @@ pub(crate) fn at(key: &[u8], index: usize) -> u8 {
 
 /// Number of nibbles in the common prefix of `a` and `b`.
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
-    let words = a_words.iter().zip(b_words);
-    let start = 8 * words.take_while(|(a, b)| a == b).count();
-    let rest = a[start..].iter().zip(&b[start..]);
-    let bytes = start + rest.take_while(|(a, b)| a == b).count();
+    let bytes = common_bytes(a, b);
     match (a.get(bytes), b.get(bytes)) {
         (Some(a), Some(b)) => 2 * bytes + usize::from(a >> 4 == b >> 4),
         _ => 2 * bytes,

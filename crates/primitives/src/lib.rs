@@ -16,6 +16,7 @@
 //! | [`Fate`] | what the changes of a block do to a key |
 //! | [`Root`], [`NodeHash`] | what commits to a trie, and what names a node |
 //! | [`StateVersion`] | how values are laid out in tries |
+//! | [`common_bytes`] | where two keys part |
 //! | [`FastState`], [`QualityState`], [`seed_hash_tables`] | keys of hash tables, and what they are drawn from |
 //!
 //! The crate is `no_std` and needs `alloc`. The feature `std` (off by default) draws the keys of hash
@@ -25,12 +26,14 @@
 
 extern crate alloc;
 
+mod common_bytes;
 mod fate;
 mod hash;
 mod table_state;
 mod trie_id;
 mod version;
 
+pub use common_bytes::common_bytes;
 pub use fate::Fate;
 pub use hash::{NodeHash, Root, HASH_LENGTH};
 pub use table_state::{seed_hash_tables, FastState, QualityState};

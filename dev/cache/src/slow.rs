@@ -8,6 +8,7 @@ use bytes::Bytes;
 use povmeter::{Block, BlockError, BlockPool, NodeSource, Root, TrieId::Top};
 use povmeter_delta_root::{NodeHash, NodePrefix, SourceError};
 use povmeter_node_cache::{CachedSource, NodeCache, Warmer, WarmerOptions};
+use povmeter_parallel::{Executor, Interrupt, Parallel as Workers, ParallelError, Strategy, View};
 use povmeter_store::{MemoryStore, NodeStore, Parallel, ThreadsError};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use sp_core::{Blake2Hasher, H256};
@@ -119,6 +120,9 @@ pub enum SlowError {
     /// A block on sp-state-machine failed.
     #[error("the block failed on sp-state-machine: {0}")]
     Peer(String),
+    /// A block on povmeter, executed by several threads, failed.
+    #[error(transparent)]
+    Workers(#[from] ParallelError),
     /// A pool of threads could not be started.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -200,6 +204,15 @@ fn measure_ours(
         on_block(&mut block, transfers)
     })?;
 
+    rows.measure("povmeter, executed ahead by as many threads", || {
+        ahead(&parallel, slow, parent, transfers, options.threads)
+    })?;
+    let cache = Arc::new(NodeCache::new(options.cache_bytes));
+    let cached = CachedSource::new(&parallel, cache);
+    rows.measure("povmeter, the same over an empty node cache", || {
+        ahead(&cached, &cached, parent, transfers, options.threads)
+    })?;
+
     let cache = Arc::new(NodeCache::new(options.cache_bytes));
     let cached = CachedSource::new(slow, Arc::clone(&cache));
     let threads = options.threads;
@@ -273,6 +286,42 @@ fn on_block<S: NodeSource>(
         block.proof_size()?;
     }
     Ok(block.root(VERSION)?.root)
+}
+
+/// The same, by several threads. The block loads from `source`, the other threads from `of_threads`.
+fn ahead<S: NodeSource + Send>(
+    source: S,
+    of_threads: &(impl NodeSource + Sync),
+    parent: Root,
+    transfers: &[Transfer],
+    threads: NonZeroUsize,
+) -> Result<Root, SlowError> {
+    let mut block = Block::new(source, parent);
+    let count = u32::try_from(transfers.len()).unwrap_or(u32::MAX);
+    let workers = Workers::new(threads).with_strategy(Strategy::Always);
+    workers.execute(&mut block, of_threads, &Transfers(transfers), count)?;
+    Ok(block.root(VERSION)?.root)
+}
+
+struct Transfers<'t>(&'t [Transfer]);
+
+impl Executor for Transfers<'_> {
+    type Worker = ();
+    type Output = ();
+
+    fn worker(&self) {}
+
+    fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<(), Interrupt> {
+        let number = index as usize;
+        let accounts = &self.0[number];
+        for key in accounts {
+            view.get(Top, key)?;
+        }
+        for (at, key) in accounts.iter().enumerate() {
+            view.set(Top, key, &value(at, number))?;
+        }
+        Ok(())
+    }
 }
 
 /// The same on sp-state-machine with its recorder, without an estimate.
