@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! prefetch_for(read, changed), 32 keys at a time:
-//!     search for the keys                                               a call of the source for each level of the trie
-//!     load the values of those to be read that are nodes of their own    one call
+//!     search for the keys                      a call of the source for each level of the trie
+//!     load the values of those to be read      one call, for those that are nodes of their own
 //! ```
 
 use super::{ShadowState, TOGETHER};
