@@ -274,8 +274,6 @@ impl KeyOrder {
             self.made += CHUNK;
             if self.ids.len() < self.made {
                 self.ids.resize(self.made, 0);
-            }
-            if self.heads.len() < self.made {
                 self.heads.resize(self.made, 0);
             }
             start

@@ -50,6 +50,9 @@ impl Fetch {
         for read in &record.reads {
             match read.seen {
                 Seen::Next(_) | Seen::Ask(_) => {}
+                // A lower transaction wrote it, so the block need not ask the parent state.
+                Seen::Absent | Seen::Value(_) | Seen::Large(_) | Seen::Exists(_)
+                    if !read.of_parent => {}
                 Seen::Exists(_) => self.note_key(read.key, Noted::Path),
                 _ => self.note_key(read.key, Noted::Value),
             }

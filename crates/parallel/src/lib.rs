@@ -79,8 +79,9 @@
 //! - Ahead of its turn: a read is one or two look-ups under locks that are held for nanoseconds, or a walk
 //!   in the worker's own shadow trie. A transaction allocates three times for its writes, more for a key
 //!   that nobody has touched. Other memory is a worker's, and used again.
-//! - At its turn: each distinct read once more, on the block, and a copy of what was written. This part is
-//!   done by one thread, so it bounds what more threads can gain.
+//! - At its turn: each distinct read once more, on the block, and a copy of what was written. The block loads
+//!   the nodes of up to eight transactions together. This part is done by one thread, so it bounds what
+//!   more threads can gain.
 //! - Memory: a number for each transaction that writes a key, the written values, and a shadow trie for
 //!   each worker, until the call returns. Reads are kept while a transaction waits for its turn.
 //! - Where nothing is gained, [`Strategy::Adaptive`] goes on in order, after a trial or two; with the

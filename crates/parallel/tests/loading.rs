@@ -19,10 +19,10 @@ fn key(number: u32) -> [u8; 8] {
         .to_be_bytes()
 }
 
-/// Reads a key that no other transaction touches, and writes another one.
-struct Apart;
+/// Reads a key that no other transaction touches, and what the one before has written; writes a key without reading it.
+struct Chain;
 
-impl Executor for Apart {
+impl Executor for Chain {
     type Worker = ();
     type Output = ();
 
@@ -30,6 +30,10 @@ impl Executor for Apart {
 
     fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<(), Interrupt> {
         assert!(view.get(Top, &key(2 * index))?.is_some());
+        if let Some(before) = index.checked_sub(1) {
+            let written = view.get(Top, &key(2 * before + 1))?;
+            assert_eq!(written, Some(&before.to_le_bytes()[..]));
+        }
         Ok(view.set(Top, &key(2 * index + 1), &index.to_le_bytes())?)
     }
 }
@@ -74,7 +78,9 @@ fn parent_state() -> MemoryStore {
     let mut store = MemoryStore::new();
     let mut block = Block::new(&store, Root::EMPTY);
     for number in 0..2 * TRANSACTIONS {
-        block.set(Top, &key(number), &[7; 40]).unwrap();
+        // Each value is a node of its own.
+        let value = number.to_le_bytes().repeat(10);
+        block.set(Top, &key(number), &value).unwrap();
     }
     store.commit(block.seal(V1).unwrap().update()).unwrap();
     store
@@ -88,6 +94,9 @@ fn in_order(source: &Noting<'_>) -> Result<(Root, Vec<ProofSize>), (u32, String)
         block.start_transaction();
         let executed = (|| {
             block.get(Top, &key(2 * index))?;
+            if let Some(before) = index.checked_sub(1) {
+                block.get(Top, &key(2 * before + 1))?;
+            }
             block.set(Top, &key(2 * index + 1), &index.to_le_bytes())?;
             block.commit_transaction()?;
             block.proof_size()
@@ -101,7 +110,7 @@ fn in_order(source: &Noting<'_>) -> Result<(Root, Vec<ProofSize>), (u32, String)
 fn ahead(source: &Noting<'_>) -> Result<(Root, Vec<ProofSize>), (u32, String)> {
     let mut block = Block::new(source, source.store.root());
     let parallel = Parallel::new(NonZeroUsize::MIN).with_strategy(Strategy::EachAhead);
-    let batch = match parallel.execute(&mut block, source.store, &Apart, TRANSACTIONS) {
+    let batch = match parallel.execute(&mut block, source.store, &Chain, TRANSACTIONS) {
         Ok(batch) => batch,
         Err(ParallelError::Block { index, error }) => return Err((index, error.to_string())),
         Err(other) => panic!("{other}"),

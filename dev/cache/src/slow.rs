@@ -39,7 +39,7 @@ pub struct SlowOptions {
     pub transfers: usize,
     /// How long the store takes for a node.
     pub wait: Duration,
-    /// Threads that read the nodes of one batch.
+    /// Threads that read the nodes of one batch; also, that execute transactions ahead.
     pub threads: NonZeroUsize,
     /// Bytes of each cache.
     pub cache_bytes: usize,
