@@ -1,11 +1,16 @@
 //! The state below a transaction: what the transactions before it write, on top of the parent state.
 
 use crate::{
+    folds::{Base, Folds, Link},
     record::{Origin, Record, Seen},
-    store::{Content, KeyId, MultiVersion, Nearest, Span, TrieNumber, WriteSet},
+    store::{Content, KeyId, Keys, MultiVersion, Nearest, Span, TrieNumber, WriteSet},
 };
-use povmeter_delta_root::{LoadError, NodeSource, Root, ShadowState, ValuePlace};
+use bytes::Bytes;
+use povmeter_delta_root::{LoadError, NodeSource, Root, ShadowState};
 use std::sync::Arc;
+
+/// Values of the parent state up to this length are copied, because threads that share a value write to one counter.
+const COPIED_BYTES: usize = 256;
 
 /// Reads of one thread, none of which is counted.
 #[derive(Debug)]
@@ -14,19 +19,19 @@ pub(crate) struct Below<P> {
     found: Found,
     /// Whether the last answer is that of the parent state, which nobody below the transaction has changed.
     of_parent: bool,
-    /// The value, where it had to be computed.
-    folded: Vec<u8>,
-    other: Vec<u8>,
+    /// The value, where it had to be computed, or was copied.
+    copied: Vec<u8>,
     /// Updates above the value, from the highest writer down.
-    chain: Vec<(Arc<WriteSet>, u32, u32)>,
+    chain: Vec<Link>,
+    folds: Folds,
 }
 
 #[derive(Debug)]
 enum Found {
     Absent,
-    Parent(ValuePlace),
+    Shared(Bytes),
     Written(Arc<WriteSet>, Span),
-    Folded,
+    Copied,
 }
 
 /// Why there is no answer.
@@ -50,9 +55,9 @@ impl<P: NodeSource> Below<P> {
             parent: ShadowState::new(source, root),
             found: Found::Absent,
             of_parent: false,
-            folded: Vec::new(),
-            other: Vec::new(),
+            copied: Vec::new(),
             chain: Vec::new(),
+            folds: Folds::default(),
         }
     }
 
@@ -82,11 +87,9 @@ impl<P: NodeSource> Below<P> {
             match store.nearest_of(below, key, likely) {
                 Nearest::Estimate(writer) => return Err(Miss::Estimate(writer)),
                 Nearest::Parent => {
-                    let named = store.keys.key(key);
-                    let trie = store.keys.trie(named.trie);
-                    let place = self.parent.value(trie, &named.bytes, &mut ())?;
-                    self.of_parent = self.chain.is_empty();
-                    break place.map_or(Found::Absent, Found::Parent);
+                    let found = self.find_in_parent(&store.keys, key)?;
+                    self.of_parent = true;
+                    break found;
                 }
                 Nearest::Written(writer, writes, content) => match content {
                     Content::Value(span) => break Found::Written(writes, span),
@@ -99,42 +102,63 @@ impl<P: NodeSource> Below<P> {
             }
         };
         if !self.chain.is_empty() {
-            self.fold();
+            self.fold(key);
         }
         Ok(())
     }
 
-    /// Applies the updates of the chain to what was found.
-    fn fold(&mut self) {
-        let mut folded = std::mem::take(&mut self.folded);
-        folded.clear();
-        let mut present = self
-            .value()
-            .map(|value| folded.extend_from_slice(value))
-            .is_some();
-        for (writes, first, count) in self.chain.drain(..).rev() {
-            for update in writes.updates(first, count) {
-                let memory = (&mut folded, &mut self.other);
-                update
-                    .kind
-                    .apply_to(&mut present, memory, writes.bytes(update.operand));
+    /// What the parent state has at `key`.
+    fn find_in_parent(&mut self, keys: &Keys, key: KeyId) -> Result<Found, Miss> {
+        let named = keys.key(key);
+        let value = match named.parent.get() {
+            Some(value) => value,
+            None => {
+                let trie = keys.trie(named.trie);
+                let place = self.parent.value(trie, &named.bytes, &mut ())?;
+                let value = place.map(|place| place.share(self.parent.table()));
+                // What another thread found meanwhile is the same.
+                named.parent.get_or_init(|| value)
             }
-        }
-        self.folded = folded;
-        self.found = if present {
-            Found::Folded
+        };
+        Ok(match value {
+            None => Found::Absent,
+            Some(value) if value.len() <= COPIED_BYTES => {
+                self.copied.clear();
+                self.copied.extend_from_slice(value);
+                Found::Copied
+            }
+            Some(value) => Found::Shared(value.clone()),
+        })
+    }
+
+    /// Applies the updates of the chain to what was found.
+    fn fold(&mut self, key: KeyId) {
+        let base = match &self.found {
+            _ if self.of_parent => Base::Parent,
+            Found::Written(writes, _) => Base::Written(writes.clone()),
+            Found::Absent | Found::Shared(_) | Found::Copied => Base::Deleted,
+        };
+        self.of_parent = false;
+        let mut folds = std::mem::take(&mut self.folds);
+        let folded = folds.value(key, &base, self.value(), &self.chain);
+        self.found = if folded.is_some() {
+            Found::Copied
         } else {
             Found::Absent
         };
+        self.copied.clear();
+        self.copied.extend_from_slice(folded.unwrap_or_default());
+        self.folds = folds;
+        self.chain.clear();
     }
 
     /// The value that was found last.
     pub(crate) fn value(&self) -> Option<&[u8]> {
         match &self.found {
             Found::Absent => None,
-            Found::Parent(place) => Some(place.bytes(self.parent.table())),
+            Found::Shared(value) => Some(value),
             Found::Written(writes, span) => Some(writes.bytes(*span)),
-            Found::Folded => Some(&self.folded),
+            Found::Copied => Some(&self.copied),
         }
     }
 
@@ -163,9 +187,12 @@ impl<P: NodeSource> Below<P> {
         match store.nearest(position, key) {
             Nearest::Estimate(writer) => Err(Miss::Estimate(writer)),
             Nearest::Parent => {
-                let named = store.keys.key(key);
-                let trie = store.keys.trie(named.trie);
                 self.of_parent = true;
+                let named = store.keys.key(key);
+                if let Some(value) = named.parent.get() {
+                    return Ok(value.is_some());
+                }
+                let trie = store.keys.trie(named.trie);
                 Ok(self.parent.exists(trie, &named.bytes, &mut ())?)
             }
             Nearest::Written(_, _, Content::Value(_)) => Ok(true),

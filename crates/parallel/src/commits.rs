@@ -91,7 +91,7 @@ impl<S: NodeSource, A: Accounting, T> HoldsBlock for MutexGuard<'_, Commits<'_, 
 
 /// Updates are replaced by their values at each transaction whose position is a multiple of this, so that
 /// a read passes few of them.
-const COLLAPSED: u32 = 16;
+const COLLAPSED: u32 = 4;
 
 impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
     /// The keys to note changes by, if anybody may need them.

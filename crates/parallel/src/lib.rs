@@ -98,6 +98,7 @@ mod commit;
 mod commits;
 mod executor;
 mod fetch;
+mod folds;
 mod in_order;
 #[cfg(all(test, any(povmeter_loom, povmeter_shuttle)))]
 mod models;

@@ -2,9 +2,10 @@
 
 use super::writers::{index, Writers};
 use crate::sync::{read, write, Mutex, RwLock};
+use bytes::Bytes;
 use hashbrown::HashTable;
 use povmeter_primitives::{QualityState, TrieId};
-use std::hash::BuildHasher;
+use std::{hash::BuildHasher, sync::OnceLock};
 
 /// The number of a key in one [`Keys`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,12 +24,14 @@ impl KeyId {
 /// The number of a trie: 0 for the top trie, then child tries by first use.
 pub(crate) type TrieNumber = u32;
 
-/// A key, and who writes it.
+/// A key, who writes it, and what is there if nobody does.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) trie: TrieNumber,
     pub(crate) bytes: Box<[u8]>,
     pub(crate) writers: Mutex<Writers>,
+    /// The value in the parent state, once a thread has read it. So the other threads need not walk to it.
+    pub(crate) parent: OnceLock<Option<Bytes>>,
 }
 
 /// A key, and its hash in one [`Keys`].
@@ -109,6 +112,7 @@ impl Keys {
             trie,
             bytes: key.into(),
             writers: Mutex::new(Writers::None),
+            parent: OnceLock::new(),
         });
         let id = KeyId(u32::try_from(place).unwrap_or(u32::MAX));
         shard.insert_unique(hash, id, |id| {
