@@ -1,0 +1,214 @@
+//! A transaction executed ahead of its turn.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `access` | the calls of the transaction |
+//! | `reads` | what it finds below its own changes |
+//! | `updates` | changes that are functions of the value below, and questions for the size |
+//! | `scratch` | the memory of a thread |
+
+mod access;
+mod reads;
+mod scratch;
+mod updates;
+
+use scratch::Pending;
+pub(crate) use scratch::Scratch;
+
+use crate::{
+    below::Miss,
+    executor::{Executor, Stopped},
+    record::Record,
+    store::{MultiVersion, TooLong, WriteSet},
+    turns::{AtTurn, Turns},
+    view::Access,
+};
+use povmeter::{NodeSource, ProofSize, TransactionError, TrieId};
+use povmeter_overlay::{Fate, Lookup};
+use std::mem::take;
+
+/// Why a speculation stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// It needs what the transaction at this position will likely write.
+    Wait(u32),
+    /// Only the block can answer.
+    InOrder,
+}
+
+impl From<Miss> for Halt {
+    fn from(miss: Miss) -> Self {
+        match miss {
+            Miss::Estimate(position) => Self::Wait(position),
+            Miss::Load => Self::InOrder,
+        }
+    }
+}
+
+impl From<TooLong> for Halt {
+    fn from(_: TooLong) -> Self {
+        Self::InOrder
+    }
+}
+
+impl From<TransactionError> for Halt {
+    fn from(_: TransactionError) -> Self {
+        Self::InOrder
+    }
+}
+
+/// What all speculations of a thread share.
+pub(crate) struct Common<'c, E: Executor> {
+    pub(crate) store: &'c MultiVersion,
+    pub(crate) executor: &'c E,
+    /// The size after the last transaction that was committed.
+    pub(crate) last_size: ProofSize,
+    pub(crate) turns: &'c dyn Turns<E::Output>,
+    /// Whether the thread is that of the block.
+    pub(crate) of_block: bool,
+}
+
+/// One transaction, executed ahead of its turn. See [`Access`].
+pub(crate) struct Speculation<'s, P, E: Executor> {
+    scratch: &'s mut Scratch<P>,
+    common: Common<'s, E>,
+    /// Its index; its position in the store is one more.
+    index: u32,
+    halt: Option<Halt>,
+    /// The block, once the speculation has waited for its turn.
+    at_turn: Option<Box<dyn AtTurn<E::Output> + 's>>,
+}
+
+/// A speculation that went to its end.
+pub(crate) struct Speculated {
+    pub(crate) record: Record,
+    pub(crate) writes: WriteSet,
+}
+
+impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
+    pub(crate) fn begin(
+        scratch: &'s mut Scratch<P>,
+        common: Common<'s, E>,
+        index: u32,
+        record: Record,
+    ) -> Self {
+        scratch.begin(record);
+        let halt = scratch.overlay.enter_runtime().err().map(Halt::from);
+        Self {
+            scratch,
+            common,
+            index,
+            halt,
+            at_turn: None,
+        }
+    }
+
+    /// The block and the record, if the speculation has waited for its turn.
+    #[allow(clippy::type_complexity, reason = "a pair")]
+    pub(crate) fn at_turn(&mut self) -> Option<(Box<dyn AtTurn<E::Output> + 's>, Record)> {
+        let at_turn = self.at_turn.take()?;
+        Some((at_turn, take(&mut self.scratch.record)))
+    }
+
+    /// Waits for the turn, and goes on on the block.
+    fn on_block(&mut self) -> Result<&mut dyn Access, Stopped> {
+        self.or_halt(|this| {
+            if !this.scratch.open.is_empty() {
+                return Err(Halt::InOrder);
+            }
+            let writes = this.writes()?;
+            let Common {
+                turns, of_block, ..
+            } = this.common;
+            let taken = turns.take(this.index, of_block, &this.scratch.record, &writes);
+            this.at_turn = Some(taken.ok_or(Halt::InOrder)?);
+            Ok(())
+        })?;
+        match &mut self.at_turn {
+            Some(at_turn) => Ok(at_turn.access()),
+            None => Err(Stopped(())),
+        }
+    }
+
+    /// What it read and wrote. Without writes, if the transaction is no part of the block.
+    pub(crate) fn finish(mut self, part_of_block: bool) -> Result<Speculated, Halt> {
+        if let Some(halt) = self.halt {
+            return Err(halt);
+        }
+        let left_open = self.scratch.overlay.exit_runtime()?;
+        let kept = self.scratch.open.len().saturating_sub(left_open);
+        if let Some(pending) = self.scratch.open.get(kept) {
+            self.scratch.pending.truncate(*pending);
+        }
+        let writes = if part_of_block {
+            self.writes()?
+        } else {
+            WriteSet::default()
+        };
+        Ok(Speculated {
+            record: take(&mut self.scratch.record),
+            writes,
+        })
+    }
+
+    /// What the transaction has written so far.
+    fn writes(&mut self) -> Result<WriteSet, TooLong> {
+        let Scratch {
+            overlay,
+            pending,
+            operands,
+            builder,
+            ..
+        } = &mut *self.scratch;
+        builder.clear();
+        let keys = &self.common.store.keys;
+        for dirty in overlay.dirty() {
+            let key = || keys.number(dirty.trie, dirty.key);
+            match overlay.get(dirty.trie, dirty.key) {
+                Lookup::Value(value) => builder.write(key(), Some(value))?,
+                Lookup::Deleted => builder.write(key(), None)?,
+                Lookup::Untouched => debug_assert_eq!(dirty.fate, Fate::Untouched),
+            }
+        }
+        for (update, number) in pending.iter().zip(0..) {
+            let key = keys.key(update.key);
+            if overlay.get(keys.trie(key.trie), &key.bytes) == Lookup::Untouched {
+                builder.update(update.key, update.kind, update.operand.of(operands), number)?;
+            }
+        }
+        Ok(builder.finish())
+    }
+
+    fn position(&self) -> u32 {
+        self.index + 1
+    }
+
+    fn going(&self) -> Result<(), Stopped> {
+        match self.halt {
+            None => Ok(()),
+            Some(_) => Err(Stopped(())),
+        }
+    }
+
+    /// The result of `call`; stops if there is none.
+    fn or_halt<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, Halt>,
+    ) -> Result<T, Stopped> {
+        self.going()?;
+        call(self).map_err(|halt| {
+            self.halt = Some(halt);
+            Stopped(())
+        })
+    }
+
+    /// Stops, because only the block can answer.
+    fn in_order<T>(&mut self) -> Result<T, Stopped> {
+        self.halt.get_or_insert(Halt::InOrder);
+        Err(Stopped(()))
+    }
+
+    fn changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {
+        self.scratch.overlay.get(trie, key) != Lookup::Untouched
+    }
+}

@@ -1,0 +1,193 @@
+//! What a transaction executed ahead finds below its own changes.
+
+use super::{Halt, Scratch, Speculation};
+use crate::{
+    executor::Executor,
+    record::{NextRead, Seen},
+    store::{KeyId, TooLong},
+};
+use povmeter::{NodeSource, TrieId};
+
+/// Where a value is that the overlay does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    Below,
+    Computed,
+    /// In the record, by the number of an earlier read.
+    Known(u32),
+    Nowhere,
+}
+
+impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
+    /// Finds the value of a key that the overlay does not know, below the transaction, and notes that it
+    /// was read, unless only an update of it is `told`.
+    pub(super) fn find(&mut self, trie: TrieId<'_>, key: &[u8], noted: bool) -> Result<At, Halt> {
+        let (position, store) = (self.position(), self.common.store);
+        let Scratch {
+            record,
+            below,
+            value,
+            pending,
+            ..
+        } = &mut *self.scratch;
+        let named = store.keys.hashed(trie, key);
+        let known = match noted {
+            true => record.known(&store.keys, named),
+            false => None,
+        };
+        if let Some((read, id)) = known {
+            if pending.iter().all(|update| update.key != id) {
+                return Ok(At::Known(read));
+            }
+        }
+        let id = store.keys.number_hashed(named);
+        let reads = record.reads.len();
+        value.clear();
+        let predicted = self.common.executor.predict(self.index, trie, key, value);
+        let mut at = if predicted { At::Computed } else { At::Below };
+        if predicted {
+            if noted {
+                record.push_predicted(id, value)?;
+            }
+        } else {
+            below.find_of(store, position, id, !noted)?;
+            if noted {
+                record.push_value(id, below.value(), below.origin())?;
+            }
+        }
+        if noted && known.is_none() && record.reads.len() > reads {
+            record.know(named);
+        }
+        if self.scratch.pending.iter().any(|update| update.key == id) {
+            if noted && !self.scratch.record.asks.is_empty() {
+                // At its turn, the block would compare the value with the updates before the ask.
+                return Err(Halt::InOrder);
+            }
+            at = self.fold_pending(id, at);
+        }
+        Ok(at)
+    }
+
+    /// Applies the transaction's own updates of `key` to the value below.
+    fn fold_pending(&mut self, key: KeyId, at: At) -> At {
+        let Scratch {
+            pending,
+            operands,
+            below,
+            value,
+            other,
+            ..
+        } = &mut *self.scratch;
+        let mut present = true;
+        if at == At::Below {
+            value.clear();
+            present = below
+                .value()
+                .map(|found| value.extend_from_slice(found))
+                .is_some();
+        }
+        for update in pending.iter().filter(|update| update.key == key) {
+            let operand = update.operand.of(operands);
+            update.kind.apply_to(&mut present, (value, other), operand);
+        }
+        if present {
+            At::Computed
+        } else {
+            At::Nowhere
+        }
+    }
+
+    pub(super) fn value_at(&self, at: At) -> Option<&[u8]> {
+        match at {
+            At::Below => self.scratch.below.value(),
+            At::Computed => Some(&self.scratch.value),
+            At::Known(read) => self.scratch.record.known_value(read),
+            At::Nowhere => None,
+        }
+    }
+
+    /// The next key that the transaction itself changed, and whether it has a value.
+    fn next_own(
+        &mut self,
+        trie: TrieId<'_>,
+        after: &[u8],
+    ) -> Result<Option<(Vec<u8>, bool)>, Halt> {
+        let keys = &self.common.store.keys;
+        let number = keys.trie_number(trie);
+        let changed = self.scratch.overlay.next_after(trie, after);
+        let changed = changed.map(|(key, value)| (key, Some(value.is_some())));
+        let updated = self
+            .scratch
+            .pending
+            .iter()
+            .map(|update| keys.key(update.key));
+        let updated = updated
+            .filter(|key| key.trie == number && *key.bytes > *after)
+            .map(|key| (&key.bytes[..], None));
+        // Of an update of a key that was changed later, the change counts.
+        let next = updated.chain(changed).min_by(|one, other| {
+            one.0
+                .cmp(other.0)
+                .then(other.1.is_some().cmp(&one.1.is_some()))
+        });
+        let Some((key, valued)) = next.map(|(key, valued)| (key.to_vec(), valued)) else {
+            return Ok(None);
+        };
+        let valued = match valued {
+            Some(valued) => valued,
+            None => {
+                let at = self.find(trie, &key, true)?;
+                self.value_at(at).is_some()
+            }
+        };
+        Ok(Some((key, valued)))
+    }
+
+    /// The next key below the transaction, after `after` and before `before`.
+    fn next_below(
+        &mut self,
+        trie: TrieId<'_>,
+        after: &[u8],
+        before: Option<&[u8]>,
+    ) -> Result<Option<Vec<u8>>, Halt> {
+        let (position, store) = (self.position(), self.common.store);
+        let trie = store.keys.trie_number(trie);
+        let Scratch { record, below, .. } = &mut *self.scratch;
+        let found = below.next_key(store, position, trie, after, before)?;
+        let after = record.copy(after)?;
+        let before = before.map(|before| record.copy(before)).transpose()?;
+        let noted = found
+            .as_deref()
+            .map(|found| record.copy(found))
+            .transpose()?;
+        let number = u32::try_from(record.nexts.len()).map_err(|_| TooLong)?;
+        record.nexts.push(NextRead {
+            trie,
+            after,
+            before,
+            found: noted,
+        });
+        record.push(KeyId::NONE, Seen::Next(number));
+        Ok(found)
+    }
+
+    pub(super) fn find_next(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, Halt> {
+        let mut after = key.to_vec();
+        loop {
+            let own = self.next_own(trie, &after)?;
+            let before = own.as_ref().map(|(key, _)| key.as_slice());
+            if let Some(found) = self.next_below(trie, &after, before)? {
+                return Ok(Some(found));
+            }
+            match own {
+                None => return Ok(None),
+                Some((key, true)) => return Ok(Some(key)),
+                Some((key, false)) => after = key,
+            }
+        }
+    }
+}

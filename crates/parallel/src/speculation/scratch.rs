@@ -1,0 +1,67 @@
+//! The memory of a thread for the transactions that it executes ahead.
+
+use crate::{
+    below::Below,
+    record::Record,
+    store::{KeyId, Span, WriteSetBuilder},
+    update::Kind,
+};
+use povmeter_overlay::Overlay;
+
+/// The memory of one thread for its speculations.
+#[derive(Debug)]
+pub(crate) struct Scratch<P> {
+    /// What the transaction changed.
+    pub(super) overlay: Overlay,
+    /// Updates of keys that the overlay did not know. They have no effect on keys that it knows now.
+    pub(super) pending: Vec<Pending>,
+    pub(super) operands: Vec<u8>,
+    /// How many updates were pending at the start of each open transaction.
+    pub(super) open: Vec<usize>,
+    pub(super) record: Record,
+    pub(crate) below: Below<P>,
+    pub(super) builder: WriteSetBuilder,
+    pub(super) value: Vec<u8>,
+    pub(super) other: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) key: KeyId,
+    pub(super) kind: Kind,
+    pub(super) operand: Span,
+}
+
+/// Overlays with more memory than this are not kept, because emptying one costs a pass over it.
+const KEPT_BYTES: usize = 1 << 20;
+
+impl<P> Scratch<P> {
+    pub(crate) fn new(below: Below<P>) -> Self {
+        Self {
+            overlay: Overlay::new(),
+            pending: Vec::new(),
+            operands: Vec::new(),
+            open: Vec::new(),
+            record: Record::default(),
+            below,
+            builder: WriteSetBuilder::default(),
+            value: Vec::new(),
+            other: Vec::new(),
+        }
+    }
+
+    /// Begins a transaction, with the memory of `record`.
+    pub(super) fn begin(&mut self, record: Record) {
+        if self.overlay.memory() > KEPT_BYTES {
+            self.overlay = Overlay::new();
+        } else {
+            self.overlay.reset();
+        }
+        self.pending.clear();
+        self.operands.clear();
+        self.open.clear();
+        self.builder.clear();
+        self.record = record;
+        self.record.clear();
+    }
+}
