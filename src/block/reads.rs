@@ -134,6 +134,21 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(self.state.prefetch_for(trie, read, changed)?)
     }
 
+    /// The value at `key` in the parent state, sharing memory with the loaded node. What the block changed does not
+    /// matter, and nothing is counted: for who looks at the state beside the block, such as an execution ahead of its
+    /// turn. The nodes that it needs stay loaded.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`].
+    pub fn peek_parent(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Result<Option<Bytes>, BlockError> {
+        let place = self.state.value(trie, key, &mut ())?;
+        Ok(place.map(|place| place.share(self.state.table())))
+    }
+
     /// Whether the block has changed `key`, so that reads of it need nothing of the parent state. A
     /// deletion is a change even if the key had no value.
     pub fn is_changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {

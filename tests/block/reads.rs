@@ -106,3 +106,48 @@ fn gaps_between_keys_answer_for_the_block_that_changed_them() {
     }
     assert!(with_answer > 1000, "{with_answer}");
 }
+
+/// Beside changes, reads, rollbacks and sizes of the block.
+#[test]
+fn a_look_at_the_parent_state_counts_nothing_and_sees_no_change() {
+    let store = store();
+    for seed in 0..50 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut plain = Block::new(&store, store.root());
+        let mut looked_at = Block::new(&store, store.root());
+        for step in 0..60_u8 {
+            // Some are not in the state.
+            let key = key(random.random_range(0..50));
+            let all = [&mut plain, &mut looked_at];
+            match random.random_range(0..6) {
+                0 => all.map(|block| block.set(TOP, &key, &[step]).unwrap()),
+                1 => all.map(|block| block.remove(TOP, &key).unwrap()),
+                2 => all.map(|block| assert!(block.get(TOP, &key).is_ok())),
+                3 => all.map(Block::start_transaction),
+                4 => all.map(|block| _ = block.rollback_transaction()),
+                _ => all.map(|block| assert!(block.exists(TOP, &key).is_ok())),
+            };
+            let other = self::key(random.random_range(0..50));
+            let peeked = looked_at.peek_parent(TOP, &other).unwrap();
+            let mut parent = Block::new(&store, store.root());
+            let expected = parent.get(TOP, &other).unwrap();
+            assert_eq!(peeked.as_deref(), expected, "{seed}");
+            let sizes = [&mut plain, &mut looked_at].map(|block| block.proof_size().unwrap());
+            assert_eq!(sizes[0], sizes[1], "{seed}");
+        }
+        while plain.rollback_transaction().is_ok() {
+            looked_at.rollback_transaction().unwrap();
+        }
+        let [plain, looked_at] = [plain, looked_at].map(|block| block.seal(V1).unwrap());
+        assert_eq!(plain.update().root, looked_at.update().root);
+        assert_eq!(plain.size(), looked_at.size());
+    }
+}
+
+#[test]
+fn a_look_at_a_parent_state_that_is_not_there_fails() {
+    let store = store();
+    let mut block = Block::new(povmeter::ProofNodes::default(), store.root());
+    assert!(block.peek_parent(TOP, &key(1)).is_err());
+    assert_eq!(block.recorded_size().total_bytes(), 0);
+}

@@ -3,7 +3,8 @@
 use crate::{
     folds::{Base, Folds, Link},
     record::{Origin, Record, Seen},
-    store::{Content, KeyId, Keys, MultiVersion, Nearest, Span, TrieNumber, WriteSet},
+    store::{Content, KeyId, MultiVersion, Nearest, ParentValue, Span, TrieNumber, WriteSet},
+    turns::LoadedParent,
 };
 use bytes::Bytes;
 use povmeter_delta_root::{LoadError, NodeSource, Root, ShadowState};
@@ -34,6 +35,17 @@ enum Found {
     Copied,
 }
 
+/// The transaction that asks, and whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'r> {
+    /// Above what it reads.
+    pub(crate) position: u32,
+    pub(crate) store: &'r MultiVersion,
+    /// For the thread of the block, which commits most transactions: what it reads here the block need not load again.
+    /// Other threads read by themselves, because memory that goes from core to core takes as long as a second load.
+    pub(crate) block: Option<&'r dyn LoadedParent>,
+}
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Miss {
@@ -61,24 +73,21 @@ impl<P: NodeSource> Below<P> {
         }
     }
 
-    /// Finds the value of `key` below `position`. [`Self::value`] returns it then.
-    pub(crate) fn find(
-        &mut self,
-        store: &MultiVersion,
-        position: u32,
-        key: KeyId,
-    ) -> Result<(), Miss> {
-        self.find_of(store, position, key, false)
+    /// Finds the value of `key` below the transaction. [`Self::value`] returns it then.
+    pub(crate) fn find(&mut self, asker: Asker<'_>, key: KeyId) -> Result<(), Miss> {
+        self.find_of(asker, key, false)
     }
 
     /// As [`Self::find`]. If only a `likely` value is needed, estimates are values.
     pub(crate) fn find_of(
         &mut self,
-        store: &MultiVersion,
-        position: u32,
+        asker: Asker<'_>,
         key: KeyId,
         likely: bool,
     ) -> Result<(), Miss> {
+        let Asker {
+            position, store, ..
+        } = asker;
         self.chain.clear();
         self.found = Found::Absent;
         self.of_parent = false;
@@ -87,7 +96,7 @@ impl<P: NodeSource> Below<P> {
             match store.nearest_of(below, key, likely) {
                 Nearest::Estimate(writer) => return Err(Miss::Estimate(writer)),
                 Nearest::Parent => {
-                    let found = self.find_in_parent(&store.keys, key)?;
+                    let found = self.find_in_parent(asker, key)?;
                     self.of_parent = true;
                     break found;
                 }
@@ -108,19 +117,28 @@ impl<P: NodeSource> Below<P> {
     }
 
     /// What the parent state has at `key`.
-    fn find_in_parent(&mut self, keys: &Keys, key: KeyId) -> Result<Found, Miss> {
+    fn find_in_parent(&mut self, asker: Asker<'_>, key: KeyId) -> Result<Found, Miss> {
+        let keys = &asker.store.keys;
         let named = keys.key(key);
-        let value = match named.parent.get() {
-            Some(value) => value,
+        let parent = match named.parent.get() {
+            Some(parent) => parent,
             None => {
                 let trie = keys.trie(named.trie);
-                let place = self.parent.value(trie, &named.bytes, &mut ())?;
-                let value = place.map(|place| place.share(self.parent.table()));
+                let peeked = asker.block.and_then(|block| block.peek(trie, &named.bytes));
+                let in_block = peeked.is_some();
+                let value = match peeked {
+                    Some(value) => value.map_err(|_| Miss::Load)?,
+                    None => {
+                        let place = self.parent.value(trie, &named.bytes, &mut ())?;
+                        place.map(|place| place.share(self.parent.table()))
+                    }
+                };
+                let found = ParentValue { value, in_block };
                 // What another thread found meanwhile is the same.
-                named.parent.get_or_init(|| value)
+                named.parent.get_or_init(|| found)
             }
         };
-        Ok(match value {
+        Ok(match &parent.value {
             None => Found::Absent,
             Some(value) if value.len() <= COPIED_BYTES => {
                 self.copied.clear();
@@ -176,21 +194,19 @@ impl<P: NodeSource> Below<P> {
         self.of_parent
     }
 
-    /// Whether `key` has a value below `position`. Loads no value of the parent state that is a node.
-    pub(crate) fn exists(
-        &mut self,
-        store: &MultiVersion,
-        position: u32,
-        key: KeyId,
-    ) -> Result<bool, Miss> {
+    /// Whether `key` has a value below the transaction. Loads no value of the parent state that is a node.
+    pub(crate) fn exists(&mut self, asker: Asker<'_>, key: KeyId) -> Result<bool, Miss> {
+        let Asker {
+            position, store, ..
+        } = asker;
         self.of_parent = false;
         match store.nearest(position, key) {
             Nearest::Estimate(writer) => Err(Miss::Estimate(writer)),
             Nearest::Parent => {
                 self.of_parent = true;
                 let named = store.keys.key(key);
-                if let Some(value) = named.parent.get() {
-                    return Ok(value.is_some());
+                if let Some(parent) = named.parent.get() {
+                    return Ok(parent.value.is_some());
                 }
                 let trie = store.keys.trie(named.trie);
                 Ok(self.parent.exists(trie, &named.bytes, &mut ())?)
@@ -198,21 +214,23 @@ impl<P: NodeSource> Below<P> {
             Nearest::Written(_, _, Content::Value(_)) => Ok(true),
             Nearest::Written(_, _, Content::Deleted) => Ok(false),
             Nearest::Written(_, _, Content::Updated { .. }) => {
-                self.find(store, position, key)?;
+                self.find(asker, key)?;
                 Ok(self.value().is_some())
             }
         }
     }
 
-    /// The first key of `trie` after `after` that has a value below `position`, if it is before `before`.
+    /// The first key of `trie` after `after` that has a value below the transaction, if it is before `before`.
     pub(crate) fn next_key(
         &mut self,
-        store: &MultiVersion,
-        position: u32,
+        asker: Asker<'_>,
         trie: TrieNumber,
         after: &[u8],
         before: Option<&[u8]>,
     ) -> Result<Option<Vec<u8>>, Miss> {
+        let Asker {
+            position, store, ..
+        } = asker;
         let named_trie = store.keys.trie(trie);
         let is_before = |key: &[u8]| before.is_none_or(|before| key < before);
         let mut in_parent = self.parent.next_key(named_trie, after, &mut ())?;
@@ -227,7 +245,7 @@ impl<P: NodeSource> Below<P> {
                 // Written by later transactions only: the parent state decides.
                 Nearest::Parent if in_parent.as_deref() != Some(key) => {}
                 Nearest::Parent => break,
-                _ if self.exists(store, position, id)? => return Ok(Some(key.to_vec())),
+                _ if self.exists(asker, id)? => return Ok(Some(key.to_vec())),
                 _ if in_parent.as_deref() == Some(key) => {
                     in_parent = self.parent.next_key(named_trie, key, &mut ())?;
                 }
@@ -238,39 +256,41 @@ impl<P: NodeSource> Below<P> {
         Ok(in_parent.filter(|key| is_before(key)))
     }
 
-    /// Whether every question of `record`, asked again for `position`, has the same answer. Sizes are not
+    /// Whether every question of `record`, asked again, has the same answer. Sizes are not
     /// asked for, because only the block knows them. Predicted values are compared if the store is
     /// `complete`, because else they know more than the store. An answer of the parent state is the same as long as
     /// nobody writes the key; to walk to it again would load nodes that this thread may not have.
     pub(crate) fn answers_alike(
         &mut self,
-        store: &MultiVersion,
-        position: u32,
+        asker: Asker<'_>,
         record: &Record,
         complete: bool,
     ) -> Result<bool, Miss> {
+        let Asker {
+            position, store, ..
+        } = asker;
         for read in &record.reads {
             let of_parent = || matches!(store.nearest(position, read.key), Nearest::Parent);
             let alike = match read.seen {
                 _ if read.of_parent && of_parent() => true,
                 Seen::Counted | Seen::Ask(_) => true,
                 Seen::Predicted(_) if !complete => true,
-                Seen::Exists(exists) => self.exists(store, position, read.key)? == exists,
+                Seen::Exists(exists) => self.exists(asker, read.key)? == exists,
                 Seen::Next(number) => {
                     let next = record.nexts[number as usize];
                     let bytes = |span| record.bytes(span);
                     let (after, before) = (bytes(next.after), next.before.map(bytes));
-                    let found = self.next_key(store, position, next.trie, after, before)?;
+                    let found = self.next_key(asker, next.trie, after, before)?;
                     found.as_deref() == next.found.map(bytes)
                 }
                 // Only the block knows what is below an update after an ask.
                 Seen::Told(_) if !record.asks.is_empty() => true,
                 Seen::Told(number) => {
-                    self.find(store, position, read.key)?;
+                    self.find(asker, read.key)?;
                     record.is_told_right(number, self.value())
                 }
                 Seen::Absent | Seen::Value(_) | Seen::Predicted(_) | Seen::Large(_) => {
-                    self.find(store, position, read.key)?;
+                    self.find(asker, read.key)?;
                     record.value(read.seen) == Some(self.value())
                 }
             };
@@ -321,21 +341,26 @@ mod tests {
         let store = MultiVersion::new(4);
         let counting = Counting(&nodes, AtomicUsize::new(0));
         let below = || Below::new(&counting, nodes.root());
+        let asker = Asker {
+            position: 3,
+            store: &store,
+            block: None,
+        };
         let [there, absent] = [&b"there"[..], b"absent"].map(|name| store.keys.number(Top, name));
 
         let (mut values, mut existence) = (Record::default(), Record::default());
         let mut reader = below();
         for key in [there, absent] {
-            reader.find(&store, 3, key).unwrap();
+            reader.find(asker, key).unwrap();
             values
                 .push_value(key, reader.value(), reader.origin())
                 .unwrap();
-            let exists = reader.exists(&store, 3, key).unwrap();
+            let exists = reader.exists(asker, key).unwrap();
             existence.push_of(key, Seen::Exists(exists), reader.of_parent());
         }
         assert!(counting.1.swap(0, Relaxed) > 0);
 
-        let alike = |record| below().answers_alike(&store, 3, record, true).unwrap();
+        let alike = |record| below().answers_alike(asker, record, true).unwrap();
         assert!(alike(&values) && alike(&existence));
         assert_eq!(counting.1.load(Relaxed), 0, "nodes were loaded again");
         // By a higher transaction: not seen.
@@ -353,7 +378,7 @@ mod tests {
 
         // A value that a transaction wrote is none of the parent state.
         let mut of_other = Record::default();
-        reader.find(&store, 3, absent).unwrap();
+        reader.find(asker, absent).unwrap();
         let (value, origin) = (reader.value(), reader.origin());
         of_other.push_value(absent, value, origin).unwrap();
         assert!(!of_other.reads[0].of_parent && alike(&of_other));

@@ -21,10 +21,10 @@ use crate::{
     shared::{Attempt, Ended, Shared, Worker},
     store::WriteSet,
     sync::{lock, Mutex, MutexGuard},
-    turns::{AtTurn, Turns},
+    turns::{AtTurn, LoadedParent, Turns},
     view::{Access, View},
 };
-use povmeter::{Accounting, BlockError, NodeSource};
+use povmeter::{Accounting, BlockError, Bytes, NodeSource, TrieId};
 use std::{
     any::Any,
     mem::forget,
@@ -181,7 +181,9 @@ where
             for (number, attempt) in due.zip(&attempts[index as usize..]) {
                 // One that somebody executes or compares is not waited for.
                 match attempt.try_lock().as_deref() {
-                    Ok(Some(ahead)) => commits.fetch.note(number, &ahead.record, &ahead.writes),
+                    Ok(Some(Attempt { record, writes, .. })) => {
+                        commits.fetch.note(&store.keys, number, record, writes);
+                    }
                     _ => break,
                 }
             }
@@ -366,6 +368,19 @@ where
             commits.log.note_made(writes);
         }
         Ok(true)
+    }
+}
+
+impl<S, A, P, E> LoadedParent for Committer<'_, '_, S, A, P, E>
+where
+    S: NodeSource + Send,
+    A: Accounting,
+    P: NodeSource + Sync,
+    E: Executor,
+{
+    fn peek(&self, trie: TrieId<'_>, key: &[u8]) -> Option<Result<Option<Bytes>, BlockError>> {
+        let mut commits = self.commits.try_lock().ok()?;
+        Some(commits.block.peek_parent(trie, key))
     }
 }
 

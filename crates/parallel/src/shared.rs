@@ -1,7 +1,7 @@
 //! What the threads of a block share, and what a worker does with it.
 
 use crate::{
-    below::Below,
+    below::{Asker, Below},
     executor::{Executor, Interrupt, Trap},
     outcome::Statistics,
     record::Record,
@@ -219,7 +219,12 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         };
         let below = &mut worker.scratch.below;
         let complete = self.scheduler.is_executed_below(index);
-        let alike = below.answers_alike(&self.store, index + 1, &last.record, complete);
+        let asker = Asker {
+            position: index + 1,
+            store: &self.store,
+            block: None,
+        };
+        let alike = below.answers_alike(asker, &last.record, complete);
         if !matches!(alike, Ok(true)) && self.scheduler.abort(index, &self.store) {
             count(&self.counts.aborts);
         }

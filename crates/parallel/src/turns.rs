@@ -1,11 +1,18 @@
-//! Turns: how an execution ahead goes on on the block.
+//! Turns: how an execution ahead goes on on the block, and what it may see of it before.
 //!
 //! Traits, because an execution ahead knows neither the source nor the accounting of the block.
 
 use crate::{record::Record, shared::Ended, store::WriteSet, view::Access};
+use povmeter::{BlockError, Bytes, TrieId};
+
+/// The parent state as the block has loaded it.
+pub(crate) trait LoadedParent: Sync {
+    /// The value at `key`; `None` if another thread has the block.
+    fn peek(&self, trie: TrieId<'_>, key: &[u8]) -> Option<Result<Option<Bytes>, BlockError>>;
+}
 
 /// Gives a transaction the block when its turn has come.
-pub(crate) trait Turns<T>: Sync {
+pub(crate) trait Turns<T>: LoadedParent {
     /// Waits for the turn of `index`, which the caller executes, and compares what it read with the block. From
     /// then on it goes on on the block. `None` if it has to be executed again, at its turn. `of_block` for
     /// the thread of the block.

@@ -57,15 +57,15 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
             Lookup::Untouched => {}
         }
         self.or_halt(|this| {
-            let (position, store) = (this.position(), this.common.store);
-            let id = store.keys.number(trie, key);
+            let asker = this.asker();
+            let id = asker.store.keys.number(trie, key);
             if this.scratch.pending.iter().any(|update| update.key == id) {
                 // An update of an absent key may refuse. Its read counts already.
                 let at = this.find(trie, key, true)?;
                 return Ok(this.value_at(at).is_some());
             }
             let Scratch { record, below, .. } = &mut *this.scratch;
-            let exists = below.exists(store, position, id)?;
+            let exists = below.exists(asker, id)?;
             if !record.has(
                 id,
                 |seen| matches!(seen, Seen::Exists(same) if same == exists),

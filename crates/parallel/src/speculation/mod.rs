@@ -16,11 +16,11 @@ use scratch::Pending;
 pub(crate) use scratch::Scratch;
 
 use crate::{
-    below::Miss,
+    below::{Asker, Miss},
     executor::{Executor, Stopped},
     record::Record,
     store::{MultiVersion, TooLong, WriteSet},
-    turns::{AtTurn, Turns},
+    turns::{AtTurn, LoadedParent, Turns},
     view::Access,
 };
 use povmeter::{NodeSource, ProofSize, TransactionError, TrieId};
@@ -179,8 +179,18 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
         Ok(builder.finish())
     }
 
-    fn position(&self) -> u32 {
-        self.index + 1
+    fn asker(&self) -> Asker<'s> {
+        let Common {
+            store,
+            turns,
+            of_block,
+            ..
+        } = self.common;
+        Asker {
+            position: self.index + 1,
+            store,
+            block: of_block.then_some(turns as &dyn LoadedParent),
+        }
     }
 
     fn going(&self) -> Result<(), Stopped> {

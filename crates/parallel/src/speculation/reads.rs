@@ -22,7 +22,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
     /// Finds the value of a key that the overlay does not know, below the transaction, and notes that it
     /// was read, unless only an update of it is `told`.
     pub(super) fn find(&mut self, trie: TrieId<'_>, key: &[u8], noted: bool) -> Result<At, Halt> {
-        let (position, store) = (self.position(), self.common.store);
+        let (asker, store) = (self.asker(), self.common.store);
         let Scratch {
             record,
             below,
@@ -50,7 +50,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
                 record.push_predicted(id, value)?;
             }
         } else {
-            below.find_of(store, position, id, !noted)?;
+            below.find_of(asker, id, !noted)?;
             if noted {
                 record.push_value(id, below.value(), below.origin())?;
             }
@@ -150,10 +150,10 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
         after: &[u8],
         before: Option<&[u8]>,
     ) -> Result<Option<Vec<u8>>, Halt> {
-        let (position, store) = (self.position(), self.common.store);
-        let trie = store.keys.trie_number(trie);
+        let asker = self.asker();
+        let trie = asker.store.keys.trie_number(trie);
         let Scratch { record, below, .. } = &mut *self.scratch;
-        let found = below.next_key(store, position, trie, after, before)?;
+        let found = below.next_key(asker, trie, after, before)?;
         let after = record.copy(after)?;
         let before = before.map(|before| record.copy(before)).transpose()?;
         let noted = found

@@ -30,8 +30,16 @@ pub(crate) struct Key {
     pub(crate) trie: TrieNumber,
     pub(crate) bytes: Box<[u8]>,
     pub(crate) writers: Mutex<Writers>,
-    /// The value in the parent state, once a thread has read it. So the other threads need not walk to it.
-    pub(crate) parent: OnceLock<Option<Bytes>>,
+    /// Once a thread has read it, so that others need not walk to it.
+    pub(crate) parent: OnceLock<ParentValue>,
+}
+
+/// What the parent state has at a key.
+#[derive(Debug)]
+pub(crate) struct ParentValue {
+    pub(crate) value: Option<Bytes>,
+    /// Whether the block has loaded the nodes for it.
+    pub(crate) in_block: bool,
 }
 
 /// A key, and its hash in one [`Keys`].

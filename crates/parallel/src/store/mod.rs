@@ -18,7 +18,7 @@ mod ordered;
 mod write_set;
 mod writers;
 
-pub(crate) use keys::{HashedKey, KeyId, Keys, TrieNumber};
+pub(crate) use keys::{HashedKey, KeyId, Keys, ParentValue, TrieNumber};
 pub(crate) use write_set::{Content, Span, TooLong, WriteSet, WriteSetBuilder};
 pub(crate) use writers::index;
 
