@@ -308,8 +308,8 @@ mod tests {
             .iter()
             .all(|row| (row.bytes, row.allocations) == (7, 3)));
         assert_eq!(report.model.len(), 7 * 2);
-        // 10 of the store, 10 of extra memory, 6 of one thread, 2 of threads.
-        assert_eq!(report.targets.len(), 28);
+        // 10 of the store, 10 of extra memory, 9 of one thread, 2 of threads.
+        assert_eq!(report.targets.len(), 31);
         let same_bytes = &report.targets[0];
         assert!(!same_bytes.met && (same_bytes.found - 1.0).abs() < 1e-9);
     }

@@ -94,8 +94,11 @@ impl Report {
             add(name, workload, extra.1, most, allocations);
         }
         for workload in ONE_THREAD {
+            let one_worker = |mode| self.one_worker(workload, mode);
             let name = "time of one worker, of sequential, 0 us";
-            add(name, workload, self.one_worker(workload), most, 3.0);
+            add(name, workload, one_worker(Mode::Adaptive), most, 3.0);
+            let name = "time of one worker that executes each ahead, of sequential, 0 us";
+            add(name, workload, one_worker(Mode::EachAhead), most, 3.0);
             let name = "time of 10 workers, of one, 0 us";
             add(name, workload, self.ten_workers(workload), most, 1.7);
         }
@@ -127,9 +130,9 @@ impl Report {
         (plain.allocations > 0).then_some(both)
     }
 
-    fn one_worker(&self, workload: Workload) -> Option<f64> {
-        let ahead = self.row(workload, 0, 1, Mode::EachAhead)?;
-        self.speedup(ahead).map(|speedup| 1.0 / speedup)
+    fn one_worker(&self, workload: Workload, mode: Mode) -> Option<f64> {
+        let row = self.row(workload, 0, 1, mode)?;
+        self.speedup(row).map(|speedup| 1.0 / speedup)
     }
 
     fn ten_workers(&self, workload: Workload) -> Option<f64> {
