@@ -1,8 +1,8 @@
 //! A povmeter host for the block author that attributes each recorded node.
 
 use crate::{
-    host::BoundarySize, host::Host, host::HostError, host::TransactionStep, plan::Plan,
-    povmeter_host::parent_root, povmeter_host::Estimates, povmeter_host::PovmeterBlock,
+    host::BoundarySize, host::Host, host::HostError, host::TransactionStep,
+    parent_state::parent_root, plan::Plan, povmeter_host::Estimates, povmeter_host::PovmeterBlock,
     povmeter_host::PovmeterFinished,
 };
 use codec::Encode;

@@ -33,6 +33,7 @@ mod entry;
 mod host;
 mod lockstep;
 mod names;
+mod parent_state;
 mod peer;
 mod plan;
 mod pov;
@@ -61,16 +62,14 @@ pub use lockstep::{
     clock_cost, Calls, Difference, KeyHints, Lockstep, LockstepBlock, SizeRule, UsedKey,
 };
 pub use names::runtime_names;
+pub use parent_state::{commit_parent, commit_state, StateError};
 pub use peer::{
     panic_message, Finished, MemoryNodes, NodeStore, Parent, Peer, PeerBackend, PeerBlock,
     ValidateError,
 };
 pub use plan::{CallKind, Plan, PlanError, PlanOptions, Signatures};
 pub use pov::PovSizes;
-pub use povmeter_host::{
-    commit_parent, commit_state, Estimates, PovmeterBlock, PovmeterFinished, SealedUpdate,
-    SharedNodes, StateError,
-};
+pub use povmeter_host::{Estimates, PovmeterBlock, PovmeterFinished, SealedUpdate, SharedNodes};
 pub use recorder::{BlockRecorder, EstimateRecorder, SplitRecorder};
 pub use stopwatch::Spent;
 pub use threads::{execute_plan, runtime_rules, Execution, PlanBlock};

@@ -1,21 +1,18 @@
 //! A povmeter host for the block author.
 
 use crate::{
-    entries::Entries, host::BoundarySize, host::Built, host::Host, host::HostError,
-    host::NodeChange, host::RootUpdate, host::TransactionStep, peer::Parent, plan::Plan,
+    host::BoundarySize, host::Built, host::Host, host::HostError, host::NodeChange,
+    host::RootUpdate, host::TransactionStep, parent_state::parent_root, peer::Parent, plan::Plan,
     runtime::Hashing,
 };
 use bytes::Bytes;
 use povmeter::{
     Accounting, BlockPool, Change, Consensus, NodeBatch, NodeHash, NodePrefix, NodeSource,
-    ProofError, ProofNodes, Root, RootError, SourceError,
+    ProofError, ProofNodes, Root, SourceError,
 };
-use povmeter_delta_root::{state_update, Changes, KeyChanges, ShadowState};
-use povmeter_store::{NodeStore, StoreError};
-use povmeter_substrate::{state_version, MachineError, SealedMachine, SizeSource, StateMachine};
+use povmeter_substrate::{MachineError, SealedMachine, SizeSource, StateMachine};
 use sp_core::{storage::StateVersion, H256};
 use std::{
-    collections::BTreeMap,
     panic::{catch_unwind, resume_unwind, AssertUnwindSafe},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -55,91 +52,6 @@ impl sp_state_machine::Storage<Hashing> for SharedNodes {
         node.map(|node| node.map(Vec::from))
             .map_err(|error| error.to_string())
     }
-}
-
-/// Why a state was not committed to a store. The store is unchanged.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StateError {
-    /// The root of the state could not be computed.
-    #[error("the root of the state could not be computed: {0}")]
-    Compute(#[from] RootError),
-    /// The state has another root than expected.
-    #[error("expected a state with root {expected}, found {found}")]
-    Root {
-        /// The expected root.
-        expected: Root,
-        /// Root of the state.
-        found: Root,
-    },
-    /// The store refused the state.
-    #[error("the store did not take the state: {0}")]
-    Store(#[from] StoreError),
-}
-
-/// Commits the state with the entries `top` and the child tries `children` to the empty `store`, and
-/// returns its root.
-///
-/// # Errors
-/// [`StateError`] if the root is not `expected` (if given), or the store is not empty or fails.
-pub fn commit_state(
-    store: &mut (impl NodeStore + ?Sized),
-    top: &Entries,
-    children: &BTreeMap<Vec<u8>, Entries>,
-    version: StateVersion,
-    expected: Option<Root>,
-) -> Result<Root, StateError> {
-    let changes = Changes {
-        top: all_set(top),
-        children: children
-            .iter()
-            .map(|(key, entries)| (key.as_slice(), all_set(entries)))
-            .collect(),
-    };
-    let mut empty = ShadowState::new(&*store, Root::EMPTY);
-    let update = state_update(&mut empty, &changes, state_version(version), &mut ())?;
-    let found = update.root;
-    if let Some(expected) = expected.filter(|expected| *expected != found) {
-        return Err(StateError::Root { expected, found });
-    }
-    store.commit(&update)?;
-    Ok(found)
-}
-
-/// The changes that insert `entries` into an empty trie.
-fn all_set(entries: &Entries) -> KeyChanges<'_> {
-    let set = entries
-        .iter()
-        .map(|(key, value)| (key.as_slice(), Some(value.as_slice())));
-    set.collect()
-}
-
-/// Commits the parent state of `plan` to the empty `store`, and returns its root.
-///
-/// # Errors
-/// Those of [`commit_state`]; the expected root is that of the plan.
-pub fn commit_parent(
-    store: &mut (impl NodeStore + ?Sized),
-    plan: &Plan,
-) -> Result<Root, StateError> {
-    let storage = plan.genesis();
-    let children = storage
-        .children_default
-        .iter()
-        .map(|(key, child)| (key.clone(), child.data.clone()));
-    let version = plan.options().state_version;
-    commit_state(
-        store,
-        &storage.top,
-        &children.collect(),
-        version,
-        Some(parent_root(plan)),
-    )
-}
-
-/// Root of the parent state of `plan`.
-pub(crate) fn parent_root(plan: &Plan) -> Root {
-    Root::from(plan.parent().state_root.0)
 }
 
 /// When a block estimates.

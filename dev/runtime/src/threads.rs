@@ -5,8 +5,8 @@ use crate::{
     entry::EntryPoints,
     entry::RuntimeError,
     host::{BoundarySize, HostError},
+    parent_state::parent_root,
     plan::Plan,
-    povmeter_host::parent_root,
     runtime::{with_state_version, Header, Runtime},
 };
 use codec::Encode;
