@@ -158,8 +158,8 @@ mod tests {
     fn a_value_is_that_of_all_its_updates() {
         let mut rng = SmallRng::seed_from_u64(3);
         let keys = Keys::default();
-        let ids: Vec<_> = (0..KEPT as u8 + 4)
-            .map(|key| keys.number(Top, &[key]))
+        let ids: Vec<_> = (0..KEPT + 4)
+            .map(|key| keys.number(Top, &key.to_le_bytes()))
             .collect();
         let mut chains: Vec<(Base, Option<Vec<u8>>, Vec<Link>)> =
             vec![(Base::Parent, Some(vec![7]), Vec::new()); ids.len()];
