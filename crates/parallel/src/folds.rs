@@ -101,23 +101,24 @@ impl Folds {
         fold.present.then_some(fold.value.as_slice())
     }
 
-    /// The place of the last value of `key`, or one that may be replaced.
+    /// The place of the last value of `key`, else one of no key, else one that may be replaced.
     fn place_of(&mut self, key: KeyId) -> usize {
-        let known = self.folds.iter().position(|fold| fold.key == key);
-        known.unwrap_or_else(|| {
-            if self.folds.len() < KEPT {
-                self.folds.push(Fold {
-                    key: KeyId::NONE,
-                    base: Base::Deleted,
-                    chain: Vec::new(),
-                    value: Vec::new(),
-                    present: false,
-                });
-                return self.folds.len() - 1;
-            }
-            self.oldest = (self.oldest + 1) % KEPT;
-            self.oldest
-        })
+        let place_of = |key| self.folds.iter().position(|fold| fold.key == key);
+        if let Some(place) = place_of(key).or_else(|| place_of(KeyId::NONE)) {
+            return place;
+        }
+        if self.folds.len() < KEPT {
+            self.folds.push(Fold {
+                key: KeyId::NONE,
+                base: Base::Deleted,
+                chain: Vec::new(),
+                value: Vec::new(),
+                present: false,
+            });
+            return self.folds.len() - 1;
+        }
+        self.oldest = (self.oldest + 1) % KEPT;
+        self.oldest
     }
 }
 
@@ -201,6 +202,23 @@ mod tests {
             let found = folds.value(key, base, value.as_deref(), chain);
             assert_eq!(found, present.then_some(expected.as_slice()), "{round}");
         }
+    }
+
+    /// A long value is computed again, and takes the place of no other.
+    #[test]
+    fn a_long_value_is_not_kept() {
+        let keys = Keys::default();
+        let [short, long] = [b"short", b"long "].map(|key| keys.number(Top, key));
+        let mut folds = Folds::default();
+        let value = vec![3; 2 * KEPT_BYTES];
+        let (of_short, of_long) = ([link(short, &[9])], [link(long, &[251])]);
+        for _ in 0..2 * KEPT {
+            let found = folds.value(short, &Base::Parent, None, &of_short);
+            assert_eq!(found, Some(&[9][..]));
+            let found = folds.value(long, &Base::Parent, Some(&value), &of_long);
+            assert_eq!(found.map(<[u8]>::len), Some(value.len() + 1));
+        }
+        assert_eq!(folds.folds.len(), 2);
     }
 
     #[test]

@@ -76,9 +76,10 @@
 //! - reads that [`Executor::predict`] predicts, if the prediction is right.
 //!
 //! # Costs
-//! - Ahead of its turn: a read is one or two look-ups under locks that are held for nanoseconds, or a walk
-//!   in the worker's own shadow trie. A transaction allocates three times for its writes, more for a key
-//!   that nobody has touched. Other memory is a worker's, and used again.
+//! - Ahead of its turn: a read is one or two look-ups under locks that are held for nanoseconds, and the first
+//!   read of a key of the parent state a walk: in the block, for the thread that owns it, else in the worker's own
+//!   shadow trie. An update is applied once by each thread that reads the value. A transaction allocates three
+//!   times for its writes, more for a key that nobody has touched. Other memory is a worker's, and used again.
 //! - At its turn: each distinct read once more, on the block, and a copy of what was written. The block loads
 //!   the nodes of up to eight transactions together. This part is done by one thread, so it bounds what
 //!   more threads can gain.
