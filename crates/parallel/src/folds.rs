@@ -95,8 +95,9 @@ impl Folds {
             fold.chain.push(writes.clone());
         }
         if fold.value.len() > KEPT_BYTES {
-            // For no key: the next value is computed from its base.
+            // For no key, so that the next value is computed from its base. The write sets are given back.
             fold.key = KeyId::NONE;
+            fold.chain.clear();
         }
         fold.present.then_some(fold.value.as_slice())
     }
@@ -220,6 +221,8 @@ mod tests {
             assert_eq!(found.map(<[u8]>::len), Some(value.len() + 1));
         }
         assert_eq!(folds.folds.len(), 2);
+        assert_eq!(Arc::strong_count(&of_short[0].0), 2);
+        assert_eq!(Arc::strong_count(&of_long[0].0), 1);
     }
 
     #[test]

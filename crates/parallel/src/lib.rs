@@ -83,9 +83,10 @@
 //! - At its turn: each distinct read once more, on the block, and a copy of what was written. The block loads
 //!   the nodes of up to eight transactions together. This part is done by one thread, so it bounds what
 //!   more threads can gain.
-//! - Memory: a number for each transaction that writes a key, the written values, and a shadow trie for
-//!   each worker, until the call returns. Reads are kept while a transaction waits for its turn.
-//! - Where nothing is gained, [`Strategy::Adaptive`] goes on in order, after a trial or two; with the
+//! - Memory: a number for each transaction that writes a key, the written values, the values of the parent
+//!   state that were read, which share memory with their nodes, and a shadow trie for each worker, until the
+//!   call returns. Reads are kept while a transaction waits for its turn.
+//! - Where nothing is gained, [`Strategy::Adaptive`] goes on in order, after three trials at most; with the
 //!   [`Experience`] of the block before, at once.
 //!
 //! The chapter on parallel execution in the repository, `docs/parallel.md`, explains how it works.

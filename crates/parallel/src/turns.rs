@@ -5,7 +5,7 @@
 use crate::{record::Record, shared::Ended, store::WriteSet, view::Access};
 use povmeter::{BlockError, Bytes, TrieId};
 
-/// The parent state as the block has loaded it.
+/// The parent state through the block, which loads what it lacks.
 pub(crate) trait LoadedParent: Sync {
     /// The value at `key`; `None` if another thread has the block.
     fn peek(&self, trie: TrieId<'_>, key: &[u8]) -> Option<Result<Option<Bytes>, BlockError>>;
