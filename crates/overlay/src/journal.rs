@@ -48,6 +48,13 @@ impl Journal {
         index(self.records.len())
     }
 
+    /// The entries of which the transaction whose part starts at `start` has a record, each with whether it only
+    /// appended to a list.
+    pub(crate) fn changed_from(&self, start: u32) -> impl Iterator<Item = (u32, bool)> + '_ {
+        let records = self.records[start as usize..].iter();
+        records.map(|record| (record.id, record.before.list().is_some()))
+    }
+
     /// Records what `entry` holds before the transaction whose part starts at `start` replaces it.
     ///
     /// The caller may overwrite what the entry holds afterwards.

@@ -28,6 +28,7 @@
 //! | [`TrieId`] | the top store, or a child store by its child storage key |
 //! | [`Lookup`] | what the overlay knows about a key |
 //! | [`Dirty`], [`Fate`] | a key that changed since the last snapshot, and what the overlay holds for it |
+//! | [`KeyPlace`], [`ChangedInTransaction`] | where the overlay has a key, and what a transaction did to it |
 //! | [`TransactionError`] | a transaction that may not be closed, or was left open |
 //! | [`OwnedChanges`] | the changes when the block is over |
 //! | [`Change`], [`OwnedChange`] | a key and its new value, or `None` for a deletion |
@@ -79,6 +80,7 @@ mod list;
 mod order;
 mod overlay;
 mod owned_changes;
+mod place;
 mod slot;
 mod store;
 mod transaction;
@@ -87,6 +89,7 @@ mod value;
 pub use dirty::Dirty;
 pub use overlay::{Lookup, Overlay};
 pub use owned_changes::OwnedChanges;
+pub use place::{ChangedInTransaction, KeyPlace};
 /// The types that the tries use, too.
 pub use povmeter_primitives::{Fate, TrieId};
 pub use transaction::TransactionError;

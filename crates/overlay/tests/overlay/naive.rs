@@ -20,6 +20,8 @@ pub(crate) struct Naive {
     pub(crate) dirty: BTreeSet<FullKey>,
     /// For each open transaction: the state at its start, and what snapshots taken in it reported.
     open: Vec<(Naive, BTreeSet<FullKey>)>,
+    /// For each of them, what it changed.
+    changed: Vec<BTreeSet<FullKey>>,
     host: Option<usize>,
 }
 
@@ -27,6 +29,9 @@ impl Naive {
     pub(crate) fn set(&mut self, key: FullKey, value: Option<Vec<u8>>) {
         if self.changes.get(&key) != Some(&None) || value.is_some() {
             self.dirty.insert(key.clone());
+            if let Some(changed) = self.changed.last_mut() {
+                changed.insert(key.clone());
+            }
         }
         self.changes.insert(key, value);
     }
@@ -96,6 +101,12 @@ impl Naive {
         told
     }
 
+    /// What the innermost open transaction changed, and the state at its start.
+    pub(crate) fn changed_in_transaction(&self) -> Option<(&BTreeSet<FullKey>, &Naive)> {
+        let (start, _) = self.open.last()?;
+        Some((self.changed.last()?, start))
+    }
+
     pub(crate) fn depth(&self) -> usize {
         self.open.len()
     }
@@ -106,6 +117,7 @@ impl Naive {
             ..self.clone()
         };
         self.open.push((now, BTreeSet::new()));
+        self.changed.push(BTreeSet::new());
     }
 
     /// `false` if the call is not allowed now.
@@ -114,7 +126,13 @@ impl Naive {
             return false;
         }
         let (start, told_inside) = self.open.pop().unwrap();
-        if !keep {
+        let changed = self.changed.pop().unwrap();
+        if keep {
+            self.changed
+                .last_mut()
+                .into_iter()
+                .for_each(|outer| outer.extend(changed.clone()));
+        } else {
             self.changes = start.changes;
             self.dirty = start.dirty;
             self.dirty.extend(told_inside);

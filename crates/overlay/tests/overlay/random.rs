@@ -4,6 +4,7 @@ use crate::{
     edges::{KEYS, VALUES},
     naive::{full, FullKey, Naive},
 };
+use codec::{Compact, CompactLen, Decode};
 use povmeter_overlay::{Fate, Lookup, Overlay, TrieId};
 use rand::{rngs::SmallRng, seq::IndexedRandom, Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,6 +215,45 @@ impl Pair {
         }
     }
 
+    /// What the innermost transaction changed, and of that what it only appended to.
+    fn compare_transaction(&self) {
+        let Self { overlay, naive, .. } = self;
+        let at = |place| overlay.at(place).unwrap();
+        let listed: Vec<_> = overlay.changed_in_transaction().collect();
+        let keys: BTreeSet<_> = listed
+            .iter()
+            .map(|changed| {
+                let (trie, key, held) = at(changed.place);
+                assert_eq!(held, overlay.get(trie, key));
+                full(trie, key)
+            })
+            .collect();
+        assert_eq!(listed.len(), keys.len(), "a key is listed twice");
+        let Some((changed, start)) = naive.changed_in_transaction() else {
+            return assert!(listed.is_empty());
+        };
+        assert_eq!(keys, *changed);
+        for appended in listed.iter().filter(|changed| changed.only_appended) {
+            let (trie, key, held) = at(appended.place);
+            let before = start.changes[&full(trie, key)].clone().unwrap();
+            let (Lookup::Value(list), Ok(Compact(elements))) =
+                (held, Compact::<u32>::decode(&mut &before[..]))
+            else {
+                panic!("{key:?} was no list, or is none: {held:?}");
+            };
+            let before = &before[Compact::compact_len(&elements)..];
+            let Compact(now) = Compact::<u32>::decode(&mut &list[..]).unwrap();
+            assert!(list[Compact::compact_len(&now)..].starts_with(before));
+        }
+        let all: BTreeSet<_> = overlay
+            .places()
+            .map(at)
+            .filter(|of| of.2 != Lookup::Untouched)
+            .map(|(trie, key, _)| full(trie, key))
+            .collect();
+        assert!(all.iter().eq(naive.changes.keys()));
+    }
+
     fn run_sequence(&mut self, seed: u64, calls: &mut Vec<Call>) {
         let rng = &mut SmallRng::seed_from_u64(seed);
         let weights = [
@@ -233,6 +273,7 @@ impl Pair {
             self.run(&call);
             if look {
                 self.compare();
+                self.compare_transaction();
             }
             if content.is_some_and(|content| content != self.naive.changes) {
                 assert!(self.overlay.revision() > revision);
