@@ -12,13 +12,14 @@
 //! ```
 
 use crate::{
+    attempts::Attempt,
     commits::{Applied, By, Commits},
     executor::{Executor, Trap},
     in_order::InOrder,
     parallel::EndOnDrop,
     record::Record,
     scheduler::{Claim, Turn},
-    shared::{Attempt, Ended, Shared, Worker},
+    shared::{Ended, Shared, Worker},
     store::WriteSet,
     sync::{lock, Mutex, MutexGuard},
     turns::{AtTurn, LoadedParent, Turns},
@@ -59,17 +60,18 @@ where
             return self.run_in_order(0, worker);
         }
         let mut start = Some(start);
-        // Where executions ahead end, once the block goes on in order for good.
-        let mut begun = u32::MAX;
         while !scheduler.is_over() {
             let index = scheduler.committed();
             if index >= self.transactions {
                 break;
             }
-            if !scheduler.is_paused() {
-                if let Some(start) = start.take() {
-                    start();
+            if scheduler.is_paused() {
+                if scheduler.reserve_from(index) {
+                    self.run_in_order(index, worker);
+                    continue;
                 }
+            } else if let Some(start) = start.take() {
+                start();
             }
             let claim = self.claim(index, worker);
             if matches!(claim, Claim::Busy | Claim::Over) {
@@ -89,17 +91,9 @@ where
                 Ok(None) => self.execute(&mut commits, index, &mut worker.executor),
                 Err(error) => Err(error),
             };
-            if begun == u32::MAX && !commits.pace.is_open() {
-                begun = scheduler.horizon();
-            }
             let Some(changed) = self.end_turn(commits, index, done) else {
                 break;
             };
-            if index >= begun {
-                // As the scheduler does not count this transaction, nobody else is given a turn.
-                scheduler.end();
-                return self.run_in_order(index + 1, worker);
-            }
             scheduler.commit(index, changed);
         }
     }
@@ -114,27 +108,35 @@ where
                 store, scheduler, ..
             } = self.shared;
             let parallel = commits.pace.is_parallel();
-            commits.log.note_all(&store.keys, commits.block);
-            scheduler.pause(!parallel);
+            commits.log.note_all(commits.block.overlay());
+            if !parallel {
+                scheduler.pause();
+            }
             if parallel && !commits.log.is_empty() {
-                if let Err(error) = commits.publish_log(store, 0) {
-                    commits.fail(0, error);
-                    scheduler.end();
-                }
+                commits.publish_log(store, 0);
             }
         }
         open
     }
 
-    /// As [`Self::run`] from transaction `first` on, where nothing will ever be executed ahead.
+    /// Executes transactions in order from `first` on, none of which was begun, until the block goes on in parallel.
+    /// No other thread has anything to do meanwhile.
     fn run_in_order(&self, first: u32, worker: &mut Worker<'a, P, E>) {
+        let scheduler = &self.shared.scheduler;
+        let mut commits = lock(&self.commits);
         for index in first..self.transactions {
-            let mut commits = lock(&self.commits);
+            if !commits.pace.is_open() && !scheduler.is_over() {
+                scheduler.end();
+            }
             let done = self.execute(&mut commits, index, &mut worker.executor);
-            if self.end_turn(commits, index, done).is_none() {
-                break;
+            if done.is_err() || commits.ended.is_some() || commits.pace.is_parallel() {
+                if let Some(changed) = self.end_turn(commits, index, done) {
+                    scheduler.commit(index, changed);
+                }
+                return;
             }
         }
+        scheduler.end();
     }
 
     /// Claims `index`, whose turn it is. Works as other threads do as long as one of them executes it.
@@ -178,18 +180,19 @@ where
         } = self.shared;
         let due = commits.fetch.due(index);
         if !due.is_empty() {
-            for (number, attempt) in due.zip(&attempts[index as usize..]) {
+            let fetch = &mut commits.fetch;
+            for number in due {
                 // One that somebody executes or compares is not waited for.
-                match attempt.try_lock().as_deref() {
-                    Ok(Some(Attempt { record, writes, .. })) => {
-                        commits.fetch.note(&store.keys, number, record, writes);
-                    }
-                    _ => break,
+                let noted = attempts.try_look(number, |Attempt { record, writes, .. }| {
+                    fetch.note(&store.keys, number, record, writes);
+                });
+                if noted.is_none() {
+                    break;
                 }
             }
             commits.fetch.load(&store.keys, commits.block);
         }
-        lock(&attempts[index as usize]).take()
+        attempts.take(index)
     }
 
     /// Commits `index` as it was executed ahead, and returns whether transactions above may have read something
@@ -201,6 +204,7 @@ where
         attempt: Attempt<E::Output>,
     ) -> Result<Option<bool>, BlockError> {
         let Attempt {
+            index: _,
             record,
             writes,
             result,
@@ -279,18 +283,28 @@ where
             ..
         } = self.shared;
         let changed = commits.end(store, index, applied, by)?;
-        if let Some(done) = commits.done.last() {
-            *lock(last_size) = done.size;
-        }
         let left = self.transactions - (index + 1);
         let ahead = commits.statistics.begun_ahead();
+        let was_parallel = commits.pace.is_parallel();
         commits.pace.committed(left, ahead);
         let parallel = commits.pace.is_parallel();
-        if parallel && !commits.log.is_empty() {
-            // What was committed since the last transaction of the store, as if this one wrote it.
-            commits.publish_log(store, index + 1)?;
+        if parallel {
+            if let Some(done) = commits.done.last() {
+                *lock(last_size) = done.size;
+            }
+            if !commits.log.is_empty() {
+                // What was committed since the last transaction of the store, as if this one wrote it.
+                commits.publish_log(store, index + 1);
+            }
+            if !was_parallel {
+                commits.pace.handed_over();
+            }
         }
-        scheduler.pause(!parallel);
+        match (was_parallel, parallel) {
+            (true, false) => scheduler.pause(),
+            (false, true) => scheduler.resume(index),
+            _ => {}
+        }
         Ok(changed)
     }
 
@@ -364,9 +378,7 @@ where
         }
         let entered = self.enter(commits);
         commits.or_roll_back(entered)?;
-        if commits.pace.is_open() {
-            commits.log.note_made(writes);
-        }
+        commits.log.note_appends_of(writes);
         Ok(true)
     }
 }

@@ -3,7 +3,6 @@
 use crate::{
     executor::Trap,
     fetch::Fetch,
-    in_order::WriteLog,
     outcome::{Decided, Ending, Executed, ParallelError, Statistics, Verdict},
     pace::Pace,
     parallel::SizeAfter,
@@ -11,9 +10,10 @@ use crate::{
     store::{Content, Keys, MultiVersion, WriteSet, WriteSetBuilder},
     sync::MutexGuard,
     update::Kind,
+    write_log::WriteLog,
 };
 use povmeter::{Accounting, Block, BlockError, NodeSource, ProofSize};
-use std::{mem::take, sync::Arc};
+use std::sync::Arc;
 
 /// See the top of the file.
 pub(crate) struct Commits<'c, S, A: Accounting, T> {
@@ -137,6 +137,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         };
         match (self.decide)(decided) {
             Verdict::Keep => {
+                self.note(by);
                 self.block.commit_transaction()?;
                 let ending = Ending::Kept(output);
                 self.done.push(Executed { ending, size });
@@ -157,39 +158,43 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         }
     }
 
-    /// Hands what `index` did to the other threads; `true` if they did not know it.
+    /// Notes what the transaction of the host that is committed next has changed, unless the other threads know it or
+    /// will never need it.
+    fn note(&mut self, by: By<'_>) {
+        let ahead = matches!(by, By::Ahead(_));
+        if ahead && self.pace.is_parallel() || !self.pace.is_open() {
+            return;
+        }
+        if ahead {
+            self.log.keep_elements(false);
+        }
+        self.log.note_transaction(self.block.overlay());
+    }
+
+    /// Hands what `index` did to the other threads, if they are at work; `true` if they did not know it.
     fn publish(
         &mut self,
         store: &MultiVersion,
         index: u32,
         by: By<'_>,
     ) -> Result<bool, BlockError> {
-        let parallel = self.pace.is_parallel();
         match by {
-            By::Ahead(writes) if parallel => {
+            _ if !self.pace.is_parallel() => Ok(false),
+            By::Execution => Ok(self.publish_log(store, index + 1)),
+            By::Ahead(writes) => {
                 if (index + 1).is_multiple_of(COLLAPSED) {
                     self.collapse(store, index, writes)?;
                 }
                 Ok(false)
             }
-            By::Ahead(writes) => {
-                self.log.note_set(writes);
-                Ok(false)
-            }
-            By::Execution if parallel => self.publish_log(store, index + 1),
-            By::Execution => Ok(false),
         }
     }
 
     /// Hands what is in the log to the other threads, as what the transaction at `position` writes; `true` if
     /// they did not know it.
-    pub(crate) fn publish_log(
-        &mut self,
-        store: &MultiVersion,
-        position: u32,
-    ) -> Result<bool, BlockError> {
-        let writes = self.log.take(&store.keys, self.block)?;
-        Ok(store.publish(position, Arc::new(writes)))
+    pub(crate) fn publish_log(&mut self, store: &MultiVersion, position: u32) -> bool {
+        let writes = self.log.take(&store.keys, self.block.overlay());
+        store.publish(position, Arc::new(writes))
     }
 
     /// Tells the other threads that `index` changes nothing; `true` if they did not know it.
@@ -198,7 +203,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
             return false;
         }
         if self.pace.is_parallel() {
-            drop(take(&mut self.log));
+            self.log.clear();
         }
         store.publish(index + 1, Arc::new(WriteSet::default()))
     }

@@ -94,6 +94,7 @@
 //! # Features
 //! None. The crate needs std.
 
+mod attempts;
 mod bell;
 mod below;
 mod commit;
@@ -117,6 +118,7 @@ mod turns;
 mod update;
 mod version_store;
 mod view;
+mod write_log;
 
 pub use executor::{Executor, Interrupt, Stopped, Trap};
 pub use outcome::{Batch, Decided, Ending, Executed, ParallelError, Statistics, Verdict};

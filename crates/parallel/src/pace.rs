@@ -1,9 +1,10 @@
 //! When a block is executed in parallel, and when in order.
 //!
 //! ```text
-//! probe:     the first 32 transactions in order: time per transaction in order
+//! probe:     the first 32 transactions in order: time per transaction in order, of the last 16
 //! trial:     96 transactions in parallel, after 32 that do not count
-//! check:     16 transactions in order, after those that were already executed ahead: time in order, once more
+//! check:     32 transactions in order, after those that were already executed ahead: time in order, once more, of the
+//!            last 16
 //! faster?    on, and compare again every 256 transactions; check again after 512, 1,024, 2,048, ... of them
 //! far slower, at any time; slower; or the first 32 much slower, or slower and none of them of use ahead:
 //!            512 transactions in order; then another trial, if what is left is worth it; after the second in a row
@@ -15,7 +16,8 @@
 //! sixteen such blocks one begins from the start; sooner if it is not long known that nothing is gained. What gained
 //! before is given up when it is much slower, or slower twice.
 //!
-//! Checks are there because the first transactions of a block load what later ones find in memory: those that only
+//! The time of a transaction is that of the middle one of a phase's parts of 32, because a part in which a table grows,
+//! or in which something else has the core, says nothing about the rest. Checks are there because the first transactions of a block load what later ones find in memory: those that only
 //! read and write some accounts take a tenth of the time later. Time decides only which way is taken; results are
 //! the same.
 
@@ -24,10 +26,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PROBE: u32 = 32;
+/// Transactions in order before those whose time counts, which find in memory what they need, as later ones will.
+const SETTLE: u32 = 16;
+const PROBE: u32 = 16;
 const WARM: u32 = 32;
 const TRIAL: u32 = 96;
 const CHECK: u32 = 16;
+/// Transactions of a part of a phase; see [`Pace::parts`].
+const PART: u32 = 32;
 /// Transactions in parallel from the first check, which is at the end of the trial, to the second; then twice as many
 /// each time.
 const UNCHECKED: u32 = 512;
@@ -37,7 +43,7 @@ const REST: u32 = 512;
 /// Most such trials, one after the other.
 const TRIALS: u32 = 3;
 /// Fewer transactions are not worth a thread.
-const SMALL: u32 = 2 * PROBE;
+const SMALL: u32 = 64;
 /// Nor is less work in all.
 const LITTLE: Duration = Duration::from_micros(300);
 /// In parallel has to take less than this part of the time in order, in percent.
@@ -91,13 +97,20 @@ impl Experience {
 #[derive(Debug)]
 pub(crate) struct Pace {
     phase: Phase,
+    /// How many transactions the phase has, and how many of them are left.
+    length: u32,
     left: u32,
     since: Instant,
+    /// What the parts of the phase took that are over, and when the last one ended.
+    parts: Vec<Duration>,
+    part_since: Instant,
     /// Transactions that may be executed ahead when a phase in order begins.
     window: u32,
     /// Time of a transaction in order, and in parallel, when each was measured last.
     in_order: Duration,
     parallel: Duration,
+    /// What it took last to hand all that was changed in order to the other threads.
+    handing_over: Duration,
     /// Transactions executed in parallel since the last check, and how many of them bring the next one.
     unchecked: u32,
     check_after: u32,
@@ -116,17 +129,14 @@ pub(crate) struct Pace {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    Settle,
     Probe,
     Warm,
-    Parallel {
-        counted: u32,
-    },
-    /// In order, but for what is executed already.
+    Parallel,
+    /// In order, but for what is executed already; then in order.
     Drain,
     Check,
-    Rest {
-        counted: u32,
-    },
+    Rest,
     /// In parallel, whatever it takes.
     Always,
     /// In order, to the end.
@@ -141,7 +151,7 @@ impl Pace {
             Some(before) if !before.is_old() => Self::after(before, transactions),
             _ => Self {
                 losses: before.map_or(0, |before| before.losses),
-                ..Self::begin(Phase::Probe, PROBE)
+                ..Self::begin(Phase::Settle, SETTLE)
             },
         };
         Self { window, ..pace }
@@ -153,10 +163,9 @@ impl Pace {
         } = before;
         let rest = transactions.saturating_sub(REST);
         let (phase, left) = if before.gains {
-            let counted = WARM + TRIAL;
-            (Phase::Parallel { counted }, counted)
-        } else if is_worth_a_trial(parallel, in_order, rest) {
-            (Phase::Rest { counted: REST }, REST)
+            (Phase::Parallel, WARM + TRIAL)
+        } else if is_worth(trial_of(parallel), in_order, rest) {
+            (Phase::Rest, REST)
         } else {
             (Phase::Never, 0)
         };
@@ -196,14 +205,19 @@ impl Pace {
         Self::begin(Phase::Never, 0)
     }
 
-    fn begin(phase: Phase, left: u32) -> Self {
+    fn begin(phase: Phase, length: u32) -> Self {
+        let now = Instant::now();
         Self {
             phase,
-            left,
-            since: Instant::now(),
+            length,
+            left: length,
+            since: now,
+            parts: Vec::new(),
+            part_since: now,
             window: 0,
             in_order: Duration::MAX,
             parallel: Duration::MAX,
+            handing_over: Duration::ZERO,
             unchecked: 0,
             check_after: TRIAL,
             trials: 0,
@@ -216,10 +230,7 @@ impl Pace {
     }
 
     pub(crate) fn is_parallel(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Warm | Phase::Parallel { .. } | Phase::Always
-        )
+        matches!(self.phase, Phase::Warm | Phase::Parallel | Phase::Always)
     }
 
     /// Whether it may still become parallel.
@@ -235,39 +246,65 @@ impl Pace {
         }
     }
 
+    /// All that was changed in order was handed to the other threads, so that transactions in parallel can begin.
+    pub(crate) fn handed_over(&mut self) {
+        if !matches!(self.phase, Phase::Always | Phase::Never) {
+            self.handed_over_at(Instant::now());
+        }
+    }
+
+    fn handed_over_at(&mut self, now: Instant) {
+        self.handing_over = now - self.since;
+        (self.since, self.part_since) = (now, now);
+    }
+
     fn committed_at(&mut self, now: Instant, left: u32, ahead: u64) {
         self.left = self.left.saturating_sub(1);
         let taken = now - self.since;
-        let counted = match self.phase {
-            Phase::Warm => WARM,
-            Phase::Parallel { counted } => counted,
-            _ => 0,
-        };
-        let far = counted > 0 && taken > self.in_order.saturating_mul(counted * FAR);
+        let done = self.length - self.left;
+        if done.is_multiple_of(PART) {
+            self.parts.push(now - self.part_since);
+            self.part_since = now;
+        }
+        let in_order = self.in_order.saturating_mul(self.length);
+        let far = self.is_parallel() && taken > in_order.saturating_mul(FAR);
         if !far && self.left > 0 {
             return;
         }
-        if counted > 0 {
-            self.parallel = taken / (counted - self.left);
+        let each = match self.middle_part() {
+            Some(part) if !far => part / PART,
+            _ => taken / done.max(1),
+        };
+        if self.is_parallel() {
+            self.parallel = each;
         }
         let (phase, length) = match far {
             true => self.slower(),
-            false => self.next(taken, left, ahead),
+            false => self.next(each, left, ahead),
         };
-        (self.phase, self.left, self.since) = (phase, length, now);
+        (self.phase, self.length, self.left) = (phase, length, length);
+        (self.since, self.part_since) = (now, now);
+        self.parts.clear();
         self.ahead = ahead;
     }
 
-    /// The phase after one that took `taken`, and its length.
-    fn next(&mut self, taken: Duration, left: u32, ahead: u64) -> (Phase, u32) {
+    fn middle_part(&mut self) -> Option<Duration> {
+        self.parts.sort_unstable();
+        self.parts.get(self.parts.len() / 2).copied()
+    }
+
+    /// The phase after one whose transactions took `each`, and its length.
+    fn next(&mut self, each: Duration, left: u32, ahead: u64) -> (Phase, u32) {
         match self.phase {
+            Phase::Settle => (Phase::Probe, PROBE),
             Phase::Probe => {
-                self.in_order = taken / PROBE;
+                self.in_order = each;
                 self.try_parallel(left)
             }
-            Phase::Rest { counted } => {
-                self.in_order = taken / counted;
-                match is_worth_a_trial(self.parallel, self.in_order, left) {
+            Phase::Rest => {
+                self.in_order = each;
+                let trial = trial_of(self.parallel).saturating_add(self.handing_over);
+                match is_worth(trial, self.in_order, left) {
                     true => self.try_parallel(left),
                     false => (Phase::Never, 0),
                 }
@@ -275,22 +312,22 @@ impl Pace {
             // Executions ahead that are dropped may still help, as they load nodes.
             Phase::Warm if ahead == self.ahead && self.parallel > self.in_order => self.slower(),
             Phase::Warm if self.parallel > self.in_order * MUCH_PERCENT / 100 => self.slower(),
-            Phase::Warm => (Phase::Parallel { counted: TRIAL }, TRIAL),
-            Phase::Parallel { counted } => {
-                self.unchecked = self.unchecked.saturating_add(counted);
+            Phase::Warm => (Phase::Parallel, TRIAL),
+            Phase::Parallel => {
+                self.unchecked = self.unchecked.saturating_add(self.length);
                 // A check of the last transactions would cost more than it could save.
-                let saves = left / 2 > self.window.saturating_add(CHECK);
+                let saves = left / 2 > self.window.saturating_add(SETTLE + CHECK);
                 if saves && self.unchecked >= self.check_after {
                     self.unchecked = 0;
                     self.check_after = self.check_after.saturating_mul(2).max(UNCHECKED);
-                    (Phase::Drain, self.window.max(1))
+                    (Phase::Drain, self.window.saturating_add(SETTLE))
                 } else {
                     self.go_on()
                 }
             }
             Phase::Drain => (Phase::Check, CHECK),
             Phase::Check => {
-                self.in_order = taken / CHECK;
+                self.in_order = each;
                 self.go_on()
             }
             phase @ (Phase::Always | Phase::Never) => (phase, 0),
@@ -310,7 +347,7 @@ impl Pace {
             self.gains = Some(true);
             self.trials = 0;
         }
-        (Phase::Parallel { counted: PERIOD }, PERIOD)
+        (Phase::Parallel, PERIOD)
     }
 
     fn slower(&mut self) -> (Phase, u32) {
@@ -318,8 +355,7 @@ impl Pace {
         if self.trials >= TRIALS {
             return (Phase::Never, 0);
         }
-        let counted = REST << self.trials.saturating_sub(1);
-        (Phase::Rest { counted }, counted)
+        (Phase::Rest, REST << self.trials.saturating_sub(1))
     }
 
     fn try_parallel(&mut self, left: u32) -> (Phase, u32) {
@@ -331,9 +367,14 @@ impl Pace {
     }
 }
 
-/// Whether a trial that takes as long as the last one is a small part of what `left` transactions take in order.
-fn is_worth_a_trial(parallel: Duration, in_order: Duration, left: u32) -> bool {
-    parallel.saturating_mul((WARM + TRIAL) * WORTH) < in_order.saturating_mul(left)
+/// What a trial takes.
+fn trial_of(parallel: Duration) -> Duration {
+    parallel.saturating_mul(WARM + TRIAL)
+}
+
+/// Whether what takes so long is a small part of what `left` transactions take in order.
+fn is_worth(trial: Duration, in_order: Duration, left: u32) -> bool {
+    trial.saturating_mul(WORTH) < in_order.saturating_mul(left)
 }
 
 #[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
@@ -348,15 +389,17 @@ mod tests {
     /// The time of a block, in parts of the time in order, in percent, and how many transactions were begun in
     /// parallel, if each takes `in_order`, or `parallel`.
     fn block(transactions: u32, in_order: Cost, parallel: Cost) -> (u64, u32) {
-        block_after(&mut None, transactions, in_order, parallel)
+        block_after(&mut None, transactions, in_order, parallel, 0)
     }
 
-    /// The same, after a block that found out `experience`, which becomes that of this one.
+    /// The same, after a block that found out `experience`, which becomes that of this one, if it takes
+    /// `handing_over` to begin in parallel.
     fn block_after(
         experience: &mut Option<Experience>,
         transactions: u32,
         in_order: Cost,
         parallel: Cost,
+        handing_over: u64,
     ) -> (u64, u32) {
         let mut pace = Pace::adaptive(transactions, WINDOW, *experience);
         let start = pace.since;
@@ -369,6 +412,10 @@ mod tests {
             if pace.is_open() {
                 let now = start + Duration::from_nanos(taken);
                 pace.committed_at(now, transactions - index - 1, ahead.into());
+            }
+            if pace.is_parallel() && !together {
+                taken += handing_over;
+                pace.handed_over_at(start + Duration::from_nanos(taken));
             }
         }
         *experience = pace.experience();
@@ -401,6 +448,13 @@ mod tests {
             _ => 12_000,
         };
         let (percent, ahead) = block(30_000, |_| 20_000, disturbed);
+        assert!(percent <= 72 && ahead >= 29_000, "{percent} {ahead}");
+        // A core is gone for a while, every now and then.
+        let disturbed: Cost = |index| match index % 3_000 {
+            1_000..1_200 => 60_000,
+            _ => 12_000,
+        };
+        let (percent, ahead) = block(30_000, |_| 20_000, disturbed);
         assert!(percent <= 90 && ahead >= 14_000, "{percent} {ahead}");
     }
 
@@ -417,10 +471,30 @@ mod tests {
     }
 
     #[test]
+    fn the_first_transactions_say_little() {
+        let dear_at_first: Cost = |index| if index < 16 { 30_000 } else { 1_500 };
+        let (percent, ahead) = block(10_000, dear_at_first, |_| 4_500);
+        assert!(percent <= 105 && ahead <= 70, "{percent} {ahead}");
+    }
+
+    /// What it takes to begin in parallel is no part of what transactions in parallel take; but trials that take long
+    /// for it are rare.
+    #[test]
+    fn handing_over_is_told_apart() {
+        let block = |transactions, parallel| {
+            block_after(&mut None, transactions, |_| 6_000, parallel, 300_000)
+        };
+        let (percent, ahead) = block(10_000, |_| 4_000);
+        assert!(percent <= 75 && ahead >= 9_600, "{percent} {ahead}");
+        let (percent, ahead) = block(2_000, |_| 7_000);
+        assert!(percent <= 104 && ahead <= 130, "{percent} {ahead}");
+    }
+
+    #[test]
     fn a_block_begins_as_the_one_before_it_ended() {
         let mut experience = None;
         let mut chain = |blocks: u32, transactions: u32, parallel: Cost| -> Vec<(u64, u32)> {
-            let block = |_| block_after(&mut experience, transactions, |_| 66_000, parallel);
+            let block = |_| block_after(&mut experience, transactions, |_| 66_000, parallel, 0);
             (0..blocks).map(block).collect()
         };
         let measured = |blocks: &[(u64, u32)], ahead: u32| {

@@ -5,13 +5,13 @@ use crate::{
     commits::{BlockEnd, Commits},
     executor::Executor,
     fetch::Fetch,
-    in_order::WriteLog,
     outcome::{Batch, Decided, ParallelError, Statistics, Verdict},
     pace::{Experience, Pace},
     scheduler::{Limits, Scheduler, MOST_TRANSACTIONS},
     shared::Shared,
     store::index as index_of,
     sync::{thread, Mutex},
+    write_log::WriteLog,
 };
 use povmeter::{Accounting, Block, NodeSource};
 use std::{mem::forget, num::NonZeroUsize, panic::resume_unwind, sync::PoisonError};

@@ -198,11 +198,15 @@ impl Scheduler {
         &self.transactions[index(index_of)]
     }
 
+    /// How many transactions the block has.
+    fn count(&self) -> u32 {
+        u32::try_from(self.transactions.len()).unwrap_or(u32::MAX)
+    }
+
     /// Where executions ahead of their turn end for now.
-    pub(crate) fn horizon(&self) -> u32 {
+    fn horizon(&self) -> u32 {
         let committed = self.committed.load(Ordering::SeqCst);
-        let all = u32::try_from(self.transactions.len()).unwrap_or(u32::MAX);
-        committed.saturating_add(self.window).min(all)
+        committed.saturating_add(self.window).min(self.count())
     }
 
     /// The next task of a worker, which is the caller's then.
@@ -456,13 +460,31 @@ impl Scheduler {
         }
     }
 
-    /// Lets workers begin no task, or begin tasks again.
-    pub(crate) fn pause(&self, paused: bool) {
-        let was_paused = self.paused.swap(paused, Ordering::SeqCst);
-        // A thread that sleeps has nothing to do with it that others pause.
-        if was_paused && !paused {
-            self.ring();
-        }
+    /// Lets workers begin no task.
+    pub(crate) fn pause(&self) {
+        self.paused.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether no transaction from `index` on, the first that is not committed, was begun. If so, nobody begins one until
+    /// [`Self::resume`]: the caller may execute and commit them without a claim. While the scheduler is paused.
+    ///
+    /// A pause alone is not enough: a thread that has looked before it may begin one after it.
+    pub(crate) fn reserve_from(&self, index: u32) -> bool {
+        let (all, order) = (self.count(), Ordering::SeqCst);
+        let begun = self.execution.load(order);
+        let reserved = || self.execution.compare_exchange(begun, all, order, order);
+        begun <= index && reserved().is_ok()
+    }
+
+    /// Lets workers begin tasks again, once the caller has committed `index`: all below it are committed.
+    pub(crate) fn resume(&self, index: u32) {
+        let order = Ordering::SeqCst;
+        // Reserved; or begun up to the last one, and to look at those again costs little.
+        let _ = self
+            .execution
+            .compare_exchange(self.count(), index + 1, order, order);
+        self.paused.store(false, order);
+        self.ring();
     }
 
     /// Whether workers begin no task.

@@ -1,13 +1,14 @@
 //! What the threads of a block share, and what a worker does with it.
 
 use crate::{
+    attempts::{Attempt, Attempts},
     below::{Asker, Below},
     executor::{Executor, Interrupt, Trap},
     outcome::Statistics,
     record::Record,
     scheduler::{Limits, Scheduler, Task},
     speculation::{Common, Halt, Scratch, Speculated, Speculation},
-    store::{MultiVersion, WriteSet},
+    store::MultiVersion,
     sync::{
         atomic::{AtomicU64, Ordering},
         lock, Mutex,
@@ -21,21 +22,10 @@ use std::{
     sync::Arc,
 };
 
-/// An execution ahead of its turn, until the transaction is committed.
-#[derive(Debug)]
-pub(crate) struct Attempt<T> {
-    pub(crate) record: Record,
-    pub(crate) writes: Arc<WriteSet>,
-    pub(crate) result: Result<T, Trap>,
-}
-
-/// The last one of a transaction.
-type LastAttempt<T> = Mutex<Option<Attempt<T>>>;
-
 pub(crate) struct Shared<'a, P, E: Executor> {
     pub(crate) store: MultiVersion,
     pub(crate) scheduler: Scheduler,
-    pub(crate) attempts: Box<[LastAttempt<E::Output>]>,
+    pub(crate) attempts: Attempts<E::Output>,
     pub(crate) executor: &'a E,
     pub(crate) last_size: Mutex<ProofSize>,
     pub(crate) counts: Counts,
@@ -83,7 +73,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         Self {
             store: MultiVersion::new(limits.transactions + 1),
             scheduler: Scheduler::new(limits),
-            attempts: (0..limits.transactions).map(|_| Mutex::new(None)).collect(),
+            attempts: Attempts::new(limits.transactions, limits.window),
             executor,
             last_size: Mutex::new(ProofSize::default()),
             counts: Counts::new(),
@@ -158,12 +148,13 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         match speculation.finish(result.is_ok()) {
             Ok(Speculated { record, writes }) => {
                 let attempt = Attempt {
+                    index,
                     record,
                     writes: Arc::new(writes),
                     result,
                 };
                 given_back.keep();
-                self.publish(index, attempt, since);
+                self.publish(attempt, since);
             }
             Err(halt) => {
                 given_back.keep();
@@ -179,9 +170,9 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         }
     }
 
-    fn publish(&self, index: u32, attempt: Attempt<E::Output>, since: u32) {
-        let writes = attempt.writes.clone();
-        let before = lock(&self.attempts[index as usize]).replace(attempt);
+    fn publish(&self, attempt: Attempt<E::Output>, since: u32) {
+        let (index, writes) = (attempt.index, attempt.writes.clone());
+        let before = self.attempts.keep(attempt);
         let changed = self.store.publish(index + 1, writes);
         self.scheduler.finish(index, changed, since);
         if let Some(before) = before {
@@ -213,10 +204,6 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
     /// Takes the last execution of `index` back if its reads have other answers now.
     fn validate(&self, index: u32, worker: &mut Worker<'a, P, E>) {
         count(&self.counts.validations);
-        let attempt = lock(&self.attempts[index as usize]);
-        let Some(last) = &*attempt else {
-            return;
-        };
         let below = &mut worker.scratch.below;
         let complete = self.scheduler.is_executed_below(index);
         let asker = Asker {
@@ -224,8 +211,11 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
             store: &self.store,
             block: None,
         };
-        let alike = below.answers_alike(asker, &last.record, complete);
-        if !matches!(alike, Ok(true)) && self.scheduler.abort(index, &self.store) {
+        let alike = self.attempts.look(index, |attempt| {
+            let alike = below.answers_alike(asker, &attempt.record, complete);
+            matches!(alike, Ok(true))
+        });
+        if alike == Some(false) && self.scheduler.abort(index, &self.store) {
             count(&self.counts.aborts);
         }
     }

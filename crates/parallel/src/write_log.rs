@@ -1,0 +1,120 @@
+//! What transactions changed on the block, for the threads that execute later ones.
+
+use crate::{
+    store::{Content, KeyId, Keys, Span, TooLong, WriteSet, WriteSetBuilder},
+    update::Kind,
+};
+use povmeter::TrieId;
+use povmeter_overlay::{KeyPlace, Lookup, Overlay};
+
+/// What was changed on the block since it was last handed to the other threads.
+#[derive(Debug, Default)]
+pub(crate) struct WriteLog {
+    /// In the overlay of the block. Some more than once.
+    changed: Vec<KeyPlace>,
+    /// Elements that the current transaction appends to lists, in place of these lists, if they are kept: a list of all
+    /// events is long, and to copy it for each transaction takes longer than to execute the transaction. Those rolled
+    /// back are among them, which only makes a read of the list wrong, and that is found out.
+    appended: Vec<(KeyId, Span)>,
+    elements: Vec<u8>,
+    keeps_elements: bool,
+    /// Memory for [`Self::take`].
+    written: Vec<KeyId>,
+    builder: WriteSetBuilder,
+}
+
+impl WriteLog {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.appended.is_empty()
+    }
+
+    /// Drops what it holds, as the transaction that it is about changes nothing.
+    pub(crate) fn clear(&mut self) {
+        self.changed.clear();
+        self.appended.clear();
+        self.elements.clear();
+    }
+
+    /// Keeps elements from here on, or lists. For a log of one transaction.
+    pub(crate) fn keep_elements(&mut self, keeps: bool) {
+        self.keeps_elements = keeps;
+    }
+
+    /// Notes all that the block, whose overlay this is, has changed so far.
+    pub(crate) fn note_all(&mut self, overlay: &Overlay) {
+        self.changed.extend(overlay.places());
+    }
+
+    /// Notes what the open transaction of the host has changed, which is committed next.
+    pub(crate) fn note_transaction(&mut self, overlay: &Overlay) {
+        for changed in overlay.changed_in_transaction() {
+            if !(changed.only_appended && self.keeps_elements) {
+                self.changed.push(changed.place);
+            }
+        }
+    }
+
+    /// Notes that the current transaction appends `element`.
+    pub(crate) fn note_append(
+        &mut self,
+        keys: &Keys,
+        trie: TrieId<'_>,
+        key: &[u8],
+        element: &[u8],
+    ) {
+        if self.keeps_elements {
+            self.note_element(keys.number(trie, key), element);
+        }
+    }
+
+    fn note_element(&mut self, key: KeyId, element: &[u8]) {
+        match Span::push(&mut self.elements, element) {
+            Some(element) => self.appended.push((key, element)),
+            // The lists are noted then.
+            None => self.keeps_elements = false,
+        }
+    }
+
+    /// Notes the elements of `writes`, which the current transaction made before its turn.
+    pub(crate) fn note_appends_of(&mut self, writes: &WriteSet) {
+        for entry in writes.entries() {
+            let Content::Updated { first, count } = entry.content else {
+                continue;
+            };
+            for update in writes.updates(first, count) {
+                if self.keeps_elements && matches!(update.kind, Kind::Append) {
+                    self.note_element(entry.key, writes.bytes(update.operand));
+                }
+            }
+        }
+    }
+
+    /// What the block, whose overlay this is, holds now for the noted keys. The log is empty then.
+    pub(crate) fn take(&mut self, keys: &Keys, overlay: &Overlay) -> WriteSet {
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        let mut fits = Ok(());
+        for place in self.changed.drain(..) {
+            let (trie, key, value) = match overlay.at(place) {
+                Some((trie, key, Lookup::Value(value))) => (trie, key, Some(value)),
+                Some((trie, key, Lookup::Deleted)) => (trie, key, None),
+                Some((_, _, Lookup::Untouched)) | None => continue,
+            };
+            let id = keys.number(trie, key);
+            self.written.push(id);
+            fits = fits.and(self.builder.write(id, value));
+        }
+        self.written.sort_unstable();
+        for ((id, element), number) in self.appended.iter().zip(0..) {
+            if self.written.binary_search(id).is_err() {
+                let element = element.of(&self.elements);
+                fits = fits.and(self.builder.update(*id, Kind::Append, element, number));
+            }
+        }
+        self.written.clear();
+        self.clear();
+        let writes = self.builder.finish();
+        // Transactions above find none of these values then, and are executed again.
+        fits.map_or_else(|TooLong| WriteSet::default(), |()| writes)
+    }
+}
