@@ -18,6 +18,7 @@ use crate::{
     seal::SealMemory,
 };
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::mem::take;
 #[cfg(feature = "std")]
 use povmeter_delta_root::CarriedState;
@@ -201,6 +202,22 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     pub fn set(&mut self, trie: TrieId<'_>, key: &[u8], value: &[u8]) -> Result<(), BlockError> {
         refuse_child_root(trie, key)?;
         self.overlay.set(trie, key, value);
+        self.notes.changes(trie, key, false);
+        Ok(())
+    }
+
+    /// As [`Self::set`]. A value of 32 KiB or more shares memory with `value`, and is not copied.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn set_bytes(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        value: &Bytes,
+    ) -> Result<(), BlockError> {
+        refuse_child_root(trie, key)?;
+        self.overlay.set_bytes(trie, key, value);
         self.notes.changes(trie, key, false);
         Ok(())
     }

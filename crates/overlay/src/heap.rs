@@ -93,6 +93,18 @@ impl Heap {
         HeapBlock { at, class }
     }
 
+    /// A block that begins with `content`, in the same memory if it is large enough.
+    pub(crate) fn adopt(&mut self, content: &Bytes) -> HeapBlock {
+        let class = class_of(content.len());
+        if class >= LARGE_CLASS {
+            let at = self.large.adopt(content.clone());
+            return HeapBlock { at, class };
+        }
+        let block = self.allocate(content.len());
+        self.write(block, 0, content);
+        block
+    }
+
     #[inline(never)]
     fn grow(&mut self, class: u8) -> HeapBlock {
         if self.free.is_empty() {

@@ -7,7 +7,8 @@
 //! A block holds what was written to it, and has room for more. Its memory is never cleared, because that takes as
 //! long as to write it.
 //!
-//! A reader that keeps a value shares its block. The next write to the block copies it if somebody still reads it.
+//! A reader that keeps a value shares its block, and so does a writer that keeps it. The next write to the block copies
+//! it if somebody else still has it.
 //!
 //! Elsewhere memory of freed blocks is kept for blocks of the same size. The heap has few sizes, so a list that grows
 //! by appends, as the events of a block do, finds the memory of the last block's list.
@@ -42,10 +43,21 @@ impl LargeBlocks {
             Some(place) => self.spare.swap_remove(place),
             None => Vec::with_capacity(bytes),
         };
-        let block = LargeBlock {
+        self.add(LargeBlock {
             own: block,
             shared: Bytes::new(),
-        };
+        })
+    }
+
+    /// The number of a new block in the memory of `content`, which others may have, too.
+    pub(crate) fn adopt(&mut self, content: Bytes) -> u32 {
+        self.add(LargeBlock {
+            own: Vec::new(),
+            shared: content,
+        })
+    }
+
+    fn add(&mut self, block: LargeBlock) -> u32 {
         if let Some(number) = self.freed.pop() {
             self.blocks[number as usize] = block;
             return number;

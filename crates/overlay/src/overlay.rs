@@ -201,6 +201,16 @@ impl Overlay {
         });
     }
 
+    /// As [`Self::set`]. A large value shares memory with `value`; the next write to it copies it if somebody still
+    /// has it.
+    pub fn set_bytes(&mut self, store: TrieId<'_>, key: &[u8], value: &Bytes) {
+        let id = self.find_or_insert(store, key);
+        self.change(id, |slot, heap| {
+            slot.free(heap);
+            Slot::of(Value::of_bytes(value, heap))
+        });
+    }
+
     /// Deletes `key`; `false` if the overlay had it as deleted already, and nothing changed.
     ///
     /// A caller that removes keys of the parent state one by one counts the `true`s.

@@ -39,6 +39,12 @@ impl Value {
         Self::in_block(block, len)
     }
 
+    /// A value that shares memory with `content`, if it is a large one.
+    pub(crate) fn of_bytes(content: &Bytes, heap: &mut Heap) -> Self {
+        let block = heap.adopt(content);
+        Self::in_block(block, index(content.len()))
+    }
+
     /// The value that is `list` with `element` appended; the list of `element` alone if `list` is no list.
     pub(crate) fn new_list(list: &[u8], element: &[u8], heap: &mut Heap) -> Self {
         let (count, elements) = match LengthPrefix::read(list) {

@@ -2,16 +2,15 @@
 
 use crate::{
     folds::{Base, Folds, Link},
-    record::{Origin, Record, Seen},
-    store::{Content, KeyId, MultiVersion, Nearest, ParentValue, Span, TrieNumber, WriteSet},
+    record::{Record, Seen},
+    store::{
+        Content, KeyId, MultiVersion, Nearest, ParentValue, TrieNumber, WriteSet, LARGE_BYTES,
+    },
     turns::LoadedParent,
 };
 use bytes::Bytes;
 use povmeter_delta_root::{LoadError, NodeSource, Root, ShadowState};
 use std::sync::Arc;
-
-/// Values of the parent state up to this length are copied, because threads that share a value write to one counter.
-const COPIED_BYTES: usize = 256;
 
 /// Reads of one thread, none of which is counted.
 #[derive(Debug)]
@@ -31,7 +30,8 @@ pub(crate) struct Below<P> {
 enum Found {
     Absent,
     Shared(Bytes),
-    Written(Arc<WriteSet>, Span),
+    /// A value of this write set.
+    Written(Arc<WriteSet>, Content),
     Copied,
 }
 
@@ -101,7 +101,9 @@ impl<P: NodeSource> Below<P> {
                     break found;
                 }
                 Nearest::Written(writer, writes, content) => match content {
-                    Content::Value(span) => break Found::Written(writes, span),
+                    Content::Value(_) | Content::Large(_) => {
+                        break Found::Written(writes, content);
+                    }
                     Content::Deleted => break Found::Absent,
                     Content::Updated { first, count } => {
                         self.chain.push((writes, first, count));
@@ -140,7 +142,8 @@ impl<P: NodeSource> Below<P> {
         };
         Ok(match &parent.value {
             None => Found::Absent,
-            Some(value) if value.len() <= COPIED_BYTES => {
+            // Copied, because threads that share a value write to one counter.
+            Some(value) if value.len() <= LARGE_BYTES => {
                 self.copied.clear();
                 self.copied.extend_from_slice(value);
                 Found::Copied
@@ -175,17 +178,17 @@ impl<P: NodeSource> Below<P> {
         match &self.found {
             Found::Absent => None,
             Found::Shared(value) => Some(value),
-            Found::Written(writes, span) => Some(writes.bytes(*span)),
+            Found::Written(writes, content) => writes.value(*content),
             Found::Copied => Some(&self.copied),
         }
     }
 
-    /// Where the value that was found last comes from.
-    pub(crate) fn origin(&self) -> Origin<'_> {
+    /// The value that was found last, if it is a large one in memory that is shared.
+    pub(crate) fn shared(&self) -> Option<&Bytes> {
         match &self.found {
-            _ if self.of_parent => Origin::Parent,
-            Found::Written(writes, span) => Origin::Written(writes, *span),
-            _ => Origin::Changed,
+            Found::Shared(value) => Some(value),
+            Found::Written(writes, Content::Large(number)) => writes.large(*number),
+            _ => None,
         }
     }
 
@@ -211,7 +214,7 @@ impl<P: NodeSource> Below<P> {
                 let trie = store.keys.trie(named.trie);
                 Ok(self.parent.exists(trie, &named.bytes, &mut ())?)
             }
-            Nearest::Written(_, _, Content::Value(_)) => Ok(true),
+            Nearest::Written(_, _, Content::Value(_) | Content::Large(_)) => Ok(true),
             Nearest::Written(_, _, Content::Deleted) => Ok(false),
             Nearest::Written(_, _, Content::Updated { .. }) => {
                 self.find(asker, key)?;
@@ -291,7 +294,7 @@ impl<P: NodeSource> Below<P> {
                 }
                 Seen::Absent | Seen::Value(_) | Seen::Predicted(_) | Seen::Large(_) => {
                     self.find(asker, read.key)?;
-                    record.value(read.seen) == Some(self.value())
+                    record.is(read.seen, self.value())
                 }
             };
             if !alike {
@@ -353,7 +356,7 @@ mod tests {
         for key in [there, absent] {
             reader.find(asker, key).unwrap();
             values
-                .push_value(key, reader.value(), reader.origin())
+                .push_value(key, reader.value(), reader.shared(), reader.of_parent())
                 .unwrap();
             let exists = reader.exists(asker, key).unwrap();
             existence.push_of(key, Seen::Exists(exists), reader.of_parent());
@@ -379,8 +382,10 @@ mod tests {
         // A value that a transaction wrote is none of the parent state.
         let mut of_other = Record::default();
         reader.find(asker, absent).unwrap();
-        let (value, origin) = (reader.value(), reader.origin());
-        of_other.push_value(absent, value, origin).unwrap();
+        let of_parent = reader.of_parent();
+        of_other
+            .push_value(absent, reader.value(), reader.shared(), of_parent)
+            .unwrap();
         assert!(!of_other.reads[0].of_parent && alike(&of_other));
         store.publish(2, Arc::new(WriteSet::default()));
         assert!(!alike(&of_other));

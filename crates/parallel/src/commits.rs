@@ -263,7 +263,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
                             let value = self.block.get(trie, &key.bytes)?;
                             match seen {
                                 Seen::Told(number) => record.is_told_right(number, value),
-                                seen => record.value(seen).is_none_or(|seen| seen == value),
+                                seen => record.value(seen).is_none() || record.is(seen, value),
                             }
                         }
                     }
@@ -285,6 +285,11 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
             let trie = keys.trie(key.trie);
             match entry.content {
                 Content::Value(span) => self.block.set(trie, &key.bytes, writes.bytes(span))?,
+                Content::Large(number) => {
+                    if let Some(value) = writes.large(number) {
+                        self.block.set_bytes(trie, &key.bytes, value)?;
+                    }
+                }
                 Content::Deleted => self.block.remove(trie, &key.bytes)?,
                 Content::Updated { first, count } => {
                     let updates = writes.updates(first, count).iter();
@@ -337,6 +342,11 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
                 }
                 Content::Value(span) => {
                     fits = fits.and(collapsed.write(entry.key, Some(writes.bytes(span))));
+                }
+                Content::Large(number) => {
+                    if let Some(value) = writes.large(number) {
+                        fits = fits.and(collapsed.write_large(entry.key, value.clone()));
+                    }
                 }
                 Content::Deleted => fits = fits.and(collapsed.write(entry.key, None)),
                 Content::Updated { first, count } => {

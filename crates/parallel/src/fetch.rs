@@ -122,10 +122,7 @@ impl Fetch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        record::Origin,
-        store::{ParentValue, WriteSetBuilder},
-    };
+    use crate::store::{ParentValue, WriteSetBuilder};
     use bytes::Bytes;
     use povmeter::{
         NodeBatch, NodeHash, NodePrefix, Root, SourceError, StateVersion::V1, TrieId::Top,
@@ -200,9 +197,7 @@ mod tests {
         let id = |number| keys.number(Top, &key(3 * index + number));
         let mut record = Record::default();
         let value = [&LONG[..], &(3 * index).to_le_bytes()].concat();
-        record
-            .push_value(id(0), Some(&value), Origin::Parent)
-            .unwrap();
+        record.push_value(id(0), Some(&value), None, true).unwrap();
         record.push_of(id(1), Seen::Exists(true), true);
         let mut writes = WriteSetBuilder::default();
         writes.write(id(2), Some(b"new")).unwrap();

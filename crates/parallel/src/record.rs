@@ -1,11 +1,11 @@
 //! What a speculative execution asked, and what it was told.
 
 use crate::{
-    store::{HashedKey, KeyId, Keys, Span, TooLong, TrieNumber, WriteSet},
+    store::{same_bytes, HashedKey, KeyId, Keys, Span, TooLong, TrieNumber, WriteSet, LARGE_BYTES},
     update::Kind,
 };
+use bytes::Bytes;
 use hashbrown::HashTable;
-use std::sync::Arc;
 
 /// The questions of one execution that reached what lies below the transaction, in order. At its turn, the
 /// transaction is right if the block gives the same answers.
@@ -16,7 +16,7 @@ pub(crate) struct Record {
     pub(crate) asks: Vec<Ask>,
     tolds: Vec<Told>,
     steps: Vec<(Kind, Span)>,
-    large: Vec<(Arc<WriteSet>, Span)>,
+    large: Vec<Bytes>,
     bytes: Vec<u8>,
     /// The first read of each value, by the hash of its key.
     known: HashTable<(u64, u32)>,
@@ -39,7 +39,7 @@ pub(crate) enum Seen {
     Value(Span),
     /// The value, as the executor predicted it.
     Predicted(Span),
-    /// The value, in the write set of another transaction.
+    /// The value, a large one, in memory that is shared.
     Large(u32),
     /// Whether there is a value.
     Exists(bool),
@@ -51,17 +51,6 @@ pub(crate) enum Seen {
     Told(u32),
     /// A bound of the proof size, by its number among [`Record::asks`].
     Ask(u32),
-}
-
-/// Where the value of a key below a transaction comes from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Origin<'w> {
-    /// From the parent state: nobody has written the key.
-    Parent,
-    /// It lies in this write set.
-    Written(&'w Arc<WriteSet>, Span),
-    /// From updates of it, or from a deletion.
-    Changed,
 }
 
 /// A question for the first key of a trie after `after` and before `before`.
@@ -94,9 +83,6 @@ struct Told {
     changed: bool,
 }
 
-/// Values up to this length are copied into the record; a longer one that another transaction wrote is
-/// shared with it.
-const COPIED_BYTES: usize = 256;
 /// How many of the last reads are looked through for the same one.
 const LOOKED_THROUGH: usize = 24;
 
@@ -163,34 +149,47 @@ impl Record {
         self.value(self.reads[number as usize].seen)?
     }
 
-    /// Notes that the value of `key` was read. `origin` is where it comes from.
+    /// Notes that the value of `key` was read. A large one is copied unless it is `shared`.
     ///
     /// A second read with another answer is noted too, so that the record holds for no state.
     pub(crate) fn push_value(
         &mut self,
         key: KeyId,
         value: Option<&[u8]>,
-        origin: Origin<'_>,
+        shared: Option<&Bytes>,
+        of_parent: bool,
     ) -> Result<(), TooLong> {
-        if self.has(key, |seen| self.value(seen) == Some(value)) {
+        if self.has(key, |seen| self.is(seen, value)) {
             return Ok(());
         }
-        let seen = match (value, origin) {
+        let seen = match (value, shared) {
             (None, _) => Seen::Absent,
-            (Some(value), Origin::Written(writes, span)) if value.len() > COPIED_BYTES => {
+            (Some(value), Some(shared)) if value.len() > LARGE_BYTES => {
                 let number = u32::try_from(self.large.len()).map_err(|_| TooLong)?;
-                self.large.push((writes.clone(), span));
+                self.large.push(shared.clone());
                 Seen::Large(number)
             }
             (Some(value), _) => Seen::Value(self.copy(value)?),
         };
-        self.push_of(key, seen, matches!(origin, Origin::Parent));
+        self.push_of(key, seen, of_parent);
         Ok(())
+    }
+
+    /// The large value that was read at `key`, if it is `value`.
+    pub(crate) fn shared(&self, key: KeyId, value: &[u8]) -> Option<&Bytes> {
+        let seen = self.reads.iter().filter(|read| read.key == key);
+        seen.into_iter().find_map(|read| match read.seen {
+            Seen::Large(number) => {
+                let large = &self.large[number as usize];
+                same_bytes(large, value).then_some(large)
+            }
+            _ => None,
+        })
     }
 
     /// Notes that the value of `key` was read, and that the executor predicted it.
     pub(crate) fn push_predicted(&mut self, key: KeyId, value: &[u8]) -> Result<(), TooLong> {
-        if !self.has(key, |seen| self.value(seen) == Some(Some(value))) {
+        if !self.has(key, |seen| self.is(seen, Some(value))) {
             let seen = Seen::Predicted(self.copy(value)?);
             self.push(key, seen);
         }
@@ -247,11 +246,16 @@ impl Record {
         match seen {
             Seen::Absent => Some(None),
             Seen::Value(span) | Seen::Predicted(span) => Some(Some(self.bytes(span))),
-            Seen::Large(number) => {
-                let (writes, span) = &self.large[number as usize];
-                Some(Some(writes.bytes(*span)))
-            }
+            Seen::Large(number) => Some(Some(&self.large[number as usize])),
             Seen::Exists(_) | Seen::Counted | Seen::Next(_) | Seen::Told(_) | Seen::Ask(_) => None,
+        }
+    }
+
+    /// Whether a read of a value saw `value`.
+    pub(crate) fn is(&self, seen: Seen, value: Option<&[u8]>) -> bool {
+        match (self.value(seen), value) {
+            (Some(Some(seen)), Some(value)) => same_bytes(seen, value),
+            (seen, value) => seen == Some(value),
         }
     }
 }

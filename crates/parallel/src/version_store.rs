@@ -1,7 +1,7 @@
 //! The multi-version store alone.
 
 use crate::{
-    store::{Content, MultiVersion, Nearest, WriteSetBuilder},
+    store::{MultiVersion, Nearest, WriteSetBuilder},
     sync::{lock, Mutex},
 };
 use povmeter::TrieId;
@@ -95,14 +95,10 @@ impl VersionStore {
         {
             Nearest::Parent => VersionRead::Parent,
             Nearest::Estimate(writer) => VersionRead::Estimate(writer),
-            Nearest::Written(writer, writes, content) => VersionRead::Written(
-                writer,
-                look(match content {
-                    Content::Value(span) => Some(writes.bytes(span)),
-                    // This store is never given updates.
-                    Content::Deleted | Content::Updated { .. } => None,
-                }),
-            ),
+            // This store is never given updates.
+            Nearest::Written(writer, writes, content) => {
+                VersionRead::Written(writer, look(writes.value(content)))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use povmeter_parallel::{
     Addition, CounterWidth, Ending, Executor, Interrupt, Parallel, ParallelError, Strategy, Trap,
     Verdict, View,
 };
-use povmeter_store::MemoryStore;
+use povmeter_store::{MemoryStore, NodeStore};
 use std::num::NonZeroUsize;
 
 fn workers(count: usize, strategy: Strategy) -> Parallel {
@@ -101,6 +101,48 @@ fn additions_are_committed_ahead() {
     assert!(batch.statistics.in_order < 20, "{:?}", batch.statistics);
 }
 
+/// Reads a large value and writes it again; every fifth transaction changes a byte of it.
+struct Rewrite;
+
+impl Executor for Rewrite {
+    type Worker = ();
+    type Output = ();
+
+    fn worker(&self) {}
+
+    fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<(), Interrupt> {
+        let mut value = view.get(Top, b"large")?.unwrap_or_default().to_vec();
+        if index % 5 == 4 {
+            value[0] += 1;
+        }
+        view.set(Top, b"large", &value)?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_large_value_that_is_written_again_is_not_copied() {
+    let mut store = MemoryStore::new();
+    let mut genesis = Block::new(&store, Root::EMPTY);
+    genesis.set(Top, b"large", &[7; 64 << 10]).unwrap();
+    let sealed = genesis.seal(V1).unwrap();
+    store.commit(sealed.update()).unwrap();
+    for threads in [1, 3] {
+        let way = workers(threads, Strategy::EachAhead);
+        let mut block = Block::new(&store, store.root());
+        let parents = block.peek_parent(Top, b"large").unwrap().unwrap();
+        way.execute(&mut block, &store, &Rewrite, 4).unwrap();
+        let value = block.get(Top, b"large").unwrap().unwrap();
+        assert_eq!(value.as_ptr(), parents.as_ptr());
+        assert!(block.is_changed(Top, b"large"));
+        let batch = way.execute(&mut block, &store, &Rewrite, 40).unwrap();
+        assert_eq!(batch.transactions.len(), 40);
+        let value = block.get(Top, b"large").unwrap().unwrap();
+        assert_eq!((value[0], value[1], value.len()), (7 + 8, 7, 64 << 10));
+        assert_eq!(parents, vec![7; 64 << 10]);
+    }
+}
+
 /// Some transactions fail, some panic; the others count.
 struct Faulty;
 
@@ -191,7 +233,7 @@ fn a_missing_node_fails_the_block_and_names_the_transaction() {
     let mut genesis = Block::new(&full, Root::EMPTY);
     genesis.set(Top, b"counter", &[1; 40]).unwrap();
     let update = genesis.seal(V1).unwrap();
-    povmeter_store::NodeStore::commit(&mut full, update.update()).unwrap();
+    full.commit(update.update()).unwrap();
     let root = update.update().root;
     let empty = MemoryStore::new();
     for strategy in [Strategy::Always, Strategy::EachAhead] {

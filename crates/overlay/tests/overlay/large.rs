@@ -26,13 +26,23 @@ fn content(rng: &mut SmallRng) -> Vec<u8> {
     }
 }
 
-fn run(rng: &mut SmallRng, overlay: &mut Overlay, naive: &mut Naive) {
+fn run(rng: &mut SmallRng, overlay: &mut Overlay, naive: &mut Naive, kept: &mut Kept) {
     let key = *KEYS.choose(rng).unwrap();
     match rng.random_range(0..20) {
-        0..=5 => {
+        0..=3 => {
             let value = content(rng);
             overlay.set(Top, key, &value);
             naive.set(full(Top, key), Some(value));
+        }
+        4..=5 => {
+            let value = content(rng);
+            let bytes = Bytes::from(value.clone());
+            overlay.set_bytes(Top, key, &bytes);
+            naive.set(full(Top, key), Some(value.clone()));
+            // Somebody else may still have it, or a part of it.
+            if rng.random() {
+                kept.push((bytes, value));
+            }
         }
         6..=12 => {
             let (element, parent) = (content(rng), rng.random::<bool>().then(|| content(rng)));
@@ -88,6 +98,23 @@ fn compare(rng: &mut SmallRng, overlay: &mut Overlay, naive: &Naive, kept: &mut 
 }
 
 #[test]
+fn a_large_value_is_not_copied() {
+    let mut overlay = Overlay::new();
+    let value = Bytes::from(vec![7; 40_000]);
+    overlay.set_bytes(Top, b"key", &value);
+    let held = |overlay: &Overlay| match overlay.get(Top, b"key") {
+        Lookup::Value(held) => held.as_ptr(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(held(&overlay), value.as_ptr());
+    overlay.start_transaction();
+    overlay.set(Top, b"key", &[8; 40_000]);
+    assert_eq!(value, vec![7; 40_000]);
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(held(&overlay), value.as_ptr());
+}
+
+#[test]
 fn large_values_are_those_of_the_model() {
     // One overlay for all, so that memory of freed values is used again.
     let mut overlay = Overlay::new();
@@ -96,7 +123,7 @@ fn large_values_are_those_of_the_model() {
         let mut naive = Naive::default();
         let mut kept = Kept::new();
         for _ in 0..80 {
-            run(rng, &mut overlay, &mut naive);
+            run(rng, &mut overlay, &mut naive, &mut kept);
             compare(rng, &mut overlay, &naive, &mut kept);
             if rng.random_ratio(1, 40) {
                 overlay = overlay.clone();

@@ -19,7 +19,7 @@ use crate::{
     below::{Asker, Miss},
     executor::{Executor, Stopped},
     record::Record,
-    store::{MultiVersion, TooLong, WriteSet},
+    store::{MultiVersion, TooLong, WriteSet, LARGE_BYTES},
     turns::{AtTurn, LoadedParent, Turns},
     view::Access,
 };
@@ -158,17 +158,30 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
             pending,
             operands,
             builder,
+            large,
+            record,
             ..
         } = &mut *self.scratch;
         builder.clear();
+        large.clear();
         let keys = &self.common.store.keys;
         for dirty in overlay.dirty() {
             let key = || keys.number(dirty.trie, dirty.key);
             match overlay.get(dirty.trie, dirty.key) {
+                Lookup::Value(value) if value.len() > LARGE_BYTES => large.push(key()),
                 Lookup::Value(value) => builder.write(key(), Some(value))?,
                 Lookup::Deleted => builder.write(key(), None)?,
                 Lookup::Untouched => debug_assert_eq!(dirty.fate, Fate::Untouched),
             }
+        }
+        for id in &*large {
+            let key = keys.key(*id);
+            let Some(Some(value)) = overlay.share(keys.trie(key.trie), &key.bytes) else {
+                continue;
+            };
+            // One that is written as it was read is kept once.
+            let read = record.shared(*id, &value).cloned();
+            builder.write_large(*id, read.unwrap_or(value))?;
         }
         for (update, number) in pending.iter().zip(0..) {
             let key = keys.key(update.key);

@@ -52,7 +52,8 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
         } else {
             below.find_of(asker, id, !noted)?;
             if noted {
-                record.push_value(id, below.value(), below.origin())?;
+                let (shared, of_parent) = (below.shared(), below.of_parent());
+                record.push_value(id, below.value(), shared, of_parent)?;
             }
         }
         if noted && known.is_none() && record.reads.len() > reads {

@@ -21,6 +21,8 @@ pub(crate) struct Scratch<P> {
     pub(super) record: Record,
     pub(crate) below: Below<P>,
     pub(super) builder: WriteSetBuilder,
+    /// Keys to which the transaction wrote large values.
+    pub(super) large: Vec<KeyId>,
     pub(super) value: Vec<u8>,
     pub(super) other: Vec<u8>,
 }
@@ -45,6 +47,7 @@ impl<P> Scratch<P> {
             record: Record::default(),
             below,
             builder: WriteSetBuilder::default(),
+            large: Vec::new(),
             value: Vec::new(),
             other: Vec::new(),
         }
@@ -61,6 +64,7 @@ impl<P> Scratch<P> {
         self.operands.clear();
         self.open.clear();
         self.builder.clear();
+        self.large.clear();
         self.record = record;
         self.record.clear();
     }

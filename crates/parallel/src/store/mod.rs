@@ -19,7 +19,9 @@ mod write_set;
 mod writers;
 
 pub(crate) use keys::{HashedKey, KeyId, Keys, ParentValue, TrieNumber};
-pub(crate) use write_set::{Content, Span, TooLong, WriteSet, WriteSetBuilder};
+pub(crate) use write_set::{
+    same_bytes, Content, Span, TooLong, WriteSet, WriteSetBuilder, LARGE_BYTES,
+};
 pub(crate) use writers::index;
 
 use crate::sync::{lock, read, write, RwLock};

@@ -2,6 +2,7 @@
 
 use super::keys::KeyId;
 use crate::update::Kind;
+use bytes::Bytes;
 use smallvec::SmallVec;
 use std::{cmp::Ordering, ops::Range};
 
@@ -37,6 +38,8 @@ impl Span {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
     Value(Span),
+    /// A value of more than [`LARGE_BYTES`], by its number among those of the set.
+    Large(u32),
     Deleted,
     /// These of the set's updates.
     Updated {
@@ -61,12 +64,28 @@ pub(crate) struct Update {
     pub(crate) number: u32,
 }
 
+/// Longer values have memory of their own, which is shared and not copied: with records of who reads them, with who
+/// writes them again, and with the block.
+pub(crate) const LARGE_BYTES: usize = 256;
+
+/// Whether both are the same: known at once, if they share memory.
+pub(crate) fn same_bytes(one: &[u8], other: &[u8]) -> bool {
+    std::ptr::eq(one, other) || one == other
+}
+
 /// The writes of one execution of one transaction, sorted by key.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     entries: SmallVec<[Entry; 4]>,
-    updates: Box<[Update]>,
     bytes: Box<[u8]>,
+    more: Option<Box<More>>,
+}
+
+/// What few write sets have.
+#[derive(Debug, Default)]
+struct More {
+    updates: Box<[Update]>,
+    large: Box<[Bytes]>,
 }
 
 impl WriteSet {
@@ -83,7 +102,24 @@ impl WriteSet {
     /// The updates `first..first + count`.
     pub(crate) fn updates(&self, first: u32, count: u32) -> &[Update] {
         let first = first as usize;
-        &self.updates[first..first + count as usize]
+        match &self.more {
+            Some(more) => &more.updates[first..first + count as usize],
+            None => &[],
+        }
+    }
+
+    /// The value that `content` is; `None` for a deletion and for updates.
+    pub(crate) fn value(&self, content: Content) -> Option<&[u8]> {
+        match content {
+            Content::Value(span) => Some(self.bytes(span)),
+            Content::Large(number) => Some(self.large(number)?),
+            Content::Deleted | Content::Updated { .. } => None,
+        }
+    }
+
+    /// A large value.
+    pub(crate) fn large(&self, number: u32) -> Option<&Bytes> {
+        self.more.as_ref()?.large.get(number as usize)
     }
 
     pub(crate) fn bytes(&self, span: Span) -> &[u8] {
@@ -93,12 +129,12 @@ impl WriteSet {
     /// Whether both do the same to a key.
     fn same(&self, content: Content, other: &Self, others: Content) -> bool {
         match (content, others) {
-            (Content::Value(span), Content::Value(other_span)) => {
-                self.bytes(span) == other.bytes(other_span)
-            }
             (Content::Deleted, Content::Deleted) => true,
             // Rules have no identity to compare.
-            _ => false,
+            _ => match (self.value(content), other.value(others)) {
+                (Some(value), Some(other)) => same_bytes(value, other),
+                _ => false,
+            },
         }
     }
 
@@ -142,6 +178,7 @@ pub(crate) struct WriteSetBuilder {
     entries: Vec<Entry>,
     updates: Vec<Update>,
     bytes: Vec<u8>,
+    large: Vec<Bytes>,
 }
 
 /// A write set is too long: 4 GiB of values.
@@ -152,9 +189,21 @@ impl WriteSetBuilder {
     /// Adds a value, or a deletion. Each key may be added once.
     pub(crate) fn write(&mut self, key: KeyId, value: Option<&[u8]>) -> Result<(), TooLong> {
         let content = match value {
+            Some(value) if value.len() > LARGE_BYTES => {
+                return self.write_large(key, Bytes::copy_from_slice(value));
+            }
             Some(value) => Content::Value(Span::push(&mut self.bytes, value).ok_or(TooLong)?),
             None => Content::Deleted,
         };
+        self.entries.push(Entry { key, content });
+        Ok(())
+    }
+
+    /// As [`Self::write`], of a value of more than [`LARGE_BYTES`].
+    pub(crate) fn write_large(&mut self, key: KeyId, value: Bytes) -> Result<(), TooLong> {
+        let number = u32::try_from(self.large.len()).map_err(|_| TooLong)?;
+        self.large.push(value);
+        let content = Content::Large(number);
         self.entries.push(Entry { key, content });
         Ok(())
     }
@@ -177,7 +226,8 @@ impl WriteSetBuilder {
         Ok(())
     }
 
-    /// What was added, in three allocations at most. The builder is empty then.
+    /// What was added: in an allocation for the values, and more for many keys, for updates and for large values. The
+    /// builder is empty then.
     pub(crate) fn finish(&mut self) -> WriteSet {
         // Stable, so that the updates of a key keep their order.
         self.updates.sort_by_key(|update| update.key);
@@ -194,8 +244,13 @@ impl WriteSetBuilder {
         self.entries.sort_unstable_by_key(|entry| entry.key);
         let set = WriteSet {
             entries: SmallVec::from_slice(&self.entries),
-            updates: self.updates.as_slice().into(),
             bytes: self.bytes.as_slice().into(),
+            more: (!self.updates.is_empty() || !self.large.is_empty()).then(|| {
+                Box::new(More {
+                    updates: self.updates.as_slice().into(),
+                    large: self.large.drain(..).collect(),
+                })
+            }),
         };
         self.clear();
         set
@@ -205,5 +260,6 @@ impl WriteSetBuilder {
         self.entries.clear();
         self.updates.clear();
         self.bytes.clear();
+        self.large.clear();
     }
 }
