@@ -62,6 +62,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// [`Stopped`], as all calls.
+    #[inline]
     pub fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
         self.0.current().get(trie, key)
     }
@@ -73,6 +74,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// [`Stopped`].
+    #[inline]
     pub fn guess(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped> {
         self.0.current().guess(trie, key)
     }
@@ -81,6 +83,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// [`Stopped`].
+    #[inline]
     pub fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, Stopped> {
         self.0.current().exists(trie, key)
     }
@@ -130,6 +133,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// [`Stopped`], also for a key of the top trie under which a child's root lies.
+    #[inline]
     pub fn set(&mut self, trie: TrieId<'_>, key: &[u8], value: &[u8]) -> Result<(), Stopped> {
         self.0.current().write(trie, key, Some(value))
     }
@@ -138,6 +142,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// As [`Self::set`].
+    #[inline]
     pub fn remove(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<(), Stopped> {
         self.0.current().write(trie, key, None)
     }
@@ -147,6 +152,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// As [`Self::set`].
+    #[inline]
     pub fn append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) -> Result<(), Stopped> {
         self.0.current().append(trie, key, element)
     }
@@ -156,6 +162,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// As [`Self::set`].
+    #[inline]
     pub fn update(
         &mut self,
         trie: TrieId<'_>,
@@ -174,6 +181,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// As [`Self::set`].
+    #[inline]
     pub fn try_update(
         &mut self,
         trie: TrieId<'_>,
@@ -294,12 +302,14 @@ impl View<'_> {
 
     /// Whether this is an execution ahead of the turn. What a transaction does must not depend on it; by
     /// which calls it does it may.
+    #[inline]
     pub fn is_ahead(&self) -> bool {
         self.0.is_ahead()
     }
 
     /// Whether this transaction is executed on the block, and no later one will be executed ahead, so that nobody needs
     /// predictions or updates in place of values. As with [`Self::is_ahead`], an executor may use other calls then.
+    #[inline]
     pub fn is_alone(&self) -> bool {
         self.0.is_alone()
     }
@@ -308,6 +318,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// [`Stopped`].
+    #[inline]
     pub fn start_transaction(&mut self) -> Result<(), Stopped> {
         self.0.current().start_transaction()
     }
@@ -316,6 +327,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// [`Stopped`], also if none is open.
+    #[inline]
     pub fn commit_transaction(&mut self) -> Result<(), Stopped> {
         self.0.current().commit_transaction()
     }
@@ -324,6 +336,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// [`Stopped`], also if none is open.
+    #[inline]
     pub fn rollback_transaction(&mut self) -> Result<(), Stopped> {
         self.0.current().rollback_transaction()
     }

@@ -74,6 +74,7 @@ impl Counting {
     }
 
     /// Another call than a write of the counter that was just read, except for `number`.
+    #[inline]
     pub(crate) fn settle(
         &mut self,
         rules: &StorageRules,

@@ -249,7 +249,11 @@ impl StorageRules {
     }
 
     /// The number of the rule for `key`.
+    #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
+        if self.is_empty() {
+            return None;
+        }
         let end = end_of(key);
         let mut ends = self.ends.iter().enumerate();
         let found = ends.find(|(number, of)| **of == end && *self.rules[*number].key == *key);
@@ -258,6 +262,10 @@ impl StorageRules {
 
     pub(crate) fn len(&self) -> usize {
         self.rules.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
     pub(crate) fn rule(&self, number: usize) -> &ItemRule {

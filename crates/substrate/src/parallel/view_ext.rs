@@ -145,6 +145,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
     }
 
     /// Tells the counters of a call that is no access to `except`.
+    #[inline]
     fn settle(&mut self, except: Option<usize>) {
         let settled = self.counting.settle(self.rules, self.view, except);
         self.must(settled);
@@ -210,7 +211,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
     fn place(&mut self, trie: TrieId<'_>, key: &[u8], value: Option<&[u8]>) {
         let number = self.rule(trie, key);
         self.settle(number.filter(|_| value.is_some()));
-        if trie == TrieId::Top {
+        if trie == TrieId::Top && !self.rules.is_empty() {
             let shown = self.counting.show(self.rules, self.view, key);
             self.must(shown);
         }
