@@ -78,9 +78,11 @@
 //! # Costs
 //! - Ahead of its turn: a read is one or two look-ups under locks that are held for nanoseconds, and the first
 //!   read of a key of the parent state a walk: in the block, for the thread that owns it, else in the worker's own
-//!   shadow trie. An update is applied once by each thread that reads the value. A transaction allocates three
-//!   times for its writes, more for a key that nobody has touched. Other memory is a worker's, and used again.
-//! - At its turn: each distinct read once more, on the block, and a copy of what was written. The block loads
+//!   shadow trie. An update is applied once by each thread that reads the value. A transaction allocates twice
+//!   for its writes, some times more for updates and for values of more than 256 bytes, and for a key that nobody has
+//!   touched. Other memory is a worker's, and used again.
+//! - At its turn: each distinct read once more, on the block, and a copy of what was written, but for values of 32 KiB
+//!   and more. The block loads
 //!   the nodes of up to eight transactions together. This part is done by one thread, so it bounds what
 //!   more threads can gain.
 //! - Memory: a number for each transaction that writes a key, the written values, the values of the parent

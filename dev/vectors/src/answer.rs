@@ -1,6 +1,7 @@
 //! The answer to a call on a block.
 
 use crate::Op;
+use bytes::Bytes;
 use povmeter::{Accounting, Block, BlockError, NodeSource, StateVersion};
 
 /// The answer to an [`Op`], the same type for povmeter and for the peer.
@@ -46,6 +47,10 @@ pub fn ask<S: NodeSource, A: Accounting>(
         Op::HostRollback | Op::Rollback => block.rollback_transaction()?,
         Op::Enter => block.enter_runtime()?,
         Op::Exit => drop(block.exit_runtime()?),
+        // Both ways to set a value take turns.
+        Op::Set { trie, key, value } if value.len().is_multiple_of(2) => {
+            block.set_bytes(trie.id(), key, &Bytes::copy_from_slice(value))?;
+        }
         Op::Set { trie, key, value } => block.set(trie.id(), key, value)?,
         Op::Remove { trie, key } => block.remove(trie.id(), key)?,
         Op::Append { trie, key, element } => block.append(trie.id(), key, element)?,
