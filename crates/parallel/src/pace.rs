@@ -16,10 +16,10 @@
 //! sixteen such blocks one begins from the start; sooner if it is not long known that nothing is gained. What gained
 //! before is given up when it is much slower, or slower twice.
 //!
-//! The time of a transaction is that of the middle one of a phase's parts of 32, because a part in which a table grows,
-//! or in which something else has the core, says nothing about the rest. Checks are there because the first transactions of a block load what later ones find in memory: those that only
-//! read and write some accounts take a tenth of the time later. Time decides only which way is taken; results are
-//! the same.
+//! The time of a transaction is that of the middle one of a phase's parts of 32, because a part in which a table
+//! grows, or in which something else has the core, says nothing about the rest. Checks are there because the first
+//! transactions of a block load what later ones find in memory: those that only read and write some accounts take a
+//! tenth of the time later. Time decides only which way is taken; results are the same.
 
 use std::{
     mem::take,
