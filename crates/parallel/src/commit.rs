@@ -72,6 +72,8 @@ where
                 }
             } else if let Some(start) = start.take() {
                 start();
+                // This is no part of what transactions in parallel take.
+                lock(&self.commits).pace.handed_over();
             }
             let claim = self.claim(index, worker);
             if matches!(claim, Claim::Busy | Claim::Over) {

@@ -109,7 +109,7 @@ pub(crate) struct Pace {
     /// Time of a transaction in order, and in parallel, when each was measured last.
     in_order: Duration,
     parallel: Duration,
-    /// What it took last to hand all that was changed in order to the other threads.
+    /// What it took last to start the other threads, or to hand them all that was changed in order.
     handing_over: Duration,
     /// Transactions executed in parallel since the last check, and how many of them bring the next one.
     unchecked: u32,
@@ -246,7 +246,8 @@ impl Pace {
         }
     }
 
-    /// All that was changed in order was handed to the other threads, so that transactions in parallel can begin.
+    /// All that was changed in order was handed to the other threads, or these were started, so that transactions in
+    /// parallel begin now.
     pub(crate) fn handed_over(&mut self) {
         if !matches!(self.phase, Phase::Always | Phase::Never) {
             self.handed_over_at(Instant::now());
