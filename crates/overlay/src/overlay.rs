@@ -201,8 +201,8 @@ impl Overlay {
         });
     }
 
-    /// As [`Self::set`]. A large value shares memory with `value`; the next write to it copies it if somebody still
-    /// has it.
+    /// As [`Self::set`]. A value of 32 KiB or more shares memory with `value`; the next write to it copies it if
+    /// somebody still has it.
     pub fn set_bytes(&mut self, store: TrieId<'_>, key: &[u8], value: &Bytes) {
         let id = self.find_or_insert(store, key);
         self.change(id, |slot, heap| {

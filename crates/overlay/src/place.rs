@@ -3,7 +3,7 @@
 use crate::{overlay::Overlay, Lookup};
 use povmeter_primitives::TrieId;
 
-/// Where an overlay has a key: the same until the overlay is reset, and smaller for a key that was changed first.
+/// Where an overlay has a key: the same until the overlay is reset. Keys have places in the order of their first change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyPlace(u32);
 
@@ -17,8 +17,8 @@ pub struct ChangedInTransaction {
 }
 
 impl Overlay {
-    /// The keys that the innermost open transaction has changed so far, each once; none if no transaction is open.
-    /// Nested transactions that are committed count, those rolled back do not.
+    /// The keys that the innermost open transaction has changed so far, each once, by first change; none if no
+    /// transaction is open. Nested transactions that are committed count, those rolled back do not.
     ///
     /// For who keeps a list of changes, as it costs no look-up of a key.
     pub fn changed_in_transaction(&self) -> impl Iterator<Item = ChangedInTransaction> + '_ {

@@ -187,7 +187,7 @@ impl<P: NodeSource> Below<P> {
     pub(crate) fn shared(&self) -> Option<&Bytes> {
         match &self.found {
             Found::Shared(value) => Some(value),
-            Found::Written(writes, Content::Large(number)) => writes.large(*number),
+            Found::Written(writes, Content::Large(number)) => Some(writes.large(*number)),
             _ => None,
         }
     }

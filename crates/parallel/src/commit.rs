@@ -113,8 +113,7 @@ where
             commits.log.note_all(commits.block.overlay());
             if !parallel {
                 scheduler.pause();
-            }
-            if parallel && !commits.log.is_empty() {
+            } else if !commits.log.is_empty() {
                 commits.publish_log(store, 0);
             }
         }

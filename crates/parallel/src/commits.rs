@@ -161,14 +161,10 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
     /// Notes what the transaction of the host that is committed next has changed, unless the other threads know it or
     /// will never need it.
     fn note(&mut self, by: By<'_>) {
-        let ahead = matches!(by, By::Ahead(_));
-        if ahead && self.pace.is_parallel() || !self.pace.is_open() {
-            return;
+        let known = matches!(by, By::Ahead(_)) && self.pace.is_parallel();
+        if self.pace.is_open() && !known {
+            self.log.note_transaction(self.block.overlay());
         }
-        if ahead {
-            self.log.keep_elements(false);
-        }
-        self.log.note_transaction(self.block.overlay());
     }
 
     /// Hands what `index` did to the other threads, if they are at work; `true` if they did not know it.
@@ -286,9 +282,8 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
             match entry.content {
                 Content::Value(span) => self.block.set(trie, &key.bytes, writes.bytes(span))?,
                 Content::Large(number) => {
-                    if let Some(value) = writes.large(number) {
-                        self.block.set_bytes(trie, &key.bytes, value)?;
-                    }
+                    self.block
+                        .set_bytes(trie, &key.bytes, writes.large(number))?;
                 }
                 Content::Deleted => self.block.remove(trie, &key.bytes)?,
                 Content::Updated { first, count } => {
@@ -344,9 +339,8 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
                     fits = fits.and(collapsed.write(entry.key, Some(writes.bytes(span))));
                 }
                 Content::Large(number) => {
-                    if let Some(value) = writes.large(number) {
-                        fits = fits.and(collapsed.write_large(entry.key, value.clone()));
-                    }
+                    let value = writes.large(number).clone();
+                    fits = fits.and(collapsed.write_large(entry.key, value));
                 }
                 Content::Deleted => fits = fits.and(collapsed.write(entry.key, None)),
                 Content::Updated { first, count } => {

@@ -82,9 +82,8 @@
 //!   for its writes, some times more for updates and for values of more than 256 bytes, and for a key that nobody has
 //!   touched. Other memory is a worker's, and used again.
 //! - At its turn: each distinct read once more, on the block, and a copy of what was written, but for values of 32 KiB
-//!   and more. The block loads
-//!   the nodes of up to eight transactions together. This part is done by one thread, so it bounds what
-//!   more threads can gain.
+//!   and more. The block loads the nodes of up to eight transactions together. This part is done by one thread, so it
+//!   bounds what more threads can gain.
 //! - Memory: a number for each transaction that writes a key, the written values, the values of the parent
 //!   state that were read, which share memory with their nodes, and a shadow trie for each worker, until the
 //!   call returns. Reads are kept while a transaction waits for its turn.

@@ -472,8 +472,11 @@ impl Scheduler {
     pub(crate) fn reserve_from(&self, index: u32) -> bool {
         let (all, order) = (self.count(), Ordering::SeqCst);
         let begun = self.execution.load(order);
-        let reserved = || self.execution.compare_exchange(begun, all, order, order);
-        begun <= index && reserved().is_ok()
+        begun <= index
+            && self
+                .execution
+                .compare_exchange(begun, all, order, order)
+                .is_ok()
     }
 
     /// Lets workers begin tasks again, once the caller has committed `index`: all below it are committed.

@@ -28,14 +28,15 @@ impl WriteLog {
         self.changed.is_empty() && self.appended.is_empty()
     }
 
-    /// Drops what it holds, as the transaction that it is about changes nothing.
+    /// Drops what it holds. Elements are kept for one transaction.
     pub(crate) fn clear(&mut self) {
+        self.keeps_elements = false;
         self.changed.clear();
         self.appended.clear();
         self.elements.clear();
     }
 
-    /// Keeps elements from here on, or lists. For a log of one transaction.
+    /// Keeps the elements that the transaction which begins appends, or the lists.
     pub(crate) fn keep_elements(&mut self, keeps: bool) {
         self.keeps_elements = keeps;
     }

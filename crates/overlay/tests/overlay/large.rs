@@ -36,10 +36,12 @@ fn run(rng: &mut SmallRng, overlay: &mut Overlay, naive: &mut Naive, kept: &mut 
         }
         4..=5 => {
             let value = content(rng);
-            let bytes = Bytes::from(value.clone());
+            // All of the memory, or a part of it.
+            let memory = Bytes::from([&value[..], &[7; 9][..rng.random_range(0..=9)]].concat());
+            let bytes = memory.slice(..value.len());
             overlay.set_bytes(Top, key, &bytes);
             naive.set(full(Top, key), Some(value.clone()));
-            // Somebody else may still have it, or a part of it.
+            // Somebody else may still have it.
             if rng.random() {
                 kept.push((bytes, value));
             }

@@ -168,7 +168,14 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
         for dirty in overlay.dirty() {
             let key = || keys.number(dirty.trie, dirty.key);
             match overlay.get(dirty.trie, dirty.key) {
-                Lookup::Value(value) if value.len() > LARGE_BYTES => large.push(key()),
+                Lookup::Value(value) if value.len() > LARGE_BYTES => {
+                    let id = key();
+                    match record.shared(id, value) {
+                        // One that is written as it was read is kept once.
+                        Some(read) => builder.write_large(id, read.clone())?,
+                        None => large.push(id),
+                    }
+                }
                 Lookup::Value(value) => builder.write(key(), Some(value))?,
                 Lookup::Deleted => builder.write(key(), None)?,
                 Lookup::Untouched => debug_assert_eq!(dirty.fate, Fate::Untouched),
@@ -176,12 +183,9 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
         }
         for id in &*large {
             let key = keys.key(*id);
-            let Some(Some(value)) = overlay.share(keys.trie(key.trie), &key.bytes) else {
-                continue;
-            };
-            // One that is written as it was read is kept once.
-            let read = record.shared(*id, &value).cloned();
-            builder.write_large(*id, read.unwrap_or(value))?;
+            if let Some(Some(value)) = overlay.share(keys.trie(key.trie), &key.bytes) {
+                builder.write_large(*id, value)?;
+            }
         }
         for (update, number) in pending.iter().zip(0..) {
             let key = keys.key(update.key);

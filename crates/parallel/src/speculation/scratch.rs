@@ -21,7 +21,7 @@ pub(crate) struct Scratch<P> {
     pub(super) record: Record,
     pub(crate) below: Below<P>,
     pub(super) builder: WriteSetBuilder,
-    /// Keys to which the transaction wrote large values.
+    /// Keys to which the transaction wrote large values that it had not read.
     pub(super) large: Vec<KeyId>,
     pub(super) value: Vec<u8>,
     pub(super) other: Vec<u8>,

@@ -82,11 +82,16 @@ pub(crate) struct WriteSet {
 }
 
 /// What few write sets have.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct More {
-    updates: Box<[Update]>,
-    large: Box<[Bytes]>,
+    updates: Vec<Update>,
+    large: Vec<Bytes>,
 }
+
+static NOTHING_MORE: More = More {
+    updates: Vec::new(),
+    large: Vec::new(),
+};
 
 impl WriteSet {
     /// The content of `key`, if the transaction writes it.
@@ -102,24 +107,25 @@ impl WriteSet {
     /// The updates `first..first + count`.
     pub(crate) fn updates(&self, first: u32, count: u32) -> &[Update] {
         let first = first as usize;
-        match &self.more {
-            Some(more) => &more.updates[first..first + count as usize],
-            None => &[],
-        }
+        &self.more().updates[first..first + count as usize]
+    }
+
+    fn more(&self) -> &More {
+        self.more.as_deref().unwrap_or(&NOTHING_MORE)
     }
 
     /// The value that `content` is; `None` for a deletion and for updates.
     pub(crate) fn value(&self, content: Content) -> Option<&[u8]> {
         match content {
             Content::Value(span) => Some(self.bytes(span)),
-            Content::Large(number) => Some(self.large(number)?),
+            Content::Large(number) => Some(self.large(number)),
             Content::Deleted | Content::Updated { .. } => None,
         }
     }
 
     /// A large value.
-    pub(crate) fn large(&self, number: u32) -> Option<&Bytes> {
-        self.more.as_ref()?.large.get(number as usize)
+    pub(crate) fn large(&self, number: u32) -> &Bytes {
+        &self.more().large[number as usize]
     }
 
     pub(crate) fn bytes(&self, span: Span) -> &[u8] {
@@ -247,7 +253,7 @@ impl WriteSetBuilder {
             bytes: self.bytes.as_slice().into(),
             more: (!self.updates.is_empty() || !self.large.is_empty()).then(|| {
                 Box::new(More {
-                    updates: self.updates.as_slice().into(),
+                    updates: self.updates.clone(),
                     large: self.large.drain(..).collect(),
                 })
             }),
