@@ -240,6 +240,13 @@ impl<'r> NodeBatch<'r> {
         }
         memory
     }
+
+    /// The memory, whose answers nobody needs.
+    pub(crate) fn discard(mut self) -> AnswerMemory {
+        self.memory.answers.clear();
+        self.memory.copies.clear();
+        self.memory
+    }
 }
 
 /// Keeps most nodes from being asked for twice in one batch: walks often wait for the same one.

@@ -6,9 +6,9 @@ use crate::{
 };
 use alloc::{string::String, vec::Vec};
 use bytes::Bytes;
-use core::{fmt, fmt::Write, hash::BuildHasher};
+use core::{fmt, fmt::Write};
 use hashbrown::{hash_table::Entry, HashTable};
-use povmeter_primitives::FastState;
+use povmeter_primitives::{FastState, ShortHash};
 
 /// A node or value loaded in this block, dense from zero in the order of first loading.
 ///
@@ -163,12 +163,32 @@ struct Loaded {
     bytes: Bytes,
 }
 
+/// What [`NodeTable::look`] has found.
+pub(crate) enum Looked<T> {
+    /// This, in a node that was not kept.
+    Seen(T),
+    /// Nothing: the node was kept.
+    Kept(NodeId),
+}
+
+/// The node that a source answered `request` with.
+fn found(
+    request: &NodeRequest<'_>,
+    answer: Result<Option<Bytes>, SourceError>,
+) -> Result<Bytes, LoadError> {
+    match answer {
+        Ok(Some(node)) => Ok(node),
+        Ok(None) => Err(LoadError::missing(request)),
+        Err(error) => Err(LoadError::failed(request, error)),
+    }
+}
+
 /// The encoded nodes and values a block has loaded, each distinct hash once.
 #[derive(Debug, Default)]
 pub struct NodeTable {
     nodes: Vec<Loaded>,
     // Keyed per process: the hashes are Blake2b of what users write, and so can be ground.
-    by_hash: HashTable<NodeId>,
+    by_hash: HashTable<(NodeId, ShortHash)>,
     hasher: FastState,
     answer_memory: AnswerMemory,
     /// Length of all nodes together.
@@ -196,7 +216,7 @@ impl NodeTable {
     /// Bytes of memory, with the nodes and values themselves.
     pub fn memory(&self) -> usize {
         self.nodes.capacity() * size_of::<Loaded>()
-            + self.by_hash.capacity() * size_of::<NodeId>()
+            + self.by_hash.capacity() * size_of::<(NodeId, ShortHash)>()
             + self.encoded_bytes
     }
 
@@ -230,11 +250,12 @@ impl NodeTable {
     /// The id of what is loaded under `hash`.
     #[inline]
     pub fn find(&self, hash: &NodeHash) -> Option<NodeId> {
-        self.by_hash
-            .find(self.hasher.hash_one(hash), |id| {
-                self.nodes[id.index()].hash == *hash
-            })
-            .copied()
+        let short = ShortHash::of(&self.hasher, hash);
+        let is_it = |(id, other): &(NodeId, ShortHash)| {
+            *other == short && self.nodes[id.index()].hash == *hash
+        };
+        let (id, _) = self.by_hash.find(short.spread(), is_it)?;
+        Some(*id)
     }
 
     /// The id under which the node is loaded, from `source` unless it was before.
@@ -249,6 +270,37 @@ impl NodeTable {
         let mut loaded = None;
         self.load_all(&[request], source, |_, result| loaded = Some(result));
         loaded.unwrap_or_else(|| Err(LoadError::missing(&request)))
+    }
+
+    /// Asks `source` for a node, which is kept if `look` sees nothing in it.
+    pub(crate) fn look<T>(
+        &mut self,
+        request: NodeRequest<'_>,
+        source: &impl NodeSource,
+        look: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Result<Looked<T>, LoadError> {
+        let requests = [request];
+        let batch = self.ask(&requests, source);
+        if let Ok(Some(seen)) = batch.get(0).map(|node| node.and_then(look)) {
+            self.answer_memory = batch.discard();
+            return Ok(Looked::Seen(seen));
+        }
+        let node = self.answer_of(batch, &request)?;
+        self.insert(&request, node).map(Looked::Kept)
+    }
+
+    /// The bytes of a node or value, which is not kept if it was not loaded before.
+    pub(crate) fn share(
+        &mut self,
+        request: NodeRequest<'_>,
+        source: &impl NodeSource,
+    ) -> Result<Bytes, LoadError> {
+        if let Some(id) = self.find(&request.hash) {
+            return Ok(self.bytes(id).clone());
+        }
+        let requests = [request];
+        let batch = self.ask(&requests, source);
+        self.answer_of(batch, &request)
     }
 
     /// Forgets all nodes, and seeds the hasher anew; keeps memory for up to `most` nodes.
@@ -279,17 +331,34 @@ impl NodeTable {
         source: &impl NodeSource,
         mut loaded: impl FnMut(usize, Result<NodeId, LoadError>),
     ) {
+        let batch = self.ask(requests, source);
+        self.answer_memory = batch.finish(|index, request, answer| {
+            let found = found(request, answer).and_then(|node| self.insert(request, node));
+            loaded(index, found);
+        });
+    }
+
+    /// The batch with the answers of `source`, in the memory of this table.
+    fn ask<'r>(
+        &mut self,
+        requests: &'r [NodeRequest<'r>],
+        source: &impl NodeSource,
+    ) -> NodeBatch<'r> {
         let memory = core::mem::take(&mut self.answer_memory);
         let mut batch = NodeBatch::in_memory(requests, memory);
         source.nodes(&mut batch);
-        self.answer_memory = batch.finish(|index, request, answer| {
-            let found = match answer {
-                Ok(Some(node)) => self.insert(request, node),
-                Ok(None) => Err(LoadError::missing(request)),
-                Err(error) => Err(LoadError::failed(request, error)),
-            };
-            loaded(index, found);
-        });
+        batch
+    }
+
+    /// The node that a batch of this one request is answered with.
+    fn answer_of(
+        &mut self,
+        batch: NodeBatch<'_>,
+        request: &NodeRequest<'_>,
+    ) -> Result<Bytes, LoadError> {
+        let mut node = None;
+        self.answer_memory = batch.finish(|_, request, answer| node = Some(found(request, answer)));
+        node.unwrap_or_else(|| Err(LoadError::missing(request)))
     }
 
     /// The id of a node, which is added if it was not there before.
@@ -309,20 +378,21 @@ impl NodeTable {
             ..
         } = self;
         let hash = request.hash;
+        let short = ShortHash::of(hasher, hash);
         let place = by_hash.entry(
-            hasher.hash_one(hash),
-            |id| nodes[id.index()].hash == hash,
-            |id| hasher.hash_one(nodes[id.index()].hash),
+            short.spread(),
+            |(id, other)| *other == short && nodes[id.index()].hash == hash,
+            |(_, short)| short.spread(),
         );
         let place = match place {
-            Entry::Occupied(known) => return Ok(*known.get()),
+            Entry::Occupied(known) => return Ok(known.get().0),
             Entry::Vacant(place) => place,
         };
         if Index::new(bytes.len()).is_none() {
             return Err(LoadError::too_long(request, bytes.len()));
         }
         let id = NodeId(Index::new(nodes.len()).ok_or_else(LoadError::too_many)?);
-        place.insert(id);
+        place.insert((id, short));
         *encoded_bytes += bytes.len();
         nodes.push(Loaded { hash, bytes });
         Ok(id)

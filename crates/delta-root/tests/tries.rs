@@ -183,9 +183,15 @@ fn reads_answer_as_a_map_does() {
         let update = update(&nodes, Root::EMPTY, &all(&entries), version);
         nodes.commit(&update);
         let mut state = ShadowState::new(&nodes, update.root);
+        let mut once = ShadowState::new(&nodes, update.root);
         for _ in 0..200 {
             let key = key(&mut rng);
             let top = TrieId::Top;
+            // In front of a read that loads the path, or behind it.
+            for state in [&mut once, &mut state] {
+                let read = state.read_once(top, &key).unwrap();
+                assert_eq!(read.as_deref(), entries.get(&key).map(Vec::as_slice));
+            }
             let found = state.value(top, &key, &mut ()).unwrap();
             let found = found.map(|place| place.bytes(state.table()).to_vec());
             assert_eq!(found.as_ref(), entries.get(&key));
@@ -255,7 +261,6 @@ impl Observer for Touched {
     }
 }
 
-/// A state of `count` entries with hashed keys, as runtimes have them.
 #[test]
 fn changes_out_of_order_are_an_error() {
     let root_key = child_root_key(b"child");
@@ -295,6 +300,7 @@ fn top(top: KeyChanges<'_>) -> Changes<'_> {
     }
 }
 
+/// A state of `count` entries with hashed keys, as runtimes have them.
 fn hashed_state(count: u32) -> (Entries, Nodes, Root) {
     let entry = |index: u32| {
         (
@@ -332,6 +338,90 @@ fn what_is_observed_does_not_depend_on_what_was_loaded() {
             hashes(&by_cold, cold.table()),
             hashes(&by_warm, warm.table())
         );
+    }
+}
+
+/// A state with a child trie, whose long values are nodes of their own, and those of the top trie.
+fn with_child() -> (Entries, Nodes, Root) {
+    let mut entries = Entries::new();
+    for index in 0..200_u32 {
+        let key = Blake2b256::hash(&index.to_le_bytes()).as_bytes().to_vec();
+        entries.insert(key, vec![7; [4, 40][index as usize % 2]]);
+    }
+    let keys = || -> KeyChanges<'_> {
+        let all = entries.iter();
+        all.map(|(key, value)| (key.as_slice(), Some(value.as_slice())))
+            .collect()
+    };
+    let changes = Changes {
+        top: keys(),
+        children: vec![(b"child", keys())],
+    };
+    let mut nodes = Nodes::default();
+    let mut state = ShadowState::new(&nodes, Root::EMPTY);
+    let update = state_update(&mut state, &changes, StateVersion::V1, &mut ()).unwrap();
+    drop(state);
+    nodes.commit(&update);
+    (entries, nodes, update.root)
+}
+
+#[test]
+fn what_is_read_once_is_not_kept() {
+    let (entries, nodes, root) = with_child();
+    for trie in [TrieId::Top, TrieId::Child(b"child")] {
+        let mut all = ShadowState::new(&nodes, root);
+        let mut once = ShadowState::new(&nodes, root);
+        for (key, value) in &entries {
+            assert!(all.value(trie, key, &mut ()).unwrap().is_some());
+            let read = once.read_once(trie, key).unwrap();
+            assert_eq!(read.as_deref(), Some(value.as_slice()));
+            let absent = [&key[..31], &[!key[31]]].concat();
+            assert_eq!(once.read_once(trie, &absent).unwrap(), None);
+            assert_eq!(once.read_once(trie, &key[..31]).unwrap(), None);
+        }
+        let is_branch = |bytes: &Bytes| bytes[0] >> 7 == 1;
+        let branches = |state: &ShadowState<&Nodes>| {
+            let table = state.table();
+            table.ids().filter(|id| is_branch(table.bytes(*id))).count()
+        };
+        assert_eq!(branches(&once), branches(&all));
+        // Of the top trie there is one more, the root of the child, if that is read.
+        let leaves = once.table().len() - branches(&once);
+        assert!(leaves <= 1, "{leaves}");
+        assert!(all.table().len() > branches(&all) + entries.len() / 2);
+    }
+}
+
+#[test]
+fn who_reads_once_gets_the_same_errors() {
+    let (entries, nodes, root) = with_child();
+    let trie = TrieId::Child(b"child");
+    for key in entries.keys().take(20) {
+        let mut whole = ShadowState::new(&nodes, root);
+        whole.value(trie, key, &mut ()).unwrap();
+        let path: Vec<_> = whole
+            .table()
+            .ids()
+            .map(|id| *whole.table().hash(id))
+            .collect();
+        let value = whole.value_hash(trie, key, &mut ()).unwrap();
+        for hash in path {
+            for damage in [None, Some(&[0x02][..])] {
+                // Any bytes are a value.
+                if damage.is_some() && value == Some(hash) {
+                    continue;
+                }
+                let mut damaged = nodes.clone();
+                match damage {
+                    None => _ = damaged.0.remove(&hash),
+                    Some(bytes) => _ = damaged.0.insert(hash, (Bytes::from_static(bytes), 1)),
+                }
+                let kept = ShadowState::new(&damaged, root).value(trie, key, &mut ());
+                let once = ShadowState::new(&damaged, root).read_once(trie, key);
+                let (kept, once) = (kept.unwrap_err(), once.unwrap_err());
+                assert_eq!(kept.to_string(), once.to_string());
+            }
+        }
     }
 }
 

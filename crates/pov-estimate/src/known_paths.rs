@@ -5,10 +5,9 @@
 //! estimate of the key, cost a look-up in a hash table instead of a walk through the trie.
 
 use alloc::vec::Vec;
-use core::hash::BuildHasher;
 use hashbrown::HashTable;
 use povmeter_delta_root::{ShadowNode, TrieHandle};
-use povmeter_primitives::FastState;
+use povmeter_primitives::{FastState, ShortHash};
 
 /// Longer keys are not kept, so that a key takes no more memory than its path.
 const LONGEST_KEY: usize = 256;
@@ -19,8 +18,8 @@ pub(crate) struct KnownPaths {
     paths: Vec<KnownPath>,
     /// The bytes of all keys, one key after the other.
     keys: Vec<u8>,
-    /// Indices of `paths` by key. It is never iterated, so no result depends on its random seeds.
-    by_key: HashTable<u32>,
+    /// Indices of `paths` by key, each with its hash. It is never iterated, so no result depends on its random seeds.
+    by_key: HashTable<(u32, ShortHash)>,
     seeds: FastState,
 }
 
@@ -69,8 +68,11 @@ impl KnownPaths {
         if self.paths.is_empty() || key.len() > LONGEST_KEY {
             return None;
         }
-        let matches = |index: &u32| self.paths[*index as usize].leads_to(trie, key, &self.keys);
-        let index = self.by_key.find(self.hash(trie, key), matches)?;
+        let hash = hash_of(&self.seeds, trie, key);
+        let matches = |(index, other): &(u32, ShortHash)| {
+            *other == hash && self.paths[*index as usize].leads_to(trie, key, &self.keys)
+        };
+        let (index, _) = self.by_key.find(hash.spread(), matches)?;
         Some(self.paths[*index as usize].found)
     }
 
@@ -87,7 +89,7 @@ impl KnownPaths {
         if key.len() > LONGEST_KEY {
             return;
         }
-        let hash = self.hash(trie, key);
+        let hash = hash_of(&self.seeds, trie, key);
         self.keys.extend_from_slice(key);
         self.paths.push(KnownPath {
             trie,
@@ -95,15 +97,8 @@ impl KnownPaths {
             end,
             found,
         });
-        let (paths, keys, seeds) = (&self.paths, &self.keys, &self.seeds);
-        self.by_key.insert_unique(hash, index, |index| {
-            let path = &paths[*index as usize];
-            hash_of(
-                seeds,
-                path.trie,
-                &keys[path.start as usize..path.end as usize],
-            )
-        });
+        self.by_key
+            .insert_unique(hash.spread(), (index, hash), |(_, hash)| hash.spread());
     }
 
     /// Forgets the keys after the first `count`.
@@ -117,23 +112,18 @@ impl KnownPaths {
             let last = self.paths.len();
             let entry = self
                 .by_key
-                .find_entry(hash, |index| *index as usize == last);
+                .find_entry(hash.spread(), |(index, _)| *index as usize == last);
             if let Ok(entry) = entry {
                 entry.remove();
             }
             self.keys.truncate(path.start as usize);
         }
     }
-
-    #[inline]
-    fn hash(&self, trie: TrieHandle, key: &[u8]) -> u64 {
-        hash_of(&self.seeds, trie, key)
-    }
 }
 
 #[inline]
-fn hash_of(seeds: &FastState, trie: TrieHandle, key: &[u8]) -> u64 {
-    seeds.hash_one((trie.index(), key))
+fn hash_of(seeds: &FastState, trie: TrieHandle, key: &[u8]) -> ShortHash {
+    ShortHash::of(seeds, (trie.index(), key))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 //! | [`StateVersion`] | how values are laid out in tries |
 //! | [`common_bytes`] | where two keys part |
 //! | [`FastState`], [`QualityState`], [`seed_hash_tables`] | keys of hash tables, and what they are drawn from |
+//! | [`ShortHash`] | a hash short enough to lie in a hash table |
 //!
 //! The crate is `no_std` and needs `alloc`. The feature `std` (off by default) draws the keys of hash
 //! tables from more sources.
@@ -29,6 +30,7 @@ extern crate alloc;
 mod common_bytes;
 mod fate;
 mod hash;
+mod short_hash;
 mod table_state;
 mod trie_id;
 mod version;
@@ -36,6 +38,7 @@ mod version;
 pub use common_bytes::common_bytes;
 pub use fate::Fate;
 pub use hash::{NodeHash, Root, HASH_LENGTH};
+pub use short_hash::ShortHash;
 pub use table_state::{seed_hash_tables, FastState, QualityState};
 pub use trie_id::{child_root_key, TrieId, CHILD_ROOT_PREFIX};
 pub use version::StateVersion;

@@ -6,6 +6,7 @@
 
 mod liveness;
 mod node;
+mod once;
 mod renewal;
 mod successor;
 mod view;
@@ -411,20 +412,29 @@ impl ShadowTrie {
         prefix: NodePrefix<'_>,
         loader: &mut Loader<'_, S>,
     ) -> Result<NodeId, LoadError> {
+        self.requested(hash, prefix, |request| {
+            loader.table.load(request, loader.source)
+        })
+    }
+
+    /// What `ask` makes of the request for `hash` at `prefix` of this trie.
+    fn requested<R>(
+        &self,
+        hash: &NodeHash,
+        prefix: NodePrefix<'_>,
+        ask: impl FnOnce(NodeRequest<'_>) -> R,
+    ) -> R {
         if self.keyspace.is_empty() {
-            let request = NodeRequest {
+            return ask(NodeRequest {
                 hash: *hash,
                 prefix,
-            };
-            return loader.table.load(request, loader.source);
+            });
         }
         let path = [self.keyspace.as_slice(), prefix.0].concat();
-        let prefix = (path.as_slice(), prefix.1);
-        let request = NodeRequest {
+        ask(NodeRequest {
             hash: *hash,
-            prefix,
-        };
-        loader.table.load(request, loader.source)
+            prefix: (&path, prefix.1),
+        })
     }
 
     fn key_path(&self, prefix: NodePrefix<'_>) -> KeyPath {

@@ -125,19 +125,33 @@ impl ShadowTrie {
 
     /// What a stopped walk waits for.
     pub(crate) fn awaited<'k>(&self, key: &'k [u8], walk: Walk, table: &NodeTable) -> Awaited<'k> {
-        let Walk { at, depth } = walk;
+        match self.request(key, walk, table) {
+            None => Awaited::Nothing,
+            Some(request) => match table.find(&request.hash) {
+                Some(loaded) => Awaited::Loaded(loaded),
+                None => Awaited::Node(request),
+            },
+        }
+    }
+
+    /// The node that a stopped walk goes on with, unless it is a part of its parent; the prefix is without the keyspace
+    /// of the trie.
+    pub(super) fn request<'k>(
+        &self,
+        key: &'k [u8],
+        Walk { at, depth }: Walk,
+        table: &NodeTable,
+    ) -> Option<NodeRequest<'k>> {
         let ChildSlot::At(offset) = self.slot(at, nibbles::at(key, depth - 1)) else {
-            return Awaited::Nothing;
+            return None;
         };
         let data = table.bytes(self.nodes[at.index()].data);
         if decode::child_length(data, offset) != HASH_LENGTH {
-            return Awaited::Nothing;
+            return None;
         }
-        let hash = hash_at(data, offset);
-        let prefix = key_prefix(key, depth);
-        match table.find(&hash) {
-            Some(loaded) => Awaited::Loaded(loaded),
-            None => Awaited::Node(NodeRequest { hash, prefix }),
-        }
+        Some(NodeRequest {
+            hash: hash_at(data, offset),
+            prefix: key_prefix(key, depth),
+        })
     }
 }

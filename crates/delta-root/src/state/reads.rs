@@ -6,6 +6,7 @@ use crate::{
     LoadError, NodeHash, NodeSource,
 };
 use alloc::vec::Vec;
+use bytes::Bytes;
 
 impl<S: NodeSource> ShadowState<S> {
     /// The value at `key`; a value that is a node of its own is loaded and observed.
@@ -35,6 +36,20 @@ impl<S: NodeSource> ShadowState<S> {
         };
         let (trie, mut loader) = self.parts(handle);
         trie.value(at, key, &mut loader, observer)
+    }
+
+    /// The value at `key`, for a caller that keeps it and is not going to ask again: a leaf that is not loaded, and a
+    /// value that is a node of its own, are looked at and forgotten. So a reader of many keys that others count needs
+    /// memory for branches only. No observer is told.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node on the path can't be loaded.
+    pub fn read_once(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Bytes>, LoadError> {
+        let Some(handle) = self.open_existing(trie, &mut ())? else {
+            return Ok(None);
+        };
+        let (trie, mut loader) = self.parts(handle);
+        trie.read_once(key, &mut loader)
     }
 
     /// Blake2b-256 of the value at `key`; a value that is a node of its own is not loaded.

@@ -1,0 +1,53 @@
+//! Hashes short enough to lie in a hash table.
+
+use core::hash::{BuildHasher, Hash};
+
+/// A hash of 32 bits, for the entries of a hash table that keeps its keys elsewhere.
+///
+/// A table that grows needs the hash of each entry again. If that is beside the entry, no key is looked at: with keys
+/// all over the memory, each of them is a wait. It also tells nearly all other keys apart, so that a search looks at
+/// one key only. Among a million keys some hundred share a hash with another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortHash(u32);
+
+impl ShortHash {
+    /// The hash of `key` by `state`.
+    #[inline]
+    pub fn of(state: &impl BuildHasher, key: impl Hash) -> Self {
+        let [a, b, c, d, e, f, g, h] = state.hash_one(key).to_le_bytes();
+        // Both halves, because a fast hasher may leave one of them worse.
+        Self(u32::from_le_bytes([a, b, c, d]) ^ u32::from_le_bytes([e, f, g, h]))
+    }
+
+    /// As a table wants it, which takes the place of an entry from the lowest bits, and a tag from the highest.
+    #[inline]
+    pub fn spread(self) -> u64 {
+        // The odd number next to 2^64 divided by the golden ratio.
+        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::FastState;
+    use std::collections::HashSet;
+
+    #[test]
+    fn places_and_tags_are_spread() {
+        let state = FastState::default();
+        let hashes = (0..1_u32 << 16).map(|key| ShortHash::of(&state, key).spread());
+        let (mut all, mut places, mut tags) = (HashSet::new(), HashSet::new(), HashSet::new());
+        for hash in hashes {
+            all.insert(hash);
+            places.insert(hash % (1 << 12));
+            tags.insert(hash >> 57);
+        }
+        // By chance, one pair of 2^16 has one hash in two states.
+        assert!(all.len() + 16 > 1 << 16, "{}", all.len());
+        assert_eq!((places.len(), tags.len()), (1 << 12, 1 << 7));
+        assert_eq!(ShortHash::of(&state, 7_u32), ShortHash::of(&state, 7_u32));
+    }
+}
