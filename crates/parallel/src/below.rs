@@ -130,10 +130,7 @@ impl<P: NodeSource> Below<P> {
                 let in_block = peeked.is_some();
                 let value = match peeked {
                     Some(value) => value.map_err(|_| Miss::Load)?,
-                    None => {
-                        let place = self.parent.value(trie, &named.bytes, &mut ())?;
-                        place.map(|place| place.share(self.parent.table()))
-                    }
+                    None => self.parent.read_once(trie, &named.bytes)?,
                 };
                 let found = ParentValue { value, in_block };
                 // What another thread found meanwhile is the same.
@@ -237,7 +234,7 @@ impl<P: NodeSource> Below<P> {
         let named_trie = store.keys.trie(trie);
         let is_before = |key: &[u8]| before.is_none_or(|before| key < before);
         let mut in_parent = self.parent.next_key(named_trie, after, &mut ())?;
-        let mut next = store.next_written(trie, after);
+        let mut next = store.next_written(position, trie, after);
         while let Some(id) = next {
             let key = &store.keys.key(id).bytes[..];
             let past_parent = in_parent.as_deref().is_some_and(|parent| parent < key);
@@ -254,7 +251,7 @@ impl<P: NodeSource> Below<P> {
                 }
                 _ => {}
             }
-            next = store.next_written(trie, key);
+            next = store.next_written(position, trie, key);
         }
         Ok(in_parent.filter(|key| is_before(key)))
     }

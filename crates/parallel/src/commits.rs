@@ -190,7 +190,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
     /// they did not know it.
     pub(crate) fn publish_log(&mut self, store: &MultiVersion, position: u32) -> bool {
         let writes = self.log.take(&store.keys, self.block.overlay());
-        store.publish(position, Arc::new(writes))
+        store.publish(position, Arc::new(writes)).seen
     }
 
     /// Tells the other threads that `index` changes nothing; `true` if they did not know it.
@@ -201,7 +201,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         if self.pace.is_parallel() {
             self.log.clear();
         }
-        store.publish(index + 1, Arc::new(WriteSet::default()))
+        store.publish(index + 1, Arc::new(WriteSet::default())).seen
     }
 
     /// The size after a transaction.

@@ -1,11 +1,10 @@
 //! What a speculative execution asked, and what it was told.
 
 use crate::{
-    store::{same_bytes, HashedKey, KeyId, Keys, Span, TooLong, TrieNumber, WriteSet, LARGE_BYTES},
+    store::{same_bytes, KeyId, Span, TooLong, TrieNumber, WriteSet, LARGE_BYTES},
     update::Kind,
 };
 use bytes::Bytes;
-use hashbrown::HashTable;
 
 /// The questions of one execution that reached what lies below the transaction, in order. At its turn, the
 /// transaction is right if the block gives the same answers.
@@ -18,8 +17,6 @@ pub(crate) struct Record {
     steps: Vec<(Kind, Span)>,
     large: Vec<Bytes>,
     bytes: Vec<u8>,
-    /// The first read of each value, by the hash of its key.
-    known: HashTable<(u64, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +93,6 @@ impl Record {
             steps,
             large,
             bytes,
-            known,
         } = self;
         reads.clear();
         nexts.clear();
@@ -105,7 +101,6 @@ impl Record {
         steps.clear();
         large.clear();
         bytes.clear();
-        known.clear();
     }
 
     /// Whether one of the last reads of `key` satisfies `is`.
@@ -126,22 +121,6 @@ impl Record {
             seen,
             of_parent,
         });
-    }
-
-    /// The number of the first read of the value of `key`, and that of the key, if it was read.
-    pub(crate) fn known(&self, keys: &Keys, key: HashedKey<'_>) -> Option<(u32, KeyId)> {
-        let id = |read: u32| self.reads[read as usize].key;
-        let same = |(_, read): &(u64, u32)| keys.key(id(*read)).is(key);
-        let (_, read) = self.known.find(key.hash, same)?;
-        Some((*read, id(*read)))
-    }
-
-    /// The last read is the first one of the value of `key`.
-    pub(crate) fn know(&mut self, key: HashedKey<'_>) {
-        if let Ok(read) = u32::try_from(self.reads.len() - 1) {
-            self.known
-                .insert_unique(key.hash, (key.hash, read), |(hash, _)| *hash);
-        }
     }
 
     /// What read `number` of a value saw.

@@ -13,7 +13,8 @@
 //! a worker:    a transaction to validate, below the next one to execute?  take it
 //!              else the next one to execute, at most `window` above the last committed one
 //!              else wait for the bell
-//! finish(i):   did i change what it writes?  validate from i + 1 on; wake those that wait for i
+//! finish(i):   did one above i look for what i writes otherwise now?  validate from i + 1 on
+//!              wake those that wait for i
 //! the block:   i = next to commit.  executed: compare its reads with the block, apply its writes
 //!                                   executing elsewhere: work as a worker
 //!                                   else: execute it on the block
@@ -58,7 +59,7 @@ pub(crate) struct Scheduler {
     reached: AtomicU32,
     validation: Validation,
     committed: AtomicU32,
-    /// How often some transaction changed what it writes.
+    /// How often some transaction changed what another one had looked for.
     changes: AtomicU32,
     window: u32,
     /// The farthest ahead that a transaction waits for its turn.
@@ -266,14 +267,14 @@ impl Scheduler {
         ready
     }
 
-    /// How often some transaction has changed what it writes, for [`Self::finish`].
+    /// How often some transaction has changed what another one had looked for, for [`Self::finish`].
     pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// The execution of `index` is over. `changed`: it writes something else than before. `since`: the
-    /// changes when it began.
-    pub(crate) fn finish(&self, index: u32, changed: bool, since: u32) {
+    /// The execution of `index` is over. `seen`: a transaction above may have looked for something that it writes
+    /// otherwise now. `since`: the changes when it began.
+    pub(crate) fn finish(&self, index: u32, seen: bool, since: u32) {
         let woken = {
             let mut scheduled = lock(self.transaction(index));
             scheduled.stage = Stage::Executed;
@@ -281,15 +282,15 @@ impl Scheduler {
         };
         self.wake(&woken);
         let stale = self.changes() != since;
-        if changed {
+        if seen {
             self.changes.fetch_add(1, Ordering::SeqCst);
         }
-        self.validate_from(index, changed, stale);
+        self.validate_from(index, seen, stale);
         self.ring();
     }
 
-    fn validate_from(&self, index: u32, changed: bool, stale: bool) {
-        let first = match (stale, changed) {
+    fn validate_from(&self, index: u32, seen: bool, stale: bool) {
+        let first = match (stale, seen) {
             (true, _) => index,
             (false, true) => index + 1,
             (false, false) => return,
@@ -439,8 +440,8 @@ impl Scheduler {
         )
     }
 
-    /// The transaction `index`, claimed before, is committed. `changed` as for [`Self::finish`].
-    pub(crate) fn commit(&self, index: u32, changed: bool) {
+    /// The transaction `index`, claimed before, is committed. `seen` as for [`Self::finish`].
+    pub(crate) fn commit(&self, index: u32, seen: bool) {
         let woken = {
             let mut scheduled = lock(self.transaction(index));
             scheduled.stage = Stage::Committed;
@@ -450,9 +451,9 @@ impl Scheduler {
         self.execution.fetch_max(index + 1, Ordering::SeqCst);
         self.reached.fetch_max(index + 1, Ordering::SeqCst);
         self.wake(&woken);
-        if changed {
+        if seen {
             self.changes.fetch_add(1, Ordering::SeqCst);
-            self.validate_from(index, changed, false);
+            self.validate_from(index, seen, false);
         }
         self.turn.ring();
         if !self.is_paused() {

@@ -173,8 +173,8 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
     fn publish(&self, attempt: Attempt<E::Output>, since: u32) {
         let (index, writes) = (attempt.index, attempt.writes.clone());
         let before = self.attempts.keep(attempt);
-        let changed = self.store.publish(index + 1, writes);
-        self.scheduler.finish(index, changed, since);
+        let published = self.store.publish(index + 1, writes);
+        self.scheduler.finish(index, published.seen, since);
         if let Some(before) = before {
             self.give_back(before.record);
         }

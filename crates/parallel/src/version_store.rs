@@ -70,7 +70,7 @@ impl VersionStore {
         }
         let writes = Arc::new(builder.finish());
         lock(&self.builders).push(builder);
-        self.store.publish(position, writes)
+        self.store.publish(position, writes).changed
     }
 
     /// Marks what the transaction at `position` writes as an estimate, until it is published again.

@@ -2,13 +2,14 @@
 //!
 //! | tool | what it tries | on what |
 //! |---|---|---|
-//! | loom | every order within a bound of preemptions, with the values that weak memory may show | the bell; the scheduler with two transactions |
-//! | shuttle | many orders by chance, and by PCT, which finds faults that need few switches | the bell; the scheduler; whole blocks |
+//! | loom | every order within a bound of preemptions, with the values that weak memory may show | the bell; the store; the scheduler with two transactions |
+//! | shuttle | many orders by chance, and by PCT, which finds faults that need few switches | the bell; the store; the scheduler; whole blocks |
 
 mod bell;
 #[cfg(povmeter_shuttle)]
 mod blocks;
 mod scheduler;
+mod store;
 
 /// Tries orders of the threads of `test`.
 #[cfg(povmeter_loom)]

@@ -101,7 +101,9 @@ impl Block {
         let mut writes = WriteSetBuilder::default();
         let key = self.keys[step.writes];
         writes.write(key, Some(&(value + 1).to_le_bytes())).unwrap();
-        self.store.publish(index + 1, Arc::new(writes.finish()))
+        self.store
+            .publish(index + 1, Arc::new(writes.finish()))
+            .seen
     }
 
     fn hold(&self, index: u32) {

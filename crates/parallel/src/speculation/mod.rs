@@ -5,9 +5,11 @@
 //! | `access` | the calls of the transaction |
 //! | `reads` | what it finds below its own changes |
 //! | `updates` | changes that are functions of the value below, and questions for the size |
+//! | `first_reads` | which of them it has found before |
 //! | `scratch` | the memory of a thread |
 
 mod access;
+mod first_reads;
 mod reads;
 mod scratch;
 mod updates;

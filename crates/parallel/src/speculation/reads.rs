@@ -25,6 +25,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
         let (asker, store) = (self.asker(), self.common.store);
         let Scratch {
             record,
+            first_reads,
             below,
             value,
             pending,
@@ -32,7 +33,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
         } = &mut *self.scratch;
         let named = store.keys.hashed(trie, key);
         let known = match noted {
-            true => record.known(&store.keys, named),
+            true => first_reads.find(record, &store.keys, named),
             false => None,
         };
         if let Some((read, id)) = known {
@@ -57,7 +58,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
             }
         }
         if noted && known.is_none() && record.reads.len() > reads {
-            record.know(named);
+            first_reads.add_last(record, named);
         }
         if self.scratch.pending.iter().any(|update| update.key == id) {
             if noted && !self.scratch.record.asks.is_empty() {

@@ -1,5 +1,6 @@
 //! The memory of a thread for the transactions that it executes ahead.
 
+use super::first_reads::FirstReads;
 use crate::{
     below::Below,
     record::Record,
@@ -19,6 +20,7 @@ pub(crate) struct Scratch<P> {
     /// How many updates were pending at the start of each open transaction.
     pub(super) open: Vec<usize>,
     pub(super) record: Record,
+    pub(super) first_reads: FirstReads,
     pub(crate) below: Below<P>,
     pub(super) builder: WriteSetBuilder,
     /// Keys to which the transaction wrote large values that it had not read.
@@ -45,6 +47,7 @@ impl<P> Scratch<P> {
             operands: Vec::new(),
             open: Vec::new(),
             record: Record::default(),
+            first_reads: FirstReads::default(),
             below,
             builder: WriteSetBuilder::default(),
             large: Vec::new(),
@@ -65,6 +68,7 @@ impl<P> Scratch<P> {
         self.open.clear();
         self.builder.clear();
         self.large.clear();
+        self.first_reads.clear();
         self.record = record;
         self.record.clear();
     }

@@ -1,10 +1,13 @@
 //! The keys that the transactions of a block touch, each with a number.
 
 use super::writers::{index, Writers};
-use crate::sync::{read, write, Mutex, RwLock};
+use crate::sync::{
+    atomic::{AtomicU32, Ordering},
+    lock, read, write, Mutex, RwLock,
+};
 use bytes::Bytes;
 use hashbrown::HashTable;
-use povmeter_primitives::{QualityState, TrieId};
+use povmeter_primitives::{QualityState, ShortHash, TrieId};
 use std::{hash::BuildHasher, sync::OnceLock};
 
 /// The number of a key in one [`Keys`].
@@ -28,6 +31,8 @@ pub(crate) type TrieNumber = u32;
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) trie: TrieNumber,
+    /// The highest position that has asked for it.
+    asked: AtomicU32,
     pub(crate) bytes: Box<[u8]>,
     pub(crate) writers: Mutex<Writers>,
     /// Once a thread has read it, so that others need not walk to it.
@@ -47,10 +52,26 @@ pub(crate) struct ParentValue {
 pub(crate) struct HashedKey<'k> {
     trie: TrieNumber,
     bytes: &'k [u8],
-    pub(crate) hash: u64,
+    pub(crate) hash: ShortHash,
 }
 
 impl Key {
+    /// Notes that `position` is going to look who writes the key below it.
+    #[inline]
+    pub(crate) fn ask(&self, position: u32) {
+        if self.asked.load(Ordering::Relaxed) < position {
+            self.asked.fetch_max(position, Ordering::Relaxed);
+        }
+    }
+
+    /// Changes who writes the key. `true` if somebody above `position` may have looked before.
+    ///
+    /// A reader that takes the lock before was noted before; one that takes it after finds the change.
+    pub(crate) fn change(&self, position: u32, change: impl FnOnce(&mut Writers)) -> bool {
+        change(&mut lock(&self.writers));
+        self.asked.load(Ordering::Relaxed) > position
+    }
+
     pub(crate) fn is(&self, other: HashedKey<'_>) -> bool {
         self.trie == other.trie && *self.bytes == *other.bytes
     }
@@ -61,12 +82,20 @@ impl Key {
 #[derive(Debug)]
 pub(crate) struct Keys {
     keys: boxcar::Vec<Key>,
-    by_key: [RwLock<HashTable<KeyId>>; SHARDS],
+    by_key: [RwLock<HashTable<Numbered>>; SHARDS],
     children: boxcar::Vec<Box<[u8]>>,
     by_name: RwLock<HashTable<TrieNumber>>,
     hashing: QualityState,
 }
 
+/// A key in a table: its number, and its hash, so that a table that grows need not look at the key.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    id: KeyId,
+    hash: ShortHash,
+}
+
+/// Number of tables. Which one a key is in depends on bits of its hash that a table does not look at.
 const SHARDS: usize = 64;
 
 impl Default for Keys {
@@ -98,36 +127,42 @@ impl Keys {
     }
 
     /// As [`Self::number`].
-    pub(crate) fn number_hashed(&self, key: HashedKey<'_>) -> KeyId {
+    pub(crate) fn number_hashed(&self, named: HashedKey<'_>) -> KeyId {
         let HashedKey {
             trie,
             bytes: key,
             hash,
-        } = key;
-        let same = |id: &KeyId| {
-            let known = self.key(*id);
-            known.trie == trie && *known.bytes == *key
-        };
-        let shard = &self.by_key[index((hash >> 32) as u32) % SHARDS];
-        if let Some(id) = read(shard).find(hash, same) {
-            return *id;
+        } = named;
+        let same = |known: &Numbered| known.hash == hash && self.key(known.id).is(named);
+        let shard = &self.by_key[(hash.spread() >> 48) as usize % SHARDS];
+        if let Some(known) = read(shard).find(hash.spread(), same) {
+            return known.id;
         }
         let mut shard = write(shard);
-        if let Some(id) = shard.find(hash, same) {
-            return *id;
+        if let Some(known) = shard.find(hash.spread(), same) {
+            return known.id;
         }
         let place = self.keys.push(Key {
             trie,
+            asked: AtomicU32::new(0),
             bytes: key.into(),
             writers: Mutex::new(Writers::None),
             parent: OnceLock::new(),
         });
         let id = KeyId(u32::try_from(place).unwrap_or(u32::MAX));
-        shard.insert_unique(hash, id, |id| {
-            let known = self.key(*id);
-            self.hash(known.trie, &known.bytes)
+        shard.insert_unique(hash.spread(), Numbered { id, hash }, |known| {
+            known.hash.spread()
         });
         id
+    }
+
+    /// Calls `look` with each key, those included whose numbers were given out before.
+    pub(crate) fn each(&self, mut look: impl FnMut(KeyId, &Key)) {
+        for shard in &self.by_key {
+            for known in read(shard).iter() {
+                look(known.id, self.key(known.id));
+            }
+        }
     }
 
     /// The key `id`.
@@ -166,7 +201,7 @@ impl Keys {
         number
     }
 
-    fn hash(&self, trie: TrieNumber, key: &[u8]) -> u64 {
-        self.hashing.hash_one((trie, key))
+    fn hash(&self, trie: TrieNumber, key: &[u8]) -> ShortHash {
+        ShortHash::of(&self.hashing, (trie, key))
     }
 }

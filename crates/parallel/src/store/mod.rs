@@ -8,6 +8,7 @@
 //!                 slot w is an estimate: the reader waits
 //!                 slot w does not have the key any more: on with the nearest writer below w
 //! publish(p, s):  replace the slot, then add and remove p at keys that only one of the two sets has
+//! asked:          key -> the highest position that has read it: what p writes there matters to those only
 //! ```
 //! A reader may see an index that is ahead of a slot, or behind it. It then gets a value that is not the
 //! last one, as if it had read earlier. That is harmless, because every read is compared with the committed
@@ -44,6 +45,15 @@ struct Slot {
     estimate: bool,
 }
 
+/// What came of [`MultiVersion::publish`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Published {
+    /// The transaction writes something else than before.
+    pub(crate) changed: bool,
+    /// One above it may have read what it wrote before: it asked for a key where that makes a difference.
+    pub(crate) seen: bool,
+}
+
 /// The nearest writer of a key below a position.
 #[derive(Debug)]
 pub(crate) enum Nearest {
@@ -71,11 +81,10 @@ impl MultiVersion {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    /// Replaces what `position` writes, which then is no estimate. `true` if that is anything else than
-    /// before.
+    /// Replaces what `position` writes, which then is no estimate.
     ///
     /// Only the thread that executes the transaction may call it.
-    pub(crate) fn publish(&self, position: u32, writes: Arc<WriteSet>) -> bool {
+    pub(crate) fn publish(&self, position: u32, writes: Arc<WriteSet>) -> Published {
         let before = {
             let mut slot = write(&self.slots[index(position)]);
             slot.estimate = false;
@@ -83,25 +92,24 @@ impl MultiVersion {
         };
         let nothing = WriteSet::default();
         let before = before.as_deref().unwrap_or(&nothing);
-        let mut changed = false;
+        let mut published = Published::default();
         writes.compare(before, |id, presence| {
-            changed = true;
             let key = self.keys.key(id);
-            match presence {
+            let seen = key.change(position, |writers| match presence {
                 Presence::Both => {}
-                Presence::Theirs => lock(&key.writers).remove(position),
+                Presence::Theirs => writers.remove(position),
                 Presence::Ours => {
-                    let mut writers = lock(&key.writers);
-                    let first = writers.below(u32::MAX).is_none();
-                    writers.insert(position, self.positions());
-                    drop(writers);
-                    if first {
-                        self.ordered.add(id);
+                    if writers.is_empty() {
+                        // Who stepped through the keys and did not find it has looked for it, too.
+                        key.ask(self.ordered.add(id));
                     }
+                    writers.insert(position, self.positions());
                 }
-            }
+            });
+            published.changed = true;
+            published.seen |= seen;
         });
-        changed
+        published
     }
 
     /// Marks the writes of `position` as an estimate. `false` if there are none.
@@ -124,7 +132,9 @@ impl MultiVersion {
     /// As [`Self::nearest`]. If `likely`, what the last execution wrote is taken for what the next one will
     /// write.
     pub(crate) fn nearest_of(&self, position: u32, key: KeyId, likely: bool) -> Nearest {
-        let writers = &self.keys.key(key).writers;
+        let key_of = self.keys.key(key);
+        key_of.ask(position);
+        let writers = &key_of.writers;
         let mut below = position;
         loop {
             let Some(writer) = lock(writers).below(below) else {
@@ -143,8 +153,157 @@ impl MultiVersion {
         }
     }
 
-    /// The first key of `trie` after `after` that some transaction has written.
-    pub(crate) fn next_written(&self, trie: TrieNumber, after: &[u8]) -> Option<KeyId> {
-        self.ordered.next(&self.keys, trie, after)
+    /// The first key of `trie` after `after` that some transaction has written, for one at `position`.
+    pub(crate) fn next_written(
+        &self,
+        position: u32,
+        trie: TrieNumber,
+        after: &[u8],
+    ) -> Option<KeyId> {
+        self.ordered.next(&self.keys, position, trie, after)
+    }
+}
+
+#[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use povmeter::TrieId::{Child, Top};
+    use rand::{rngs::SmallRng, Rng, SeedableRng};
+    use std::collections::BTreeMap;
+
+    fn publish(
+        store: &MultiVersion,
+        position: u32,
+        writes: &[(KeyId, Option<&[u8]>)],
+    ) -> Published {
+        let mut builder = WriteSetBuilder::default();
+        for (key, value) in writes {
+            builder.write(*key, *value).unwrap();
+        }
+        store.publish(position, Arc::new(builder.finish()))
+    }
+
+    #[test]
+    fn only_who_looked_from_above_has_seen_a_key() {
+        let store = MultiVersion::new(10);
+        let [key, other] = [&b"key"[..], b"other"].map(|name| store.keys.number(Top, name));
+        let result = |changed, seen| Published { changed, seen };
+        store.nearest(4, key);
+        assert_eq!(
+            publish(&store, 7, &[(key, Some(b"1"))]),
+            result(true, false)
+        );
+        assert_eq!(
+            publish(&store, 4, &[(key, Some(b"1"))]),
+            result(true, false)
+        );
+        assert_eq!(publish(&store, 3, &[(key, Some(b"1"))]), result(true, true));
+        assert_eq!(
+            publish(&store, 3, &[(key, Some(b"1"))]),
+            result(false, false)
+        );
+        assert_eq!(publish(&store, 3, &[(key, Some(b"2"))]), result(true, true));
+        assert_eq!(publish(&store, 3, &[(key, None)]), result(true, true));
+        assert_eq!(publish(&store, 2, &[(other, None)]), result(true, false));
+        assert_eq!(publish(&store, 3, &[(other, None)]), result(true, true));
+        // Who steps through the keys has looked for all that were not written yet.
+        store.next_written(6, 0, b"a");
+        let [next, last] = [&b"next"[..], b"z"].map(|name| store.keys.number(Top, name));
+        assert_eq!(publish(&store, 6, &[(last, None)]), result(true, false));
+        assert_eq!(publish(&store, 5, &[(next, None)]), result(true, true));
+        let child = store.keys.trie_number(Child(b"child"));
+        assert_eq!(store.next_written(1, 0, b"l"), Some(next));
+        assert_eq!(store.next_written(1, child, b""), None);
+    }
+
+    /// What each position writes.
+    type Model = [BTreeMap<u8, Option<u8>>];
+
+    /// What the nearest writer of `key` below `position` writes.
+    fn value_of(model: &Model, position: u32, key: u8) -> Option<Option<u8>> {
+        let mut below = model[..index(position)].iter().rev();
+        below.find_map(|writes| writes.get(&key).copied())
+    }
+
+    /// The first key after `after` that has a value below `position`, if the parent state has none.
+    fn next_of(model: &Model, position: u32, after: u8) -> Option<u8> {
+        (after + 1..=u8::MAX).find(|key| matches!(value_of(model, position, *key), Some(Some(_))))
+    }
+
+    fn found(store: &MultiVersion, position: u32, id: KeyId) -> Option<Option<u8>> {
+        match store.nearest(position, id) {
+            Nearest::Parent => None,
+            Nearest::Estimate(_) => panic!("nothing is marked"),
+            Nearest::Written(_, writes, content) => {
+                Some(writes.value(content).map(|value| value[0]))
+            }
+        }
+    }
+
+    fn found_next(store: &MultiVersion, position: u32, after: u8) -> Option<u8> {
+        let mut next = store.next_written(position, 0, &[after]);
+        while let Some(id) = next {
+            let key = &store.keys.key(id).bytes;
+            if matches!(found(store, position, id), Some(Some(_))) {
+                return Some(key[0]);
+            }
+            next = store.next_written(position, 0, key);
+        }
+        None
+    }
+
+    /// A change that makes the answers of a transaction wrong is one that somebody has looked for.
+    #[test]
+    fn no_changed_answer_is_unseen() {
+        const POSITIONS: u32 = 12;
+        let mut rng = SmallRng::seed_from_u64(11);
+        let (mut unseen, mut wrong) = (0, 0);
+        for _ in 0..500 {
+            let store = MultiVersion::new(POSITIONS);
+            let mut model = vec![BTreeMap::new(); index(POSITIONS)];
+            let (mut values, mut nexts) = (Vec::new(), Vec::new());
+            for _ in 0..60 {
+                let position = rng.random_range(0..POSITIONS);
+                let key = rng.random_range(0..6);
+                match rng.random_range(0..8) {
+                    0 => {
+                        let value = value_of(&model, position, key);
+                        let id = store.keys.number(Top, &[key]);
+                        assert_eq!(found(&store, position, id), value);
+                        values.push((position, key, value));
+                    }
+                    1 => {
+                        let next = next_of(&model, position, key);
+                        assert_eq!(found_next(&store, position, key), next);
+                        nexts.push((position, key, next));
+                    }
+                    _ => {
+                        let writes: BTreeMap<u8, Option<u8>> = (0..rng.random_range(0..3))
+                            .map(|_| (rng.random_range(0..6), rng.random_bool(0.7).then_some(1)))
+                            .collect();
+                        let mut builder = WriteSetBuilder::default();
+                        for (key, value) in &writes {
+                            let id = store.keys.number(Top, &[*key]);
+                            builder
+                                .write(id, value.as_ref().map(std::slice::from_ref))
+                                .unwrap();
+                        }
+                        let published = store.publish(position, Arc::new(builder.finish()));
+                        assert_eq!(published.changed, model[index(position)] != writes);
+                        model[index(position)] = writes;
+                        let answers = values.len() + nexts.len();
+                        // Those with a wrong answer are executed again.
+                        values.retain(|(at, key, value)| value_of(&model, *at, *key) == *value);
+                        nexts.retain(|(at, after, next)| next_of(&model, *at, *after) == *next);
+                        let right = values.len() + nexts.len() == answers;
+                        assert!(published.seen || right);
+                        unseen += u32::from(published.changed && !published.seen);
+                        wrong += u32::from(!right);
+                    }
+                }
+            }
+        }
+        assert!(unseen > 1_000 && wrong > 1_000, "{unseen}, {wrong}");
     }
 }

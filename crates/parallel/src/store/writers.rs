@@ -25,6 +25,10 @@ const MANY: u32 = 32;
 const FEW: usize = 4;
 
 impl Writers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.below(u32::MAX).is_none()
+    }
+
     /// Adds `position`, one of `positions`. `true` if it is new.
     pub(crate) fn insert(&mut self, position: u32, positions: u32) -> bool {
         match self {
