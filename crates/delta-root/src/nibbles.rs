@@ -46,6 +46,44 @@ fn is_shifted(shifted: &[u8], whole: &[u8], count: usize) -> bool {
     differing == 0 && (!one_more || shifted[bytes] & 0x0f == whole[bytes] >> 4)
 }
 
+/// How many nibbles of `one`, from nibble `from` on, are those of `other`, from nibble `at` on: `most` at the most, which
+/// both have.
+fn common_from((one, from): (&[u8], usize), (other, at): (&[u8], usize), most: usize) -> usize {
+    if most == 0 {
+        return 0;
+    }
+    match (from % 2, at % 2) {
+        (0, 1) => common_shifted(&other[at / 2..], &one[from / 2..], most),
+        (1, 0) => common_shifted(&one[from / 2..], &other[at / 2..], most),
+        (odd, _) => {
+            if odd == 1 && self::at(one, from) != self::at(other, at) {
+                return 0;
+            }
+            let bytes = (most - odd).div_ceil(2);
+            let rest = |key, start: usize| -> &[u8] {
+                let key: &[u8] = key;
+                &key[start.div_ceil(2)..][..bytes]
+            };
+            // A nibble behind the last one may be equal, too.
+            most.min(odd + common_prefix(rest(one, from), rest(other, at)))
+        }
+    }
+}
+
+/// How many nibbles of `whole` are those of `shifted` behind its first one: `most` at the most, which both have.
+fn common_shifted(shifted: &[u8], whole: &[u8], most: usize) -> usize {
+    let pairs = shifted.iter().zip(&shifted[1..]);
+    let joined = pairs.map(|(high, low)| high << 4 | low >> 4);
+    let mut bytes = joined.zip(whole).take(most / 2).enumerate();
+    let differing = bytes.find(|(_, (joined, whole))| joined != *whole);
+    if let Some((index, (joined, whole))) = differing {
+        return 2 * index + usize::from(joined >> 4 == whole >> 4);
+    }
+    let last = most / 2;
+    let one_more = most % 2 == 1 && shifted[last] & 0x0f == whole[last] >> 4;
+    2 * last + usize::from(one_more)
+}
+
 /// A partial key as a node stores it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Partial<'a> {
@@ -104,23 +142,19 @@ impl<'a> Partial<'a> {
     pub(crate) fn shared_at(&self, skip: usize, key: &[u8], depth: usize) -> usize {
         let rest = count(key).saturating_sub(depth);
         let most = rest.min(self.count - skip);
-        (0..most)
-            .take_while(|index| self.at(skip + index) == at(key, depth + index))
-            .count()
+        common_from((self.bytes, skip + self.count % 2), (key, depth), most)
     }
 
     /// How this partial key compares with what `key` holds from nibble `depth` on: `Equal` also
     /// where the partial key is a prefix of it or it of the partial key; the second result is the
     /// number of nibbles in common.
     pub(crate) fn compare_at(&self, key: &[u8], depth: usize) -> (Ordering, usize) {
-        let rest = count(key).saturating_sub(depth);
-        for index in 0..self.count.min(rest) {
-            match self.at(index).cmp(&at(key, depth + index)) {
-                Ordering::Equal => {}
-                unequal => return (unequal, index),
-            }
-        }
-        (Ordering::Equal, self.count.min(rest))
+        let common = self.shared_at(0, key, depth);
+        let order = match common == self.count || depth + common >= count(key) {
+            true => Ordering::Equal,
+            false => self.at(common).cmp(&at(key, depth + common)),
+        };
+        (order, common)
     }
 }
 
@@ -154,8 +188,31 @@ impl Path {
         self.len += 1;
     }
 
-    pub(crate) fn push_partial(&mut self, partial: Partial<'_>) {
-        (0..partial.len()).for_each(|index| self.push(partial.at(index)));
+    pub(crate) fn push_partial(&mut self, Partial { bytes, count }: Partial<'_>) {
+        let odd = self.len % 2;
+        self.len += count;
+        let Some((first, rest)) = bytes.split_first() else {
+            return;
+        };
+        let last = self.bytes.last_mut().filter(|_| odd == 1);
+        if odd == count % 2 {
+            // Bytes of the partial key become bytes of the path.
+            match last {
+                Some(last) => {
+                    *last |= first & 0x0f;
+                    self.bytes.extend_from_slice(rest);
+                }
+                None => self.bytes.extend_from_slice(bytes),
+            }
+            return;
+        }
+        if let Some(last) = last {
+            *last |= first >> 4;
+        }
+        let next = rest.iter().chain(&[0]);
+        let halves = bytes.iter().zip(next);
+        self.bytes
+            .extend(halves.map(|(high, low)| high << 4 | low >> 4));
     }
 
     pub(crate) fn truncate(&mut self, length: usize) {
@@ -335,6 +392,72 @@ mod tests {
                     nibbles[index] ^= 1 << (index % 4);
                     assert!(!is_prefix(&nibbles), "{depth} {length} {index}");
                     nibbles[index] = all[depth + index];
+                }
+            }
+        }
+    }
+
+    /// At any places of both, with one nibble that differs, or none.
+    #[test]
+    fn shared_nibbles_end_where_one_differs() {
+        let key: Vec<u8> = (0..48_u8).map(|byte| byte.wrapping_mul(0x9d)).collect();
+        let all: Vec<u8> = (0..96).map(|index| at(&key, index)).collect();
+        for depth in [0, 1, 2, 5, 8] {
+            for length in [0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 64, 87, 88] {
+                for skip in 0..length.min(4) {
+                    let mut nibbles = all[depth..depth + length].to_vec();
+                    for index in skip..=length {
+                        if index < length {
+                            nibbles[index] ^= 1 << (index % 4);
+                        }
+                        let bytes = partial_of(&nibbles);
+                        let partial = Partial::new(&bytes, length);
+                        let shared = partial.shared_at(skip, &key, depth + skip);
+                        assert_eq!(shared, index - skip, "{depth} {length} {skip}");
+                        let order = nibbles[..].cmp(&all[depth..depth + length]);
+                        let compared = partial.compare_at(&key, depth);
+                        assert_eq!(compared, (order, index), "{depth} {length}");
+                        // Where the key ends before.
+                        let short = &key[..(depth + index) / 2];
+                        let rest = (2 * short.len()).saturating_sub(depth + skip);
+                        assert_eq!(partial.shared_at(skip, short, depth + skip), rest);
+                        if index < length {
+                            nibbles[index] = all[depth + index];
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shared_nibbles_are_at_most_so_many() {
+        let key = [0x11; 20];
+        for (from, at) in [(0, 0), (1, 1), (2, 4), (3, 2), (4, 5)] {
+            for most in 0..=34 {
+                assert_eq!(common_from((&key, from), (&key, at), most), most);
+            }
+        }
+    }
+
+    #[test]
+    fn partial_keys_extend_a_path_as_their_nibbles_do() {
+        let all: Vec<u8> = (0..40_u8)
+            .map(|index| index.wrapping_mul(7) & 0x0f)
+            .collect();
+        for before in 0..4 {
+            for length in 0..36 {
+                for behind in 0..3 {
+                    let bytes = partial_of(&all[before..before + length]);
+                    let (mut path, mut by_nibble) = (Path::default(), Path::default());
+                    let after = &all[before + length..][..behind.min(40 - before - length)];
+                    all[..before].iter().for_each(|nibble| path.push(*nibble));
+                    path.push_partial(Partial::new(&bytes, length));
+                    after.iter().for_each(|nibble| path.push(*nibble));
+                    let nibbles = &all[..before + length + after.len()];
+                    nibbles.iter().for_each(|nibble| by_nibble.push(*nibble));
+                    assert_eq!(path.as_key(), by_nibble.as_key(), "{before} {length}");
+                    assert_eq!(path.len(), nibbles.len());
                 }
             }
         }
