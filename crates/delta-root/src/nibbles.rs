@@ -60,12 +60,10 @@ fn common_from((one, from): (&[u8], usize), (other, at): (&[u8], usize), most: u
                 return 0;
             }
             let bytes = (most - odd).div_ceil(2);
-            let rest = |key, start: usize| -> &[u8] {
-                let key: &[u8] = key;
-                &key[start.div_ceil(2)..][..bytes]
-            };
+            let one = &one[from.div_ceil(2)..][..bytes];
+            let other = &other[at.div_ceil(2)..][..bytes];
             // A nibble behind the last one may be equal, too.
-            most.min(odd + common_prefix(rest(one, from), rest(other, at)))
+            most.min(odd + common_prefix(one, other))
         }
     }
 }

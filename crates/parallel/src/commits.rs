@@ -167,7 +167,8 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         }
     }
 
-    /// Hands what `index` did to the other threads, if they are at work; `true` if they did not know it.
+    /// Hands what `index` did to the other threads, if they are at work; `true` if transactions above may have read
+    /// something else.
     fn publish(
         &mut self,
         store: &MultiVersion,
@@ -187,13 +188,13 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
     }
 
     /// Hands what is in the log to the other threads, as what the transaction at `position` writes; `true` if
-    /// they did not know it.
+    /// transactions above may have read something else.
     pub(crate) fn publish_log(&mut self, store: &MultiVersion, position: u32) -> bool {
         let writes = self.log.take(&store.keys, self.block.overlay());
         store.publish(position, Arc::new(writes)).seen
     }
 
-    /// Tells the other threads that `index` changes nothing; `true` if they did not know it.
+    /// Tells the other threads that `index` changes nothing; `true` if transactions above may have read something else.
     pub(crate) fn withdraw(&mut self, store: &MultiVersion, index: u32) -> bool {
         if !self.pace.is_open() {
             return false;

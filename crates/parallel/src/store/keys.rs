@@ -156,7 +156,7 @@ impl Keys {
         id
     }
 
-    /// Calls `look` with each key, those included whose numbers were given out before.
+    /// Calls `look` with each key whose number was given out before the call, and perhaps with newer ones.
     pub(crate) fn each(&self, mut look: impl FnMut(KeyId, &Key)) {
         for shard in &self.by_key {
             for known in read(shard).iter() {
