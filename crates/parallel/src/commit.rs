@@ -54,7 +54,7 @@ where
 {
     /// Commits all transactions, or those before the block ends. For the thread of the block, which owns
     /// `worker`. `start` starts the other threads.
-    pub(crate) fn run(&self, worker: &mut Worker<'a, P, E>, start: impl FnOnce()) {
+    pub(crate) fn run(&self, worker: &mut Worker<'_, P, E>, start: impl FnOnce()) {
         let scheduler = &self.shared.scheduler;
         if !self.open() {
             return self.run_in_order(0, worker);
@@ -122,7 +122,7 @@ where
 
     /// Executes transactions in order from `first` on, none of which was begun, until the block goes on in parallel.
     /// No other thread has anything to do meanwhile.
-    fn run_in_order(&self, first: u32, worker: &mut Worker<'a, P, E>) {
+    fn run_in_order(&self, first: u32, worker: &mut Worker<'_, P, E>) {
         let scheduler = &self.shared.scheduler;
         let mut commits = lock(&self.commits);
         for index in first..self.transactions {
@@ -141,7 +141,7 @@ where
     }
 
     /// Claims `index`, whose turn it is. Works as other threads do as long as one of them executes it.
-    fn claim(&self, index: u32, worker: &mut Worker<'a, P, E>) -> Claim {
+    fn claim(&self, index: u32, worker: &mut Worker<'_, P, E>) -> Claim {
         let scheduler = &self.shared.scheduler;
         loop {
             if scheduler.is_over() || scheduler.committed() != index {

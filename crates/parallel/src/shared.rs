@@ -61,9 +61,9 @@ pub(crate) fn count(counter: &AtomicU64) {
 }
 
 /// What one thread of a block owns.
-pub(crate) struct Worker<'a, P, E: Executor> {
+pub(crate) struct Worker<'w, P, E: Executor> {
     pub(crate) executor: E::Worker,
-    pub(crate) scratch: Scratch<&'a P>,
+    pub(crate) scratch: Scratch<'w, &'w P>,
     /// Whether its thread is that of the block.
     of_block: bool,
 }
@@ -83,10 +83,10 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         }
     }
 
-    pub(crate) fn worker(&self, of_block: bool) -> Worker<'a, P, E> {
+    pub(crate) fn worker(&self, of_block: bool) -> Worker<'_, P, E> {
         Worker {
             executor: self.executor.worker(),
-            scratch: Scratch::new(Below::new(self.source, self.root)),
+            scratch: Scratch::new(&self.store.keys, Below::new(self.source, self.root)),
             of_block,
         }
     }
@@ -105,7 +105,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
     pub(crate) fn perform(
         &self,
         task: Task,
-        worker: &mut Worker<'a, P, E>,
+        worker: &mut Worker<'_, P, E>,
         turns: &dyn Turns<E::Output>,
     ) {
         match task {
@@ -115,7 +115,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
     }
 
     /// Executes `index`, which the caller has taken, ahead of its turn.
-    fn speculate(&self, index: u32, worker: &mut Worker<'a, P, E>, turns: &dyn Turns<E::Output>) {
+    fn speculate(&self, index: u32, worker: &mut Worker<'_, P, E>, turns: &dyn Turns<E::Output>) {
         // If this thread panics outside of the executor, the block must not wait for it.
         let given_back = LeaveOnDrop(Some((&self.scheduler, index)));
         let since = self.scheduler.changes();
@@ -202,7 +202,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
     }
 
     /// Takes the last execution of `index` back if its reads have other answers now.
-    fn validate(&self, index: u32, worker: &mut Worker<'a, P, E>) {
+    fn validate(&self, index: u32, worker: &mut Worker<'_, P, E>) {
         count(&self.counts.validations);
         let below = &mut worker.scratch.below;
         let complete = self.scheduler.is_executed_below(index);

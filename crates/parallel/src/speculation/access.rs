@@ -14,7 +14,7 @@ fn is_child_root(trie: TrieId<'_>, key: &[u8]) -> bool {
     trie == TrieId::Top && key.starts_with(povmeter_primitives::CHILD_ROOT_PREFIX)
 }
 
-impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
+impl<P: NodeSource, E: Executor> Access for Speculation<'_, '_, P, E> {
     fn current(&mut self) -> &mut dyn Access {
         match self {
             Self {
@@ -43,7 +43,8 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
             return self.get(trie, key);
         }
         let at = self.or_halt(|this| {
-            this.note_counted(this.common.store.keys.number(trie, key));
+            let id = this.scratch.keys.number(trie, key);
+            this.note_counted(id);
             this.find(trie, key, false)
         })?;
         Ok(self.value_at(at))
@@ -58,7 +59,7 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, P, E> {
         }
         self.or_halt(|this| {
             let asker = this.asker();
-            let id = asker.store.keys.number(trie, key);
+            let id = this.scratch.keys.number(trie, key);
             if this.scratch.pending.iter().any(|update| update.key == id) {
                 // An update of an absent key may refuse. Its read counts already.
                 let at = this.find(trie, key, true)?;

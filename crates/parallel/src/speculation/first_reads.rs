@@ -1,43 +1,29 @@
 //! Which keys a transaction executed ahead has read already.
 
-use crate::{
-    record::Record,
-    store::{HashedKey, KeyId, Keys},
-};
+use crate::{record::Record, store::KeyId};
 use hashbrown::HashTable;
-use povmeter_primitives::ShortHash;
 
-/// The first read of each value, as its number in the record, by the hash of its key.
+/// The first read of each value, as its number in the record.
 #[derive(Debug, Default)]
-pub(super) struct FirstReads(HashTable<(ShortHash, u32)>);
+pub(super) struct FirstReads(HashTable<(KeyId, u32)>);
 
 impl FirstReads {
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The number in `record` of the first read of the value of `key`, and that of the key, if it was read.
-    pub(super) fn find(
-        &self,
-        record: &Record,
-        keys: &Keys,
-        key: HashedKey<'_>,
-    ) -> Option<(u32, KeyId)> {
-        let id = |read: u32| record.reads[read as usize].key;
-        let same =
-            |(hash, read): &(ShortHash, u32)| *hash == key.hash && keys.key(id(*read)).is(key);
-        let (_, read) = self.0.find(key.hash.spread(), same)?;
-        Some((*read, id(*read)))
+    /// The number in the record of the first read of the value of `key`, if it was read.
+    pub(super) fn find(&self, key: KeyId) -> Option<u32> {
+        let found = self.0.find(key.hash(), |(other, _)| *other == key)?;
+        Some(found.1)
     }
 
     /// The last read of `record` is the first one of the value of `key`.
-    pub(super) fn add_last(&mut self, record: &Record, key: HashedKey<'_>) {
+    pub(super) fn add_last(&mut self, record: &Record, key: KeyId) {
         let last = record.reads.len().checked_sub(1);
         if let Some(read) = last.and_then(|last| u32::try_from(last).ok()) {
             self.0
-                .insert_unique(key.hash.spread(), (key.hash, read), |(hash, _)| {
-                    hash.spread()
-                });
+                .insert_unique(key.hash(), (key, read), |(key, _)| key.hash());
         }
     }
 }

@@ -71,8 +71,8 @@ pub(crate) struct Common<'c, E: Executor> {
 }
 
 /// One transaction, executed ahead of its turn. See [`Access`].
-pub(crate) struct Speculation<'s, P, E: Executor> {
-    scratch: &'s mut Scratch<P>,
+pub(crate) struct Speculation<'s, 'k, P, E: Executor> {
+    scratch: &'s mut Scratch<'k, P>,
     common: Common<'s, E>,
     /// Its index; its position in the store is one more.
     index: u32,
@@ -87,9 +87,9 @@ pub(crate) struct Speculated {
     pub(crate) writes: WriteSet,
 }
 
-impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
+impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
     pub(crate) fn begin(
-        scratch: &'s mut Scratch<P>,
+        scratch: &'s mut Scratch<'k, P>,
         common: Common<'s, E>,
         index: u32,
         record: Record,
@@ -162,13 +162,14 @@ impl<'s, P: NodeSource, E: Executor> Speculation<'s, P, E> {
             builder,
             large,
             record,
+            keys: last_keys,
             ..
         } = &mut *self.scratch;
         builder.clear();
         large.clear();
         let keys = &self.common.store.keys;
         for dirty in overlay.dirty() {
-            let key = || keys.number(dirty.trie, dirty.key);
+            let mut key = || last_keys.number(dirty.trie, dirty.key);
             match overlay.get(dirty.trie, dirty.key) {
                 Lookup::Value(value) if value.len() > LARGE_BYTES => {
                     let id = key();

@@ -18,30 +18,30 @@ pub(super) enum At {
     Nowhere,
 }
 
-impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
+impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
     /// Finds the value of a key that the overlay does not know, below the transaction, and notes that it
     /// was read, unless only an update of it is `told`.
     pub(super) fn find(&mut self, trie: TrieId<'_>, key: &[u8], noted: bool) -> Result<At, Halt> {
-        let (asker, store) = (self.asker(), self.common.store);
+        let asker = self.asker();
         let Scratch {
             record,
             first_reads,
             below,
             value,
             pending,
+            keys,
             ..
         } = &mut *self.scratch;
-        let named = store.keys.hashed(trie, key);
+        let id = keys.number(trie, key);
         let known = match noted {
-            true => first_reads.find(record, &store.keys, named),
+            true => first_reads.find(id),
             false => None,
         };
-        if let Some((read, id)) = known {
+        if let Some(read) = known {
             if pending.iter().all(|update| update.key != id) {
                 return Ok(At::Known(read));
             }
         }
-        let id = store.keys.number_hashed(named);
         let reads = record.reads.len();
         value.clear();
         let predicted = self.common.executor.predict(self.index, trie, key, value);
@@ -58,7 +58,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
             }
         }
         if noted && known.is_none() && record.reads.len() > reads {
-            first_reads.add_last(record, named);
+            first_reads.add_last(record, id);
         }
         if self.scratch.pending.iter().any(|update| update.key == id) {
             if noted && !self.scratch.record.asks.is_empty() {

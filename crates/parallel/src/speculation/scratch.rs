@@ -4,14 +4,15 @@ use super::first_reads::FirstReads;
 use crate::{
     below::Below,
     record::Record,
-    store::{KeyId, Span, WriteSetBuilder},
+    store::{KeyId, Keys, LastKeys, Span, WriteSetBuilder},
     update::Kind,
 };
 use povmeter_overlay::Overlay;
 
 /// The memory of one thread for its speculations.
 #[derive(Debug)]
-pub(crate) struct Scratch<P> {
+pub(crate) struct Scratch<'k, P> {
+    pub(super) keys: LastKeys<'k>,
     /// What the transaction changed.
     pub(super) overlay: Overlay,
     /// Updates of keys that the overlay did not know. They have no effect on keys that it knows now.
@@ -39,9 +40,10 @@ pub(super) struct Pending {
 /// Overlays with more memory than this are not kept, because emptying one costs a pass over it.
 const KEPT_BYTES: usize = 1 << 20;
 
-impl<P> Scratch<P> {
-    pub(crate) fn new(below: Below<P>) -> Self {
+impl<'k, P> Scratch<'k, P> {
+    pub(crate) fn new(keys: &'k Keys, below: Below<P>) -> Self {
         Self {
+            keys: LastKeys::new(keys),
             overlay: Overlay::new(),
             pending: Vec::new(),
             operands: Vec::new(),

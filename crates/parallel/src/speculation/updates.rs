@@ -11,7 +11,7 @@ use povmeter::{NodeSource, TrieId};
 use povmeter_overlay::Lookup;
 use std::mem::take;
 
-impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
+impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
     /// Notes that a read of `key` counts, if the record does not say so.
     pub(super) fn note_counted(&mut self, key: KeyId) {
         let record = &mut self.scratch.record;
@@ -28,7 +28,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
         kind: Kind,
         operand: &[u8],
     ) -> Result<(), Halt> {
-        let id = self.common.store.keys.number(trie, key);
+        let id = self.scratch.keys.number(trie, key);
         self.note_counted(id);
         let Scratch {
             pending, operands, ..
@@ -49,7 +49,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, P, E> {
         key: &[u8],
         (rule, operand): (Rule, &[u8]),
     ) -> Result<bool, Halt> {
-        let id = self.common.store.keys.number(trie, key);
+        let id = self.scratch.keys.number(trie, key);
         let at = self.find(trie, key, false)?;
         let mut other = take(&mut self.scratch.other);
         other.clear();

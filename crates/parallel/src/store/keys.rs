@@ -22,6 +22,12 @@ impl KeyId {
     pub(crate) fn index(self) -> usize {
         index(self.0)
     }
+
+    /// A hash, for a table of few keys.
+    pub(crate) fn hash(self) -> u64 {
+        // The odd number next to 2^64 divided by the golden ratio.
+        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
 }
 
 /// The number of a trie: 0 for the top trie, then child tries by first use.
@@ -49,10 +55,10 @@ pub(crate) struct ParentValue {
 
 /// A key, and its hash in one [`Keys`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HashedKey<'k> {
-    trie: TrieNumber,
-    bytes: &'k [u8],
-    pub(crate) hash: ShortHash,
+pub(super) struct HashedKey<'k> {
+    pub(super) trie: TrieNumber,
+    pub(super) bytes: &'k [u8],
+    pub(super) hash: ShortHash,
 }
 
 impl Key {
@@ -72,7 +78,7 @@ impl Key {
         self.asked.load(Ordering::Relaxed) > position
     }
 
-    pub(crate) fn is(&self, other: HashedKey<'_>) -> bool {
+    fn is(&self, other: HashedKey<'_>) -> bool {
         self.trie == other.trie && *self.bytes == *other.bytes
     }
 }
@@ -117,7 +123,7 @@ impl Keys {
     }
 
     /// The key with its hash, for [`Self::number_hashed`].
-    pub(crate) fn hashed<'k>(&self, trie: TrieId<'_>, key: &'k [u8]) -> HashedKey<'k> {
+    pub(super) fn hashed<'k>(&self, trie: TrieId<'_>, key: &'k [u8]) -> HashedKey<'k> {
         let trie = self.trie_number(trie);
         HashedKey {
             trie,
@@ -127,7 +133,7 @@ impl Keys {
     }
 
     /// As [`Self::number`].
-    pub(crate) fn number_hashed(&self, named: HashedKey<'_>) -> KeyId {
+    pub(super) fn number_hashed(&self, named: HashedKey<'_>) -> KeyId {
         let HashedKey {
             trie,
             bytes: key,

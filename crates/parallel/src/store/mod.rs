@@ -15,11 +15,13 @@
 //! value before its transaction is committed.
 
 mod keys;
+mod last_keys;
 mod ordered;
 mod write_set;
 mod writers;
 
-pub(crate) use keys::{HashedKey, KeyId, Keys, ParentValue, TrieNumber};
+pub(crate) use keys::{KeyId, Keys, ParentValue, TrieNumber};
+pub(crate) use last_keys::LastKeys;
 pub(crate) use write_set::{
     same_bytes, Content, Span, TooLong, WriteSet, WriteSetBuilder, LARGE_BYTES,
 };
