@@ -73,7 +73,7 @@ where
             } else if let Some(start) = start.take() {
                 start();
                 // This is no part of what transactions in parallel take.
-                lock(&self.commits).pace.handed_over();
+                lock(&self.commits).pace.started();
             }
             let claim = self.claim(index, worker);
             if matches!(claim, Claim::Busy | Claim::Over) {
