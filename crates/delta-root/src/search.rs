@@ -21,6 +21,7 @@ use crate::{
     LoadError, NodeId, NodeRequest, NodeSource, Observer, ShadowNode, ShadowState, TrieHandle,
 };
 use alloc::vec::Vec;
+use core::hint::black_box;
 
 struct Searched<'k, T> {
     trie: TrieHandle,
@@ -235,6 +236,16 @@ fn load_awaited<S: NodeSource, T>(
     let mut count = 0;
     let mut distinct = DistinctHashes::new();
     let mut all_of_top = true;
+    // The hashes lie all over the memory. So little is between these reads that the processor waits for all of them at
+    // once.
+    let first_bytes = stopped.as_slice().iter().map(|&index| {
+        let key = &keys[usize::from(index)];
+        match key.progress {
+            Progress::Stopped(walk) => state.first_awaited_byte(key.trie, key.key, walk),
+            Progress::Goes(_) | Progress::Ended(_) => 0,
+        }
+    });
+    black_box(first_bytes.max());
     for &index in stopped.as_slice() {
         let index = usize::from(index);
         let key = &mut keys[index];

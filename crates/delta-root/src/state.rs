@@ -372,6 +372,12 @@ impl<S: NodeSource> ShadowState<S> {
         trie.resume(key, walk, loaded, &mut loader)
     }
 
+    /// The first byte of what a stopped walk waits for, as far as the node before it says.
+    #[inline]
+    pub(crate) fn first_awaited_byte(&self, handle: TrieHandle, key: &[u8], walk: Walk) -> u8 {
+        self.trie(handle).first_awaited_byte(key, walk, &self.table)
+    }
+
     /// What a walk to `key` waits for.
     pub(crate) fn awaited<'k>(&self, handle: TrieHandle, key: &'k [u8], walk: Walk) -> Awaited<'k> {
         self.trie(handle).awaited(key, walk, &self.table)

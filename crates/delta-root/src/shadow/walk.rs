@@ -123,6 +123,24 @@ impl ShadowTrie {
         Ok(Walk { at, depth })
     }
 
+    /// The first byte of the hash of the node that a stopped walk waits for, or of that node, if it is a part of its
+    /// parent.
+    #[inline]
+    pub(crate) fn first_awaited_byte(
+        &self,
+        key: &[u8],
+        Walk { at, depth }: Walk,
+        table: &NodeTable,
+    ) -> u8 {
+        match self.slot(at, nibbles::at(key, depth - 1)) {
+            ChildSlot::At(offset) => {
+                let data = table.bytes(self.nodes[at.index()].data);
+                data.get(offset).copied().unwrap_or(0)
+            }
+            ChildSlot::Loaded(_) | ChildSlot::Empty => 0,
+        }
+    }
+
     /// What a stopped walk waits for.
     pub(crate) fn awaited<'k>(&self, key: &'k [u8], walk: Walk, table: &NodeTable) -> Awaited<'k> {
         match self.request(key, walk, table) {
