@@ -123,6 +123,7 @@ impl Keys {
     }
 
     /// The key with its hash, for [`Self::number_hashed`].
+    #[inline]
     pub(super) fn hashed<'k>(&self, trie: TrieId<'_>, key: &'k [u8]) -> HashedKey<'k> {
         let trie = self.trie_number(trie);
         HashedKey {
@@ -185,10 +186,16 @@ impl Keys {
     }
 
     /// The number of `trie`, which is new if no key of it was touched before.
+    #[inline]
     pub(crate) fn trie_number(&self, trie: TrieId<'_>) -> TrieNumber {
-        let TrieId::Child(name) = trie else {
-            return 0;
-        };
+        match trie {
+            TrieId::Top => 0,
+            TrieId::Child(name) => self.child_number(name),
+        }
+    }
+
+    fn child_number(&self, name: &[u8]) -> TrieNumber {
+        let trie = TrieId::Child(name);
         let hash = self.hashing.hash_one(name);
         let same = |number: &TrieNumber| self.trie(*number) == trie;
         if let Some(number) = read(&self.by_name).find(hash, same) {

@@ -65,10 +65,11 @@ mod tests {
     /// More keys than places, in two tries, in turn with those that were used before.
     #[test]
     fn numbers_are_those_of_all_threads() {
+        const KEYS: u32 = if cfg!(miri) { 20 } else { 2 * PLACES as u32 };
         let keys = Keys::default();
         let (mut one, mut other) = (LastKeys::new(&keys), LastKeys::new(&keys));
         for round in 0..2_u32 {
-            for number in 0..2 * PLACES as u32 {
+            for number in 0..KEYS {
                 for trie in [Top, Child(b"child")] {
                     for used in [number, number / 2, number % 7] {
                         let key = used.to_le_bytes();
@@ -81,7 +82,8 @@ mod tests {
                 }
             }
             let numbered = one.places.iter().flatten().count();
-            assert!(numbered > PLACES / 2, "{numbered} in round {round}");
+            let expected = (PLACES / 2).min(KEYS as usize);
+            assert!(numbered > expected, "{numbered} in round {round}");
         }
     }
 }
