@@ -94,7 +94,7 @@ fn look(has_work: &impl Fn() -> bool) -> bool {
 /// Looks with pauses in between. All of them take some microseconds.
 const BUSY_ROUNDS: u32 = 64;
 const PAUSES: u32 = 8;
-/// For so long a thread looks, and leaves the processor to others in between. By time, because to yield takes 0.15 us
-/// on one machine and 0.5 us on another: longer than it takes to wake a thread, and than most transactions hold the
-/// block.
+/// For so long a thread looks, and leaves the processor to others in between: for longer than it takes to wake a thread,
+/// and than most transactions hold the block. By time, because how long a look takes depends on the machine; a hundred of
+/// them were over after 16 us on one where it takes 50 to wake a thread.
 const PATIENCE: Duration = Duration::from_micros(100);

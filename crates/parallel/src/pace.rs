@@ -113,8 +113,9 @@ pub(crate) struct Pace {
     /// Time of a transaction in order, and in parallel, when each was measured last.
     in_order: Duration,
     parallel: Duration,
-    /// What it took last to hand the other threads what one transaction in order changed, and how many there were since.
+    /// What it took last to hand over what one transaction in order had changed.
     handing_over: Duration,
+    /// Transactions in order that the other threads do not know yet.
     unknown: u32,
     /// Transactions executed in parallel since the last check, and how many of them bring the next one.
     unchecked: u32,

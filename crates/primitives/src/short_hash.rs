@@ -19,6 +19,12 @@ impl ShortHash {
         Self(u32::from_le_bytes([a, b, c, d]) ^ u32::from_le_bytes([e, f, g, h]))
     }
 
+    /// That of one of numbers that are given out one after the other, which tells all of them apart.
+    #[inline]
+    pub const fn of_number(number: u32) -> Self {
+        Self(number)
+    }
+
     /// As a table wants it, which takes the place of an entry from the lowest bits, and a tag from the highest.
     #[inline]
     pub fn spread(self) -> u64 {
@@ -47,6 +53,10 @@ mod tests {
         }
         // By chance, one pair of 2^16 has one hash in two states.
         assert!(all.len() + 16 > 1 << 16, "{}", all.len());
+        assert_eq!((places.len(), tags.len()), (1 << 12, 1 << 7));
+        let numbers = (0..1 << 12).map(|number| ShortHash::of_number(number).spread());
+        let (places, tags): (HashSet<_>, HashSet<_>) =
+            numbers.map(|hash| (hash % (1 << 12), hash >> 57)).unzip();
         assert_eq!((places.len(), tags.len()), (1 << 12, 1 << 7));
         assert_eq!(ShortHash::of(&state, 7_u32), ShortHash::of(&state, 7_u32));
     }

@@ -23,10 +23,9 @@ impl KeyId {
         index(self.0)
     }
 
-    /// A hash, for a table of few keys.
+    /// A hash, as tables want it.
     pub(crate) fn hash(self) -> u64 {
-        // The odd number next to 2^64 divided by the golden ratio.
-        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ShortHash::of_number(self.0).spread()
     }
 }
 
