@@ -80,21 +80,24 @@ fn look(has_work: &impl Fn() -> bool) -> bool {
         (0..PAUSES).for_each(|_| std::hint::spin_loop());
     }
     let started = Instant::now();
-    loop {
+    let mut yields = 0;
+    while yields < YIELDS || started.elapsed() < PATIENCE {
         if has_work() {
             return true;
         }
-        if started.elapsed() > PATIENCE {
-            return false;
-        }
         std::thread::yield_now();
+        yields += 1;
     }
+    false
 }
 
 /// Looks with pauses in between. All of them take some microseconds.
 const BUSY_ROUNDS: u32 = 64;
 const PAUSES: u32 = 8;
 /// For so long a thread looks, and leaves the processor to others in between: for longer than it takes to wake a thread,
-/// and than most transactions hold the block. By time, because how long a look takes depends on the machine; a hundred of
-/// them were over after 16 us on one where it takes 50 to wake a thread.
+/// and than most transactions hold the block. How long a look takes depends on the machine; a hundred of them were over
+/// after 16 us on one where it takes 50 to wake a thread.
 const PATIENCE: Duration = Duration::from_micros(100);
+/// The least looks. Where threads share a core, each takes as long as others have work, and one that sleeps too soon has
+/// to be woken again.
+const YIELDS: u32 = 100;
