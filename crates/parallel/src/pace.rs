@@ -46,10 +46,8 @@ const TRIALS: u32 = 3;
 const SMALL: u32 = 64;
 /// Nor is less work in all.
 const LITTLE: Duration = Duration::from_micros(300);
-/// In parallel has to take less than this part of the time in order, in percent. Less of a gain is not worth a second
-/// core; and between transactions in parallel, those in order take longer than they do alone, because what they need is
-/// in the memory of the other core.
-const GAIN_PERCENT: u32 = 94;
+/// In parallel has to take less than this part of the time in order, in percent.
+const GAIN_PERCENT: u32 = 97;
 /// Transactions in parallel end as soon as they have taken so many times the time of all of them in order: on a
 /// machine whose cores are busy with something else, each may wait for a thread that waits for its core.
 const FAR: u32 = 2;
