@@ -65,10 +65,10 @@ mod tests {
     /// More keys than places, in two tries, in turn with those that were used before.
     #[test]
     fn numbers_are_those_of_all_threads() {
-        const KEYS: u32 = if cfg!(miri) { 20 } else { 2 * PLACES as u32 };
+        const KEYS: usize = if cfg!(miri) { 20 } else { 2 * PLACES };
         let keys = Keys::default();
         let (mut one, mut other) = (LastKeys::new(&keys), LastKeys::new(&keys));
-        for round in 0..2_u32 {
+        for round in 0..2 {
             for number in 0..KEYS {
                 for trie in [Top, Child(b"child")] {
                     for used in [number, number / 2, number % 7] {
@@ -82,7 +82,7 @@ mod tests {
                 }
             }
             let numbered = one.places.iter().flatten().count();
-            let expected = (PLACES / 2).min(KEYS as usize);
+            let expected = (PLACES / 2).min(KEYS);
             assert!(numbered > expected, "{numbered} in round {round}");
         }
     }
