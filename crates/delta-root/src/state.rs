@@ -372,7 +372,7 @@ impl<S: NodeSource> ShadowState<S> {
         trie.resume(key, walk, loaded, &mut loader)
     }
 
-    /// The first byte of what a stopped walk waits for, as far as the node before it says.
+    /// The first byte of the hash that a stopped walk goes on with: who reads it waits for the memory that has it.
     #[inline]
     pub(crate) fn first_awaited_byte(&self, handle: TrieHandle, key: &[u8], walk: Walk) -> u8 {
         self.trie(handle).first_awaited_byte(key, walk, &self.table)

@@ -19,7 +19,7 @@ impl ShortHash {
         Self(u32::from_le_bytes([a, b, c, d]) ^ u32::from_le_bytes([e, f, g, h]))
     }
 
-    /// That of one of numbers that are given out one after the other, which tells all of them apart.
+    /// The number itself, for keys that are numbers: it tells all of them apart.
     #[inline]
     pub const fn of_number(number: u32) -> Self {
         Self(number)

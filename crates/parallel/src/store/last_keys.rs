@@ -11,9 +11,12 @@ use povmeter_primitives::{ShortHash, TrieId};
 #[derive(Debug)]
 pub(crate) struct LastKeys<'k> {
     keys: &'k Keys,
-    /// Each key has one place, and takes it from the last one that was there.
-    places: Box<[Option<LastKey<'k>>; PLACES]>,
+    /// Each key has one place, and takes it from the last one that was there. Made for the first key, because the thread
+    /// of a block in order asks for none.
+    places: Option<Box<Places<'k>>>,
 }
+
+type Places<'k> = [Option<LastKey<'k>>; PLACES];
 
 #[derive(Clone, Copy, Debug)]
 struct LastKey<'k> {
@@ -24,22 +27,21 @@ struct LastKey<'k> {
 }
 
 /// 16 KiB, in memory that a core has beside it.
-const PLACES: usize = 512;
+const PLACES: usize = 1 << PLACE_BITS;
+const PLACE_BITS: u32 = 9;
 
 impl<'k> LastKeys<'k> {
     pub(crate) fn new(keys: &'k Keys) -> Self {
-        Self {
-            keys,
-            places: Box::new([None; PLACES]),
-        }
+        Self { keys, places: None }
     }
 
     /// The number of `key`, as of [`Keys::number`].
     pub(crate) fn number(&mut self, trie: TrieId<'_>, key: &[u8]) -> KeyId {
         let named = self.keys.hashed(trie, key);
         let HashedKey { trie, bytes, hash } = named;
-        // Of the highest bits, which are those that spread best.
-        let place = &mut self.places[(hash.spread() >> 48) as usize % PLACES];
+        let places = self.places.get_or_insert_with(|| Box::new([None; PLACES]));
+        // The highest bits are those that spread best.
+        let place = &mut places[(hash.spread() >> (u64::BITS - PLACE_BITS)) as usize];
         if let Some(last) = place {
             if (last.hash, last.trie) == (hash, trie) && last.bytes == bytes {
                 return last.id;
@@ -61,6 +63,7 @@ impl<'k> LastKeys<'k> {
 mod tests {
     use super::*;
     use povmeter::TrieId::{Child, Top};
+    use std::collections::HashMap;
 
     /// More keys than places, in two tries, in turn with those that were used before.
     #[test]
@@ -81,9 +84,31 @@ mod tests {
                     }
                 }
             }
-            let numbered = one.places.iter().flatten().count();
+            let numbered = one.places.iter().flat_map(|places| places.iter().flatten());
+            let numbered = numbered.count();
             let expected = (PLACES / 2).min(KEYS);
             assert!(numbered > expected, "{numbered} in round {round}");
         }
+    }
+
+    /// As many keys as it takes for some to share a hash of 32 bits.
+    #[test]
+    #[cfg_attr(miri, ignore = "hashes too many keys")]
+    fn keys_of_one_hash_are_told_apart() {
+        let keys = Keys::default();
+        let mut last = LastKeys::new(&keys);
+        let (mut by_hash, mut shared) = (HashMap::new(), 0);
+        for number in 0..300_000_u32 {
+            let key = number.to_le_bytes();
+            let Some(other) = by_hash.insert(keys.hashed(Top, &key).hash.spread(), key) else {
+                continue;
+            };
+            shared += 1;
+            let ids = [last.number(Top, &other), last.number(Top, &key)];
+            assert_eq!(ids, [other, key].map(|key| keys.number(Top, &key)));
+            assert_ne!(ids[0], ids[1]);
+        }
+        // Ten by chance.
+        assert!(shared > 0);
     }
 }
