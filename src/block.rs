@@ -222,6 +222,15 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(())
     }
 
+    /// The value that the block has changed `key` to, in memory that the caller may keep; `None` for a deletion. Outside,
+    /// `None` if the block has not changed it. Counts nothing.
+    ///
+    /// Costs one look-up, and a copy of a value of less than 32 KiB. The next write to a longer one copies it if the
+    /// caller still keeps it.
+    pub fn share(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Option<Bytes>> {
+        self.overlay.share(trie, key)
+    }
+
     /// Deletes the value at `key`, if there is one.
     ///
     /// # Errors

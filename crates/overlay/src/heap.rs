@@ -22,7 +22,7 @@ use bytes::Bytes;
 /// Bytes that a block's size is a multiple of.
 const UNIT: usize = 16;
 /// The least bytes of a block with memory of its own.
-const LARGE_BYTES: usize = 32 << 10;
+pub const LARGE_BYTES: usize = 32 << 10;
 
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]

@@ -87,6 +87,7 @@ mod transaction;
 mod value;
 
 pub use dirty::Dirty;
+pub use heap::LARGE_BYTES;
 pub use overlay::{Lookup, Overlay};
 pub use owned_changes::OwnedChanges;
 pub use place::{ChangedInTransaction, KeyPlace};

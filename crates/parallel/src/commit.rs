@@ -238,8 +238,8 @@ where
         commits.block.start_transaction();
         let entered = self.enter(commits);
         commits.or_roll_back(entered)?;
-        let keys = commits.keys(&self.shared.store);
-        let mut access = InOrder::new(&mut *commits, keys);
+        let among_others = commits.pace.is_open();
+        let mut access = InOrder::new(&mut *commits, among_others);
         let result = self
             .shared
             .run(executor, index, &mut View::new(&mut access));
@@ -428,11 +428,11 @@ where
                 return None;
             }
         }
-        let keys = commits.keys(&self.shared.store);
+        let among_others = commits.pace.is_open();
         Some(Box::new(Resumed {
             committer: self,
             index,
-            access: InOrder::new(commits, keys),
+            access: InOrder::new(commits, among_others),
             unfinished: EndOnDrop(scheduler),
         }))
     }
@@ -442,7 +442,7 @@ where
 struct Resumed<'t, 'c, 'a, S, A: Accounting, P, E: Executor> {
     committer: &'t Committer<'c, 'a, S, A, P, E>,
     index: u32,
-    access: InOrder<'t, Guard<'t, 'c, S, A, E::Output>>,
+    access: InOrder<Guard<'t, 'c, S, A, E::Output>>,
     /// If the thread panics before the end, nobody may go on with this block.
     unfinished: EndOnDrop<'t>,
 }

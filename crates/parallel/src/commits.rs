@@ -12,14 +12,14 @@ use crate::{
     update::Kind,
     write_log::WriteLog,
 };
-use povmeter::{Accounting, Block, BlockError, NodeSource, ProofSize};
+use povmeter::{Accounting, Block, BlockError, NodeSource, ProofSize, TrieId};
 use std::sync::Arc;
 
 /// See the top of the file.
 pub(crate) struct Commits<'c, S, A: Accounting, T> {
     pub(crate) block: &'c mut Block<S, A>,
     /// What transactions changed on the block since it was last published.
-    pub(crate) log: WriteLog,
+    pub(crate) log: WriteLog<'c>,
     pub(crate) pace: Pace,
     pub(crate) fetch: Fetch,
     pub(crate) sizes: SizeAfter,
@@ -59,7 +59,9 @@ pub(crate) trait HoldsBlock {
     type Sizes: Accounting;
 
     fn block(&mut self) -> &mut Block<Self::Source, Self::Sizes>;
-    fn log(&mut self) -> &mut WriteLog;
+
+    /// Notes that the current transaction appends `element`. See [`WriteLog::note_append`].
+    fn note_append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]);
 }
 
 impl<S: NodeSource, A: Accounting, T> HoldsBlock for &mut Commits<'_, S, A, T> {
@@ -70,8 +72,8 @@ impl<S: NodeSource, A: Accounting, T> HoldsBlock for &mut Commits<'_, S, A, T> {
         self.block
     }
 
-    fn log(&mut self) -> &mut WriteLog {
-        &mut self.log
+    fn note_append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) {
+        self.log.note_append(trie, key, element);
     }
 }
 
@@ -84,8 +86,8 @@ impl<S: NodeSource, A: Accounting, T> HoldsBlock for MutexGuard<'_, Commits<'_, 
         self.block
     }
 
-    fn log(&mut self) -> &mut WriteLog {
-        &mut self.log
+    fn note_append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) {
+        self.log.note_append(trie, key, element);
     }
 }
 
@@ -94,11 +96,6 @@ impl<S: NodeSource, A: Accounting, T> HoldsBlock for MutexGuard<'_, Commits<'_, 
 const COLLAPSED: u32 = 4;
 
 impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
-    /// The keys to note changes by, if anybody may need them.
-    pub(crate) fn keys<'s>(&self, store: &'s MultiVersion) -> Option<&'s Keys> {
-        self.pace.is_open().then_some(&store.keys)
-    }
-
     /// No later transaction has a turn, because `index` failed.
     pub(crate) fn fail(&mut self, index: u32, error: BlockError) {
         let failed = BlockEnd::Failed(ParallelError::Block { index, error });
@@ -190,7 +187,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
     /// Hands what is in the log to the other threads, as what the transaction at `position` writes; `true` if
     /// transactions above may have read something else.
     pub(crate) fn publish_log(&mut self, store: &MultiVersion, position: u32) -> bool {
-        let writes = self.log.take(&store.keys, self.block.overlay());
+        let writes = self.log.take(self.block);
         store.publish(position, Arc::new(writes)).seen
     }
 

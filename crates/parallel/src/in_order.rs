@@ -1,24 +1,26 @@
 //! A transaction executed on the block itself, at its turn.
 
-use crate::{commits::HoldsBlock, executor::Stopped, store::Keys, update::Rule, view::Access};
+use crate::{commits::HoldsBlock, executor::Stopped, update::Rule, view::Access};
 use povmeter::{
-    child_root_key, Block, BlockError, NodeHash, ProofSize, Removal, Root, StateVersion, TrieId,
+    child_root_key, Accounting, Block, BlockError, NodeHash, NodeSource, ProofSize, Removal, Root,
+    StateVersion, TrieId,
 };
+use povmeter_overlay::{Lookup, LARGE_BYTES};
 
 /// The block, for one transaction. See [`Access`]. `H` holds the block: for a transaction that has waited
 /// for its turn, together with the right to commit.
-pub(crate) struct InOrder<'k, H> {
+pub(crate) struct InOrder<H> {
     holder: H,
-    /// To note appends, if others may be executed ahead.
-    keys: Option<&'k Keys>,
+    /// Whether others may be executed ahead.
+    among_others: bool,
     failure: Option<BlockError>,
     new: Vec<u8>,
 }
 
-impl<'k, H: HoldsBlock> InOrder<'k, H> {
-    pub(crate) fn new(holder: H, keys: Option<&'k Keys>) -> Self {
+impl<H: HoldsBlock> InOrder<H> {
+    pub(crate) fn new(holder: H, among_others: bool) -> Self {
         Self {
-            keys,
+            among_others,
             holder,
             failure: None,
             new: Vec::new(),
@@ -44,7 +46,7 @@ impl<'k, H: HoldsBlock> InOrder<'k, H> {
     }
 }
 
-impl<H: HoldsBlock> Access for InOrder<'_, H> {
+impl<H: HoldsBlock> Access for InOrder<H> {
     fn current(&mut self) -> &mut dyn Access {
         self
     }
@@ -79,15 +81,19 @@ impl<H: HoldsBlock> Access for InOrder<'_, H> {
     }
 
     fn write(&mut self, trie: TrieId<'_>, key: &[u8], value: Option<&[u8]>) -> Result<(), Stopped> {
+        let among_others = self.among_others;
         self.call(|block| match value {
+            Some(value) if among_others && value.len() >= LARGE_BYTES => {
+                set_large(block, trie, key, value)
+            }
             Some(value) => block.set(trie, key, value),
             None => block.remove(trie, key),
         })
     }
 
     fn append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) -> Result<(), Stopped> {
-        if let Some(keys) = self.keys {
-            self.holder.log().note_append(keys, trie, key, element);
+        if self.among_others {
+            self.holder.note_append(trie, key, element);
         }
         self.call(|block| block.append(trie, key, element))
     }
@@ -153,7 +159,7 @@ impl<H: HoldsBlock> Access for InOrder<'_, H> {
     }
 
     fn is_alone(&self) -> bool {
-        self.keys.is_none()
+        !self.among_others
     }
 
     fn leave_to_turn(&mut self) -> Result<(), Stopped> {
@@ -177,5 +183,61 @@ impl<H: HoldsBlock> Access for InOrder<'_, H> {
 
     fn rollback_transaction(&mut self) -> Result<(), Stopped> {
         self.call(Block::rollback_transaction)
+    }
+}
+
+/// Sets a large value. One that is there already stays in its memory: others have read it there, and see at a glance
+/// that it is the same.
+fn set_large<S: NodeSource, A: Accounting>(
+    block: &mut Block<S, A>,
+    trie: TrieId<'_>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), BlockError> {
+    if block.overlay().get(trie, key) == Lookup::Value(value) {
+        if let Some(Some(same)) = block.share(trie, key) {
+            return block.set_bytes(trie, key, &same);
+        }
+    }
+    block.set(trie, key, value)
+}
+
+#[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{
+        store::{Content, Keys},
+        write_log::WriteLog,
+    };
+    use povmeter::TrieId::Top;
+    use povmeter_store::MemoryStore;
+
+    /// In the block, and in what is handed to other threads.
+    #[test]
+    fn a_large_value_that_is_written_again_stays_in_its_memory() {
+        let (store, keys) = (MemoryStore::new(), Keys::default());
+        let (mut block, mut log) = (Block::new(&store, Root::EMPTY), WriteLog::new(&keys));
+        let mut place_after = |value: &[u8]| {
+            block.start_transaction();
+            set_large(&mut block, Top, b"key", value).unwrap();
+            log.note_transaction(block.overlay());
+            block.commit_transaction().unwrap();
+            let writes = log.take(&mut block);
+            let Content::Large(number) = writes.entries()[0].content else {
+                panic!("expected a large value, found {writes:?}");
+            };
+            assert_eq!(writes.large(number), value);
+            let in_block = block.get(Top, b"key").unwrap().unwrap();
+            assert_eq!(in_block.as_ptr(), writes.large(number).as_ptr());
+            // Kept, so that no other value takes its place.
+            writes.large(number).clone()
+        };
+        let (one, mut other) = (vec![7; LARGE_BYTES], vec![7; LARGE_BYTES]);
+        other[LARGE_BYTES - 1] = 8;
+        let places = [&one, &one, &other, &one].map(|value| place_after(value));
+        let [first, again, changed, back] = places.each_ref().map(|value| value.as_ptr());
+        assert_eq!(first, again);
+        assert!(first != changed && changed != back && first != back);
     }
 }

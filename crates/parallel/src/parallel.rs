@@ -188,7 +188,7 @@ impl Parallel {
             speculate_first: self.strategy == Strategy::EachAhead,
             commits: Mutex::new(Commits {
                 block,
-                log: WriteLog::default(),
+                log: WriteLog::new(&shared.store.keys),
                 pace,
                 fetch: Fetch::default(),
                 sizes: self.sizes,

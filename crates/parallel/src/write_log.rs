@@ -1,15 +1,18 @@
 //! What transactions changed on the block, for the threads that execute later ones.
 
 use crate::{
-    store::{Content, KeyId, Keys, Span, TooLong, WriteSet, WriteSetBuilder},
+    store::{
+        Content, KeyId, Keys, LastKeys, Span, TooLong, WriteSet, WriteSetBuilder, LARGE_BYTES,
+    },
     update::Kind,
 };
-use povmeter::TrieId;
+use povmeter::{Accounting, Block, NodeSource, TrieId};
 use povmeter_overlay::{KeyPlace, Lookup, Overlay};
 
 /// What was changed on the block since it was last handed to the other threads.
-#[derive(Debug, Default)]
-pub(crate) struct WriteLog {
+#[derive(Debug)]
+pub(crate) struct WriteLog<'k> {
+    keys: LastKeys<'k>,
     /// In the overlay of the block. Some more than once.
     changed: Vec<KeyPlace>,
     /// Elements that the current transaction appends to lists, in place of these lists, if they are kept: a list of all
@@ -20,10 +23,24 @@ pub(crate) struct WriteLog {
     keeps_elements: bool,
     /// Memory for [`Self::take`].
     written: Vec<KeyId>,
+    large: Vec<KeyId>,
     builder: WriteSetBuilder,
 }
 
-impl WriteLog {
+impl<'k> WriteLog<'k> {
+    pub(crate) fn new(keys: &'k Keys) -> Self {
+        Self {
+            keys: LastKeys::new(keys),
+            changed: Vec::new(),
+            appended: Vec::new(),
+            elements: Vec::new(),
+            keeps_elements: false,
+            written: Vec::new(),
+            large: Vec::new(),
+            builder: WriteSetBuilder::default(),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.appended.is_empty()
     }
@@ -56,15 +73,10 @@ impl WriteLog {
     }
 
     /// Notes that the current transaction appends `element`.
-    pub(crate) fn note_append(
-        &mut self,
-        keys: &Keys,
-        trie: TrieId<'_>,
-        key: &[u8],
-        element: &[u8],
-    ) {
+    pub(crate) fn note_append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) {
         if self.keeps_elements {
-            self.note_element(keys.number(trie, key), element);
+            let key = self.keys.number(trie, key);
+            self.note_element(key, element);
         }
     }
 
@@ -90,20 +102,34 @@ impl WriteLog {
         }
     }
 
-    /// What the block, whose overlay this is, holds now for the noted keys. The log is empty then.
-    pub(crate) fn take(&mut self, keys: &Keys, overlay: &Overlay) -> WriteSet {
+    /// What `block` holds now for the noted keys. The log is empty then.
+    pub(crate) fn take<S: NodeSource, A: Accounting>(
+        &mut self,
+        block: &mut Block<S, A>,
+    ) -> WriteSet {
         self.changed.sort_unstable();
         self.changed.dedup();
         let mut fits = Ok(());
+        let overlay = block.overlay();
         for place in self.changed.drain(..) {
             let (trie, key, value) = match overlay.at(place) {
                 Some((trie, key, Lookup::Value(value))) => (trie, key, Some(value)),
                 Some((trie, key, Lookup::Deleted)) => (trie, key, None),
                 Some((_, _, Lookup::Untouched)) | None => continue,
             };
-            let id = keys.number(trie, key);
+            let id = self.keys.number(trie, key);
             self.written.push(id);
-            fits = fits.and(self.builder.write(id, value));
+            match value {
+                Some(value) if value.len() > LARGE_BYTES => self.large.push(id),
+                value => fits = fits.and(self.builder.write(id, value)),
+            }
+        }
+        let keys = self.keys.all();
+        for id in self.large.drain(..) {
+            let key = keys.key(id);
+            if let Some(Some(value)) = block.share(keys.trie(key.trie), &key.bytes) {
+                fits = fits.and(self.builder.write_large(id, value));
+            }
         }
         self.written.sort_unstable();
         for ((id, element), number) in self.appended.iter().zip(0..) {

@@ -35,6 +35,11 @@ impl<'k> LastKeys<'k> {
         Self { keys, places: None }
     }
 
+    /// The keys of all threads.
+    pub(crate) fn all(&self) -> &'k Keys {
+        self.keys
+    }
+
     /// The number of `key`, as of [`Keys::number`].
     pub(crate) fn number(&mut self, trie: TrieId<'_>, key: &[u8]) -> KeyId {
         let named = self.keys.hashed(trie, key);
