@@ -155,7 +155,7 @@ where
                     claim => return claim,
                 }
             }
-            match scheduler.next_task() {
+            match scheduler.next_task(true) {
                 Some(task) => self.shared.perform(task, worker, self),
                 None if first && !scheduler.is_busy(index) && !scheduler.is_due(index) => {
                     // Nobody will execute it ahead.

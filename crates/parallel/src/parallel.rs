@@ -180,6 +180,7 @@ impl Parallel {
             transactions: slots,
             window: self.window,
             waiting: workers.saturating_mul(WAITING),
+            leaves_to_block: self.strategy != Strategy::EachAhead,
         };
         let shared = Shared::new(executor, parent, limits);
         let committer = Committer {

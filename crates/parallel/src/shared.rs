@@ -95,7 +95,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
     pub(crate) fn work(&self, turns: &dyn Turns<E::Output>) {
         let mut worker = self.worker(false);
         while !self.scheduler.is_over() {
-            match self.scheduler.next_task() {
+            match self.scheduler.next_task(false) {
                 Some(task) => self.perform(task, &mut worker, turns),
                 None => self.scheduler.wait_for_task(),
             }

@@ -34,6 +34,7 @@ fn ways(rules: &StorageRules) -> Result<Vec<Way<'_>>, Box<dyn Error>> {
     let always = |count| Ok::<_, Box<dyn Error>>(workers(count)?.with_strategy(Strategy::Always));
     let mut ways = vec![("in order", Execution::InOrder)];
     ways.push(("1 worker", Execution::Parallel(workers(1)?, rules)));
+    ways.push(("1 worker, always", Execution::Parallel(always(1)?, rules)));
     let each_ahead = workers(1)?.with_strategy(Strategy::EachAhead);
     ways.push((
         "1 worker, each ahead",

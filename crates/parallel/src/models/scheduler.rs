@@ -71,6 +71,7 @@ impl Block {
                 transactions,
                 window,
                 waiting: transactions,
+                leaves_to_block: true,
             }),
             observed: steps.iter().map(|_| Observed::default()).collect(),
             committed: Mutex::default(),
@@ -143,14 +144,14 @@ impl Block {
     }
 
     fn work_until_idle(&self) {
-        while let Some(task) = self.scheduler.next_task() {
+        while let Some(task) = self.scheduler.next_task(false) {
             self.perform(task);
         }
     }
 
     fn work(&self) {
         while !self.scheduler.is_over() {
-            match self.scheduler.next_task() {
+            match self.scheduler.next_task(false) {
                 Some(task) => self.perform(task),
                 None => self.scheduler.wait_for_task(),
             }
@@ -196,7 +197,7 @@ impl Block {
                 Claim::Busy => {}
                 claim => return claim,
             }
-            match self.scheduler.next_task() {
+            match self.scheduler.next_task(true) {
                 Some(task) => self.perform(task),
                 None => self.scheduler.wait_while_busy(index),
             }
