@@ -482,7 +482,7 @@ fn applied<T>(
 ) -> Result<Applied<T>, BlockError> {
     match (failure, result) {
         (Some(error @ (BlockError::Transaction(_) | BlockError::ChildRootKey { .. })), _) => {
-            Ok(Err(Trap::Refused(error)))
+            Ok(Err(Trap::Refused(error.into())))
         }
         (Some(error), _) => Err(error),
         (None, Ok(output)) => Ok(Ok(output)),

@@ -82,7 +82,7 @@ pub enum Trap {
     },
     /// The block refused a call: a write to a child trie's root, or a transaction that was not open.
     #[error("the transaction made a call that a block refuses: {0}")]
-    Refused(BlockError),
+    Refused(Box<BlockError>),
 }
 
 impl Trap {
