@@ -2,9 +2,10 @@
 //!
 //! Transactions are executed ahead of their turn, on what the transactions before them have written so
 //! far. At its turn, a transaction whose reads still have the same answers is committed to the
-//! [`Block`](povmeter::Block) as it was executed; any other one is executed again. So the result is that
-//! of sequential execution, on any number of threads: endings, root, changes, proof, and the proof size
-//! after each transaction. The optimistic scheme is Block-STM's.
+//! [`Block`](povmeter::Block) as it was executed; any other one is executed again. Some are left to the thread
+//! of the block, and executed at their turn only, which costs less. So the result is that of sequential
+//! execution, on any number of threads: endings, root, changes, proof, and the proof size after each
+//! transaction. The optimistic scheme is Block-STM's.
 //!
 //! ```
 //! use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};

@@ -33,7 +33,7 @@ pub enum Strategy {
     #[default]
     Adaptive,
     /// Always, if there are several workers. The thread of the block executes a transaction whose turn
-    /// has come and that nobody has begun.
+    /// has come and that nobody has begun; the others leave it some.
     Always,
     /// Always, also by one worker, and each transaction at least once. For tests and measurements: it
     /// costs more.
