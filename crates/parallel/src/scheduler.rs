@@ -69,7 +69,7 @@ pub(crate) struct Scheduler {
     committed: AtomicU32,
     /// A ready transaction that the workers leave to the thread of the block; `NOTHING` if there is none.
     left_to_block: AtomicU32,
-    /// Below it, none is left to the block.
+    /// Below it, none is left to the block: one of those at most `window` before has waited for its turn.
     none_left_below: AtomicU32,
     /// How often some transaction changed what another one had looked for.
     changes: AtomicU32,
@@ -433,8 +433,8 @@ impl Scheduler {
 
     /// Waits for the turn of `index`, which the caller executes. `of_block` for the thread of the block.
     pub(crate) fn wait_for_turn(&self, index: u32, of_block: bool) -> Turn {
-        let after = index.saturating_add(self.window);
-        self.none_left_below.fetch_max(after, Ordering::SeqCst);
+        let far = index.saturating_add(self.window);
+        self.none_left_below.fetch_max(far, Ordering::SeqCst);
         if index.saturating_sub(self.committed()) >= self.waiting {
             return Turn::Never;
         }
