@@ -61,6 +61,9 @@ const WINDOW: u32 = 6;
 const WAITING: u32 = 2;
 /// The smallest window.
 const LEAST_WINDOW: u32 = 12;
+/// How many transactions in a row are left to the thread of the block. One at a time, blocks whose transactions load
+/// nodes that no other one needs take 2 to 10 % longer.
+const LEFT_TO_BLOCK: u32 = 4;
 
 impl Parallel {
     /// With `workers` threads, the caller's included, and [`Strategy::Adaptive`].
@@ -180,7 +183,10 @@ impl Parallel {
             transactions: slots,
             window: self.window,
             waiting: workers.saturating_mul(WAITING),
-            leaves_to_block: self.strategy != Strategy::EachAhead,
+            left_to_block: match self.strategy {
+                Strategy::EachAhead => 0,
+                Strategy::Adaptive | Strategy::Always => LEFT_TO_BLOCK,
+            },
         };
         let shared = Shared::new(executor, parent, limits);
         let committer = Committer {

@@ -1,9 +1,9 @@
 //! A model of the scheduler, as a simulation of events: what more processors than this machine has would do.
 //!
 //! ```text
-//! a worker that is free:   starts the next transaction within the window; done after `ahead`; but one that worker 0 has
-//!                          not begun is left to it, by the others
-//!                          none: the one that is left; none: idle until a commit moves the window
+//! a worker that is free:   starts the next transaction within the window; done after `ahead`; but some in a row are
+//!                          left to worker 0 by the others, and after them others, once it has begun the last one
+//!                          none: one of those that are left; none: idle until a commit moves the window
 //! worker 0, if the transaction whose turn it is
 //!     was executed, and all that it depends on had been when it began:  commits it, in `commit`
 //!     is being executed:                                                works as the others do, or waits for it
@@ -56,6 +56,8 @@ pub struct Modelled {
 
 /// Transactions in the window for each worker, as in povmeter-parallel.
 const WINDOW: usize = 6;
+/// Transactions in a row that are left to worker 0, as in povmeter-parallel.
+const LEFT: usize = 4;
 const WORKERS: [u32; 6] = [1, 2, 4, 8, 12, 16];
 /// Longer blocks have the same curve.
 const MOST_TRANSACTIONS: u32 = 2_000;
@@ -130,7 +132,7 @@ struct Simulation<'d> {
     spans: Vec<Option<(Duration, Duration)>>,
     committed: usize,
     next: usize,
-    /// The one that is left to worker 0.
+    /// The first of those that are left to worker 0.
     left: Option<usize>,
 }
 
@@ -198,7 +200,7 @@ impl<'d> Simulation<'d> {
         if !right {
             self.spans[turn] = Some((now, until));
         }
-        self.left = self.left.filter(|left| *left != turn);
+        self.left = self.left.filter(|left| left + LEFT > turn + 1);
         self.committed += 1;
         Some(until)
     }
@@ -215,8 +217,8 @@ impl<'d> Simulation<'d> {
             if self.next >= end {
                 self.next = self.left.take()?;
                 leaves = false;
-            } else if leaves && self.left.is_none() {
-                self.left = Some(self.next);
+            } else if leaves && self.left.is_none_or(|left| left + LEFT > self.next) {
+                self.left.get_or_insert(self.next);
                 self.next += 1;
             } else {
                 break;

@@ -60,7 +60,7 @@ enum Found {
 }
 
 impl Block {
-    fn new(steps: &'static [Step], window: u32) -> Self {
+    fn new(steps: &'static [Step], window: u32, left_to_block: u32) -> Self {
         let transactions = u32::try_from(steps.len()).unwrap();
         let store = MultiVersion::new(transactions + 1);
         Self {
@@ -71,7 +71,7 @@ impl Block {
                 transactions,
                 window,
                 waiting: transactions,
-                leaves_to_block: true,
+                left_to_block,
             }),
             observed: steps.iter().map(|_| Observed::default()).collect(),
             committed: Mutex::default(),
@@ -233,8 +233,8 @@ impl Block {
 const LOOKS: u32 = if cfg!(povmeter_loom) { 1 } else { 4 };
 
 /// Threads work without anybody who commits, until they find nothing.
-fn speculate(steps: &'static [Step], threads: usize) {
-    let block = Arc::new(Block::new(steps, u32::MAX));
+fn speculate(steps: &'static [Step], threads: usize, left_to_block: u32) {
+    let block = Arc::new(Block::new(steps, u32::MAX, left_to_block));
     let threads: Vec<_> = (1..threads)
         .map(|_| {
             let block = block.clone();
@@ -265,8 +265,13 @@ fn speculate(steps: &'static [Step], threads: usize) {
 }
 
 /// Threads work while one commits, but begin nothing while it commits those of `rest`.
-fn commit(steps: &'static [Step], threads: usize, window: u32, rest: Range<u32>) {
-    let block = Arc::new(Block::new(steps, window));
+fn commit(
+    steps: &'static [Step],
+    threads: usize,
+    (window, left_to_block): (u32, u32),
+    rest: Range<u32>,
+) {
+    let block = Arc::new(Block::new(steps, window, left_to_block));
     let threads: Vec<_> = (1..threads)
         .map(|_| {
             let block = block.clone();
@@ -285,25 +290,28 @@ const PAIR: &[Step] = &[step(0, 0), step(0, 1)];
 
 #[test]
 fn a_pair_loses_no_work() {
-    try_orders(3_000, || speculate(PAIR, 2));
+    try_orders(3_000, || speculate(PAIR, 2, 1));
+    try_orders(3_000, || speculate(PAIR, 2, 2));
 }
 
 #[test]
 fn a_pair_is_committed() {
-    try_orders(3_000, || commit(PAIR, 2, 2, 0..0));
+    try_orders(3_000, || commit(PAIR, 2, (2, 1), 0..0));
+    try_orders(3_000, || commit(PAIR, 2, (2, 2), 0..0));
 }
 
 /// The committer rests before anybody has begun, or after.
 #[test]
 fn a_pair_is_committed_in_order() {
-    try_orders(3_000, || commit(PAIR, 2, 2, 0..1));
-    try_orders(3_000, || commit(PAIR, 2, 2, 1..2));
+    try_orders(3_000, || commit(PAIR, 2, (2, 1), 0..1));
+    try_orders(3_000, || commit(PAIR, 2, (2, 2), 1..2));
 }
 
 #[cfg(povmeter_shuttle)]
 mod larger {
     use super::*;
 
+    const ALL: u32 = u32::MAX;
     const CHAIN: &[Step] = &[step(0, 0); 5];
     const LONG: &[Step] = &[step(0, 0); 8];
     /// The second writes what all others read.
@@ -312,29 +320,35 @@ mod larger {
     /// One thread has nothing else to do than to validate.
     #[test]
     fn a_pair_among_three_loses_no_work() {
-        try_orders(10_000, || speculate(PAIR, 3));
+        try_orders(10_000, || speculate(PAIR, 3, 1));
+        try_orders(10_000, || speculate(PAIR, 3, 2));
     }
 
     #[test]
     fn a_chain_loses_no_work() {
-        try_orders(3_000, || speculate(CHAIN, 3));
+        try_orders(3_000, || speculate(CHAIN, 3, 1));
+        try_orders(3_000, || speculate(CHAIN, 3, 3));
     }
 
     #[test]
     fn readers_of_one_key_lose_no_work() {
-        try_orders(3_000, || speculate(FAN, 3));
+        try_orders(3_000, || speculate(FAN, 3, 1));
+        try_orders(3_000, || speculate(FAN, 3, 2));
     }
 
     #[test]
     fn all_are_committed() {
-        try_orders(2_000, || commit(CHAIN, 3, u32::MAX, 0..0));
-        try_orders(2_000, || commit(FAN, 3, 2, 0..0));
+        try_orders(2_000, || commit(CHAIN, 3, (ALL, 1), 0..0));
+        try_orders(2_000, || commit(CHAIN, 3, (ALL, 3), 0..0));
+        try_orders(2_000, || commit(FAN, 3, (2, 1), 0..0));
+        try_orders(2_000, || commit(FAN, 3, (3, 2), 0..0));
     }
 
     #[test]
     fn some_are_committed_in_order() {
-        try_orders(2_000, || commit(CHAIN, 3, 2, 1..4));
-        try_orders(2_000, || commit(FAN, 3, 1, 0..3));
-        try_orders(2_000, || commit(LONG, 3, 2, 1..7));
+        try_orders(2_000, || commit(CHAIN, 3, (2, 1), 1..4));
+        try_orders(2_000, || commit(FAN, 3, (1, 1), 0..3));
+        try_orders(2_000, || commit(LONG, 3, (2, 1), 1..7));
+        try_orders(2_000, || commit(LONG, 3, (4, 3), 1..5));
     }
 }

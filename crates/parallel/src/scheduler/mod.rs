@@ -11,15 +11,17 @@
 //!   +------------- abort ------------------+     its writes are estimates then
 //!
 //! a worker:    a transaction to validate, below the next one to execute?  take it
-//!              else the next one to execute, at most `window` above the last committed one; but if no ready one is
-//!                   left to the block, leave this one, and take the one after it
-//!              else the one that is left to the block
+//!              else the next one to execute, at most `window` above the last committed one, or `waiting` where
+//!                   others wait for their turns; but if no ready one is left to the block, leave it this one and some
+//!                   after it, and take the one after those
+//!              else one of those that are left to the block
 //!              else wait for the bell
 //! finish(i):   did one above i look for what i writes otherwise now?  validate from i + 1 on
 //!              wake those that wait for i
 //! the block:   i = next to commit.  executed: compare its reads with the block, apply its writes
 //!                                   executing elsewhere: work as a worker
-//!                                   else: execute it on the block, and let workers leave another one
+//!                                   else: execute it on the block; if it is the last one that was left, let
+//!                                         workers leave others
 //! wait for turn(i): all below i are committed?  now
 //!                   the lowest of them was executed?  commit it for the thread of the block
 //!                   is being executed?  wait
@@ -28,9 +30,11 @@
 //!
 //! A transaction that is executed on the block costs less than one that is executed ahead and committed: 16 us and 22, if
 //! it computes 10 and loads some nodes. So the thread of the block, which has time left if there are few others, always
-//! finds one that nobody has begun. The others have executed what is before it when they leave it the next one, so it
-//! does not wait for them. The more of them there are, the more it has to commit in between, and the fewer it executes.
-//! Where transactions wait for their turns, it is left none, as they would wait for it.
+//! finds some that nobody has begun. The others have executed what is before them when they leave it the next ones, so
+//! it does not wait for them. The more of them there are, the more it has to commit in between, and the fewer it
+//! executes. They are left in groups, because the threads then work on memory that the other one does not write meanwhile.
+//! Where transactions wait for their turns, none are left, as they would wait for the block; and none is begun that
+//! would be too far ahead to wait, as its execution would be of no use.
 //!
 //! What went wrong in earlier implementations of the algorithm, and why it cannot here:
 //! - *An index advanced before the task was counted as active, so the block ended too early.* The block ends
@@ -41,11 +45,18 @@
 //! - *A lost wake-up.* One that waits is still executed at its turn.
 //! - *A lost validation.* It costs an execution at the turn; and none is lost, see [`Validation`].
 
+mod execution;
+mod validation;
+
+use self::{
+    execution::{Execution, Position},
+    validation::Validation,
+};
 use crate::{
     bell::Bell,
     store::{index, MultiVersion},
     sync::{
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
         lock, Mutex,
     },
 };
@@ -60,23 +71,20 @@ pub(crate) const MOST_TRANSACTIONS: u32 = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     transactions: Box<[Mutex<Scheduled>]>,
-    /// The next transaction to execute ahead of its turn, unless it is executed.
-    execution: AtomicU32,
+    execution: Execution,
     /// One above the highest transaction that was ever begun. `execution` goes back, for a transaction that
     /// is ready again; those above it were executed all the same, and may need a validation.
     reached: AtomicU32,
     validation: Validation,
     committed: AtomicU32,
-    /// A ready transaction that the workers leave to the thread of the block; `NOTHING` if there is none.
-    left_to_block: AtomicU32,
-    /// Below it, none is left to the block: one of those at most `window` before has waited for its turn.
-    none_left_below: AtomicU32,
+    /// Below it, transactions likely wait for their turns: one of those at most `window` before has. None is left to the
+    /// block there, and none is begun that would be too far ahead to wait.
+    waiting_below: AtomicU32,
     /// How often some transaction changed what another one had looked for.
     changes: AtomicU32,
     window: u32,
     /// The farthest ahead that a transaction waits for its turn.
     waiting: u32,
-    leaves_to_block: bool,
     over: AtomicBool,
     paused: AtomicBool,
     /// For threads that wait for a task.
@@ -94,51 +102,8 @@ pub(crate) struct Limits {
     pub(crate) window: u32,
     /// Those of them that may wait for their turn.
     pub(crate) waiting: u32,
-    /// Whether some are left to the thread of the block.
-    pub(crate) leaves_to_block: bool,
-}
-
-/// The next transaction to validate, if it is below `execution`. Those that are being executed are passed
-/// over: they see at their end that something changed.
-///
-/// It is taken by a comparison with what was found, together with a count of the times that it went back.
-/// Else a thread that has found the last one could end a validation that another thread asks for meanwhile.
-#[derive(Debug)]
-struct Validation(AtomicU64);
-
-impl Validation {
-    fn none() -> Self {
-        Self(AtomicU64::new(u64::from(NOTHING)))
-    }
-
-    /// The next transaction, and what [`Self::advance`] compares with.
-    fn load(&self) -> (u32, u64) {
-        let found = self.0.load(Ordering::SeqCst);
-        let next = u32::try_from(found & u64::from(u32::MAX)).unwrap_or(NOTHING);
-        (next, found)
-    }
-
-    /// Goes on to `next`, if nothing has changed since `found`.
-    fn advance(&self, found: u64, next: u32) -> bool {
-        self.replace(found, found, next)
-    }
-
-    /// Goes back to `first`, unless it is there or below.
-    fn go_back(&self, first: u32) {
-        loop {
-            let (next, found) = self.load();
-            let counted = found.wrapping_add(1 << u32::BITS);
-            if self.replace(found, counted, next.min(first)) {
-                return;
-            }
-        }
-    }
-
-    fn replace(&self, found: u64, count: u64, next: u32) -> bool {
-        let new = count & !u64::from(u32::MAX) | u64::from(next);
-        let order = Ordering::SeqCst;
-        self.0.compare_exchange(found, new, order, order).is_ok()
-    }
+    /// Those in a row that are left to the thread of the block; 0 for none.
+    pub(crate) left_to_block: u32,
 }
 
 #[derive(Debug, Default)]
@@ -196,16 +161,14 @@ impl Scheduler {
         let scheduled = |_| Mutex::new(Scheduled::default());
         Self {
             transactions: (0..limits.transactions).map(scheduled).collect(),
-            execution: AtomicU32::new(0),
+            execution: Execution::new(limits.left_to_block),
             reached: AtomicU32::new(0),
             validation: Validation::none(),
             committed: AtomicU32::new(0),
-            left_to_block: AtomicU32::new(NOTHING),
-            none_left_below: AtomicU32::new(0),
+            waiting_below: AtomicU32::new(0),
             changes: AtomicU32::new(0),
             window: limits.window,
             waiting: limits.waiting,
-            leaves_to_block: limits.leaves_to_block,
             over: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             bell: Bell::default(),
@@ -222,34 +185,46 @@ impl Scheduler {
         u32::try_from(self.transactions.len()).unwrap_or(u32::MAX)
     }
 
-    /// Where executions ahead of their turn end for now.
-    fn horizon(&self) -> u32 {
+    /// Where executions ahead of their turn end for now, if `next` is the next one.
+    fn horizon(&self, next: u32) -> u32 {
+        let waits = next < self.waiting_below.load(Ordering::SeqCst);
+        let window = if waits {
+            self.waiting.min(self.window)
+        } else {
+            self.window
+        };
         let committed = self.committed.load(Ordering::SeqCst);
-        committed.saturating_add(self.window).min(self.count())
+        committed.saturating_add(window).min(self.count())
     }
 
     /// The next task of a worker, which is the caller's then. `of_block` for the thread of the block.
     pub(crate) fn next_task(&self, of_block: bool) -> Option<Task> {
-        let mut leaves = self.leaves_to_block && !of_block;
+        let mut leaves = !of_block;
         while !self.over.load(Ordering::SeqCst) && !self.paused.load(Ordering::SeqCst) {
             let (validation, found) = self.validation.load();
-            let (execution, horizon) = (self.execution.load(Ordering::SeqCst), self.horizon());
-            if validation < execution.min(horizon) {
+            let execution = self.execution.load();
+            let next = execution.next;
+            let horizon = self.horizon(next);
+            if validation < next.min(horizon) {
                 // Those that are begun from here on see all that was written.
                 let last = validation + 1 >= self.reached.load(Ordering::SeqCst);
                 let after = if last { NOTHING } else { validation + 1 };
                 if self.validation.advance(found, after) && self.is_executed(validation) {
                     return Some(Task::Validate(validation));
                 }
-            } else if execution < horizon {
-                if !self.begin(execution) || leaves && self.leave_to_block(execution) {
-                    continue;
+            } else if next < horizon {
+                // Before it is begun, so that it is never above what was reached.
+                self.reached.fetch_max(next + 1, Ordering::SeqCst);
+                if leaves && self.may_leave(execution) {
+                    self.execution.leave(execution);
+                } else if self.execution.begin(execution) && self.take(next) {
+                    return Some(Task::Execute(next));
                 }
-                if self.take(execution) {
-                    return Some(Task::Execute(execution));
-                }
-            } else if self.take_back(execution) {
+            } else if execution.leaves_some() {
                 leaves = false;
+                if self.execution.take_back(execution) {
+                    self.bell.ring();
+                }
             } else {
                 return None;
             }
@@ -257,47 +232,11 @@ impl Scheduler {
         None
     }
 
-    /// Goes on from `execution` to the next one. `false` if another thread has done so.
-    fn begin(&self, execution: u32) -> bool {
-        let (next, order) = (execution + 1, Ordering::SeqCst);
-        // Before it is begun, so that it is never above what was reached.
-        self.reached.fetch_max(next, order);
-        self.execution
-            .compare_exchange(execution, next, order, order)
-            .is_ok()
-    }
-
-    /// Leaves `index` to the thread of the block, if it is ready and no other one is left.
-    fn leave_to_block(&self, index: u32) -> bool {
-        let (left, order) = (&self.left_to_block, Ordering::SeqCst);
-        left.load(order) == NOTHING
-            && self.none_left_below.load(order) <= index
-            && lock(self.transaction(index)).stage == Stage::Ready
-            && left.compare_exchange(NOTHING, index, order, order).is_ok()
-    }
-
-    /// Goes back from `execution` to the transaction that is left to the block. `false` if none is.
-    fn take_back(&self, execution: u32) -> bool {
-        let order = Ordering::SeqCst;
-        let left = self.left_to_block.load(order);
-        if left == NOTHING {
-            return false;
-        }
-        // One below was left by a thread that had looked before its commit. To go back to it would give those free that
-        // are reserved.
-        let is_past = left < self.committed();
-        let (next, kept) = (&self.execution, &self.left_to_block);
-        if is_past || next.compare_exchange(execution, left, order, order).is_ok() {
-            let _ = kept.compare_exchange(left, NOTHING, order, order);
-        }
-        true
-    }
-
-    /// The thread of the block has come to `index`, so another one may be left to it.
-    fn reached_by_block(&self, index: u32) {
-        if self.left_to_block.load(Ordering::SeqCst) <= index {
-            self.left_to_block.store(NOTHING, Ordering::SeqCst);
-        }
+    /// Whether the next one to execute may be left to the thread of the block.
+    fn may_leave(&self, execution: Position) -> bool {
+        self.execution.may_leave(execution)
+            && self.waiting_below.load(Ordering::SeqCst) <= execution.next
+            && lock(self.transaction(execution.next)).stage == Stage::Ready
     }
 
     fn is_executed(&self, index: u32) -> bool {
@@ -306,8 +245,8 @@ impl Scheduler {
 
     /// Whether [`Self::next_task`] may return one.
     pub(crate) fn has_task(&self) -> bool {
-        let execution = self.execution.load(Ordering::SeqCst);
-        let horizon = self.horizon();
+        let execution = self.execution.load().next;
+        let horizon = self.horizon(execution);
         let (validation, _) = self.validation.load();
         !self.paused.load(Ordering::SeqCst)
             && (execution < horizon || validation < execution.min(horizon))
@@ -387,7 +326,7 @@ impl Scheduler {
     /// those above, which going back would undo.
     fn make_ready(&self, index: u32, scheduled: &mut Scheduled) {
         scheduled.stage = Stage::Ready;
-        self.execution.fetch_min(index, Ordering::SeqCst);
+        self.execution.go_back(index);
     }
 
     /// The execution of `index` is of no use before its turn.
@@ -427,14 +366,14 @@ impl Scheduler {
         };
         scheduled.stage = Stage::Executing;
         drop(scheduled);
-        self.reached_by_block(index);
+        self.execution.reached_by_block(index);
         claim
     }
 
     /// Waits for the turn of `index`, which the caller executes. `of_block` for the thread of the block.
     pub(crate) fn wait_for_turn(&self, index: u32, of_block: bool) -> Turn {
         let far = index.saturating_add(self.window);
-        self.none_left_below.fetch_max(far, Ordering::SeqCst);
+        self.waiting_below.fetch_max(far, Ordering::SeqCst);
         if index.saturating_sub(self.committed()) >= self.waiting {
             return Turn::Never;
         }
@@ -511,8 +450,7 @@ impl Scheduler {
             std::mem::take(&mut scheduled.waiting)
         };
         self.committed.store(index + 1, Ordering::SeqCst);
-        self.reached_by_block(index);
-        self.execution.fetch_max(index + 1, Ordering::SeqCst);
+        self.execution.committed(index);
         self.reached.fetch_max(index + 1, Ordering::SeqCst);
         self.wake(&woken);
         if seen {
@@ -535,26 +473,16 @@ impl Scheduler {
     ///
     /// A pause alone is not enough: a thread that has looked before it may begin one after it.
     pub(crate) fn reserve_from(&self, index: u32) -> bool {
-        let (all, order) = (self.count(), Ordering::SeqCst);
-        let begun = self.execution.load(order);
+        let execution = self.execution.load();
         // Where it went back, those above were begun all the same.
-        let reached = || self.reached.load(order);
-        begun <= index
-            && reached() <= index
-            && self
-                .execution
-                .compare_exchange(begun, all, order, order)
-                .is_ok()
+        let reached = || self.reached.load(Ordering::SeqCst);
+        execution.next <= index && reached() <= index && self.execution.reserve(execution)
     }
 
     /// Lets workers begin tasks again, once the caller has committed `index`: all below it are committed.
     pub(crate) fn resume(&self, index: u32) {
-        let order = Ordering::SeqCst;
-        // Reserved; or begun up to the last one, and to look at those again costs little.
-        let _ = self
-            .execution
-            .compare_exchange(self.count(), index + 1, order, order);
-        self.paused.store(false, order);
+        self.execution.end_reservation(index + 1);
+        self.paused.store(false, Ordering::SeqCst);
         self.ring();
     }
 
@@ -590,12 +518,16 @@ impl Scheduler {
 mod tests {
     use super::*;
 
-    fn scheduler(window: u32, leaves_to_block: bool) -> Scheduler {
+    fn scheduler(window: u32, left_to_block: u32) -> Scheduler {
+        scheduler_where(window, left_to_block, 20)
+    }
+
+    fn scheduler_where(window: u32, left_to_block: u32, waiting: u32) -> Scheduler {
         Scheduler::new(Limits {
             transactions: 20,
             window,
-            waiting: 20,
-            leaves_to_block,
+            waiting,
+            left_to_block,
         })
     }
 
@@ -607,46 +539,98 @@ mod tests {
         }
     }
 
+    fn execute_and_commit(scheduler: &Scheduler, index: u32) {
+        assert_eq!(scheduler.claim(index), Claim::ToExecute);
+        scheduler.commit(index, false);
+    }
+
     #[test]
     fn the_block_finds_one_that_nobody_has_begun() {
-        let all = scheduler(20, false);
-        assert_eq!([(); 3].map(|()| begun(&all)), [0, 1, 2].map(Some));
+        let none = scheduler(20, 0);
+        assert_eq!([(); 3].map(|()| begun(&none)), [0, 1, 2].map(Some));
 
-        let some = scheduler(20, true);
-        assert_eq!([(); 2].map(|()| begun(&some)), [1, 2].map(Some));
-        assert_eq!(some.claim(0), Claim::ToExecute);
+        let one = scheduler(20, 1);
+        assert_eq!([(); 2].map(|()| begun(&one)), [1, 2].map(Some));
+        assert_eq!(one.claim(0), Claim::ToExecute);
         // Another one is left as soon as the block has begun this one, whether that is committed or not.
-        assert_eq!([(); 2].map(|()| begun(&some)), [4, 5].map(Some));
-        some.commit(0, false);
+        assert_eq!([(); 2].map(|()| begun(&one)), [4, 5].map(Some));
+        one.commit(0, false);
         for index in [1, 2] {
-            assert_eq!(some.claim(index), Claim::Busy);
-            some.finish(index, false, 0);
-            assert_eq!(some.claim(index), Claim::Executed);
-            some.commit(index, false);
+            assert_eq!(one.claim(index), Claim::Busy);
+            one.finish(index, false, 0);
+            assert_eq!(one.claim(index), Claim::Executed);
+            one.commit(index, false);
         }
-        assert_eq!(begun(&some), Some(6));
-        assert_eq!(some.claim(3), Claim::ToExecute);
+        assert_eq!(begun(&one), Some(6));
+        assert_eq!(one.claim(3), Claim::ToExecute);
         // The thread of the block leaves none to itself.
-        assert_eq!(some.next_task(true), Some(Task::Execute(7)));
-        assert_eq!(begun(&some), Some(9));
+        assert_eq!(one.next_task(true), Some(Task::Execute(7)));
+        assert_eq!(begun(&one), Some(9));
+    }
+
+    #[test]
+    fn several_are_left_together() {
+        let scheduler = scheduler(20, 3);
+        assert_eq!([(); 2].map(|()| begun(&scheduler)), [3, 4].map(Some));
+        execute_and_commit(&scheduler, 0);
+        execute_and_commit(&scheduler, 1);
+        assert_eq!(begun(&scheduler), Some(5));
+        assert_eq!(scheduler.claim(2), Claim::ToExecute);
+        assert_eq!(begun(&scheduler), Some(9));
     }
 
     #[test]
     fn what_is_left_to_the_block_is_taken_at_the_end_of_the_window() {
-        let scheduler = scheduler(3, true);
+        let one = scheduler(3, 1);
         assert_eq!(
-            [(); 4].map(|()| begun(&scheduler)),
+            [(); 4].map(|()| begun(&one)),
             [Some(1), Some(2), Some(0), None]
         );
-        assert_eq!(scheduler.claim(0), Claim::Busy);
+        assert_eq!(one.claim(0), Claim::Busy);
+
+        let three = scheduler(4, 3);
+        assert_eq!(begun(&three), Some(3));
+        execute_and_commit(&three, 0);
+        assert_eq!(
+            [(); 4].map(|()| begun(&three)),
+            [Some(4), Some(1), Some(2), None]
+        );
+
+        let more_than_the_window = scheduler(2, 3);
+        assert_eq!(
+            [(); 3].map(|()| begun(&more_than_the_window)),
+            [Some(0), Some(1), None]
+        );
+    }
+
+    #[test]
+    fn none_is_begun_that_would_be_too_far_ahead_to_wait() {
+        let scheduler = scheduler_where(12, 3, 2);
+        assert_eq!(begun(&scheduler), Some(3));
+        assert_eq!(scheduler.wait_for_turn(3, false), Turn::Never);
+        scheduler.leave_to_turn(3);
+        // What was left is taken back, and nothing is begun beyond it.
+        assert_eq!(
+            [(); 3].map(|()| begun(&scheduler)),
+            [Some(0), Some(1), None]
+        );
+        assert!(!scheduler.has_task());
+        scheduler.commit(0, false);
+        assert_eq!([(); 2].map(|()| begun(&scheduler)), [Some(2), None]);
+        for index in 1..4 {
+            scheduler.commit(index, false);
+        }
+        assert_eq!(
+            [(); 3].map(|()| begun(&scheduler)),
+            [Some(4), Some(5), None]
+        );
     }
 
     #[test]
     fn none_is_left_where_transactions_wait_for_their_turns() {
-        let scheduler = scheduler(3, true);
+        let scheduler = scheduler(3, 1);
         assert_eq!(begun(&scheduler), Some(1));
-        assert_eq!(scheduler.claim(0), Claim::ToExecute);
-        scheduler.commit(0, false);
+        execute_and_commit(&scheduler, 0);
         assert_eq!(scheduler.wait_for_turn(1, false), Turn::Now);
         assert_eq!([(); 2].map(|()| begun(&scheduler)), [2, 3].map(Some));
         for index in 1..4 {
@@ -654,21 +638,5 @@ mod tests {
         }
         // Three transactions behind the last that waited.
         assert_eq!([(); 2].map(|()| begun(&scheduler)), [5, 6].map(Some));
-    }
-
-    /// Also if the validation is where it was when the thread looked.
-    #[test]
-    fn who_looked_before_a_validation_went_back_cannot_end_it() {
-        let validation = Validation::none();
-        validation.go_back(3);
-        let (next, found) = validation.load();
-        assert_eq!(next, 3);
-        validation.go_back(5);
-        assert_eq!(validation.load().0, 3);
-        assert!(!validation.advance(found, NOTHING));
-        let (_, found) = validation.load();
-        assert!(validation.advance(found, NOTHING));
-        assert!(!validation.advance(found, 4));
-        assert_eq!(validation.load().0, NOTHING);
     }
 }

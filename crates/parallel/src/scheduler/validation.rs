@@ -1,0 +1,66 @@
+use super::NOTHING;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// The next transaction to validate, if it is below `execution`. Those that are being executed are passed
+/// over: they see at their end that something changed.
+///
+/// It is taken by a comparison with what was found, together with a count of the times that it went back.
+/// Else a thread that has found the last one could end a validation that another thread asks for meanwhile.
+#[derive(Debug)]
+pub(super) struct Validation(AtomicU64);
+
+impl Validation {
+    pub(super) fn none() -> Self {
+        Self(AtomicU64::new(u64::from(NOTHING)))
+    }
+
+    /// The next transaction, and what [`Self::advance`] compares with.
+    pub(super) fn load(&self) -> (u32, u64) {
+        let found = self.0.load(Ordering::SeqCst);
+        let next = u32::try_from(found & u64::from(u32::MAX)).unwrap_or(NOTHING);
+        (next, found)
+    }
+
+    /// Goes on to `next`, if nothing has changed since `found`.
+    pub(super) fn advance(&self, found: u64, next: u32) -> bool {
+        self.replace(found, found, next)
+    }
+
+    /// Goes back to `first`, unless it is there or below.
+    pub(super) fn go_back(&self, first: u32) {
+        loop {
+            let (next, found) = self.load();
+            let counted = found.wrapping_add(1 << u32::BITS);
+            if self.replace(found, counted, next.min(first)) {
+                return;
+            }
+        }
+    }
+
+    fn replace(&self, found: u64, count: u64, next: u32) -> bool {
+        let new = count & !u64::from(u32::MAX) | u64::from(next);
+        let order = Ordering::SeqCst;
+        self.0.compare_exchange(found, new, order, order).is_ok()
+    }
+}
+
+#[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Also if the validation is where it was when the thread looked.
+    #[test]
+    fn who_looked_before_a_validation_went_back_cannot_end_it() {
+        let validation = Validation::none();
+        validation.go_back(3);
+        let (next, found) = validation.load();
+        assert_eq!(next, 3);
+        validation.go_back(5);
+        assert_eq!(validation.load().0, 3);
+        assert!(!validation.advance(found, NOTHING));
+        let (_, found) = validation.load();
+        assert!(validation.advance(found, NOTHING));
+        assert!(!validation.advance(found, 4));
+        assert_eq!(validation.load().0, NOTHING);
+    }
+}
