@@ -298,6 +298,7 @@ where
                 commits.publish_log(store, index + 1);
             }
             if !was_parallel {
+                store.sort_keys();
                 commits.pace.handed_over();
             }
         }

@@ -103,7 +103,7 @@ impl MultiVersion {
                 Presence::Ours => {
                     if writers.is_empty() {
                         // Who stepped through the keys and did not find it has looked for it, too.
-                        key.ask(self.ordered.add(id));
+                        key.ask(self.ordered.add(&self.keys, id, position));
                     }
                     writers.insert(position, self.positions());
                 }
@@ -153,6 +153,11 @@ impl MultiVersion {
             }
             below = writer;
         }
+    }
+
+    /// Prepares for transactions that ask for next keys, if there were some, after much was published.
+    pub(crate) fn sort_keys(&self) {
+        self.ordered.sort(&self.keys);
     }
 
     /// The first key of `trie` after `after` that some transaction has written, for one at `position`.
@@ -209,11 +214,15 @@ mod tests {
         assert_eq!(publish(&store, 3, &[(key, None)]), result(true, true));
         assert_eq!(publish(&store, 2, &[(other, None)]), result(true, false));
         assert_eq!(publish(&store, 3, &[(other, None)]), result(true, true));
-        // Who steps through the keys has looked for all that were not written yet.
-        store.next_written(6, 0, b"a");
-        let [next, last] = [&b"next"[..], b"z"].map(|name| store.keys.number(Top, name));
-        assert_eq!(publish(&store, 6, &[(last, None)]), result(true, false));
-        assert_eq!(publish(&store, 5, &[(next, None)]), result(true, true));
+        // Who steps to a key has looked for all before it that were not written yet.
+        assert_eq!(store.next_written(6, 0, b"a"), Some(key));
+        assert_eq!(store.next_written(7, 0, b"p"), None);
+        let [before, next, last] =
+            [&b"before"[..], b"next", b"z"].map(|name| store.keys.number(Top, name));
+        assert_eq!(publish(&store, 6, &[(before, None)]), result(true, false));
+        assert_eq!(publish(&store, 5, &[(before, None)]), result(true, true));
+        assert_eq!(publish(&store, 1, &[(next, None)]), result(true, false));
+        assert_eq!(publish(&store, 0, &[(last, None)]), result(true, true));
         let child = store.keys.trie_number(Child(b"child"));
         assert_eq!(store.next_written(1, 0, b"l"), Some(next));
         assert_eq!(store.next_written(1, child, b""), None);

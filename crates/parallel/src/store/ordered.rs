@@ -16,15 +16,31 @@ pub(crate) struct Ordered {
     asked: AtomicU32,
     fresh: Mutex<Fresh>,
     /// By number of the trie.
-    sorted: RwLock<Vec<BTreeMap<Box<[u8]>, KeyId>>>,
+    sorted: RwLock<Vec<Sorted>>,
 }
 
-/// Keys that were written for the first time since the trees were last asked.
+/// Keys that were written for the first time since the trees were last asked, and that nobody above has looked for.
 #[derive(Debug, Default)]
 struct Fresh {
     keys: Vec<KeyId>,
     /// Whether the trees have the keys that were written before anybody asked.
     begun: bool,
+}
+
+/// The written keys of a trie.
+#[derive(Debug)]
+struct Sorted {
+    keys: BTreeMap<Box<[u8]>, Place>,
+    /// The highest position that has asked for a key after the last one.
+    asked: AtomicU32,
+}
+
+/// A written key, and the gap before it.
+#[derive(Debug)]
+struct Place {
+    id: KeyId,
+    /// The highest position that has asked for the next key after one in the gap.
+    asked: AtomicU32,
 }
 
 impl Default for Ordered {
@@ -38,16 +54,24 @@ impl Default for Ordered {
 }
 
 impl Ordered {
-    /// Adds a key whose lock the caller holds, because it has no writer so far. One that is added again is no second
-    /// key. Returns the highest position that may have asked before the key was there; zero, if none has.
-    pub(crate) fn add(&self, key: KeyId) -> u32 {
+    /// Adds a key that `position` writes, and whose lock the caller holds, because it has no writer so far. One that is
+    /// added again is no second key. Returns the highest position that may have looked for it before it was there; zero,
+    /// if none has.
+    pub(crate) fn add(&self, keys: &Keys, id: KeyId, position: u32) -> u32 {
         if self.asked.load(Ordering::Relaxed) == 0 {
             // Who asks for the first time notes so, and then looks at each key under its lock.
             return 0;
         }
-        lock(&self.fresh).keys.push(key);
-        // Any other one notes so before it takes the fresh keys: it finds this one, or is found here.
-        self.asked.load(Ordering::Relaxed).saturating_sub(1)
+        {
+            let mut fresh = lock(&self.fresh);
+            // Who asks later takes this lock after it has noted so, and finds the key.
+            let asked = self.asked.load(Ordering::Relaxed).saturating_sub(1);
+            if asked <= position {
+                fresh.keys.push(id);
+                return asked;
+            }
+        }
+        trie(&mut write(&self.sorted), keys.key(id).trie).add(&keys.key(id).bytes, id)
     }
 
     /// The first key of `trie` after `after` that was added, for a transaction at `position`.
@@ -55,15 +79,22 @@ impl Ordered {
         &self,
         keys: &Keys,
         position: u32,
-        trie: TrieNumber,
+        of: TrieNumber,
         after: &[u8],
     ) -> Option<KeyId> {
         self.asked.fetch_max(position + 1, Ordering::Relaxed);
         self.sort_fresh(keys);
-        let sorted = read(&self.sorted);
-        let bounds = (Bound::Excluded(after), Bound::Unbounded);
-        let mut range = sorted.get(index(trie))?.range::<[u8], _>(bounds);
-        range.next().map(|(_, id)| *id)
+        if let Some(sorted) = read(&self.sorted).get(index(of)) {
+            return sorted.next(after, position);
+        }
+        trie(&mut write(&self.sorted), of).next(after, position)
+    }
+
+    /// Sorts what was written, if somebody has ever asked, so that the next one who does need not.
+    pub(crate) fn sort(&self, keys: &Keys) {
+        if self.asked.load(Ordering::Relaxed) > 0 {
+            self.sort_fresh(keys);
+        }
     }
 
     fn sort_fresh(&self, keys: &Keys) {
@@ -87,10 +118,44 @@ impl Ordered {
         let mut sorted = write(&self.sorted);
         for id in fresh.keys.drain(..) {
             let key = keys.key(id);
-            if sorted.len() <= index(key.trie) {
-                sorted.resize_with(index(key.trie) + 1, BTreeMap::new);
-            }
-            sorted[index(key.trie)].insert(key.bytes.clone(), id);
+            trie(&mut sorted, key.trie).add(&key.bytes, id);
         }
+    }
+}
+
+fn trie(sorted: &mut Vec<Sorted>, number: TrieNumber) -> &mut Sorted {
+    let number = index(number);
+    if sorted.len() <= number {
+        sorted.resize_with(number + 1, || Sorted {
+            keys: BTreeMap::new(),
+            asked: AtomicU32::new(0),
+        });
+    }
+    &mut sorted[number]
+}
+
+impl Sorted {
+    /// Adds a key, unless it is there. Returns the highest position that has asked for a key in the gap where it lies.
+    fn add(&mut self, key: &[u8], id: KeyId) -> u32 {
+        let bounds = (Bound::Included(key), Bound::Unbounded);
+        let next = self.keys.range::<[u8], _>(bounds).next();
+        let asked = next.map_or(&self.asked, |(_, next)| &next.asked);
+        let asked = asked.load(Ordering::Relaxed);
+        if next.is_none_or(|(next, _)| **next != *key) {
+            let asked = AtomicU32::new(asked);
+            self.keys.insert(key.into(), Place { id, asked });
+        }
+        asked
+    }
+
+    /// The first key after `after`, for `position`.
+    fn next(&self, after: &[u8], position: u32) -> Option<KeyId> {
+        let bounds = (Bound::Excluded(after), Bound::Unbounded);
+        let next = self.keys.range::<[u8], _>(bounds).next();
+        let asked = next.map_or(&self.asked, |(_, next)| &next.asked);
+        if asked.load(Ordering::Relaxed) < position {
+            asked.fetch_max(position, Ordering::Relaxed);
+        }
+        next.map(|(_, next)| next.id)
     }
 }
