@@ -61,9 +61,11 @@ const WINDOW: u32 = 6;
 const WAITING: u32 = 2;
 /// The smallest window.
 const LEAST_WINDOW: u32 = 12;
-/// How many transactions in a row are left to the thread of the block. One at a time, blocks whose transactions touch
-/// different keys took 3 % longer on a machine of 2026-11-25, and 1 to 3 % on another one.
-const LEFT_TO_BLOCK: u32 = 4;
+/// How many transactions in a row two workers leave to the thread of the block. One at a time, blocks whose transactions
+/// touch different keys took 3 % longer on a machine of 2026-11-25, and 1 to 3 % on another one. More workers leave one:
+/// they gain nothing by more in a model, and 15 % less where transactions conflict, as more of those above have missed
+/// what these write.
+const LEFT_BY_TWO: u32 = 4;
 
 impl Parallel {
     /// With `workers` threads, the caller's included, and [`Strategy::Adaptive`].
@@ -185,7 +187,8 @@ impl Parallel {
             waiting: workers.saturating_mul(WAITING),
             left_to_block: match self.strategy {
                 Strategy::EachAhead => 0,
-                Strategy::Adaptive | Strategy::Always => LEFT_TO_BLOCK,
+                Strategy::Adaptive | Strategy::Always if workers <= 2 => LEFT_BY_TWO,
+                Strategy::Adaptive | Strategy::Always => 1,
             },
         };
         let shared = Shared::new(executor, parent, limits);

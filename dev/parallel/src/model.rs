@@ -56,8 +56,9 @@ pub struct Modelled {
 
 /// Transactions in the window for each worker, as in povmeter-parallel.
 const WINDOW: usize = 6;
-/// Transactions in a row that are left to worker 0, as in povmeter-parallel.
-const LEFT: usize = 4;
+/// Transactions in a row that are left to worker 0 by one other worker, and by several, as in povmeter-parallel.
+const LEFT_BY_ONE: usize = 4;
+const LEFT_BY_SEVERAL: usize = 1;
 const WORKERS: [u32; 6] = [1, 2, 4, 8, 12, 16];
 /// Longer blocks have the same curve.
 const MOST_TRANSACTIONS: u32 = 2_000;
@@ -128,6 +129,8 @@ struct Simulation<'d> {
     /// Workers that find nothing in the window.
     idle: Vec<usize>,
     window: usize,
+    /// How many are left to worker 0 together.
+    together: usize,
     /// When each transaction was begun, and was or will be done.
     spans: Vec<Option<(Duration, Duration)>>,
     committed: usize,
@@ -145,6 +148,10 @@ impl<'d> Simulation<'d> {
             free: at_start.collect(),
             idle: Vec::new(),
             window: WINDOW * workers,
+            together: match workers {
+                ..=2 => LEFT_BY_ONE,
+                _ => LEFT_BY_SEVERAL,
+            },
             spans: vec![None; depends.len()],
             committed: 0,
             next: 0,
@@ -200,7 +207,8 @@ impl<'d> Simulation<'d> {
         if !right {
             self.spans[turn] = Some((now, until));
         }
-        self.left = self.left.filter(|left| left + LEFT > turn + 1);
+        let together = self.together;
+        self.left = self.left.filter(|left| left + together > turn + 1);
         self.committed += 1;
         Some(until)
     }
@@ -217,7 +225,11 @@ impl<'d> Simulation<'d> {
             if self.next >= end {
                 self.next = self.left.take()?;
                 leaves = false;
-            } else if leaves && self.left.is_none_or(|left| left + LEFT > self.next) {
+            } else if leaves
+                && self
+                    .left
+                    .is_none_or(|left| left + self.together > self.next)
+            {
                 self.left.get_or_insert(self.next);
                 self.next += 1;
             } else {
