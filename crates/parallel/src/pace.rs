@@ -17,9 +17,9 @@
 //! before is given up when it is much slower, or slower twice.
 //!
 //! The time of a transaction is that of the middle one of a phase's parts, because a part in which a table grows, in
-//! which a thread wakes, or in which something else has the core, says nothing about the rest. Checks are there because the first
-//! transactions of a block load what later ones find in memory: those that only read and write some accounts take a
-//! tenth of the time later. Time decides only which way is taken; results are the same.
+//! which a thread wakes, or in which something else has the core, says nothing about the rest. Checks are there because
+//! the first transactions of a block load what later ones find in memory: those that only read and write some accounts
+//! take a tenth of the time later. Time decides only which way is taken; results are the same.
 
 use std::{
     mem::take,
@@ -34,7 +34,7 @@ const TRIAL: u32 = 96;
 const CHECK: u32 = 16;
 /// The most transactions of a part of a phase; see [`Pace::parts`].
 const PART: u32 = 32;
-/// The least parts of a phase.
+/// The fewest parts of a phase.
 const PARTS: u32 = 4;
 /// Transactions in parallel from the first check, which is at the end of the trial, to the second; then twice as many
 /// each time.

@@ -1,3 +1,5 @@
+//! Which transaction is executed ahead next, and which are left to the thread of the block.
+
 use super::NOTHING;
 use crate::sync::atomic::{AtomicU64, Ordering};
 

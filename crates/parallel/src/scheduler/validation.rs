@@ -1,3 +1,5 @@
+//! Which transaction is validated next.
+
 use super::NOTHING;
 use crate::sync::atomic::{AtomicU64, Ordering};
 

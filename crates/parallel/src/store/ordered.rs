@@ -19,7 +19,7 @@ pub(crate) struct Ordered {
     sorted: RwLock<Vec<Sorted>>,
 }
 
-/// Keys that were written for the first time since the trees were last asked, and that nobody above has looked for.
+/// Keys that are not in the trees yet: when they were written, nobody above had asked for a next key.
 #[derive(Debug, Default)]
 struct Fresh {
     keys: Vec<KeyId>,
