@@ -12,6 +12,7 @@
 //! By induction, a published root has all of its nodes, as long as nobody removes any.
 
 mod client;
+mod connection;
 mod error;
 mod options;
 
@@ -56,7 +57,8 @@ use std::sync::Arc;
 ///   a worker that starts from a published root finds every node, unless the cluster lost some.
 /// - A call ends within the times of [`ClusterOptions`]: for each node at most the total time-out.
 /// - Redirections (`MOVED`, `ASK`) are followed by the client while slots move. If a master fails, the
-///   answer is the right node or an error; after the master or its replica is back, reads go on.
+///   answer is the right node or an error; after the master or its replica is back, reads go on. If nobody
+///   gets any answer for the total time-out, the client is replaced by another one.
 ///
 /// A cluster replicates after it acknowledged, so a failover may lose the last writes. A node that was
 /// lost is a missing node and never a wrong one. Inserting the update again brings it back.

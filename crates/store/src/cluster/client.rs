@@ -1,25 +1,17 @@
 //! The connections to the masters, and the thread that serves them.
 
+use super::connection::Connection;
 use super::{ClusterError, ClusterOptions};
 use futures_util::{future, stream, StreamExt, TryStreamExt};
-use redis::aio::ConnectionLike;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::cluster_async::ClusterConnection;
-use redis::cluster_routing::SingleNodeRoutingInfo;
-use redis::{
-    from_redis_value, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind,
-    Value,
-};
+use redis::{Cmd, FromRedisValue, RedisError, RedisResult};
 use std::future::Future;
-use std::io;
-use std::sync::mpsc;
+use std::sync::{mpsc, Arc};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 /// Writes that wait for an answer at the same time.
 const WRITES: usize = 256;
-/// How often a command is sent anew, because its slot moves, after the tries of the client.
-const ROUNDS: u32 = 5;
 
 /// A client of a cluster. All threads share its connections, one to each master. Commands that are
 /// sent together reach a master as a pipeline.
@@ -29,7 +21,7 @@ const ROUNDS: u32 = 5;
 pub(super) struct Client {
     /// There until the client is dropped.
     runtime: Option<Runtime>,
-    connection: ClusterConnection,
+    connection: Arc<Connection>,
     /// The longest time that the client takes for one command.
     limit: Duration,
 }
@@ -51,18 +43,13 @@ impl Client {
             .enable_all()
             .build()
             .map_err(|source| ClusterError::Thread { source })?;
-        let connecting =
-            async move { tokio::time::timeout(limit, client.get_async_connection()).await };
-        let connected = run(&runtime, connecting);
-        let connection = match connected {
-            Some(Ok(connection)) => connection.map_err(failed),
-            Some(Err(_elapsed)) => Err(ClusterError::TimedOut { task: TASK, limit }),
-            None => Err(ClusterError::Stopped { task: TASK }),
-        };
-        match connection {
+        let connected = run(&runtime, Connection::open(client, limit))
+            .ok_or(ClusterError::Stopped { task: TASK })
+            .and_then(|connected| connected.map_err(failed));
+        match connected {
             Ok(connection) => Ok(Self {
                 runtime: Some(runtime),
-                connection,
+                connection: Arc::new(connection),
                 limit,
             }),
             Err(error) => {
@@ -78,8 +65,7 @@ impl Client {
     where
         T: FromRedisValue + Send + 'static,
     {
-        let connection = self.connection.clone();
-        self.run(query(connection, command, self.limit))
+        self.run(self.connection.clone().query(command))
             .ok_or(ClusterError::Stopped { task })?
             .map_err(|error| self.failed(error, task))
     }
@@ -95,7 +81,7 @@ impl Client {
     {
         let queries = commands
             .into_iter()
-            .map(|command| query(self.connection.clone(), command, self.limit));
+            .map(|command| self.connection.clone().query(command));
         let answers: Vec<RedisResult<T>> = self
             .run(future::join_all(queries))
             .ok_or(ClusterError::Stopped { task })?;
@@ -111,9 +97,9 @@ impl Client {
         commands: Vec<Cmd>,
         task: &'static str,
     ) -> Result<(), ClusterError> {
-        let (connection, limit) = (self.connection.clone(), self.limit);
+        let connection = self.connection.clone();
         let writes = stream::iter(commands)
-            .map(move |command| query::<()>(connection.clone(), command, limit))
+            .map(move |command| connection.clone().query::<()>(command))
             .buffer_unordered(WRITES)
             .try_for_each(|()| future::ready(Ok(())));
         self.run(writes)
@@ -151,67 +137,6 @@ fn run<T: Send + 'static>(
         let _ = sender.send(work.await);
     });
     receiver.recv().ok()
-}
-
-/// The answer to `command`, within `limit`.
-async fn query<T: FromRedisValue>(
-    connection: ClusterConnection,
-    command: Cmd,
-    limit: Duration,
-) -> RedisResult<T> {
-    let answer = tokio::time::timeout(limit, follow(connection, command)).await;
-    let in_time = answer.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))?;
-    Ok(from_redis_value(in_time?)?)
-}
-
-/// Follows redirections to a master that a slot moves to, where the client gives up: it sends `ASKING`
-/// and the command one after the other over a connection that others use, so another command may come
-/// between, and takes its effect. Here the two are one pipeline.
-async fn follow(mut connection: ClusterConnection, command: Cmd) -> RedisResult<Value> {
-    for _ in 1..ROUNDS {
-        let error = match answer(&mut connection, &command).await {
-            Err(error) if is_moving(&error) => error,
-            answered => return answered,
-        };
-        let Some(at) = asked_at(&error) else {
-            continue;
-        };
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("ASKING").add_command(command.clone());
-        let mut answers = connection.route_pipeline(pipeline, 0, 2, at).await?;
-        match answers.pop().map(Value::extract_error) {
-            Some(Err(error)) if is_moving(&error) => {}
-            Some(answered) => return answered,
-            None => return Err(error),
-        }
-    }
-    answer(&mut connection, &command).await
-}
-
-async fn answer(connection: &mut ClusterConnection, command: &Cmd) -> RedisResult<Value> {
-    connection
-        .req_packed_command(command)
-        .await?
-        .extract_error()
-}
-
-/// Whether `error` says that the slot moves.
-fn is_moving(error: &RedisError) -> bool {
-    use ServerErrorKind::{Ask, Moved, TryAgain};
-    matches!(error.kind(), ErrorKind::Server(Ask | Moved | TryAgain))
-}
-
-/// Where `error` says to ask.
-fn asked_at(error: &RedisError) -> Option<SingleNodeRoutingInfo> {
-    if error.kind() != ErrorKind::Server(ServerErrorKind::Ask) {
-        return None;
-    }
-    let (address, _slot) = error.redirect_node()?;
-    let (host, port) = address.rsplit_once(':')?;
-    Some(SingleNodeRoutingInfo::ByAddress {
-        host: host.to_owned(),
-        port: port.parse().ok()?,
-    })
 }
 
 fn build(addresses: &[&str], options: &ClusterOptions) -> RedisResult<ClusterClient> {
