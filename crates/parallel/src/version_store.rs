@@ -114,11 +114,12 @@ mod tests {
     #[test]
     fn reads_are_those_of_a_tree_per_position() {
         const POSITIONS: u32 = 200;
+        const ROUNDS: u32 = if cfg!(miri) { 300 } else { 3_000 };
         let mut rng = SmallRng::seed_from_u64(7);
         let store = VersionStore::new(POSITIONS);
         type Writes = BTreeMap<(bool, u8), Option<Vec<u8>>>;
         let mut model: Vec<(bool, Writes)> = vec![Default::default(); POSITIONS as usize];
-        for _ in 0..3_000 {
+        for _ in 0..ROUNDS {
             let position = rng.random_range(0..POSITIONS);
             let (estimate, written) = &mut model[position as usize];
             if rng.random_bool(0.2) {
