@@ -111,6 +111,21 @@ impl Parallel {
         self
     }
 
+    /// How many transactions are at most executed ahead of the last committed one.
+    pub const fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// How many transactions in a row the other threads leave to the thread of the block, while they execute those
+    /// behind them.
+    pub const fn left_to_block(&self) -> u32 {
+        match self.strategy {
+            Strategy::EachAhead => 0,
+            Strategy::Adaptive | Strategy::Always if self.workers.get() <= 2 => LEFT_BY_TWO,
+            Strategy::Adaptive | Strategy::Always => 1,
+        }
+    }
+
     /// With what a block before this one found out: [`Batch::experience`]. [`Strategy::Adaptive`] then need not measure
     /// each block of a chain from its start. A block with other transactions finds that out; some blocks in a
     /// hundred measure from the start in any case.
@@ -185,11 +200,7 @@ impl Parallel {
             transactions: slots,
             window: self.window,
             waiting: workers.saturating_mul(WAITING),
-            left_to_block: match self.strategy {
-                Strategy::EachAhead => 0,
-                Strategy::Adaptive | Strategy::Always if workers <= 2 => LEFT_BY_TWO,
-                Strategy::Adaptive | Strategy::Always => 1,
-            },
+            left_to_block: self.left_to_block(),
         };
         let shared = Shared::new(executor, parent, limits);
         let committer = Committer {

@@ -13,11 +13,13 @@
 //! that is shared by processors. So it is an upper bound, and named a model where it is shown.
 
 use crate::{Mode, Report, Touched, Workload};
+use povmeter_parallel::Parallel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
+    num::NonZeroUsize,
     time::Duration,
 };
 
@@ -54,11 +56,6 @@ pub struct Modelled {
     pub speedup: f64,
 }
 
-/// Transactions in the window for each worker, as in povmeter-parallel.
-const WINDOW: usize = 6;
-/// Transactions in a row that are left to worker 0 by one other worker, and by several, as in povmeter-parallel.
-const LEFT_BY_ONE: usize = 4;
-const LEFT_BY_SEVERAL: usize = 1;
 const WORKERS: [u32; 6] = [1, 2, 4, 8, 12, 16];
 /// Longer blocks have the same curve.
 const MOST_TRANSACTIONS: u32 = 2_000;
@@ -142,16 +139,14 @@ struct Simulation<'d> {
 impl<'d> Simulation<'d> {
     fn new(costs: Model, depends: &'d [Option<usize>], workers: usize) -> Self {
         let at_start = (0..workers).map(|worker| Reverse((Duration::ZERO, worker)));
+        let parallel = Parallel::new(NonZeroUsize::new(workers).unwrap_or(NonZeroUsize::MIN));
         Self {
             costs,
             depends,
             free: at_start.collect(),
             idle: Vec::new(),
-            window: WINDOW * workers,
-            together: match workers {
-                ..=2 => LEFT_BY_ONE,
-                _ => LEFT_BY_SEVERAL,
-            },
+            window: parallel.window() as usize,
+            together: parallel.left_to_block() as usize,
             spans: vec![None; depends.len()],
             committed: 0,
             next: 0,
