@@ -7,8 +7,8 @@
 //! check:     32 transactions in order, after those that were already executed ahead: time in order, once more, of the
 //!            last 16
 //! faster?    on, and compare again every 256 transactions; check again after 512, 1,024, 2,048, ... of them
-//! far slower, at any time; much slower; slower twice, or in the trial; or the first 32 much slower, or slower and none
-//! of them of use ahead:
+//! far slower, at any time; much slower; slower twice, or in the trial; or the first 32 much slower; or the first 64
+//! slower, and none of them of use ahead:
 //!            512 transactions in order; then another trial, if what is left is worth it; after the second in a row
 //!            1,024; after the third in order to the end
 //! ```
@@ -135,6 +135,8 @@ pub(crate) struct Pace {
     check_after: u32,
     /// Trials since transactions in parallel were faster, or times at which transactions were too short for one.
     trials: u32,
+    /// None of the first transactions of a trial may be of use ahead once: other threads may not run yet.
+    warm_again: bool,
     /// How many were executed ahead and committed, when the phase began.
     ahead: u64,
     /// Whether transactions in parallel were faster when both were compared last.
@@ -241,6 +243,7 @@ impl Pace {
             unchecked: 0,
             check_after: TRIAL,
             trials: 0,
+            warm_again: false,
             ahead: 0,
             gains: None,
             gained: false,
@@ -354,6 +357,8 @@ impl Pace {
                     }
                     parallel => {
                         let handing_over = self.handing_over.saturating_mul(self.unknown);
+                        // It ends when it is far slower, which may have been chance.
+                        let parallel = parallel.min(each.saturating_mul(FAR));
                         let lost = lost_in_trial(parallel, each).saturating_add(handing_over);
                         is_worth(lost, each, left)
                     }
@@ -363,9 +368,14 @@ impl Pace {
                     false => (Phase::Never, 0),
                 }
             }
-            // Executions ahead that are dropped may still help, as they load nodes.
-            Phase::Warm if ahead == self.ahead && self.parallel > self.in_order => self.slower(),
             Phase::Warm if self.parallel > self.in_order * MUCH_PERCENT / 100 => self.slower(),
+            // Executions ahead that are dropped may still help, as they load nodes.
+            Phase::Warm if ahead == self.ahead && self.parallel > self.in_order => {
+                match take(&mut self.warm_again) {
+                    true => (Phase::Warm, WARM),
+                    false => self.slower(),
+                }
+            }
             Phase::Warm => (Phase::Parallel, TRIAL),
             Phase::Parallel => {
                 self.unchecked = self.unchecked.saturating_add(self.length);
@@ -423,6 +433,7 @@ impl Pace {
             return (Phase::Never, 0);
         }
         self.trials += 1;
+        self.warm_again = true;
         match each < SHORT {
             true => self.rest(),
             false => (Phase::Warm, WARM),
@@ -465,12 +476,23 @@ mod tests {
         parallel: Cost,
         handing_over: Cost,
     ) -> (u64, u32) {
+        let costs = (in_order, parallel, handing_over);
+        block_of_threads(experience, transactions, costs, 0)
+    }
+
+    /// The same, if no other thread runs before the transaction at position `awake`.
+    fn block_of_threads(
+        experience: &mut Option<Experience>,
+        transactions: u32,
+        (in_order, parallel, handing_over): (Cost, Cost, Cost),
+        awake: u32,
+    ) -> (u64, u32) {
         let mut pace = Pace::adaptive(transactions, WINDOW, *experience);
         let start = pace.since;
         let (mut taken, mut ahead, mut unknown) = (0, 0, 0);
         for index in 0..transactions {
             let together = pace.is_parallel();
-            ahead += u32::from(together);
+            ahead += u32::from(together && index >= awake);
             let cost = if together { parallel } else { in_order };
             taken += cost(index);
             unknown += u32::from(!together);
@@ -546,6 +568,23 @@ mod tests {
         let stands_still = |index| if index == 50 { 9_000_000 } else { 12_000 };
         let (percent, ahead) = block(4_000, |_| 20_000, stands_still);
         assert!(percent <= 80 && ahead >= 3_300, "{percent} {ahead}");
+        let stands_still = |index| if index == 36 { 1_400_000 } else { 12_000 };
+        let (percent, ahead) = block(10_000, |_| 17_000, stands_still);
+        assert!(percent <= 80 && ahead >= 9_000, "{percent} {ahead}");
+    }
+
+    #[test]
+    fn threads_may_take_time_to_start() {
+        let costs: (Cost, Cost, Cost) = (
+            |_| 20_000,
+            |index| if index < 70 { 21_000 } else { 12_000 },
+            |_| 0,
+        );
+        let (percent, ahead) = block_of_threads(&mut None, 544, costs, 70);
+        assert!(percent <= 75 && ahead >= 400, "{percent} {ahead}");
+        // But not for ever.
+        let (percent, ahead) = block_of_threads(&mut None, 544, costs, 544);
+        assert!(percent <= 101 && ahead == 0, "{percent} {ahead}");
     }
 
     /// The first transactions load nodes, and are much dearer in order than all later ones.
