@@ -1,8 +1,9 @@
 //! When a block is executed in parallel, and when in order.
 //!
 //! ```text
-//! probe:     the first 32 transactions in order: time per transaction in order, of the last 16; 96 more if that is short
-//! short?     in order: again after 512 transactions, 1,024, 2,048; then to the end
+//! probe:     the first 32 transactions in order: time per transaction in order, of the last 16; 96 more if that is
+//!            below 8 us
+//! below 2 us? in order: measured again after 512 transactions, 1,024, 2,048; then to the end
 //! trial:     96 transactions in parallel, after 32 that do not count
 //! check:     32 transactions in order, after those that were already executed ahead: time in order, once more, of the
 //!            last 16
@@ -33,10 +34,10 @@ use std::{
 /// Transactions in order before those whose time counts, which find in memory what they need, as later ones will.
 const SETTLE: u32 = 16;
 const PROBE: u32 = 16;
-/// Another probe, of transactions that took less than [`QUICK`] in the first one: they may have loaded nodes that later
+/// Another probe, of transactions that took less than [`PERHAPS_SHORT`] in the first one: they may have loaded nodes that later
 /// ones find in memory, and in parallel they gain little.
 const LONG_PROBE: u32 = 96;
-const QUICK: Duration = Duration::from_micros(8);
+const PERHAPS_SHORT: Duration = Duration::from_micros(8);
 /// Shorter transactions gain nothing: on two threads those that cost nothing but reads and writes of 100 accounts are
 /// faster from 2 to 3 us on, and to commit one that was executed ahead takes one thread half of that.
 const SHORT: Duration = Duration::from_micros(2);
@@ -341,7 +342,7 @@ impl Pace {
             Phase::Settle => (Phase::Probe, PROBE),
             Phase::Probe => {
                 self.in_order = each;
-                if each < QUICK && self.length < LONG_PROBE {
+                if each < PERHAPS_SHORT && self.length < LONG_PROBE {
                     return (Phase::Probe, LONG_PROBE);
                 }
                 // What is loaded only makes the first parts longer.
@@ -350,7 +351,7 @@ impl Pace {
             }
             Phase::Rest => {
                 self.in_order = each;
-                let is_worth = match self.parallel {
+                let pays = match self.parallel {
                     // Nothing was tried yet, because they were short. If they still are, there will be no trial.
                     Duration::MAX => {
                         each < SHORT || is_worth(SHORT.saturating_mul(self.unknown), each, left)
@@ -363,7 +364,7 @@ impl Pace {
                         is_worth(lost, each, left)
                     }
                 };
-                match is_worth {
+                match pays {
                     true => self.try_parallel(each, left),
                     false => (Phase::Never, 0),
                 }

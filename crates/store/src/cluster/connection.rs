@@ -4,8 +4,10 @@ use redis::aio::ConnectionLike;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::SingleNodeRoutingInfo;
-use redis::{from_redis_value, Cmd, ErrorKind, FromRedisValue};
-use redis::{RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{
+    from_redis_value, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind,
+    Value,
+};
 use std::future::Future;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
