@@ -10,7 +10,7 @@ use redis::{
 };
 use std::future::Future;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ pub(super) struct Connection {
     /// The longest time for one command, and for connecting.
     limit: Duration,
     current: Mutex<Current>,
-    is_replacing: AtomicBool,
+    /// Held by who replaces it, and free again if that panics.
+    replacing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
@@ -55,7 +56,7 @@ impl Connection {
             cluster,
             limit,
             current: Mutex::new(Current::new(connection)),
-            is_replacing: AtomicBool::new(false),
+            replacing: tokio::sync::Mutex::default(),
         })
     }
 
@@ -76,15 +77,14 @@ impl Connection {
     /// Puts another connection in the place of `stuck`, unless that was done before or is being done. If
     /// no other can be made, all stays as it was.
     async fn replace(self: Arc<Self>, stuck: Current) {
-        if self.is_replacing.swap(true, Ordering::AcqRel) {
+        let Ok(_replacing) = self.replacing.try_lock() else {
             return;
-        }
+        };
         if Arc::ptr_eq(&self.current().answers, &stuck.answers) {
             if let Ok(connection) = connect(&self.cluster, self.limit).await {
                 self.set(connection);
             }
         }
-        self.is_replacing.store(false, Ordering::Release);
     }
 
     fn current(&self) -> Current {
