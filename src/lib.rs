@@ -142,8 +142,8 @@ pub use seal_error::SealError;
 /// The type in which a [`NodeSource`] returns nodes.
 pub use bytes::Bytes;
 pub use povmeter_delta_root::{
-    DecodeError, Hashing, KeyPath, LoadError, NodeBatch, NodeChange, NodeChanges, NodePrefix,
-    NodeRequest, NodeSource, OpenRequests, RootError, RootUpdate, SourceError,
+    DecodeError, Hashing, KeptValue, KeyPath, LoadError, NodeBatch, NodeChange, NodeChanges,
+    NodePrefix, NodeRequest, NodeSource, OpenRequests, RootError, RootUpdate, SourceError,
 };
 pub use povmeter_overlay::TransactionError;
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};

@@ -4,7 +4,7 @@ use super::{begin_call, take_back_call, Block};
 use crate::{accounting::Accounting, attribution::Notes, error::BlockError};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use povmeter_delta_root::{Blake2b256, LoadError, NodeSource, PathCache, ShadowState};
+use povmeter_delta_root::{Blake2b256, KeptValue, LoadError, NodeSource, PathCache, ShadowState};
 use povmeter_overlay::{Lookup, Overlay};
 use povmeter_pov_estimate::Recorder;
 use povmeter_primitives::{NodeHash, TrieId};
@@ -134,9 +134,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(self.state.prefetch_for(trie, read, changed)?)
     }
 
-    /// The value at `key` in the parent state, sharing memory with the loaded node. What the block changed does not
-    /// matter, and nothing is counted: for who looks at the state beside the block, such as an execution ahead of its
-    /// turn. The nodes that it needs stay loaded.
+    /// The value at `key` in the parent state, sharing memory with the loaded node unless it is short. What the block
+    /// changed does not matter, and nothing is counted: for who looks at the state beside the block, such as an
+    /// execution ahead of its turn. The nodes that it needs stay loaded.
     ///
     /// # Errors
     /// [`BlockError::Load`].
@@ -144,9 +144,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         &mut self,
         trie: TrieId<'_>,
         key: &[u8],
-    ) -> Result<Option<Bytes>, BlockError> {
+    ) -> Result<Option<KeptValue>, BlockError> {
         let place = self.state.value(trie, key, &mut ())?;
-        Ok(place.map(|place| place.share(self.state.table())))
+        Ok(place.map(|place| place.keep(self.state.table())))
     }
 
     /// Whether the block has changed `key`, so that reads of it need nothing of the parent state. A

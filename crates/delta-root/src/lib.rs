@@ -39,6 +39,7 @@
 //! | [`CarriedState`] | what one has loaded, for the next block |
 //! | [`TrieId`], [`TrieHandle`] | a trie by name, and a trie opened |
 //! | [`ShadowNode`], [`ValuePlace`] | a node in a shadow trie, and where a value lies |
+//! | [`KeptValue`] | a value that its reader keeps |
 //! | [`NodeTable`], [`NodeId`] | the bytes loaded, each distinct hash once |
 //! | [`Observer`], [`PathCache`] | is told of each node that a call needs, loaded before or not; remembers paths |
 //! | [`Search`] | finds many keys, whose walks wait together |
@@ -90,6 +91,7 @@ mod compact_node;
 mod decode;
 mod hash;
 mod index;
+mod kept_value;
 mod needs;
 mod nibbles;
 mod node_batch;
@@ -109,6 +111,7 @@ pub use codec::{LayoutV0, LayoutV1, StateCodec};
 pub use compact_node::CompactNode;
 pub use decode::{DecodeError, NodeReferences};
 pub use hash::{Blake2b256, HashFunction, HashMode, Hashing, UnsupportedMode};
+pub use kept_value::KeptValue;
 pub use needs::RootNeeds;
 pub use node_batch::{NodeBatch, NodeRequest, OpenRequests};
 pub use node_changes::{NodeChange, NodeChanges};

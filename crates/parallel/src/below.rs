@@ -139,13 +139,15 @@ impl<P: NodeSource> Below<P> {
         };
         Ok(match &parent.value {
             None => Found::Absent,
-            // Copied, because threads that share a value write to one counter.
-            Some(value) if value.len() <= LARGE_BYTES => {
-                self.copied.clear();
-                self.copied.extend_from_slice(value);
-                Found::Copied
-            }
-            Some(value) => Found::Shared(value.clone()),
+            Some(value) => match value.shared() {
+                Some(shared) if shared.len() > LARGE_BYTES => Found::Shared(shared.clone()),
+                // Copied, because threads that share a value write to one counter.
+                _ => {
+                    self.copied.clear();
+                    self.copied.extend_from_slice(value);
+                    Found::Copied
+                }
+            },
         })
     }
 

@@ -25,7 +25,7 @@ use crate::{
     turns::{AtTurn, LoadedParent, Turns},
     view::{Access, View},
 };
-use povmeter::{Accounting, BlockError, Bytes, NodeSource, TrieId};
+use povmeter::{Accounting, BlockError, KeptValue, NodeSource, TrieId};
 use std::{
     any::Any,
     mem::forget,
@@ -392,7 +392,7 @@ where
     P: NodeSource + Sync,
     E: Executor,
 {
-    fn peek(&self, trie: TrieId<'_>, key: &[u8]) -> Option<Result<Option<Bytes>, BlockError>> {
+    fn peek(&self, trie: TrieId<'_>, key: &[u8]) -> Option<Result<Option<KeptValue>, BlockError>> {
         let mut commits = self.commits.try_lock().ok()?;
         Some(commits.block.peek_parent(trie, key))
     }

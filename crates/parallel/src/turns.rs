@@ -3,12 +3,12 @@
 //! Traits, because an execution ahead knows neither the source nor the accounting of the block.
 
 use crate::{record::Record, shared::Ended, store::WriteSet, view::Access};
-use povmeter::{BlockError, Bytes, TrieId};
+use povmeter::{BlockError, KeptValue, TrieId};
 
 /// The parent state through the block, which loads what it lacks.
 pub(crate) trait LoadedParent: Sync {
     /// The value at `key`; `None` if another thread has the block.
-    fn peek(&self, trie: TrieId<'_>, key: &[u8]) -> Option<Result<Option<Bytes>, BlockError>>;
+    fn peek(&self, trie: TrieId<'_>, key: &[u8]) -> Option<Result<Option<KeptValue>, BlockError>>;
 }
 
 /// Gives a transaction the block when its turn has come.

@@ -139,7 +139,7 @@ fn a_large_value_that_is_written_again_is_not_copied() {
         assert_eq!(batch.transactions.len(), 40);
         let value = block.get(Top, b"large").unwrap().unwrap();
         assert_eq!((value[0], value[1], value.len()), (7 + 8, 7, 64 << 10));
-        assert_eq!(parents, vec![7; 64 << 10]);
+        assert_eq!(*parents, *vec![7; 64 << 10]);
     }
 }
 

@@ -21,8 +21,8 @@ use crate::{
     index::{Index, OptionalIndex},
     nibbles::{Partial, Prefixes},
     table::KeyPath,
-    DecodeError, LoadError, NodeHash, NodeId, NodePrefix, NodeRequest, NodeSource, NodeTable, Root,
-    TrieHandle, HASH_LENGTH,
+    DecodeError, KeptValue, LoadError, NodeHash, NodeId, NodePrefix, NodeRequest, NodeSource,
+    NodeTable, Root, TrieHandle, HASH_LENGTH,
 };
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -124,6 +124,16 @@ impl ValuePlace {
     pub fn share(self, table: &NodeTable) -> Bytes {
         let node = table.bytes(self.node);
         node.slice(self.range(node))
+    }
+
+    /// The value, for a caller that keeps it: shared with the loaded node unless it is short.
+    ///
+    /// # Panics
+    /// If the place is of another table.
+    pub fn keep(self, table: &NodeTable) -> KeptValue {
+        let node = table.bytes(self.node);
+        let range = self.range(node);
+        KeptValue::short(&node[range.clone()]).unwrap_or_else(|| node.slice(range).into())
     }
 }
 

@@ -5,15 +5,14 @@ use crate::{
     decode::{self, ChildOffsets, DecodedNode, DecodedValue},
     nibbles::{self, Partial},
     table::Looked,
-    LoadError, NodeHash, NodeRequest, NodeSource,
+    KeptValue, LoadError, NodeHash, NodeRequest, NodeSource,
 };
-use bytes::Bytes;
 
 /// What a leaf has at a key.
 enum LeafValue {
     /// It is the leaf of another key.
     Absent,
-    Inline(Bytes),
+    Inline(KeptValue),
     Hashed(NodeHash),
 }
 
@@ -36,7 +35,7 @@ fn in_leaf(data: &[u8], key: &[u8], depth: usize) -> Option<LeafValue> {
         return Some(LeafValue::Absent);
     }
     Some(match value {
-        DecodedValue::Inline(range) => LeafValue::Inline(Bytes::copy_from_slice(&data[range])),
+        DecodedValue::Inline(range) => LeafValue::Inline(KeptValue::copy_of(&data[range])),
         DecodedValue::Hash(range) => LeafValue::Hashed(hash_at(data, range.start)),
     })
 }
@@ -44,7 +43,7 @@ fn in_leaf(data: &[u8], key: &[u8], depth: usize) -> Option<LeafValue> {
 /// Where a walk that keeps no leaf is.
 enum Step {
     Goes(Walk),
-    Ended(Option<Bytes>),
+    Ended(Option<KeptValue>),
 }
 
 impl ShadowTrie {
@@ -54,7 +53,7 @@ impl ShadowTrie {
         &mut self,
         key: &[u8],
         loader: &mut Loader<'_, S>,
-    ) -> Result<Option<Bytes>, LoadError> {
+    ) -> Result<Option<KeptValue>, LoadError> {
         let mut walk = self.begin(loader)?;
         loop {
             let step = match self.step(key, walk, loader.table, &mut ()) {
@@ -62,7 +61,7 @@ impl ShadowTrie {
                 Progress::Ended(None) => Step::Ended(None),
                 Progress::Ended(Some(at)) => {
                     let place = self.value(at, key, loader, &mut ())?;
-                    Step::Ended(place.map(|place| place.share(loader.table)))
+                    Step::Ended(place.map(|place| place.keep(loader.table)))
                 }
                 Progress::Stopped(stopped) => self.pass(key, stopped, loader)?,
             };
@@ -100,7 +99,7 @@ impl ShadowTrie {
                 let value = self.requested(&hash, (key, None), |request| {
                     loader.table.share(request, loader.source)
                 });
-                return Ok(Step::Ended(Some(value?)));
+                return Ok(Step::Ended(Some(value?.into())));
             }
         };
         self.resume(key, stopped, loaded, loader).map(Step::Goes)

@@ -3,10 +3,9 @@
 use super::{ShadowState, TrieHandle, TrieId};
 use crate::{
     shadow::{Bound, PathCache, ValuePlace},
-    LoadError, NodeHash, NodeSource,
+    KeptValue, LoadError, NodeHash, NodeSource,
 };
 use alloc::vec::Vec;
-use bytes::Bytes;
 
 impl<S: NodeSource> ShadowState<S> {
     /// The value at `key`; a value that is a node of its own is loaded and observed.
@@ -44,7 +43,11 @@ impl<S: NodeSource> ShadowState<S> {
     ///
     /// # Errors
     /// [`LoadError`] if a node on the path can't be loaded.
-    pub fn read_once(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Bytes>, LoadError> {
+    pub fn read_once(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+    ) -> Result<Option<KeptValue>, LoadError> {
         let Some(handle) = self.open_existing(trie, &mut ())? else {
             return Ok(None);
         };

@@ -5,9 +5,10 @@ use crate::sync::{
     atomic::{AtomicU32, Ordering},
     lock, read, write, Mutex, RwLock,
 };
-use bytes::Bytes;
 use hashbrown::HashTable;
+use povmeter::KeptValue;
 use povmeter_primitives::{QualityState, ShortHash, TrieId};
+use smallvec::SmallVec;
 use std::{hash::BuildHasher, sync::OnceLock};
 
 /// The number of a key in one [`Keys`].
@@ -38,16 +39,20 @@ pub(crate) struct Key {
     pub(crate) trie: TrieNumber,
     /// The highest position that has asked for it.
     asked: AtomicU32,
-    pub(crate) bytes: Box<[u8]>,
+    pub(crate) bytes: KeyBytes,
     pub(crate) writers: Mutex<Writers>,
     /// Once a thread has read it, so that others need not walk to it.
     pub(crate) parent: OnceLock<ParentValue>,
 }
 
+/// The bytes of a key, beside what else is looked at of it. Those of an account in a map of a runtime, two hashed names, a
+/// hash and the account, need no allocation.
+pub(crate) type KeyBytes = SmallVec<[u8; 80]>;
+
 /// What the parent state has at a key.
 #[derive(Debug)]
 pub(crate) struct ParentValue {
-    pub(crate) value: Option<Bytes>,
+    pub(crate) value: Option<KeptValue>,
     /// Whether the block has loaded the nodes for it.
     pub(crate) in_block: bool,
 }
@@ -87,7 +92,7 @@ impl Key {
 #[derive(Debug)]
 pub(crate) struct Keys {
     keys: boxcar::Vec<Key>,
-    by_key: [RwLock<HashTable<Numbered>>; SHARDS],
+    by_key: [Mutex<HashTable<Numbered>>; SHARDS],
     children: boxcar::Vec<Box<[u8]>>,
     by_name: RwLock<HashTable<TrieNumber>>,
     hashing: QualityState,
@@ -107,7 +112,7 @@ impl Default for Keys {
     fn default() -> Self {
         Self {
             keys: boxcar::Vec::new(),
-            by_key: std::array::from_fn(|_| RwLock::new(HashTable::new())),
+            by_key: std::array::from_fn(|_| Mutex::new(HashTable::new())),
             children: boxcar::Vec::new(),
             by_name: RwLock::new(HashTable::new()),
             hashing: QualityState::default(),
@@ -141,17 +146,14 @@ impl Keys {
         } = named;
         let same = |known: &Numbered| known.hash == hash && self.key(known.id).is(named);
         let shard = &self.by_key[(hash.spread() >> 48) as usize % SHARDS];
-        if let Some(known) = read(shard).find(hash.spread(), same) {
-            return known.id;
-        }
-        let mut shard = write(shard);
+        let mut shard = lock(shard);
         if let Some(known) = shard.find(hash.spread(), same) {
             return known.id;
         }
         let place = self.keys.push(Key {
             trie,
             asked: AtomicU32::new(0),
-            bytes: key.into(),
+            bytes: KeyBytes::from_slice(key),
             writers: Mutex::new(Writers::None),
             parent: OnceLock::new(),
         });
@@ -165,7 +167,7 @@ impl Keys {
     /// Calls `look` with each key whose number was given out before the call, and perhaps with newer ones.
     pub(crate) fn each(&self, mut look: impl FnMut(KeyId, &Key)) {
         for shard in &self.by_key {
-            for known in read(shard).iter() {
+            for known in lock(shard).iter() {
                 look(known.id, self.key(known.id));
             }
         }

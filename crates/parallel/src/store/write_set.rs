@@ -73,11 +73,14 @@ pub(crate) fn same_bytes(one: &[u8], other: &[u8]) -> bool {
     std::ptr::eq(one, other) || one == other
 }
 
+/// Values of up to so many bytes together need no allocation of their own: a nonce and two balances, or three balances.
+const FEW_BYTES: usize = 48;
+
 /// The writes of one execution of one transaction, sorted by key.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     entries: SmallVec<[Entry; 4]>,
-    bytes: Box<[u8]>,
+    bytes: SmallVec<[u8; FEW_BYTES]>,
     more: Option<Box<More>>,
 }
 
@@ -232,7 +235,7 @@ impl WriteSetBuilder {
         Ok(())
     }
 
-    /// What was added: in an allocation for the values, and more for many keys, for updates and for large values. The
+    /// What was added: in an allocation for the values unless they are few, and more for many keys, for updates and for large values. The
     /// builder is empty then.
     pub(crate) fn finish(&mut self) -> WriteSet {
         // Stable, so that the updates of a key keep their order.
@@ -250,7 +253,7 @@ impl WriteSetBuilder {
         self.entries.sort_unstable_by_key(|entry| entry.key);
         let set = WriteSet {
             entries: SmallVec::from_slice(&self.entries),
-            bytes: self.bytes.as_slice().into(),
+            bytes: SmallVec::from_slice(&self.bytes),
             more: (!self.updates.is_empty() || !self.large.is_empty()).then(|| {
                 Box::new(More {
                     updates: self.updates.clone(),
