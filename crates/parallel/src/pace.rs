@@ -7,7 +7,8 @@
 //! trial:     96 transactions in parallel, after 32 that do not count
 //! check:     32 transactions in order, after those that were already executed ahead: time in order, once more, of the
 //!            last 16
-//! faster?    on, and compare again every 256 transactions; check again after 512, 1,024, 2,048, ... of them
+//! faster?    on, and compare again every 256 transactions; check again after 512, 2,048, 8,192, ... of them, or where
+//!            they have become an eighth faster
 //! far slower, at any time; much slower; slower twice, or in the trial; or the first 32 much slower; or the first 64
 //! slower, and none of them of use ahead:
 //!            512 transactions in order; then another trial, if what is left is worth it; after the second in a row
@@ -24,7 +25,9 @@
 //! The time of a transaction is that of the middle one of a phase's parts, because a part in which a table grows, in
 //! which a thread wakes, or in which something else has the core, says nothing about the rest. Checks are there because
 //! the first transactions of a block load what later ones find in memory: those that only read and write some accounts
-//! take a tenth of the time later. Time decides only which way is taken; results are the same.
+//! take a tenth of the time later. Where transactions become cheaper in order, they do in parallel, too, if not as much. So
+//! checks at any other time are rare, because threads that stop and start again take as long as a hundred transactions.
+//! Time decides only which way is taken; results are the same.
 
 use std::{
     mem::take,
@@ -50,9 +53,12 @@ const CHECKED: u32 = 8;
 const PART: u32 = 32;
 /// The fewest parts of a phase.
 const PARTS: u32 = 4;
-/// Transactions in parallel from the first check, which is at the end of the trial, to the second; then twice as many
+/// Transactions in parallel from the first check, which is at the end of the trial, to the second; then four times as many
 /// each time.
 const UNCHECKED: u32 = 512;
+const LONGER_UNCHECKED: u32 = 4;
+/// Another check is due where they take less than this part of the time before the last one, in percent.
+const CHEAPER_PERCENT: u32 = 88;
 const PERIOD: u32 = 256;
 /// Transactions in order after the first trial that gained nothing; then twice as many each time.
 const REST: u32 = 512;
@@ -134,6 +140,8 @@ pub(crate) struct Pace {
     /// Transactions executed in parallel since the last check, and how many of them bring the next one.
     unchecked: u32,
     check_after: u32,
+    /// Time of a transaction in parallel before the last check.
+    checked: Duration,
     /// Trials since transactions in parallel were faster, or times at which transactions were too short for one.
     trials: u32,
     /// None of the first transactions of a trial may be of use ahead once: other threads may not run yet.
@@ -195,6 +203,7 @@ impl Pace {
             in_order,
             parallel,
             check_after: UNCHECKED,
+            checked: parallel,
             trials: 1,
             gains: Some(before.gains),
             gained: before.gains,
@@ -243,6 +252,7 @@ impl Pace {
             unknown: 0,
             unchecked: 0,
             check_after: TRIAL,
+            checked: Duration::ZERO,
             trials: 0,
             warm_again: false,
             ahead: 0,
@@ -382,9 +392,15 @@ impl Pace {
                 self.unchecked = self.unchecked.saturating_add(self.length);
                 // A check of the last transactions would cost more than it could save.
                 let saves = left / CHECKED > self.window.saturating_add(SETTLE + CHECK);
-                if saves && self.unchecked >= self.check_after {
+                let due = self.unchecked >= self.check_after;
+                let cheaper = self.parallel < self.checked.saturating_mul(CHEAPER_PERCENT) / 100;
+                if saves && (due || cheaper) {
                     self.unchecked = 0;
-                    self.check_after = self.check_after.saturating_mul(2).max(UNCHECKED);
+                    self.checked = self.parallel;
+                    if due {
+                        let longer = self.check_after.saturating_mul(LONGER_UNCHECKED);
+                        self.check_after = longer.max(UNCHECKED);
+                    }
                     (Phase::Drain, self.window.saturating_add(SETTLE))
                 } else {
                     self.go_on()
@@ -454,240 +470,4 @@ fn is_worth(lost: Duration, in_order: Duration, left: u32) -> bool {
 }
 
 #[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
-mod tests {
-    use super::*;
-
-    const WINDOW: u32 = 12;
-
-    /// Nanoseconds of the transaction at a position.
-    type Cost = fn(u32) -> u64;
-
-    /// The time of a block, in parts of the time in order, in percent, and how many transactions were begun in
-    /// parallel, if each takes `in_order`, or `parallel`.
-    fn block(transactions: u32, in_order: Cost, parallel: Cost) -> (u64, u32) {
-        block_after(&mut None, transactions, in_order, parallel, |_| 0)
-    }
-
-    /// The same, after a block that found out `experience`, which becomes that of this one, if it takes
-    /// `handing_over` to begin in parallel after so many transactions in order.
-    fn block_after(
-        experience: &mut Option<Experience>,
-        transactions: u32,
-        in_order: Cost,
-        parallel: Cost,
-        handing_over: Cost,
-    ) -> (u64, u32) {
-        let costs = (in_order, parallel, handing_over);
-        block_of_threads(experience, transactions, costs, 0)
-    }
-
-    /// The same, if no other thread runs before the transaction at position `awake`.
-    fn block_of_threads(
-        experience: &mut Option<Experience>,
-        transactions: u32,
-        (in_order, parallel, handing_over): (Cost, Cost, Cost),
-        awake: u32,
-    ) -> (u64, u32) {
-        let mut pace = Pace::adaptive(transactions, WINDOW, *experience);
-        let start = pace.since;
-        let (mut taken, mut ahead, mut unknown) = (0, 0, 0);
-        for index in 0..transactions {
-            let together = pace.is_parallel();
-            ahead += u32::from(together && index >= awake);
-            let cost = if together { parallel } else { in_order };
-            taken += cost(index);
-            unknown += u32::from(!together);
-            if pace.is_open() {
-                let now = start + Duration::from_nanos(taken);
-                pace.committed_at(|| now, transactions - index - 1, ahead.into());
-            }
-            if pace.is_parallel() && !together {
-                taken += handing_over(std::mem::take(&mut unknown));
-                pace.handed_over_at(start + Duration::from_nanos(taken));
-            }
-        }
-        *experience = pace.experience();
-        let plain: u64 = (0..transactions).map(in_order).sum();
-        (taken * 100 / plain, ahead)
-    }
-
-    #[test]
-    fn what_gains_is_executed_in_parallel() {
-        let (percent, ahead) = block(544, |_| 66_000, |_| 40_000);
-        assert!(percent <= 66 && ahead >= 450, "{percent} {ahead}");
-        let (percent, ahead) = block(10_000, |_| 20_000, |_| 12_000);
-        assert!(percent <= 62 && ahead >= 9_700, "{percent} {ahead}");
-    }
-
-    #[test]
-    fn what_loses_is_executed_in_order() {
-        for parallel in [|_| 21_000, |_| 30_000, |_| 400_000] as [Cost; 3] {
-            let (percent, ahead) = block(10_000, |_| 20_000, parallel);
-            assert!(percent <= 106 && ahead <= 390, "{percent} {ahead}");
-        }
-    }
-
-    /// Something else has a core for some milliseconds, again and again.
-    #[test]
-    fn what_gains_goes_on_after_disturbances() {
-        let disturbed: Cost = |index| match index % 1_100 {
-            // The first trial is disturbed, too.
-            60 => 2_000_000,
-            _ => 12_000,
-        };
-        let (percent, ahead) = block(30_000, |_| 20_000, disturbed);
-        assert!(percent <= 72 && ahead >= 29_000, "{percent} {ahead}");
-        // For a whole period they take a little longer.
-        let disturbed: Cost = |index| match index % 2_000 {
-            1_000..1_300 => 21_000,
-            _ => 12_000,
-        };
-        let (percent, ahead) = block(30_000, |_| 20_000, disturbed);
-        assert!(percent <= 70 && ahead >= 28_000, "{percent} {ahead}");
-        // A core is gone for a while, every now and then.
-        let disturbed: Cost = |index| match index % 3_000 {
-            1_000..1_200 => 60_000,
-            _ => 12_000,
-        };
-        let (percent, ahead) = block(30_000, |_| 20_000, disturbed);
-        assert!(percent <= 90 && ahead >= 14_000, "{percent} {ahead}");
-    }
-
-    /// A thread wakes, or the machine does something else: in the probe, in the first check, as transactions in parallel
-    /// begin, or for so long that the trial ends.
-    #[test]
-    fn a_moment_decides_nothing() {
-        let in_order: Cost = |index| match index {
-            20 | 190 => 120_000,
-            _ => 20_000,
-        };
-        let (percent, ahead) = block(10_000, in_order, |_| 21_000);
-        assert!(percent <= 102 && ahead <= 390, "{percent} {ahead}");
-        let begins_late = |index| if index == 32 { 500_000 } else { 12_000 };
-        let (percent, ahead) = block(544, |_| 20_000, begins_late);
-        assert!(percent <= 75 && ahead >= 450, "{percent} {ahead}");
-        let stands_still = |index| if index == 50 { 9_000_000 } else { 12_000 };
-        let (percent, ahead) = block(4_000, |_| 20_000, stands_still);
-        assert!(percent <= 80 && ahead >= 3_300, "{percent} {ahead}");
-        let stands_still = |index| if index == 36 { 1_400_000 } else { 12_000 };
-        let (percent, ahead) = block(10_000, |_| 17_000, stands_still);
-        assert!(percent <= 80 && ahead >= 9_000, "{percent} {ahead}");
-    }
-
-    #[test]
-    fn threads_may_take_time_to_start() {
-        let costs: (Cost, Cost, Cost) = (
-            |_| 20_000,
-            |index| if index < 70 { 21_000 } else { 12_000 },
-            |_| 0,
-        );
-        let (percent, ahead) = block_of_threads(&mut None, 544, costs, 70);
-        assert!(percent <= 75 && ahead >= 400, "{percent} {ahead}");
-        // But not for ever.
-        let (percent, ahead) = block_of_threads(&mut None, 544, costs, 544);
-        assert!(percent <= 101 && ahead == 0, "{percent} {ahead}");
-    }
-
-    /// The first transactions load nodes, and are much dearer in order than all later ones.
-    #[test]
-    fn a_check_finds_that_transactions_became_cheaper() {
-        let cheaper = |index| if index < 100 { 5_000 } else { 400 };
-        let (percent, ahead) = block(10_000, cheaper, |_| 2_000);
-        assert!(percent <= 110 && ahead <= 260, "{percent} {ahead}");
-        // Later, so that only a later check can find it.
-        let cheaper = |index| if index < 2_000 { 5_000 } else { 1_500 };
-        let (percent, ahead) = block(20_000, cheaper, |_| 2_500);
-        assert!(percent <= 100 && ahead <= 5_000, "{percent} {ahead}");
-    }
-
-    #[test]
-    fn the_first_transactions_say_little() {
-        let dear_at_first: Cost = |index| if index < 16 { 30_000 } else { 1_500 };
-        let (percent, ahead) = block(10_000, dear_at_first, |_| 4_500);
-        assert!(percent <= 105 && ahead <= 70, "{percent} {ahead}");
-    }
-
-    /// They are not tried in parallel, also where the first ones take longer, and are tried once they take longer.
-    #[test]
-    fn short_transactions_are_executed_in_order() {
-        let loading_first = |index| if index < 90 { 5_000 } else { 200 };
-        for in_order in [|_| 200, |_| 1_900, loading_first] as [Cost; 3] {
-            let mut experience = None;
-            let block = block_after(&mut experience, 10_000, in_order, |_| 300, |_| 100_000);
-            assert_eq!((block, experience), ((100, 0), None));
-        }
-        let longer: Cost = |index| if index < 600 { 200 } else { 20_000 };
-        let (percent, ahead) = block(10_000, longer, |_| 12_000);
-        assert!(percent <= 75 && ahead >= 8_000, "{percent} {ahead}");
-        // It found out nothing, so the block after it measures again.
-        let mut experience = None;
-        let mut block = |in_order| block_after(&mut experience, 1_000, in_order, |_| 12_000, |_| 0);
-        assert_eq!(block(|_| 200), (100, 0));
-        assert!(block(|_| 20_000).1 > 800);
-    }
-
-    /// What it takes to begin in parallel is no part of what transactions in parallel take; but trials that take long
-    /// for it are rare.
-    #[test]
-    fn handing_over_is_told_apart() {
-        let block = |transactions, parallel| {
-            block_after(&mut None, transactions, |_| 6_000, parallel, |_| 300_000)
-        };
-        let (percent, ahead) = block(10_000, |_| 4_000);
-        assert!(percent <= 75 && ahead >= 9_600, "{percent} {ahead}");
-        let (percent, ahead) = block(2_000, |_| 7_000);
-        assert!(percent <= 104 && ahead <= 130, "{percent} {ahead}");
-        // As measured with transfers among 10,000 accounts, which cost little more than what they load.
-        let in_order: Cost = |index| match index {
-            0..100 => 9_000,
-            100..600 => 4_500,
-            _ => 2_000,
-        };
-        let parallel: Cost = |index| if index < 200 { 7_000 } else { 8_500 };
-        let (percent, ahead) = block_after(&mut None, 10_000, in_order, parallel, |handed| {
-            600 * u64::from(handed)
-        });
-        assert!(percent <= 103 && ahead <= 170, "{percent} {ahead}");
-        // The trial itself loses little, but the next one would have to hand over much more.
-        let (percent, ahead) = block_after(
-            &mut None,
-            10_000,
-            |_| 4_000,
-            |_| 4_300,
-            |handed| 3_000 * u64::from(handed),
-        );
-        assert!(percent <= 102 && ahead <= 130, "{percent} {ahead}");
-    }
-
-    #[test]
-    fn a_block_begins_as_the_one_before_it_ended() {
-        let mut experience = None;
-        let mut chain = |blocks: u32, transactions: u32, parallel: Cost| -> Vec<(u64, u32)> {
-            let block = |_| block_after(&mut experience, transactions, |_| 66_000, parallel, |_| 0);
-            (0..blocks).map(block).collect()
-        };
-        let measured = |blocks: &[(u64, u32)], ahead: u32| {
-            let ahead = blocks.iter().filter(|block| block.1 == ahead);
-            blocks.len() - ahead.count()
-        };
-        let gaining = chain(35, 544, |_| 40_000);
-        assert_eq!(measured(&gaining, 544), 3, "{gaining:?}");
-        assert!(gaining.iter().all(|block| block.0 <= 66), "{gaining:?}");
-        // Once slower is no reason to give up.
-        let slow_at_first: Cost = |index| if index < 128 { 70_000 } else { 40_000 };
-        assert_eq!(measured(&chain(3, 544, slow_at_first), 544), 0);
-        // It finds out that it gains no more, and tries less and less often.
-        let losing = chain(50, 544, |_| 70_000);
-        assert!(losing.iter().all(|block| block.0 <= 104), "{losing:?}");
-        let tried = losing.iter().zip(0..).filter(|(block, _)| block.1 > 0);
-        let tried: Vec<u32> = tried.map(|(_, number)| number).collect();
-        let waits: Vec<_> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert_eq!(waits, [1, 5, 9, 17, 17], "{losing:?}");
-        // A large block tries again.
-        let large = chain(2, 10_000, |_| 40_000);
-        assert!(large[0].1 > 9_000 && large[1].1 > large[0].1, "{large:?}");
-        // Small ones forget nothing, and measure nothing.
-        let small = chain(3, 40, |_| 40_000);
-        assert_eq!(small, [(100, 0); 3]);
-    }
-}
+mod tests;
