@@ -165,14 +165,6 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// With memory for a key of so many bytes.
-    pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self {
-            bytes: alloc::vec::Vec::with_capacity(bytes),
-            len: 0,
-        }
-    }
-
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -232,14 +224,6 @@ impl Path {
         match self.bytes.split_last() {
             Some((last, whole)) if self.len % 2 == 1 => (whole, Some(*last)),
             _ => (&self.bytes, None),
-        }
-    }
-
-    /// The path as a key of whole bytes, or itself if a nibble is left over.
-    pub(crate) fn into_key(self) -> Result<alloc::vec::Vec<u8>, Self> {
-        match self.len % 2 {
-            0 => Ok(self.bytes),
-            _ => Err(self),
         }
     }
 }
@@ -487,9 +471,9 @@ mod tests {
         path.push(0xf);
         assert_eq!(path.as_key(), (&[0xa1, 0x2f][..], None));
         path.truncate(9);
-        assert_eq!(path.clone().into_key().ok(), Some(vec![0xa1, 0x2f]));
+        assert_eq!(path.as_key(), (&[0xa1, 0x2f][..], None));
         path.truncate(1);
-        assert!(path.into_key().is_err());
+        assert_eq!(path.as_key(), (&[][..], Some(0xa0)));
     }
 
     #[test]

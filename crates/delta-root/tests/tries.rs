@@ -341,6 +341,90 @@ fn what_is_observed_does_not_depend_on_what_was_loaded() {
     }
 }
 
+/// The hashes of nodes that an observer was told of, in order.
+#[derive(Default)]
+struct Told(Vec<NodeId>);
+
+impl Observer for Told {
+    fn touched(&mut self, node: NodeId, _: usize) {
+        self.0.push(node);
+    }
+}
+
+impl PathCache for Told {}
+
+/// What a question for the key after `from`, or for the first one that is not before it, found, and which nodes it
+/// needed; or why there is no answer.
+fn next_of(
+    state: &mut ShadowState<&Nodes>,
+    (prefix, from, inclusive): (&[u8], &[u8], bool),
+) -> (Result<Option<Vec<u8>>, String>, Vec<NodeHash>) {
+    let mut told = Told::default();
+    let next = match inclusive {
+        true => state.first_key_from(TrieId::Top, prefix, from, &mut told),
+        false => state.next_key_in(TrieId::Top, prefix, from, &mut told),
+    };
+    let hashes = told.0.iter().map(|node| *state.table().hash(*node));
+    let hashes = hashes.collect();
+    (next.map_err(|error| error.to_string()), hashes)
+}
+
+/// Many questions go on from the answer to the last one.
+#[test]
+fn a_step_from_the_last_key_is_as_any_other() {
+    for seed in 0..200 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut entries: Entries = (0..rng.random_range(0..60))
+            .map(|_| (key(&mut rng), value(&mut rng)))
+            .collect();
+        let (mut nodes, version) = (Nodes::default(), version(seed));
+        let made = update(&nodes, Root::EMPTY, &all(&entries), version);
+        nodes.commit(&made);
+        let mut root = made.root;
+        let mut carried = None;
+        let mut last: Option<Vec<u8>> = None;
+        for _ in 0..4 {
+            // A node that some questions need is missing.
+            let mut damaged = nodes.clone();
+            if rng.random_bool(0.3) {
+                let hashes: Vec<_> = damaged.0.keys().copied().collect();
+                hashes
+                    .get(rng.random_range(0..hashes.len().max(1)))
+                    .map(|hash| damaged.0.remove(hash));
+            }
+            let mut state = match carried.take() {
+                Some(carried) => ShadowState::in_carried(&damaged, carried, Default::default()),
+                None => ShadowState::new(&damaged, root),
+            };
+            for _ in 0..60 {
+                let goes_on = rng.random_bool(0.8);
+                let from = last.take().filter(|_| goes_on);
+                let from = from.unwrap_or_else(|| key(&mut rng));
+                let prefix = &from[..rng.random_range(0..=from.len().min(2))];
+                let question = (prefix, &from[..], rng.random_bool(0.1));
+                if rng.random_bool(0.1) {
+                    let _ = state.value(TrieId::Top, &key(&mut rng), &mut ());
+                }
+                let found = next_of(&mut state, question);
+                // A node that was loaded before is not missed.
+                let source = if found.0.is_ok() { &nodes } else { &damaged };
+                let expected = next_of(&mut ShadowState::new(source, root), question);
+                assert_eq!(found, expected, "seed {seed}");
+                last = found.0.ok().flatten();
+            }
+            let changes = step(&mut rng, &mut entries);
+            let update = update(&nodes, root, &changes, version);
+            nodes.commit(&update);
+            root = update.root;
+            let (kept, _) = state.into_carried([]);
+            carried = kept.filter(|_| rng.random_bool(0.8));
+            if let Some(carried) = &mut carried {
+                assert!(carried.advance(&update));
+            }
+        }
+    }
+}
+
 /// A state with a child trie, whose long values are nodes of their own, and those of the top trie.
 fn with_child() -> (Entries, Nodes, Root) {
     let mut entries = Entries::new();

@@ -4,6 +4,7 @@
 //! or committed. Besides the parent's structure a node knows how much of it the block's changes
 //! left alive ([`liveness`]); what the block inserts does not appear at all.
 
+mod cursor;
 mod liveness;
 mod node;
 mod once;
@@ -27,6 +28,7 @@ use crate::{
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::ops::Range;
+use cursor::Cursor;
 use node::{offset, Branch, ChildSlot, Node, Value};
 
 /// Is told of every node and value with a hash of its own that an operation passes, each time.
@@ -155,6 +157,8 @@ pub(crate) struct ShadowTrie {
     marked: Vec<ShadowNode>,
     /// Memory for the prefix of a node, used again.
     prefixes: Prefixes,
+    /// At the next key that was found last. Only of the nodes as they are: who replaces some resets it.
+    cursor: Cursor,
 }
 
 impl ShadowTrie {
@@ -167,6 +171,7 @@ impl ShadowTrie {
             branches: Vec::new(),
             marked: Vec::new(),
             prefixes: Prefixes::default(),
+            cursor: Cursor::default(),
         }
     }
 
@@ -179,8 +184,10 @@ impl ShadowTrie {
             branches,
             marked,
             prefixes,
+            cursor,
         } = self;
         prefixes.clear();
+        cursor.reset();
         marked.clear();
         marked.shrink_to(most);
         *root = new_root;

@@ -25,6 +25,7 @@ impl ShadowTrie {
     /// a loaded node and is in `table`. Every entry is live.
     pub(crate) fn renew(&mut self, root: Root, table: &NodeTable) {
         self.revive();
+        self.cursor.reset();
         self.root = root;
         if self.nodes.is_empty() {
             return;

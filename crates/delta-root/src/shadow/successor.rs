@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! successor(from, bound, prefix):
-//!     walk towards from, keeping for each branch passed the next nibble to try
+//!     from is the key that was found last: the way to it is known, and only observed; on with what is below it
+//!     else walk towards from, keeping for each branch passed the next nibble to try
 //!         a node's partial key above what from holds: its leftmost entry is the answer
 //!         below: nothing in it
 //!         from ends at the node: its value (if from itself counts), else its children
@@ -12,13 +13,13 @@
 //! ```
 //! The nodes observed are those that trie-db's iterator loads for the same question.
 
-use super::{Loader, Observer, ShadowNode, ShadowTrie};
+use super::{cursor::Cursor, Loader, Observer, ShadowNode, ShadowTrie};
 use crate::{
     nibbles::{self, Path},
     LoadError, NodeSource,
 };
 use alloc::vec::Vec;
-use core::cmp::Ordering;
+use core::{cmp::Ordering, mem::take};
 
 /// Whether the key that a search starts from may be its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +27,6 @@ pub(crate) enum Bound {
     Inclusive,
     Exclusive,
 }
-
-/// A branch passed on the path, the nibble to go on with, and the path to the end of its partial key.
-struct Passed {
-    branch: ShadowNode,
-    next: u8,
-    depth: usize,
-}
-
-/// Branches on the way to a key, rarely more.
-const USUAL_BRANCHES: usize = 12;
-/// Bytes of the longest keys of most runtimes: two hashes for the item, one and an account for the entry.
-const USUAL_KEY: usize = 80;
 
 impl ShadowTrie {
     /// The first key at or after `from` (after it, with an exclusive bound) that begins with
@@ -50,86 +39,113 @@ impl ShadowTrie {
         loader: &mut Loader<'_, S>,
         observer: &mut impl Observer,
     ) -> Result<Option<Vec<u8>>, LoadError> {
+        let mut cursor = take(&mut self.cursor);
         let within = nibbles::count(prefix);
+        let found = if bound == Bound::Exclusive && cursor.is_at(from) {
+            for &at in &cursor.nodes {
+                self.observed(at, loader.table, observer);
+            }
+            cursor.leave(0);
+            self.go_back(&mut cursor, within, loader, observer)
+        } else {
+            cursor.reset();
+            self.seek(&mut cursor, (from, bound), within, loader, observer)
+        };
+        cursor.end(matches!(found, Ok(true)));
+        let key = found.and_then(|found| match found {
+            true => self.key_of(&cursor.path).map(Some),
+            false => Ok(None),
+        });
+        self.cursor = cursor;
+        key
+    }
+
+    /// Brings `cursor`, which is at the root, to the first key at or after `from`. `false` if there is none after the
+    /// first `within` nibbles of `from`.
+    fn seek<S: NodeSource>(
+        &mut self,
+        cursor: &mut Cursor,
+        (from, bound): (&[u8], Bound),
+        within: usize,
+        loader: &mut Loader<'_, S>,
+        observer: &mut impl Observer,
+    ) -> Result<bool, LoadError> {
         let end = nibbles::count(from);
-        let mut passed = Vec::with_capacity(USUAL_BRANCHES);
-        // Becomes the key that is returned.
-        let mut path = Path::with_capacity(from.len().max(USUAL_KEY));
         let mut at = self.load_root(loader)?;
         loop {
-            let depth = path.len();
+            let depth = cursor.path.len();
             let (node, partial) = self.observed(at, loader.table, observer);
             let (order, common) = partial.compare_at(from, depth);
             if order == Ordering::Greater || (order == Ordering::Equal && common < partial.len()) {
                 if depth + common < within {
-                    return Ok(None);
+                    return Ok(false);
                 }
-                return self.leftmost(at, path, loader, observer);
+                return self.leftmost(cursor, at, loader, observer);
             }
             if order == Ordering::Less {
                 break;
             }
-            path.push_partial(partial);
-            if path.len() == end {
+            cursor.nodes.push(at);
+            cursor.path.push_partial(partial);
+            if cursor.path.len() == end {
                 if bound == Bound::Inclusive && node.has_value() {
-                    return self.key_of(path).map(Some);
+                    return Ok(true);
                 }
-                passed.push(Passed {
-                    branch: at,
-                    next: 0,
-                    depth: end,
-                });
+                cursor.leave(0);
                 break;
             }
-            let nibble = nibbles::at(from, path.len());
-            passed.push(Passed {
-                branch: at,
-                next: nibble + 1,
-                depth: path.len(),
-            });
-            path.push(nibble);
-            match self.child(at, nibble, path.as_key(), None, loader)? {
+            let nibble = nibbles::at(from, cursor.path.len());
+            cursor.pass(nibble);
+            match self.child(at, nibble, cursor.path.as_key(), None, loader)? {
                 Some(child) => at = child,
                 None => break,
             }
         }
-        while let Some(Passed {
-            branch,
-            next,
-            depth,
-        }) = passed.pop()
-        {
-            if depth < within {
-                return Ok(None);
+        self.go_back(cursor, within, loader, observer)
+    }
+
+    /// Brings `cursor` back to the last branch that has more children, and to the first key below them. `false` if the
+    /// path to it has less than `within` nibbles, or there is none.
+    fn go_back<S: NodeSource>(
+        &mut self,
+        cursor: &mut Cursor,
+        within: usize,
+        loader: &mut Loader<'_, S>,
+        observer: &mut impl Observer,
+    ) -> Result<bool, LoadError> {
+        while let Some((branch, next)) = cursor.back() {
+            if cursor.path.len() < within {
+                return Ok(false);
             }
-            path.truncate(depth);
             if let Some(nibble) = self.child_from(branch, next) {
-                path.push(nibble);
-                if let Some(child) = self.child(branch, nibble, path.as_key(), None, loader)? {
-                    return self.leftmost(child, path, loader, observer);
+                cursor.pass(nibble);
+                let prefix = cursor.path.as_key();
+                if let Some(child) = self.child(branch, nibble, prefix, None, loader)? {
+                    return self.leftmost(cursor, child, loader, observer);
                 }
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
-    /// The first key below `at`, to which `path` leads.
+    /// Brings `cursor`, whose path leads to `at`, to the first key below it.
     fn leftmost<S: NodeSource>(
         &mut self,
+        cursor: &mut Cursor,
         mut at: ShadowNode,
-        mut path: Path,
         loader: &mut Loader<'_, S>,
         observer: &mut impl Observer,
-    ) -> Result<Option<Vec<u8>>, LoadError> {
+    ) -> Result<bool, LoadError> {
         // A source that is not verified could hold a cycle of nodes. A node that is met again on
         // the path down is one, since no node holds its own hash: compare with one met before, a
         // later one after twice as many steps.
         let (mut met, mut steps) = (None, 0u32);
         loop {
             let (node, partial) = self.observed(at, loader.table, observer);
-            path.push_partial(partial);
+            cursor.nodes.push(at);
+            cursor.path.push_partial(partial);
             if node.has_value() {
-                return self.key_of(path).map(Some);
+                return Ok(true);
             }
             if !node.inlined() {
                 if met == Some(node.data) {
@@ -142,12 +158,12 @@ impl ShadowTrie {
                 }
             }
             let Some(nibble) = self.child_from(at, 0) else {
-                return Ok(None);
+                return Ok(false);
             };
-            path.push(nibble);
-            match self.child(at, nibble, path.as_key(), None, loader)? {
+            cursor.pass(nibble);
+            match self.child(at, nibble, cursor.path.as_key(), None, loader)? {
                 Some(child) => at = child,
-                None => return Ok(None),
+                None => return Ok(false),
             }
         }
     }
@@ -158,9 +174,12 @@ impl ShadowTrie {
         self.branches[branch].first_from(from)
     }
 
-    fn key_of(&self, path: Path) -> Result<Vec<u8>, LoadError> {
-        path.into_key().map_err(|path| LoadError::NoKey {
-            path: self.key_path(path.as_key()),
-        })
+    fn key_of(&self, path: &Path) -> Result<Vec<u8>, LoadError> {
+        match path.as_key() {
+            (key, None) => Ok(key.to_vec()),
+            odd => Err(LoadError::NoKey {
+                path: self.key_path(odd),
+            }),
+        }
     }
 }
