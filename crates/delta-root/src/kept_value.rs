@@ -1,4 +1,4 @@
-//! A value of the parent state that outlives the state's memory.
+//! A value of the parent state that a caller keeps.
 
 use arrayvec::ArrayVec;
 use bytes::Bytes;
@@ -6,8 +6,10 @@ use core::ops::Deref;
 
 /// A value of the parent state, for a caller that keeps it.
 ///
-/// A short one lies inside, so it takes no allocation, and no counter that threads would share. Any other one shares
-/// memory with a node.
+/// One of up to 32 bytes lies inside, so it takes no allocation, and no counter that threads would share. A longer one is in
+/// memory that is shared: with the loaded node where there is one.
+///
+/// Dereferences to the bytes of the value. Two are equal if their bytes are.
 #[derive(Clone, Debug)]
 pub struct KeptValue(Kept);
 
@@ -29,21 +31,20 @@ impl KeptValue {
 
     /// A copy of `value`.
     pub(crate) fn copy_of(value: &[u8]) -> Self {
-        Self::short(value).unwrap_or_else(|| Bytes::copy_from_slice(value).into())
+        Self::short(value).unwrap_or_else(|| Self::sharing(Bytes::copy_from_slice(value)))
     }
 
-    /// The memory that it shares with others, unless it is short.
+    /// A value of any length, in this memory.
+    pub(crate) fn sharing(value: Bytes) -> Self {
+        Self(Kept::Shared(value))
+    }
+
+    /// The shared memory of a value of more than 32 bytes; `None` for a shorter one.
     pub fn shared(&self) -> Option<&Bytes> {
         match &self.0 {
             Kept::Short(_) => None,
             Kept::Shared(bytes) => Some(bytes),
         }
-    }
-}
-
-impl From<Bytes> for KeptValue {
-    fn from(bytes: Bytes) -> Self {
-        Self(Kept::Shared(bytes))
     }
 }
 
@@ -56,12 +57,6 @@ impl Deref for KeptValue {
             Kept::Short(short) => short,
             Kept::Shared(bytes) => bytes,
         }
-    }
-}
-
-impl AsRef<[u8]> for KeptValue {
-    fn as_ref(&self) -> &[u8] {
-        self
     }
 }
 
@@ -87,7 +82,7 @@ mod tests {
             assert_eq!(KeptValue::short(&value).is_some(), is_short, "{length}");
             assert_eq!(*copy, *value);
             // Where the bytes are makes no difference.
-            assert_eq!(copy, KeptValue::from(Bytes::from(value)));
+            assert_eq!(copy, KeptValue::sharing(Bytes::from(value)));
         }
         assert_ne!(KeptValue::copy_of(&[1]), KeptValue::copy_of(&[2]));
     }
@@ -95,11 +90,11 @@ mod tests {
     #[test]
     fn what_is_shared_is_not_copied() {
         let bytes = Bytes::from(vec![7; 40]);
-        let kept = KeptValue::from(bytes.clone());
+        let kept = KeptValue::sharing(bytes.clone());
         assert_eq!(
             kept.shared().map(|shared| shared.as_ptr()),
             Some(bytes.as_ptr())
         );
-        assert_eq!(kept.as_ref().as_ptr(), bytes.as_ptr());
+        assert_eq!(kept.as_ptr(), bytes.as_ptr());
     }
 }

@@ -26,7 +26,8 @@
 //! which a thread wakes, or in which something else has the core, says nothing about the rest. Checks are there because
 //! the first transactions of a block load what later ones find in memory: those that only read and write some accounts
 //! take a tenth of the time later. Where transactions become cheaper in order, they do in parallel, too, if not as much. So
-//! checks at any other time are rare, because threads that stop and start again take as long as a hundred transactions.
+//! checks at any other time are rare: threads have to stop and start again, so one takes 0.6 ms of a block of 105, whose
+//! transactions take 10 us on two threads.
 //! Time decides only which way is taken; results are the same.
 
 use std::{
@@ -57,7 +58,8 @@ const PARTS: u32 = 4;
 /// each time.
 const UNCHECKED: u32 = 512;
 const LONGER_UNCHECKED: u32 = 4;
-/// Another check is due where they take less than this part of the time before the last one, in percent.
+/// A check is due sooner where transactions in parallel take less than this part of their time before the last check, in
+/// percent.
 const CHEAPER_PERCENT: u32 = 88;
 const PERIOD: u32 = 256;
 /// Transactions in order after the first trial that gained nothing; then twice as many each time.

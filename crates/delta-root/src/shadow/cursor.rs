@@ -52,7 +52,7 @@ impl Cursor {
         self.at_key && self.path.as_key() == (key, None)
     }
 
-    /// The key at the end of the path was found, or not.
+    /// Ends the search: the key at the end of the path was `found`, or there is none.
     pub(super) fn end(&mut self, found: bool) {
         self.at_key = found;
     }
@@ -63,7 +63,7 @@ impl Cursor {
         self.path.push(nibble);
     }
 
-    /// What comes next after the last node's value, if it has one, is its first child at or after `nibble`.
+    /// Leaves the last node. The search comes back to its first child at or after `nibble`.
     pub(super) fn leave(&mut self, nibble: u8) {
         self.passed.push(Passed {
             next: nibble,

@@ -135,7 +135,8 @@ impl ValuePlace {
     pub fn keep(self, table: &NodeTable) -> KeptValue {
         let node = table.bytes(self.node);
         let range = self.range(node);
-        KeptValue::short(&node[range.clone()]).unwrap_or_else(|| node.slice(range).into())
+        KeptValue::short(&node[range.clone()])
+            .unwrap_or_else(|| KeptValue::sharing(node.slice(range)))
     }
 }
 
@@ -157,7 +158,7 @@ pub(crate) struct ShadowTrie {
     marked: Vec<ShadowNode>,
     /// Memory for the prefix of a node, used again.
     prefixes: Prefixes,
-    /// At the next key that was found last. Only of the nodes as they are: who replaces some resets it.
+    /// At the next key that was found last. It holds places of nodes, so whoever replaces nodes makes a new one.
     cursor: Cursor,
 }
 
@@ -187,7 +188,8 @@ impl ShadowTrie {
             cursor,
         } = self;
         prefixes.clear();
-        cursor.reset();
+        // Its memory is not kept, because it grows with the longest path.
+        *cursor = Cursor::default();
         marked.clear();
         marked.shrink_to(most);
         *root = new_root;

@@ -99,7 +99,7 @@ impl ShadowTrie {
                 let value = self.requested(&hash, (key, None), |request| {
                     loader.table.share(request, loader.source)
                 });
-                return Ok(Step::Ended(Some(value?.into())));
+                return Ok(Step::Ended(Some(KeptValue::sharing(value?))));
             }
         };
         self.resume(key, stopped, loaded, loader).map(Step::Goes)

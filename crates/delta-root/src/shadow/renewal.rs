@@ -13,6 +13,7 @@
 //! Children that are dropped stay in the arena until [`ShadowTrie::retained`] copies the rest of it.
 
 use super::{
+    cursor::Cursor,
     decode, decoded, hash_at,
     node::{Branch, ChildSlot, Node},
     ShadowNode, ShadowTrie, Value,
@@ -25,7 +26,7 @@ impl ShadowTrie {
     /// a loaded node and is in `table`. Every entry is live.
     pub(crate) fn renew(&mut self, root: Root, table: &NodeTable) {
         self.revive();
-        self.cursor.reset();
+        self.cursor = Cursor::default();
         self.root = root;
         if self.nodes.is_empty() {
             return;

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! successor(from, bound, prefix):
-//!     from is the key that was found last: the way to it is known, and only observed; on with what is below it
+//!     if from is the key that was found last, and does not count itself: observe the known way to it
 //!     else walk towards from, keeping for each branch passed the next nibble to try
 //!         a node's partial key above what from holds: its leftmost entry is the answer
 //!         below: nothing in it
 //!         from ends at the node: its value (if from itself counts), else its children
 //!         from ends inside its partial key: its leftmost entry
-//!     then back up: the first child at or after the kept nibble gives its leftmost entry
+//!     then down to its children, or back up: the first child at or after the kept nibble gives its leftmost entry
 //!     nothing outside prefix is loaded
 //! ```
 //! The nodes observed are those that trie-db's iterator loads for the same question.

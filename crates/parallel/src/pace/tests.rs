@@ -158,18 +158,18 @@ fn a_check_finds_that_transactions_became_cheaper() {
     assert!(percent <= 100 && ahead <= 5_000, "{percent} {ahead}");
 }
 
-/// They do in parallel, too, so that need not wait for the check that is due.
+/// Transactions become cheaper in order and in parallel, long before the next check is due.
 #[test]
 fn cheaper_transactions_in_parallel_are_a_reason_for_a_check() {
     let of_half = |dear, cheap| move |index| if index < 3_000 { dear } else { cheap };
     let (percent, ahead) = block(12_000, of_half(5_000, 1_500), of_half(3_000, 2_200));
     assert!(percent <= 90 && ahead <= 4_000, "{percent} {ahead}");
-    // Where they gain as much as before, there are few.
+    // Where nothing changes, there are four checks in all.
     let (_, ahead) = block(12_000, |_| 20_000, |_| 12_000);
     assert!(ahead >= 11_780, "{ahead}");
 }
 
-/// As many transactions in order as the check has would not be saved.
+/// It would cost more than it could save.
 #[test]
 fn near_the_end_there_is_no_check() {
     let check = WINDOW + SETTLE + CHECK;

@@ -45,8 +45,8 @@ pub(crate) struct Key {
     pub(crate) parent: OnceLock<ParentValue>,
 }
 
-/// The bytes of a key, beside what else is looked at of it. Those of an account in a map of a runtime, two hashed names, a
-/// hash and the account, need no allocation.
+/// The bytes of a key. Up to 80 lie beside the rest of the entry, and need no allocation: as many as the key of an account
+/// in a map of a runtime has, two hashed names of 16 bytes, a hash of 16, and the account.
 pub(crate) type KeyBytes = SmallVec<[u8; 80]>;
 
 /// What the parent state has at a key.
@@ -145,8 +145,7 @@ impl Keys {
             hash,
         } = named;
         let same = |known: &Numbered| known.hash == hash && self.key(known.id).is(named);
-        let shard = &self.by_key[(hash.spread() >> 48) as usize % SHARDS];
-        let mut shard = lock(shard);
+        let mut shard = lock(&self.by_key[(hash.spread() >> 48) as usize % SHARDS]);
         if let Some(known) = shard.find(hash.spread(), same) {
             return known.id;
         }

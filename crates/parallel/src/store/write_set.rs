@@ -235,8 +235,8 @@ impl WriteSetBuilder {
         Ok(())
     }
 
-    /// What was added: in an allocation for the values unless they are few, and more for many keys, for updates and for large values. The
-    /// builder is empty then.
+    /// What was added. Values of more than [`FEW_BYTES`] together take an allocation, and so do many keys, updates, and
+    /// large values. The builder is empty then.
     pub(crate) fn finish(&mut self) -> WriteSet {
         // Stable, so that the updates of a key keep their order.
         self.updates.sort_by_key(|update| update.key);
