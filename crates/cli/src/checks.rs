@@ -6,8 +6,8 @@ use crate::{
 use codec::Encode;
 use povmeter::Consensus;
 use povmeter_dev_runtime::{
-    build_block, build_block_with, execute_plan, runtime_rules, BlockOutcome, BoundarySize, Built,
-    Estimates, Execution, HostError, Plan, PlanBlock, PovmeterBlock,
+    build_block, build_block_with, execute_plan, parallel_of, runtime_rules, BlockOutcome,
+    BoundarySize, Built, Estimates, Execution, HostError, Plan, PlanBlock, PovmeterBlock,
 };
 use povmeter_substrate::SizeSource;
 use schemars::JsonSchema;
@@ -124,20 +124,22 @@ pub(crate) fn check_workers(
     workers: NonZeroUsize,
 ) -> Result<Check, CliError> {
     let rules = runtime_rules().map_err(|error| CliError::Workers(HostError::state(error)))?;
+    let sizes = SizeSource::Estimate;
+    let parallel = parallel_of(runtime, &sizes, workers);
     let build = |execution| {
-        let (sizes, pool) = (SizeSource::Estimate, Arc::default());
+        let (sizes, pool) = (sizes.clone(), Arc::default());
         execute_plan::<_, Consensus>(runtime, &state.nodes, plan, sizes, execution, pool)
             .map_err(CliError::Workers)
     };
     let in_order = build(Execution::InOrder)?;
-    let found = build(Execution::by(workers, &rules))?;
+    let found = build(Execution::Parallel(parallel, &rules))?;
     let ms = |block: &PlanBlock| block.extrinsics_took.as_secs_f64() * 1e3;
-    let ahead = found.statistics.map_or(0, |all| all.begun_ahead());
+    let ahead = found.ahead();
     Ok(Check {
         name: format!("same block by {workers} workers"),
         holds: found.is_block_of(block),
         detail: format!(
-            "extrinsics in {:.1} ms, {:.1} ms in order; {ahead} of {} begun ahead of their turn",
+            "extrinsics in {:.1} ms, {:.1} ms in order; {ahead} of {} begun, or their signatures checked, ahead of their turn",
             ms(&found),
             ms(&in_order),
             found.extrinsics.len(),

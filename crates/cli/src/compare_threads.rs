@@ -6,8 +6,10 @@ use crate::{
     spread::{median, Spread},
 };
 use povmeter::{Advisory, Consensus};
-use povmeter_dev_runtime::{execute_plan, runtime_rules, Execution, HostError, PlanBlock};
-use povmeter_parallel::{Experience, Parallel};
+use povmeter_dev_runtime::{
+    execute_plan, parallel_of, runtime_rules, Execution, HostError, PlanBlock,
+};
+use povmeter_parallel::Experience;
 use povmeter_substrate::{SizeSource, StorageRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,7 +34,7 @@ pub(crate) struct ThreadsRow {
     /// Throughput of the whole block in percent of peer-none, by the clock.
     pub(crate) percent_of_peer_none: f64,
     /// Extrinsics of the last round that were executed ahead of their turn and committed, those included that
-    /// waited for their turn to ask for the size.
+    /// waited for their turn to ask for the size, or whose signature was checked ahead.
     pub(crate) ahead: u64,
 }
 
@@ -153,7 +155,7 @@ impl<'a> Threads<'a> {
                 let way = &mut self.groups[number].ways[which];
                 way.experience = block.experience;
                 way.spent.push((block.took, block.extrinsics_took));
-                way.ahead = block.statistics.map_or(0, |all| all.begun_ahead());
+                way.ahead = block.ahead();
                 step();
             }
         }
@@ -202,20 +204,22 @@ impl<'a> Threads<'a> {
             ..
         } = self.arena;
         let pool = Arc::clone(pool);
+        let sizes = match asks_for_sizes {
+            true => SizeSource::Estimate,
+            false => SizeSource::Unrecorded,
+        };
         let execution = match workers.get() {
             1 => Execution::InOrder,
             _ => {
-                let parallel = Parallel::new(workers).with_experience(experience);
-                Execution::Parallel(parallel, &self.rules)
+                let parallel = parallel_of(*runtime, &sizes, workers);
+                Execution::Parallel(parallel.with_experience(experience), &self.rules)
             }
         };
         let built = match asks_for_sizes {
             true => {
-                let sizes = SizeSource::Estimate;
                 execute_plan::<_, Consensus>(*runtime, &state.nodes, plan, sizes, execution, pool)
             }
             false => {
-                let sizes = SizeSource::Unrecorded;
                 execute_plan::<_, Advisory>(*runtime, &state.nodes, plan, sizes, execution, pool)
             }
         };

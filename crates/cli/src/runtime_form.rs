@@ -3,7 +3,7 @@
 use crate::{error::CliError, options::VersionArg};
 use clap::ValueEnum;
 use povmeter_dev_runtime::{
-    runtime::Extrinsic, runtime::Header, EntryPoints, Native, RuntimeError,
+    runtime::Extrinsic, runtime::Header, EntryPoints, Native, RememberSignatures, RuntimeError,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,30 @@ impl EntryPoints for RuntimeForm {
             Self::Native => Native.finalize_block(),
             #[cfg(feature = "wasm")]
             Self::Wasm(runtime) => runtime.finalize_block(),
+        }
+    }
+
+    fn checks_ahead(&self) -> bool {
+        match self {
+            Self::Native => Native.checks_ahead(),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(runtime) => runtime.checks_ahead(),
+        }
+    }
+
+    fn prepare_extrinsic(&self, extrinsic: Extrinsic) {
+        match self {
+            Self::Native => Native.prepare_extrinsic(extrinsic),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(runtime) => runtime.prepare_extrinsic(extrinsic),
+        }
+    }
+
+    fn signatures(&self) -> Option<Box<dyn RememberSignatures>> {
+        match self {
+            Self::Native => Native.signatures(),
+            #[cfg(feature = "wasm")]
+            Self::Wasm(runtime) => runtime.signatures(),
         }
     }
 }

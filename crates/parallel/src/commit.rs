@@ -120,6 +120,20 @@ where
         open
     }
 
+    /// Lets preparations see what the block changed before its first transaction.
+    pub(crate) fn open_preparations(&self) {
+        let Shared {
+            store,
+            preparations,
+            ..
+        } = self.shared;
+        if !preparations.are_none() {
+            let commits = &mut *lock(&self.commits);
+            commits.log.note_all(commits.block.overlay());
+            commits.publish_log(store, 0);
+        }
+    }
+
     /// Executes transactions in order from `first` on, none of which was begun, until the block goes on in parallel.
     /// No other thread has anything to do meanwhile.
     fn run_in_order(&self, first: u32, worker: &mut Worker<'_, P, E>) {
@@ -129,6 +143,7 @@ where
             if !commits.pace.is_open() && !scheduler.is_over() {
                 scheduler.end();
             }
+            self.shared.preparations.begin(index);
             let done = self.execute(&mut commits, index, &mut worker.executor);
             if done.is_err() || commits.ended.is_some() || commits.pace.is_parallel() {
                 if let Some(changed) = self.end_turn(commits, index, done) {

@@ -33,6 +33,22 @@ pub trait Executor: Sync {
         view: &mut View<'_>,
     ) -> Result<Self::Output, Interrupt>;
 
+    /// Does what [`Self::execute`] of transaction `index` will need, and remembers it in the executor: checks its
+    /// signature, say. Only with [`Strategy::Prepare`], at most once for each transaction, on another thread than the
+    /// block's, and before or while the block executes it. Changes no result. By default the beginning of an execution.
+    ///
+    /// `view` shows the state before the first transaction of the call. It stops at a change of the state, and at what
+    /// only the block can answer.
+    ///
+    /// Returns whether that was of use. A thread whose last 32 were of none makes no others. A panic is of no use, and has
+    /// no other effect.
+    ///
+    /// [`Strategy::Prepare`]: crate::Strategy::Prepare
+    fn prepare(&self, worker: &mut Self::Worker, index: u32, view: &mut View<'_>) -> bool {
+        let _ = self.execute(worker, index, view);
+        true
+    }
+
     /// Predicts the value that transaction `index` finds at `key`: appends it to `value`, which is empty,
     /// and returns `true`. A speculative execution then depends on no earlier transaction for this key. For
     /// values that each transaction changes and that follow from the index, such as the index of the

@@ -110,6 +110,7 @@ mod models;
 mod outcome;
 mod pace;
 mod parallel;
+mod preparations;
 mod record;
 mod scheduler;
 mod shared;

@@ -75,6 +75,8 @@ pub struct Statistics {
     pub validations: u64,
     /// How often an execution was dropped because of that.
     pub aborts: u64,
+    /// Preparations: [`Strategy::Prepare`](crate::Strategy::Prepare).
+    pub preparations: u64,
 }
 
 impl Statistics {

@@ -7,6 +7,7 @@ use crate::{
     fetch::Fetch,
     outcome::{Batch, Decided, ParallelError, Statistics, Verdict},
     pace::{Experience, Pace},
+    preparations::Preparations,
     scheduler::{Limits, Scheduler, MOST_TRANSACTIONS},
     shared::Shared,
     store::index as index_of,
@@ -38,6 +39,9 @@ pub enum Strategy {
     /// Always, also by one worker, and each transaction at least once. For tests and measurements: it
     /// costs more.
     EachAhead,
+    /// Never: the block executes all in order, while the other threads [prepare](Executor::prepare) transactions. For
+    /// executors that remember what takes most of the time and depends on no state, as checks of signatures.
+    Prepare,
 }
 
 /// The size that is returned for a transaction.
@@ -120,7 +124,7 @@ impl Parallel {
     /// behind them.
     pub const fn left_to_block(&self) -> u32 {
         match self.strategy {
-            Strategy::EachAhead => 0,
+            Strategy::EachAhead | Strategy::Prepare => 0,
             Strategy::Adaptive | Strategy::Always if self.workers.get() <= 2 => LEFT_BY_TWO,
             Strategy::Adaptive | Strategy::Always => 1,
         }
@@ -202,7 +206,11 @@ impl Parallel {
             waiting: workers.saturating_mul(WAITING),
             left_to_block: self.left_to_block(),
         };
-        let shared = Shared::new(executor, parent, limits);
+        let prepared = match self.strategy {
+            Strategy::Prepare if workers > 1 => transactions,
+            _ => 0,
+        };
+        let shared = Shared::new(executor, parent, limits, Preparations::of(prepared));
         let committer = Committer {
             shared: &shared,
             transactions,
@@ -222,6 +230,13 @@ impl Parallel {
         };
         thread::scope(|scope| {
             let _end = EndOnDrop(&shared.scheduler);
+            let _prepared = shared.preparations.end_on_drop();
+            if self.strategy == Strategy::Prepare {
+                committer.open_preparations();
+                for _ in 1..self.workers.get() {
+                    scope.spawn(|| shared.prepare());
+                }
+            }
             let start = || {
                 for _ in 1..self.workers.get() {
                     scope.spawn(|| {
@@ -254,6 +269,7 @@ impl Parallel {
         let alone = self.workers.get() == 1;
         match self.strategy {
             Strategy::EachAhead => Pace::always(),
+            Strategy::Prepare => Pace::never(),
             _ if alone => Pace::never(),
             Strategy::Always => Pace::always(),
             Strategy::Adaptive => Pace::adaptive(transactions, self.window, self.experience),

@@ -5,6 +5,7 @@ use crate::{
     below::{Asker, Below},
     executor::{Executor, Interrupt, Trap},
     outcome::Statistics,
+    preparations::{Preparation, Preparations},
     record::Record,
     scheduler::{Limits, Scheduler, Task},
     speculation::{Common, Halt, Scratch, Speculated, Speculation},
@@ -22,10 +23,15 @@ use std::{
     sync::Arc,
 };
 
+/// So many preparations in a row that were of no use end those of a thread.
+const USELESS: u32 = 32;
+
 pub(crate) struct Shared<'a, P, E: Executor> {
     pub(crate) store: MultiVersion,
     pub(crate) scheduler: Scheduler,
     pub(crate) attempts: Attempts<E::Output>,
+    /// Of none, unless the strategy asks for them.
+    pub(crate) preparations: Preparations,
     pub(crate) executor: &'a E,
     pub(crate) last_size: Mutex<ProofSize>,
     pub(crate) counts: Counts,
@@ -42,6 +48,7 @@ pub(crate) struct Counts {
     pub(crate) halts: AtomicU64,
     pub(crate) validations: AtomicU64,
     pub(crate) aborts: AtomicU64,
+    pub(crate) preparations: AtomicU64,
 }
 
 impl Counts {
@@ -52,6 +59,7 @@ impl Counts {
             halts: zero(),
             validations: zero(),
             aborts: zero(),
+            preparations: zero(),
         }
     }
 }
@@ -69,11 +77,17 @@ pub(crate) struct Worker<'w, P, E: Executor> {
 }
 
 impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
-    pub(crate) fn new(executor: &'a E, (source, root): (&'a P, Root), limits: Limits) -> Self {
+    pub(crate) fn new(
+        executor: &'a E,
+        (source, root): (&'a P, Root),
+        limits: Limits,
+        preparations: Preparations,
+    ) -> Self {
         Self {
             store: MultiVersion::new(limits.transactions + 1),
             scheduler: Scheduler::new(limits),
             attempts: Attempts::new(limits.transactions, limits.window),
+            preparations,
             executor,
             last_size: Mutex::new(ProofSize::default()),
             counts: Counts::new(),
@@ -98,6 +112,36 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
             match self.scheduler.next_task(false) {
                 Some(task) => self.perform(task, &mut worker, turns),
                 None => self.scheduler.wait_for_task(),
+            }
+        }
+    }
+
+    /// Prepares transactions, until none is left.
+    pub(crate) fn prepare(&self) {
+        if self.preparations.are_none() {
+            return;
+        }
+        let Worker {
+            mut executor,
+            mut scratch,
+            ..
+        } = self.worker(false);
+        let mut useless = 0;
+        while useless < USELESS {
+            let Some(index) = self.preparations.take() else {
+                break;
+            };
+            count(&self.counts.preparations);
+            let mut access = Preparation::new(&mut scratch.below, &self.store);
+            let mut view = View::new(&mut access);
+            let prepare = || self.executor.prepare(&mut executor, index, &mut view);
+            match catch_unwind(AssertUnwindSafe(prepare)) {
+                Ok(true) => useless = 0,
+                Ok(false) => useless += 1,
+                Err(_) => {
+                    useless += 1;
+                    executor = self.executor.worker();
+                }
             }
         }
     }
@@ -228,6 +272,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
             halts: of(&self.counts.halts),
             validations: of(&self.counts.validations),
             aborts: of(&self.counts.aborts),
+            preparations: of(&self.counts.preparations),
             ..committed
         }
     }

@@ -96,6 +96,17 @@ fn several_workers() {
     );
 }
 
+/// The beginning of each transaction runs beside the block.
+#[test]
+fn preparations() {
+    let ways = [2, 4].map(|count| workers(count).with_strategy(Strategy::Prepare));
+    let rare = Flavour {
+        rare: true,
+        ..USUAL
+    };
+    compare(5_000..5_150, rare, &ways);
+}
+
 #[test]
 fn few_keys_and_large_windows() {
     let ways = [workers(8)

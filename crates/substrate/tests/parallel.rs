@@ -371,6 +371,7 @@ fn ways() -> Vec<Parallel> {
         workers(2).with_strategy(Strategy::Always),
         workers(4).with_strategy(Strategy::EachAhead),
         workers(2),
+        workers(3).with_strategy(Strategy::Prepare),
     ]
 }
 

@@ -53,6 +53,7 @@ fn ways() -> Vec<Parallel> {
         workers(1).with_strategy(Strategy::EachAhead),
         workers(2).with_strategy(Strategy::Always),
         workers(4).with_strategy(Strategy::EachAhead),
+        workers(2).with_strategy(Strategy::Prepare),
         workers(2),
         workers(4),
     ]

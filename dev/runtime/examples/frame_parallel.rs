@@ -42,6 +42,11 @@ fn ways(rules: &StorageRules) -> Result<Vec<Way<'_>>, Box<dyn Error>> {
     ));
     ways.push(("2 workers", Execution::Parallel(workers(2)?, rules)));
     ways.push(("2 workers, always", Execution::Parallel(always(2)?, rules)));
+    let prepared = workers(2)?.with_strategy(Strategy::Prepare);
+    ways.push((
+        "2 workers, signatures ahead",
+        Execution::Parallel(prepared, rules),
+    ));
     if std::thread::available_parallelism()?.get() >= 4 {
         ways.push(("4 workers", Execution::Parallel(workers(4)?, rules)));
         ways.push(("4 workers, always", Execution::Parallel(always(4)?, rules)));

@@ -1,6 +1,7 @@
 //! The entry points of the runtime, compiled natively or to wasm.
 
 use crate::{runtime::Executive, runtime::Extrinsic, runtime::Header};
+use sp_externalities::Extensions;
 use sp_runtime::ApplyExtrinsicResult;
 
 /// The runtime's entry points for a block author, called inside [`Host::execute`](crate::Host::execute).
@@ -22,6 +23,31 @@ pub trait EntryPoints {
     /// # Errors
     /// [`RuntimeError`] if the call has no result.
     fn finalize_block(&self) -> Result<Header, RuntimeError>;
+
+    /// Whether it is worth while to check signatures ahead, on other threads: calls of several threads at a time do not
+    /// hinder each other, and [signatures](Self::signatures) are remembered.
+    fn checks_ahead(&self) -> bool {
+        false
+    }
+
+    /// Applies `extrinsic` as far as the externalities let it, for what the host remembers of it.
+    fn prepare_extrinsic(&self, extrinsic: Extrinsic) {
+        let _ = self.apply_extrinsic(extrinsic);
+    }
+
+    /// Makes a memory of the signatures that the host checks; `None` if it has none.
+    fn signatures(&self) -> Option<Box<dyn RememberSignatures>> {
+        None
+    }
+}
+
+/// The signatures that a host has checked.
+pub trait RememberSignatures: Sync {
+    /// Registers itself for the calls of one thread.
+    fn register(&self, extensions: &mut Extensions);
+
+    /// How many were checked, and not remembered.
+    fn checked(&self) -> u64;
 }
 
 /// Why a call into a runtime has no result.

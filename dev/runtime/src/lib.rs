@@ -54,7 +54,7 @@ pub use author::{
 pub use chain::Chain;
 pub use deletions_first::{deletions_first, DeletionsFirst, NULL_NODE};
 pub use entries::Entries;
-pub use entry::{EntryPoints, Native, RuntimeError};
+pub use entry::{EntryPoints, Native, RememberSignatures, RuntimeError};
 pub use host::{
     BoundarySize, Built, Host, HostError, NodeChange, ProofSizes, RootUpdate, TransactionStep,
 };
@@ -72,4 +72,4 @@ pub use pov::PovSizes;
 pub use povmeter_host::{Estimates, PovmeterBlock, PovmeterFinished, SealedUpdate, SharedNodes};
 pub use recorder::{BlockRecorder, EstimateRecorder, SplitRecorder};
 pub use stopwatch::Spent;
-pub use threads::{execute_plan, runtime_rules, Execution, PlanBlock};
+pub use threads::{execute_plan, parallel_of, runtime_rules, Execution, PlanBlock};

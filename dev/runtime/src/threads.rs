@@ -3,7 +3,7 @@
 use crate::{
     author::BlockOutcome,
     entry::EntryPoints,
-    entry::RuntimeError,
+    entry::{RememberSignatures, RuntimeError},
     host::{BoundarySize, HostError},
     parent_state::parent_root,
     plan::Plan,
@@ -11,10 +11,11 @@ use crate::{
 };
 use codec::Encode;
 use povmeter::{Accounting, BlockPool, NodeSource, ProofSize};
-use povmeter_parallel::{Decided, Ending, Experience, Parallel, Statistics, Verdict};
+use povmeter_parallel::{Decided, Ending, Experience, Parallel, Statistics, Strategy, Verdict};
 use povmeter_substrate::{
     Calls, FrameLimits, LimitsError, SealedMachine, SizeSource, StateMachine, StorageRules,
 };
+use sp_externalities::Extensions;
 use sp_runtime::ApplyExtrinsicResult;
 use sp_trie::StorageProof;
 use std::{
@@ -43,10 +44,18 @@ pub enum Execution<'r> {
     Parallel(Parallel, &'r StorageRules),
 }
 
-impl<'r> Execution<'r> {
-    /// On `workers` threads, as soon as that is faster.
-    pub fn by(workers: NonZeroUsize, rules: &'r StorageRules) -> Self {
-        Self::Parallel(Parallel::new(workers), rules)
+/// Executes calls of `runtime` on `workers` threads. If the runtime gets `sizes`, all that follows the check of a
+/// signature has to wait for its turn, so the other threads only check signatures, where they [can](EntryPoints::checks_ahead).
+/// Else they execute calls ahead, as soon as that is faster.
+pub fn parallel_of(
+    runtime: &impl EntryPoints,
+    sizes: &SizeSource,
+    workers: NonZeroUsize,
+) -> Parallel {
+    let parallel = Parallel::new(workers);
+    match *sizes != SizeSource::Unrecorded && runtime.checks_ahead() {
+        true => parallel.with_strategy(Strategy::Prepare),
+        false => parallel,
     }
 }
 
@@ -70,6 +79,12 @@ pub struct PlanBlock {
 }
 
 impl PlanBlock {
+    /// How many signed extrinsics were executed ahead of their turn, at least in part, or had their signature checked.
+    pub fn ahead(&self) -> u64 {
+        let ahead = |all: Statistics| all.begun_ahead().saturating_add(all.preparations);
+        self.statistics.map_or(0, ahead)
+    }
+
     /// Whether both are one block, with the same results, sizes and proof.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let (ours, theirs) = (&self.sealed, &other.sealed);
@@ -136,7 +151,12 @@ pub fn execute_plan<S: NodeSource + Sync, A: Accounting>(
         let (extrinsics, statistics, experience) = match execution {
             Execution::InOrder => (in_order(runtime, &mut machine, plan)?, None, None),
             Execution::Parallel(parallel, rules) => {
-                let calls = Extrinsics { runtime, plan };
+                let signatures = runtime.signatures();
+                let calls = Extrinsics {
+                    runtime,
+                    plan,
+                    signatures,
+                };
                 let count = u32::try_from(plan.extrinsics().len()).map_err(HostError::state)?;
                 let batch = machine.execute_in_parallel(parallel, source, rules, &calls, count);
                 let batch = batch.map_err(failed)?;
@@ -194,6 +214,7 @@ fn in_order<S: NodeSource, A: Accounting>(
 struct Extrinsics<'p, R> {
     runtime: &'p R,
     plan: &'p Plan,
+    signatures: Option<Box<dyn RememberSignatures>>,
 }
 
 /// What a call into the runtime returns.
@@ -203,11 +224,25 @@ impl<R: EntryPoints + Sync> Calls for Extrinsics<'_, R> {
     type Output = Applied;
 
     fn call(&self, index: u32) -> Applied {
-        let Self { runtime, plan } = self;
+        let Self { runtime, plan, .. } = self;
         // The state version is a value of the thread.
         with_state_version(plan.options().state_version, || {
             runtime.apply_extrinsic(plan.extrinsics()[index as usize].clone())
         })
+    }
+
+    fn prepare(&self, index: u32) -> bool {
+        let Self {
+            runtime,
+            plan,
+            signatures,
+        } = self;
+        let checked = || signatures.as_ref().map(|signatures| signatures.checked());
+        let before = checked();
+        with_state_version(plan.options().state_version, || {
+            runtime.prepare_extrinsic(plan.extrinsics()[index as usize].clone());
+        });
+        checked() != before
     }
 
     fn decide(&self, call: Decided<'_, Applied>) -> Verdict {
@@ -217,6 +252,14 @@ impl<R: EntryPoints + Sync> Calls for Extrinsics<'_, R> {
             // The block fails: see `result_of`.
             Err(_) => Verdict::LeaveOut,
         }
+    }
+
+    fn extensions(&self) -> Extensions {
+        let mut extensions = Extensions::new();
+        if let Some(signatures) = &self.signatures {
+            signatures.register(&mut extensions);
+        }
+        extensions
     }
 }
 
@@ -233,7 +276,6 @@ mod tests {
     use super::*;
     use crate::{commit_parent, wasm::WasmRuntime, PlanOptions};
     use povmeter::{Advisory, Consensus};
-    use povmeter_parallel::Strategy;
     use povmeter_store::MemoryStore;
 
     /// Each thread calls an instance of its own, kept or not. The executor turns a stop into an error of the call.
@@ -254,6 +296,7 @@ mod tests {
             workers(1).with_strategy(Strategy::EachAhead),
             workers(2).with_strategy(Strategy::Always),
             workers(4).with_strategy(Strategy::EachAhead),
+            workers(2).with_strategy(Strategy::Prepare),
         ];
         let plan = (&plan, &rules);
         let kept = runtime.clone().keeping_instances().unwrap();

@@ -8,25 +8,31 @@ mod written_pages;
 #[path = "wasm/unknown_pages.rs"]
 mod written_pages;
 
-use crate::{entry::EntryPoints, entry::RuntimeError, runtime::Extrinsic, runtime::Header};
+use crate::{
+    entry::EntryPoints, entry::RememberSignatures, entry::RuntimeError, runtime::Extrinsic,
+    runtime::Header,
+};
 use codec::{DecodeAll, Encode};
 use kept::Kept;
+use povmeter_signatures::{SignatureCache, SignatureCacheExt};
 use sc_executor::{WasmExecutor, DEFAULT_HEAP_ALLOC_PAGES};
 use sp_core::{
     traits::{CallContext, CodeExecutor, ReadRuntimeVersionExt, RuntimeCode, WrappedRuntimeCode},
     Blake2Hasher, Hasher,
 };
-use sp_externalities::{with_externalities, ExternalitiesExt};
+use sp_externalities::{with_externalities, Extensions, ExternalitiesExt};
 use sp_runtime::{ApplyExtrinsicResult, ExtrinsicInclusionMode};
 use sp_state_machine::BasicExternalities;
+use sp_wasm_interface::ExtendedHostFunctions;
 use std::{
     borrow::Cow,
     sync::{Arc, LazyLock},
 };
 
-/// The host functions that runtimes can import: Substrate's, and both versions of the proof size.
+/// The host functions that runtimes can import: Substrate's, with a memory of signatures for who registers one, and both
+/// versions of the proof size.
 pub type HostFunctions = (
-    sp_io::SubstrateHostFunctions,
+    ExtendedHostFunctions<sp_io::SubstrateHostFunctions, povmeter_signatures::HostFunctions>,
     povmeter_proof_size::storage_proof_size::HostFunctions,
 );
 
@@ -172,6 +178,15 @@ impl WasmRuntime {
         result.map_err(|error| failed(error.to_string()))
     }
 
+    /// Begins `call`, whose externalities end it at some point, for what the host remembers of it.
+    fn begin(&self, call: &str, data: &[u8]) {
+        match &self.kept {
+            // What it returns is of no use, and it usually fails.
+            Some(kept) => _ = with_externalities(|ext| kept.begin(ext, call, data).map(drop)),
+            None => _ = self.call(call, data),
+        }
+    }
+
     /// As [`Self::call`], with the result decoded.
     ///
     /// # Errors
@@ -197,5 +212,27 @@ impl EntryPoints for WasmRuntime {
 
     fn finalize_block(&self) -> Result<Header, RuntimeError> {
         self.call_for("BlockBuilder_finalize_block", &[])
+    }
+
+    fn checks_ahead(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    fn prepare_extrinsic(&self, extrinsic: Extrinsic) {
+        self.begin("BlockBuilder_apply_extrinsic", &extrinsic.encode());
+    }
+
+    fn signatures(&self) -> Option<Box<dyn RememberSignatures>> {
+        Some(Box::new(Arc::new(SignatureCache::default())))
+    }
+}
+
+impl RememberSignatures for Arc<SignatureCache> {
+    fn register(&self, extensions: &mut Extensions) {
+        extensions.register(SignatureCacheExt::new(self.clone()));
+    }
+
+    fn checked(&self) -> u64 {
+        self.as_ref().checked()
     }
 }

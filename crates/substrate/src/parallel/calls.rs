@@ -35,6 +35,17 @@ pub trait Calls: Sync {
     /// there. Depends on nothing but the index and the state.
     fn call(&self, index: u32) -> Self::Output;
 
+    /// With [`Strategy::Prepare`](povmeter_parallel::Strategy::Prepare): makes the beginning of call `index`, for what
+    /// the host remembers of it, such as its signature. The call into the runtime ends at its first change of the state,
+    /// and where it asks for a proof size: a runtime in wasm fails, a native one unwinds. On another thread than the
+    /// block's, with the state before the first call.
+    ///
+    /// Returns whether that was of use; one that unwinds was. Where many are of none, no others are made.
+    fn prepare(&self, index: u32) -> bool {
+        self.call(index);
+        true
+    }
+
     /// Whether the extrinsic of a call is part of the block. Called in order.
     fn decide(&self, call: Decided<'_, Self::Output>) -> Verdict {
         let _ = call;
@@ -212,6 +223,40 @@ struct CallWorker {
 }
 
 impl<C: Calls> RuntimeCalls<'_, C> {
+    /// Runs `call` with the interface of a runtime over `view`, and returns what it did besides changes of the state.
+    fn run<T>(
+        &self,
+        worker: &mut CallWorker,
+        view: &mut View<'_>,
+        rules: &StorageRules,
+        call: impl FnOnce() -> T,
+    ) -> Result<(T, SideEffects), Interrupt> {
+        let CallWorker {
+            counting,
+            extensions,
+            current,
+        } = worker;
+        extensions.start_transaction(TransactionType::Host);
+        let sizes = SizesOfCall {
+            source: self.sizes,
+            before: &self.told,
+            current,
+        };
+        let mut ext = ViewExt::new(view, (rules, counting), extensions, sizes);
+        let call = || sp_externalities::set_and_run_with_externalities(&mut ext, call);
+        let called = catch_unwind(AssertUnwindSafe(call));
+        let ended = ext.end();
+        extensions.commit_transaction(TransactionType::Host);
+        let side_effects = ended.map_err(|ended| match ended {
+            Ended::Stopped(stopped) => Interrupt::Stopped(stopped),
+            Ended::Failed(error) => Interrupt::Failed(error),
+        })?;
+        match called {
+            Ok(output) => Ok((output, side_effects)),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
     fn decide(&self, decided: Decided<'_, Called<C::Output>>) -> Verdict {
         let Decided {
             index,
@@ -262,46 +307,30 @@ impl<C: Calls> Executor for RuntimeCalls<'_, C> {
         if ahead {
             self.forecast.begin(index as usize);
         }
-        let CallWorker {
-            counting,
-            extensions,
-            current,
-        } = worker;
-        extensions.start_transaction(TransactionType::Host);
-        let sizes = SizesOfCall {
-            source: self.sizes,
-            before: &self.told,
-            current,
-        };
         let rules = match view.is_alone() {
             true => &self.no_rules,
             false => self.rules,
         };
-        let mut ext = ViewExt::new(view, (rules, &mut *counting), extensions, sizes);
-        let call = || {
-            sp_externalities::set_and_run_with_externalities(&mut ext, || self.calls.call(index))
-        };
-        let called = catch_unwind(AssertUnwindSafe(call));
-        let ended = ext.end();
-        extensions.commit_transaction(TransactionType::Host);
-        let side_effects = ended.map_err(|ended| match ended {
-            Ended::Stopped(stopped) => Interrupt::Stopped(stopped),
-            Ended::Failed(error) => Interrupt::Failed(error),
-        })?;
-        match called {
-            Ok(output) => {
-                let effects = counting.effects();
-                if ahead {
-                    self.forecast.executed(index as usize, &effects);
-                }
-                Ok(Called {
-                    output,
-                    side_effects,
-                    effects,
-                })
-            }
-            Err(panic) => resume_unwind(panic),
+        let call = || self.calls.call(index);
+        let (output, side_effects) = self.run(worker, view, rules, call)?;
+        let effects = worker.counting.effects();
+        if ahead {
+            self.forecast.executed(index as usize, &effects);
         }
+        Ok(Called {
+            output,
+            side_effects,
+            effects,
+        })
+    }
+
+    fn prepare(&self, worker: &mut CallWorker, index: u32, view: &mut View<'_>) -> bool {
+        let mut useful = true;
+        // Usually it is stopped.
+        let _ = self.run(worker, view, &self.no_rules, || {
+            useful = self.calls.prepare(index);
+        });
+        useful
     }
 
     fn predict(&self, index: u32, trie: TrieId<'_>, key: &[u8], value: &mut Vec<u8>) -> bool {

@@ -16,6 +16,7 @@ use sp_externalities::Externalities;
 use std::{
     collections::HashMap,
     fmt,
+    ops::Range,
     panic::AssertUnwindSafe,
     sync::{Mutex, OnceLock, PoisonError},
 };
@@ -31,8 +32,9 @@ const MOST_WRITTEN: usize = 4 << 20;
 ///
 /// An instance is what its code can change: memory, globals, and nothing else, because the settings leave out
 /// instructions that change tables. After a call, every page of memory that was ever written is restored, and every
-/// global; so each call finds what it would find in a new instance. An instance whose call failed is dropped, and so
-/// is every instance where the system does not tell which pages were written.
+/// global; so each call finds what it would find in a new instance, also after one that failed. Which pages these are the
+/// kernel is asked only where the thread had a page fault in the call, as there is one for each page when it is first
+/// written. An instance is dropped where the system does not tell which pages were written.
 pub(super) struct Kept {
     engine: Engine,
     module: InstancePre<HostState>,
@@ -51,6 +53,10 @@ struct Instance {
     heap_base: u32,
     globals: Vec<(Global, Val)>,
     calls: HashMap<String, TypedFunc<(u32, u32), u64>>,
+    /// The ranges of memory that were ever written, once the kernel was asked.
+    written: Option<Vec<Range<usize>>>,
+    /// Whether each page is first written in a fault of its own.
+    faults_each: bool,
 }
 
 impl fmt::Debug for Kept {
@@ -97,17 +103,46 @@ impl Kept {
         call: &str,
         data: &[u8],
     ) -> Result<Vec<u8>, Error> {
+        self.run(externalities, call, data, Instance::failure)
+    }
+
+    /// As [`Self::call`], for a call that will fail: its message is short.
+    pub(super) fn begin(
+        &self,
+        externalities: &mut dyn Externalities,
+        call: &str,
+        data: &[u8],
+    ) -> Result<Vec<u8>, Error> {
+        self.run(externalities, call, data, |_, trap| {
+            Error::from(trap.root_cause().to_string())
+        })
+    }
+
+    fn run(
+        &self,
+        externalities: &mut dyn Externalities,
+        call: &str,
+        data: &[u8],
+        explain: impl FnOnce(&mut Instance, &wasmtime::Error) -> Error,
+    ) -> Result<Vec<u8>, Error> {
         let idle = self.idle().pop();
         let mut instance = match idle {
             Some(instance) => instance,
             None => self.instantiate()?,
         };
+        let faults = WrittenPages::faults();
         let run = AssertUnwindSafe(|| instance.call(call, data));
-        let answer = with_externalities_safe(externalities, run)??;
-        if self.restore(&mut instance).is_some() {
+        let answer = with_externalities_safe(externalities, run)?;
+        let answer = match answer {
+            Ok(Err(trap)) => Err(explain(&mut instance, &trap)),
+            Ok(Ok(answer)) => Ok(answer),
+            Err(error) => Err(error),
+        };
+        let faulted = faults.is_none() || faults != WrittenPages::faults();
+        if self.restore(&mut instance, faulted).is_some() {
             self.idle().push(instance);
         }
-        Ok(answer)
+        answer
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Instance>> {
@@ -131,6 +166,7 @@ impl Kept {
         memory
             .grow(&mut store, u64::from(self.heap_pages))
             .map_err(failed)?;
+        let faults_each = WrittenPages::fault_each(memory.data_mut(&mut store));
         let len = memory.data_size(&store);
         store.data_mut().memory = Some(memory);
         store.data_mut().limits = StoreLimitsBuilder::new().memory_size(len).build();
@@ -152,27 +188,38 @@ impl Kept {
             heap_base: heap_base.cast_unsigned(),
             globals,
             calls: HashMap::new(),
+            written: None,
+            faults_each,
         })
     }
 
-    /// Makes `instance` what it was when it was new; `None` if that can't be done.
-    fn restore(&self, instance: &mut Instance) -> Option<()> {
+    /// Makes `instance` what it was when it was new; `None` if that can't be done. If nothing `faulted` in the call, no
+    /// other pages were written than before.
+    fn restore(&self, instance: &mut Instance, faulted: bool) -> Option<()> {
         let (pages, fresh) = (self.pages.as_ref()?, self.fresh.get()?);
-        let Instance { store, globals, .. } = instance;
+        let Instance {
+            store,
+            globals,
+            written: known,
+            faults_each,
+            ..
+        } = instance;
         for (global, value) in globals {
             global.set(&mut *store, *value).ok()?;
         }
         let memory = instance.memory.data_mut(store);
-        let (mut written, mut ranges) = (0, Vec::new());
-        let found = pages.of(memory, |range| {
-            written += range.len();
-            ranges.push(range);
-        });
-        found.ok()?;
-        if written > MOST_WRITTEN {
+        let ranges = match known {
+            Some(ranges) if *faults_each && !faulted => ranges,
+            known => {
+                let mut ranges = Vec::new();
+                pages.of(memory, |range| ranges.push(range)).ok()?;
+                known.insert(ranges)
+            }
+        };
+        if ranges.iter().map(Range::len).sum::<usize>() > MOST_WRITTEN {
             return None;
         }
-        for range in ranges {
+        for range in ranges.iter().cloned() {
             let had = fresh.get(range.start..).unwrap_or_default();
             let had = &had[..had.len().min(range.len())];
             let (same, zeros) = memory[range].split_at_mut(had.len());
@@ -184,7 +231,8 @@ impl Kept {
 }
 
 impl Instance {
-    fn call(&mut self, call: &str, data: &[u8]) -> Result<Vec<u8>, Error> {
+    /// The result of `call`, or its trap.
+    fn call(&mut self, call: &str, data: &[u8]) -> Result<Result<Vec<u8>, wasmtime::Error>, Error> {
         let function = match self.calls.get(call) {
             Some(function) => function.clone(),
             None => self.entry(call)?,
@@ -200,14 +248,16 @@ impl Instance {
         let state = self.store.data_mut();
         state.allocator = Some(allocator);
         state.panic_message = None;
-        let answer = function.call(&mut self.store, (address.into(), size));
-        let answer = answer.map_err(|trap| self.failure(&trap))?;
+        let answer = match function.call(&mut self.store, (address.into(), size)) {
+            Ok(answer) => answer,
+            Err(trap) => return Ok(Err(trap)),
+        };
         let (address, len) = sp_runtime_interface::unpack_ptr_and_len(answer);
         let bytes = usize::try_from(len)
             .ok()
             .and_then(|len| range(sp_wasm_interface::Pointer::new(address), len))
             .and_then(|range| self.memory.data(&self.store).get(range));
-        Ok(bytes.ok_or(Error::OutputExceedsBounds)?.to_vec())
+        Ok(Ok(bytes.ok_or(Error::OutputExceedsBounds)?.to_vec()))
     }
 
     fn entry(&mut self, call: &str) -> Result<TypedFunc<(u32, u32), u64>, Error> {
@@ -405,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_is_kept_until_it_fails_or_writes_much() {
+    fn an_instance_is_kept_until_it_writes_much() {
         let [_, runtime] = runtimes();
         let kept = runtime.kept.as_ref().unwrap();
         let Some(pages) = &kept.pages else {
@@ -421,7 +471,7 @@ mod tests {
         change(50_000).unwrap();
         assert_eq!(idle(), 1);
         call(&runtime, "trap", &[]).unwrap_err();
-        assert_eq!(idle(), 0);
+        assert_eq!(idle(), 1);
         change(8 << 20).unwrap();
         assert_eq!(idle(), 0);
     }

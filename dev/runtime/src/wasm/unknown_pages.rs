@@ -13,6 +13,14 @@ impl WrittenPages {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    pub(super) fn fault_each(_: &mut [u8]) -> bool {
+        false
+    }
+
+    pub(super) fn faults() -> Option<i64> {
+        None
+    }
+
     pub(super) fn of(&self, _: &[u8], _: impl FnMut(Range<usize>)) -> io::Result<()> {
         match self.0 {}
     }

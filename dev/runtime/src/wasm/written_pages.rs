@@ -56,6 +56,30 @@ impl WrittenPages {
         File::open("/proc/self/pagemap").map(Self)
     }
 
+    /// Makes sure that each page of `memory`, which consists of whole pages of a private mapping, is first written in a
+    /// fault of its own; `false` if the kernel may make large pages of it.
+    pub(super) fn fault_each(memory: &mut [u8]) -> bool {
+        // SAFETY: the range is that of a borrow, and the advice changes no byte of it.
+        let advised = unsafe {
+            libc::madvise(
+                memory.as_mut_ptr().cast(),
+                memory.len(),
+                libc::MADV_NOHUGEPAGE,
+            )
+        };
+        advised == 0
+    }
+
+    /// Page faults of this thread so far. A thread that had none since has written no page for the first time.
+    pub(super) fn faults() -> Option<i64> {
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+        // SAFETY: the kernel writes one `rusage`, and reads nothing.
+        let found = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+        // SAFETY: the call has filled it.
+        let usage = (found == 0).then(|| unsafe { usage.assume_init() })?;
+        Some(usage.ru_minflt.wrapping_add(usage.ru_majflt))
+    }
+
     /// Calls `each` with every range of bytes of `memory`, in order, whose pages were written since they were mapped.
     /// `memory` consists of whole pages of a private mapping. Reads nothing of it.
     ///

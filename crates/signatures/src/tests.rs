@@ -1,0 +1,194 @@
+use super::*;
+use sp_core::{ecdsa, ed25519, sr25519, Pair};
+use sp_externalities::Extensions;
+use sp_io::{crypto as stock, UseDalekExt};
+use sp_state_machine::BasicExternalities;
+use sp_wasm_interface::HostFunctions as _;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Runs `call` with `cache`.
+fn with<T>(cache: &Arc<SignatureCache>, call: impl FnOnce() -> T) -> T {
+    with_others(cache, call, |_| {})
+}
+
+fn with_others<T>(
+    cache: &Arc<SignatureCache>,
+    call: impl FnOnce() -> T,
+    others: impl FnOnce(&mut Extensions),
+) -> T {
+    let mut ext = BasicExternalities::default();
+    ext.extensions()
+        .register(SignatureCacheExt::new(cache.clone()));
+    others(ext.extensions());
+    ext.execute_with(call)
+}
+
+/// All answers for one signature of each kind, with a bit of the signature, the key or the message changed, by what is
+/// asked. The same by `stock` functions.
+macro_rules! answers {
+    ($functions:ident, $flip:expr) => {{
+        let (part, bit): (usize, usize) = $flip;
+        let flip = |number: usize, bytes: &mut [u8]| {
+            if part == number {
+                let bit = bit % (bytes.len() * 8);
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        };
+        let mut message = *b"a message of 32 bytes, as hashes";
+        let sr = sr25519::Pair::from_seed(&[1; 32]);
+        let ed = ed25519::Pair::from_seed(&[2; 32]);
+        let ec = ecdsa::Pair::from_seed(&[3; 32]);
+        let (mut sr_signature, mut sr_key) = (sr25519_signature(), sr.public());
+        let (mut ed_signature, mut ed_key) = (ed.sign(&message), ed.public());
+        let (mut ec_signature, mut ec_key) = (ec.sign(&message), ec.public());
+        let mut prehashed = ec.sign_prehashed(&message);
+        flip(0, &mut message);
+        for signature in [
+            &mut sr_signature.0[..],
+            &mut ed_signature.0,
+            &mut ec_signature.0,
+            &mut prehashed.0,
+        ] {
+            flip(1, signature);
+        }
+        for key in [&mut sr_key.0[..], &mut ed_key.0, &mut ec_key.0] {
+            flip(2, key);
+        }
+        format!(
+            "{:?}",
+            (
+                $functions::sr25519_verify(&sr_signature, &message, &sr_key),
+                $functions::ed25519_verify(&ed_signature, &message, &ed_key),
+                $functions::ecdsa_verify(&ec_signature, &message, &ec_key),
+                $functions::ecdsa_verify_prehashed(&prehashed, &message, &ec_key),
+                $functions::secp256k1_ecdsa_recover(&prehashed.0, &message).map_err(|_| ()),
+                $functions::secp256k1_ecdsa_recover_compressed(&prehashed.0, &message)
+                    .map_err(|_| ()),
+            )
+        )
+    }};
+}
+
+/// Another one each time it is made, so it is made once.
+fn sr25519_signature() -> sr25519::Signature {
+    static SIGNATURE: std::sync::OnceLock<sr25519::Signature> = std::sync::OnceLock::new();
+    let pair = sr25519::Pair::from_seed(&[1; 32]);
+    *SIGNATURE.get_or_init(|| pair.sign(b"a message of 32 bytes, as hashes"))
+}
+
+/// Also what recovers no key, or another one.
+fn flips() -> impl Iterator<Item = (usize, usize)> {
+    let bits = [0, 1, 77, 200, 255, 256, 300, 511, 512, 513, 519];
+    let flips = (0..3).flat_map(move |part| bits.map(|bit| (part, bit)));
+    flips.chain([(3, 0)])
+}
+
+#[test]
+fn answers_are_those_of_substrate_with_a_cache_and_without() {
+    let cache = Arc::new(SignatureCache::default());
+    for round in 0..3 {
+        for flip in flips() {
+            let expected = answers!(stock, flip);
+            let plain = BasicExternalities::default().execute_with(|| answers!(crypto, flip));
+            assert_eq!(plain, expected, "{flip:?}");
+            assert_eq!(
+                answers!(crypto, flip),
+                expected,
+                "without externalities, {flip:?}"
+            );
+            let found = with(&cache, || answers!(crypto, flip));
+            assert_eq!(found, expected, "round {round}, {flip:?}");
+        }
+    }
+    // All but keys that were not recovered.
+    assert!(cache.remembered() > 2 * cache.checked() / 3);
+}
+
+#[test]
+fn the_first_library_for_ed25519_has_answers_of_its_own() {
+    let cache = Arc::new(SignatureCache::default());
+    // Valid for the library of today only.
+    let (signature, key) = (ed25519::Signature::default(), ed25519::Public::default());
+    let verify = || crypto::ed25519_verify(&signature, &[], &key);
+    for _ in 0..2 {
+        assert!(with(&cache, verify));
+        let old = |extensions: &mut Extensions| extensions.register(UseDalekExt::default());
+        assert!(!with_others(&cache, verify, old));
+    }
+    assert_eq!((cache.checked(), cache.remembered()), (2, 2));
+}
+
+/// A signature of 65 bytes and a key of 33, and one of 64 with one of 32 and two more bytes of message, are the same bytes.
+#[test]
+fn functions_do_not_meet() {
+    let cache = Arc::new(SignatureCache::default());
+    let bytes = [9; 65 + 33];
+    with(&cache, || {
+        let sr = sr25519::Signature::try_from(&bytes[..64]).unwrap();
+        let ec = ecdsa::Signature::try_from(&bytes[..65]).unwrap();
+        let sr_key = sr25519::Public::try_from(&bytes[..32]).unwrap();
+        let ec_key = ecdsa::Public::try_from(&bytes[..33]).unwrap();
+        crypto::sr25519_verify(&sr, &[9; 2], &sr_key);
+        crypto::ecdsa_verify(&ec, &[], &ec_key);
+        let ed = ed25519::Signature::try_from(&bytes[..64]).unwrap();
+        crypto::ed25519_verify(
+            &ed,
+            &[9; 2],
+            &ed25519::Public::try_from(&bytes[..32]).unwrap(),
+        );
+    });
+    assert_eq!((cache.checked(), cache.remembered()), (3, 0));
+}
+
+#[test]
+fn a_cache_is_never_larger_than_it_may_be() {
+    let (signature, key) = (sr25519::Signature::default(), sr25519::Public::default());
+    for bytes in [0, 1_000, 100_000] {
+        let cache = Arc::new(SignatureCache::new(bytes));
+        with(&cache, || {
+            for number in 0..2_000_u32 {
+                let message = vec![7; number as usize % 300];
+                crypto::sr25519_verify(
+                    &signature,
+                    &[&number.to_le_bytes()[..], &message].concat(),
+                    &key,
+                );
+                assert!(cache.bytes() <= bytes, "{cache:?}");
+            }
+            // Larger than the cache.
+            crypto::sr25519_verify(&signature, &[7; 200_000], &key);
+        });
+        assert!(cache.bytes() <= bytes);
+        assert_eq!(cache.checked(), 2_001);
+    }
+}
+
+/// Functions in place of Substrate's, and none that has other answers or that Substrate does not have.
+#[test]
+fn names_are_those_of_substrate() {
+    let names = |functions: Vec<&'static dyn sp_wasm_interface::Function>| -> BTreeSet<_> {
+        let each = functions.into_iter();
+        each.map(|function| {
+            (
+                function.name().to_owned(),
+                format!("{:?}", function.signature()),
+            )
+        })
+        .collect()
+    };
+    let ours = names(HostFunctions::host_functions());
+    let theirs = names(stock::HostFunctions::host_functions());
+    assert!(ours.is_subset(&theirs), "{:?}", ours.difference(&theirs));
+    let ours: Vec<_> = ours.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        ours,
+        [
+            "ext_crypto_ecdsa_verify_prehashed_version_1",
+            "ext_crypto_ecdsa_verify_version_2",
+            "ext_crypto_ed25519_verify_version_1",
+            "ext_crypto_secp256k1_ecdsa_recover_compressed_version_2",
+            "ext_crypto_secp256k1_ecdsa_recover_version_2",
+            "ext_crypto_sr25519_verify_version_2",
+        ]
+    );
+}
