@@ -91,6 +91,10 @@
 //! - Where nothing is gained, [`Strategy::Adaptive`] goes on in order, after three trials at most; with the
 //!   [`Experience`] of the block before, at once.
 //!
+//! # Preparations
+//! Where what takes long depends on no state, as checks of signatures, [`Strategy::Prepare`] leaves the block to one
+//! thread, and the others [prepare](Executor::prepare) what comes next. No transaction is executed twice or compared then.
+//!
 //! The chapter on parallel execution in the repository, `docs/parallel.md`, explains how it works.
 //!
 //! # Features

@@ -284,6 +284,7 @@ mod tests {
         let options = PlanOptions {
             accounts: 200,
             transfers: 90,
+            signatures: crate::Signatures::Sr25519,
             ..PlanOptions::default()
         };
         let plan = Plan::new(options).unwrap().with_refused(40);

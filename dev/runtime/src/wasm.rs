@@ -236,3 +236,55 @@ impl RememberSignatures for Arc<SignatureCache> {
         self.as_ref().checked()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use sp_core::{sr25519, Pair};
+
+    /// The argument: signature, key and message. Returns whether the signature is valid.
+    const VERIFY: &str = r#"(module
+        (import "env" "memory" (memory 18))
+        (import "env" "ext_crypto_sr25519_verify_version_2"
+            (func $verify (param i32 i64 i32) (result i32)))
+        (global (export "__heap_base") i32 (i32.const 1114112))
+        (func (export "verify") (param $at i32) (param $len i32) (result i64)
+            (i32.store8 (local.get $at) (call $verify
+                (local.get $at)
+                (i64.or
+                    (i64.extend_i32_u (i32.add (local.get $at) (i32.const 96)))
+                    (i64.shl
+                        (i64.extend_i32_u (i32.sub (local.get $len) (i32.const 96)))
+                        (i64.const 32)))
+                (i32.add (local.get $at) (i32.const 64))))
+            (i64.or (i64.extend_i32_u (local.get $at)) (i64.const 0x100000000)))
+    )"#;
+
+    #[test]
+    fn a_signature_is_checked_once() {
+        let new = WasmRuntime::new(wat::parse_str(VERIFY).unwrap(), None);
+        let kept = new.clone().keeping_instances().unwrap();
+        let pair = sr25519::Pair::from_seed(&[7; 32]);
+        let argument = [&pair.sign(b"message").0[..], &pair.public().0, b"message"].concat();
+        let mut forged = argument.clone();
+        forged[100] ^= 1;
+        for runtime in [&new, &kept] {
+            let cache = Arc::new(SignatureCache::default());
+            let call = |argument: &[u8], remembers: bool| {
+                let mut ext = BasicExternalities::default();
+                if remembers {
+                    cache.register(ext.extensions());
+                }
+                ext.execute_with(|| runtime.call("verify", argument).unwrap())
+            };
+            for _ in 0..3 {
+                for remembers in [true, false] {
+                    assert_eq!(call(&argument, remembers), [1]);
+                    assert_eq!(call(&forged, remembers), [0]);
+                }
+            }
+            assert_eq!((cache.as_ref().checked(), cache.remembered()), (2, 4));
+        }
+    }
+}
