@@ -89,4 +89,5 @@ fn two_workers() {
 fn three_workers() {
     try_orders(500, || compare(3, Strategy::Always));
     try_orders(500, || compare(3, Strategy::EachAhead));
+    try_orders(500, || compare(3, Strategy::Prepare));
 }
