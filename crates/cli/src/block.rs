@@ -86,7 +86,9 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
         .report
         .open_beside(&report::BLOCK_CHARTS, args.attribution.files())?;
     let attributing = args.attribution.prepare(true)?;
-    let runtime = args.runtime.form(args.plan.state_version)?;
+    let runtime = args
+        .runtime
+        .form(args.plan.state_version, args.workers > Some(1))?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, stored, args.db.as_deref(), Trust::Verify)?;
     let block = PovmeterBlock::new(state.nodes.clone(), &plan, Estimates::Everywhere);

@@ -129,7 +129,8 @@ fn run_block(args: &CompareArgs) -> Result<(), CliError> {
     let stored = StateArg::in_folder(Some(args.state), None)?;
     args.plan.expect_room()?;
     let page = args.report.open(&report::COMPARE_CHARTS)?;
-    let runtime = args.runtime.form(args.plan.state_version)?;
+    let several = args.workers.iter().any(|&workers| workers > 1);
+    let runtime = args.runtime.form(args.plan.state_version, several)?;
     let plan = args.plan.plan(args.signatures)?;
     let state = ParentState::open(&plan, stored, None, Trust::AsStored)?;
     let report = compare(args, &plan, &state, &runtime)?;

@@ -32,30 +32,39 @@ pub(crate) enum RuntimeForm {
 }
 
 impl RuntimeArg {
-    /// The runtime in this form, for a state of `version`.
+    /// The runtime in this form, for a state of `version`, and for blocks on `several` threads.
     ///
     /// # Errors
     /// [`CliError::NoWasm`] if this program can't run wasm, [`CliError::WasmVersion`] if there is no
     /// wasm runtime for `version`.
-    pub(crate) fn form(self, version: VersionArg) -> Result<RuntimeForm, CliError> {
+    pub(crate) fn form(self, version: VersionArg, several: bool) -> Result<RuntimeForm, CliError> {
         match self {
             Self::Native => Ok(RuntimeForm::Native),
-            Self::Wasm => wasm(version, false),
-            Self::WasmKept => wasm(version, true),
+            Self::Wasm => wasm(version, several.then_some(Instances::Preparing)),
+            Self::WasmKept => wasm(version, Some(Instances::All)),
         }
     }
 }
 
+/// Which instances of a runtime in wasm are kept.
+#[derive(Clone, Copy)]
+enum Instances {
+    All,
+    /// Those of threads that prepare extrinsics.
+    Preparing,
+}
+
 #[cfg(feature = "wasm")]
-fn wasm(version: VersionArg, kept: bool) -> Result<RuntimeForm, CliError> {
+fn wasm(version: VersionArg, kept: Option<Instances>) -> Result<RuntimeForm, CliError> {
     if version.number() != 1 {
         return Err(CliError::WasmVersion);
     }
     let runtime = povmeter_dev_runtime::wasm::WasmRuntime::workload();
     let runtime = crate::progress::during("compiling the runtime", || {
         let runtime = match kept {
-            true => runtime.keeping_instances()?,
-            false => runtime,
+            Some(Instances::All) => runtime.keeping_instances()?,
+            Some(Instances::Preparing) => runtime.preparing_in_kept_instances()?,
+            None => runtime,
         };
         runtime.prepare().map(|()| runtime)
     })?;
@@ -63,7 +72,7 @@ fn wasm(version: VersionArg, kept: bool) -> Result<RuntimeForm, CliError> {
 }
 
 #[cfg(not(feature = "wasm"))]
-fn wasm(_: VersionArg, _: bool) -> Result<RuntimeForm, CliError> {
+fn wasm(_: VersionArg, _: Option<Instances>) -> Result<RuntimeForm, CliError> {
     Err(CliError::NoWasm)
 }
 

@@ -147,6 +147,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         #[cfg(feature = "wasm")]
         {
             let runtime = povmeter_dev_runtime::wasm::WasmRuntime::workload();
+            let runtime = runtime.preparing_in_kept_instances()?;
             runtime.prepare()?;
             measure_runtime(
                 &runtime,

@@ -301,7 +301,8 @@ mod tests {
         ];
         let plan = (&plan, &rules);
         let kept = runtime.clone().keeping_instances().unwrap();
-        for parallel in [&runtime, &kept] {
+        let preparing = runtime.clone().preparing_in_kept_instances().unwrap();
+        for parallel in [&runtime, &kept, &preparing] {
             let runtimes = (&runtime, parallel);
             compare::<Advisory>(runtimes, &store, plan, &SizeSource::Unrecorded, &ways);
             compare::<Consensus>(runtimes, &store, plan, &SizeSource::Estimate, &ways);

@@ -86,6 +86,8 @@ pub struct WasmRuntime {
     hash: Vec<u8>,
     heap_pages: Option<u64>,
     kept: Option<Arc<Kept>>,
+    /// Whether they are for preparations alone.
+    kept_to_prepare: bool,
 }
 
 impl WasmRuntime {
@@ -100,6 +102,7 @@ impl WasmRuntime {
             code,
             heap_pages,
             kept: None,
+            kept_to_prepare: false,
         }
     }
 
@@ -114,18 +117,36 @@ impl WasmRuntime {
     /// # Errors
     /// [`RuntimeError`] if the code is not a runtime.
     pub fn keeping_instances(self) -> Result<Self, RuntimeError> {
+        let kept = Some(Arc::new(self.compile_kept()?));
+        Ok(Self {
+            kept,
+            kept_to_prepare: false,
+            ..self
+        })
+    }
+
+    /// Returns this runtime, compiled once more, with instances that are kept for
+    /// [preparations](EntryPoints::prepare_extrinsic) alone: on other threads than the block's, whose calls do not find
+    /// a changed memory map then. No result is taken from such an instance but answers that host functions remember.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] if the code is not a runtime.
+    pub fn preparing_in_kept_instances(self) -> Result<Self, RuntimeError> {
+        Ok(Self {
+            kept_to_prepare: true,
+            ..self.keeping_instances()?
+        })
+    }
+
+    fn compile_kept(&self) -> Result<Kept, RuntimeError> {
         let pages = self.heap_pages.map_or(DEFAULT_HEAP_ALLOC_PAGES, |pages| {
             u32::try_from(pages).unwrap_or(u32::MAX)
         });
         // As the executor does for the import of a block, which `CALL` stands for.
         let kept = Kept::new(&self.code, pages.saturating_mul(2));
-        let kept = kept.map_err(|error| RuntimeError {
+        kept.map_err(|error| RuntimeError {
             call: "compile".to_owned(),
             reason: error.to_string(),
-        })?;
-        Ok(Self {
-            kept: Some(Arc::new(kept)),
-            ..self
         })
     }
 
@@ -162,7 +183,7 @@ impl WasmRuntime {
             call: call.to_owned(),
             reason,
         };
-        if let Some(kept) = &self.kept {
+        if let Some(kept) = self.kept.as_ref().filter(|_| !self.kept_to_prepare) {
             let result = with_externalities(|externalities| kept.call(externalities, call, data));
             let result = result.ok_or_else(|| failed("no externalities".to_owned()))?;
             return result.map_err(|error| failed(error.to_string()));
