@@ -68,8 +68,12 @@ impl Preparations {
             if index >= self.transactions {
                 return None;
             }
-            let (ordering, weak) = (Ordering::Relaxed, Ordering::Relaxed);
-            match self.next.compare_exchange(next, index + 1, ordering, weak) {
+            // Nothing but the index goes from thread to thread here.
+            let relaxed = Ordering::Relaxed;
+            match self
+                .next
+                .compare_exchange(next, index + 1, relaxed, relaxed)
+            {
                 Ok(_) => return Some(index),
                 Err(found) => next = found,
             }

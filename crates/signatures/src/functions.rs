@@ -81,40 +81,61 @@ fn verify(function: Function, parts: [&[u8]; 3], check: impl Fn() -> bool) -> bo
     }
 }
 
-fn recover<const N: usize>(
+/// A key that a signature was made with.
+trait SignersKey: Sized {
+    fn remember(self) -> Answer;
+
+    fn remembered(answer: Answer) -> Option<Self>;
+}
+
+impl SignersKey for [u8; 64] {
+    fn remember(self) -> Answer {
+        Answer::Key(self)
+    }
+
+    fn remembered(answer: Answer) -> Option<Self> {
+        match answer {
+            Answer::Key(key) => Some(key),
+            Answer::Valid(_) | Answer::CompressedKey(_) => None,
+        }
+    }
+}
+
+impl SignersKey for [u8; 33] {
+    fn remember(self) -> Answer {
+        Answer::CompressedKey(self)
+    }
+
+    fn remembered(answer: Answer) -> Option<Self> {
+        match answer {
+            Answer::CompressedKey(key) => Some(key),
+            Answer::Valid(_) | Answer::Key(_) => None,
+        }
+    }
+}
+
+fn recover<K: SignersKey>(
     function: Function,
     (signature, message): (&[u8; 65], &[u8; 32]),
-    (remember, remembered): (fn([u8; N]) -> Answer, fn(Answer) -> Option<[u8; N]>),
-    check: impl Fn() -> Result<[u8; N], EcdsaVerifyError>,
-) -> Result<[u8; N], EcdsaVerifyError> {
+    check: impl Fn() -> Result<K, EcdsaVerifyError>,
+) -> Result<K, EcdsaVerifyError> {
     let Some(cache) = cache() else {
         return check();
     };
     let mut refused = None;
     let answer = cache.answer(function, [signature, message, &[]], || match check() {
-        Ok(key) => Some(remember(key)),
+        Ok(key) => Some(key.remember()),
         Err(error) => {
             refused = Some(error);
             None
         }
     });
-    match (answer.and_then(remembered), refused) {
+    match (answer.and_then(K::remembered), refused) {
         (Some(key), _) => Ok(key),
         (None, Some(error)) => Err(error),
         (None, None) => check(),
     }
 }
-
-const KEY: (fn([u8; 64]) -> Answer, fn(Answer) -> Option<[u8; 64]>) =
-    (Answer::Key, |answer| match answer {
-        Answer::Key(key) => Some(key),
-        _ => None,
-    });
-const COMPRESSED_KEY: (fn([u8; 33]) -> Answer, fn(Answer) -> Option<[u8; 33]>) =
-    (Answer::CompressedKey, |answer| match answer {
-        Answer::CompressedKey(key) => Some(key),
-        _ => None,
-    });
 
 /// Checks of signatures, as those of `sp_io::crypto`.
 #[runtime_interface]
@@ -207,7 +228,7 @@ pub trait Crypto {
         sig: PassPointerAndRead<&[u8; 65], 65>,
         msg: PassPointerAndRead<&[u8; 32], 32>,
     ) -> AllocateAndReturnByCodec<Result<[u8; 64], EcdsaVerifyError>> {
-        recover(Function::Recover, (sig, msg), KEY, || {
+        recover(Function::Recover, (sig, msg), || {
             stock::secp256k1_ecdsa_recover(sig, msg)
         })
     }
@@ -227,11 +248,8 @@ pub trait Crypto {
         sig: PassPointerAndRead<&[u8; 65], 65>,
         msg: PassPointerAndRead<&[u8; 32], 32>,
     ) -> AllocateAndReturnByCodec<Result<[u8; 33], EcdsaVerifyError>> {
-        recover(
-            Function::RecoverCompressed,
-            (sig, msg),
-            COMPRESSED_KEY,
-            || stock::secp256k1_ecdsa_recover_compressed(sig, msg),
-        )
+        recover(Function::RecoverCompressed, (sig, msg), || {
+            stock::secp256k1_ecdsa_recover_compressed(sig, msg)
+        })
     }
 }

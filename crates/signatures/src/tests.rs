@@ -112,7 +112,7 @@ fn the_first_library_for_ed25519_has_answers_of_its_own() {
     let verify = || crypto::ed25519_verify(&signature, &[], &key);
     for _ in 0..2 {
         assert!(with(&cache, verify));
-        let old = |extensions: &mut Extensions| extensions.register(UseDalekExt::default());
+        let old = |extensions: &mut Extensions| extensions.register(UseDalekExt);
         assert!(!with_others(&cache, verify, old));
     }
     assert_eq!((cache.checked(), cache.remembered()), (2, 2));
