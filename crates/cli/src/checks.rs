@@ -139,7 +139,7 @@ pub(crate) fn check_workers(
         name: format!("same block by {workers} workers"),
         holds: found.is_block_of(block),
         detail: format!(
-            "extrinsics in {:.1} ms, {:.1} ms in order; {ahead} of {} begun, or their signatures checked, ahead of their turn",
+            "extrinsics in {:.1} ms, {:.1} ms in order; {ahead} of {} begun ahead of their turn, or their signatures checked",
             ms(&found),
             ms(&in_order),
             found.extrinsics.len(),

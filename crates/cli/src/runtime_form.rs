@@ -76,52 +76,34 @@ fn wasm(_: VersionArg, _: Option<Instances>) -> Result<RuntimeForm, CliError> {
     Err(CliError::NoWasm)
 }
 
+impl RuntimeForm {
+    fn entry_points(&self) -> &dyn EntryPoints {
+        match self {
+            Self::Native => &Native,
+            #[cfg(feature = "wasm")]
+            Self::Wasm(runtime) => runtime.as_ref(),
+        }
+    }
+}
+
 impl EntryPoints for RuntimeForm {
     fn initialize_block(&self, header: &Header) -> Result<(), RuntimeError> {
-        match self {
-            Self::Native => Native.initialize_block(header),
-            #[cfg(feature = "wasm")]
-            Self::Wasm(runtime) => runtime.initialize_block(header),
-        }
+        self.entry_points().initialize_block(header)
     }
 
     fn apply_extrinsic(&self, extrinsic: Extrinsic) -> Result<ApplyExtrinsicResult, RuntimeError> {
-        match self {
-            Self::Native => Native.apply_extrinsic(extrinsic),
-            #[cfg(feature = "wasm")]
-            Self::Wasm(runtime) => runtime.apply_extrinsic(extrinsic),
-        }
+        self.entry_points().apply_extrinsic(extrinsic)
     }
 
     fn finalize_block(&self) -> Result<Header, RuntimeError> {
-        match self {
-            Self::Native => Native.finalize_block(),
-            #[cfg(feature = "wasm")]
-            Self::Wasm(runtime) => runtime.finalize_block(),
-        }
-    }
-
-    fn checks_ahead(&self) -> bool {
-        match self {
-            Self::Native => Native.checks_ahead(),
-            #[cfg(feature = "wasm")]
-            Self::Wasm(runtime) => runtime.checks_ahead(),
-        }
+        self.entry_points().finalize_block()
     }
 
     fn prepare_extrinsic(&self, extrinsic: Extrinsic) {
-        match self {
-            Self::Native => Native.prepare_extrinsic(extrinsic),
-            #[cfg(feature = "wasm")]
-            Self::Wasm(runtime) => runtime.prepare_extrinsic(extrinsic),
-        }
+        self.entry_points().prepare_extrinsic(extrinsic);
     }
 
     fn signatures(&self) -> Option<Box<dyn RememberSignatures>> {
-        match self {
-            Self::Native => Native.signatures(),
-            #[cfg(feature = "wasm")]
-            Self::Wasm(runtime) => runtime.signatures(),
-        }
+        self.entry_points().signatures()
     }
 }

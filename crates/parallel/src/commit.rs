@@ -122,16 +122,9 @@ where
 
     /// Lets preparations see what the block changed before its first transaction.
     pub(crate) fn open_preparations(&self) {
-        let Shared {
-            store,
-            preparations,
-            ..
-        } = self.shared;
-        if !preparations.are_none() {
-            let commits = &mut *lock(&self.commits);
-            commits.log.note_all(commits.block.overlay());
-            commits.publish_log(store, 0);
-        }
+        let commits = &mut *lock(&self.commits);
+        commits.log.note_all(commits.block.overlay());
+        commits.publish_log(&self.shared.store, 0);
     }
 
     /// Executes transactions in order from `first` on, none of which was begun, until the block goes on in parallel.

@@ -231,7 +231,7 @@ impl Parallel {
         thread::scope(|scope| {
             let _end = EndOnDrop(&shared.scheduler);
             let _prepared = shared.preparations.end_on_drop();
-            if self.strategy == Strategy::Prepare {
+            if !shared.preparations.are_none() {
                 committer.open_preparations();
                 for _ in 1..self.workers.get() {
                     scope.spawn(|| shared.prepare());

@@ -118,9 +118,6 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
 
     /// Prepares transactions, until none is left.
     pub(crate) fn prepare(&self) {
-        if self.preparations.are_none() {
-            return;
-        }
         let Worker {
             mut executor,
             mut scratch,

@@ -1,6 +1,9 @@
 //! What was found, by all that it depends on.
 
-use quick_cache::{sync::Cache, Weighter};
+use quick_cache::{
+    sync::{Cache, DefaultLifecycle},
+    Weighter,
+};
 use std::{
     fmt,
     hash::RandomState,
@@ -14,7 +17,7 @@ use std::{
 ///
 /// Shared by all calls into the runtime, on any threads: see [`SignatureCacheExt`].
 pub struct SignatureCache {
-    answers: Cache<Box<[u8]>, Answer, WeighBytes, RandomState>,
+    answers: Cache<Question, Answer, WeighBytes, RandomState>,
     checked: AtomicU64,
     remembered: AtomicU64,
 }
@@ -40,19 +43,29 @@ pub(crate) enum Function {
     RecoverCompressed,
 }
 
-/// Bytes of an entry beside those of the check: the answer, and what the cache needs for itself.
+/// A function and all that its answer depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Question(Box<[u8]>);
+
+impl Question {
+    /// What `function` is asked about `parts`, all of which but the last have a length that follows from the function.
+    pub(crate) fn new(function: Function, parts: [&[u8]; 3]) -> Self {
+        let [first, second, third] = parts;
+        Self([&[function as u8], first, second, third].concat().into())
+    }
+}
+
+/// Bytes of an entry beside those of the question: the answer, and what the cache needs for itself.
 const ENTRY_BYTES: u64 = 128;
 /// Bytes of an entry of an extrinsic, to size the table of the cache.
 const USUAL_ENTRY_BYTES: u64 = 384;
-/// Parts with a lock each. More than threads, so that they seldom meet.
-const PARTS: usize = 64;
 
 #[derive(Clone, Debug)]
 struct WeighBytes;
 
-impl Weighter<Box<[u8]>, Answer> for WeighBytes {
-    fn weight(&self, check: &Box<[u8]>, _: &Answer) -> u64 {
-        check.len() as u64 + ENTRY_BYTES
+impl Weighter<Question, Answer> for WeighBytes {
+    fn weight(&self, question: &Question, _: &Answer) -> u64 {
+        question.0.len() as u64 + ENTRY_BYTES
     }
 }
 
@@ -63,20 +76,11 @@ impl SignatureCache {
     /// Makes a cache of at most `bytes`. One entry takes some 130 bytes more than signature, key and message.
     pub fn new(bytes: u64) -> Self {
         let entries = usize::try_from(bytes / USUAL_ENTRY_BYTES).unwrap_or(usize::MAX);
-        let options = quick_cache::OptionsBuilder::new()
-            .estimated_items_capacity(entries)
-            .weight_capacity(bytes)
-            .shards(PARTS)
-            .build();
-        let lifecycle = quick_cache::sync::DefaultLifecycle::default();
-        let answers = match options {
-            // A seed of its own: nobody can choose messages that meet in one place of the table.
-            Ok(options) => Cache::with_options(options, WeighBytes, RandomState::new(), lifecycle),
-            // Only without a capacity.
-            Err(_) => Cache::with(entries, bytes, WeighBytes, RandomState::new(), lifecycle),
-        };
+        let lifecycle = DefaultLifecycle::default();
+        // A seed of its own: nobody can choose messages that meet in one place of the table.
+        let seed = RandomState::new();
         Self {
-            answers,
+            answers: Cache::with(entries, bytes, WeighBytes, seed, lifecycle),
             checked: AtomicU64::new(0),
             remembered: AtomicU64::new(0),
         }
@@ -97,25 +101,20 @@ impl SignatureCache {
         self.answers.weight()
     }
 
-    /// The answer of `function` for `parts`, all of which but the last have a length that follows from the function.
-    /// `check` finds it, and returns `None` for one that need not be remembered.
-    pub(crate) fn answer(
-        &self,
-        function: Function,
-        parts: [&[u8]; 3],
-        check: impl FnOnce() -> Option<Answer>,
-    ) -> Option<Answer> {
-        let mut key = Vec::with_capacity(1 + parts.iter().map(|part| part.len()).sum::<usize>());
-        key.push(function as u8);
-        parts.iter().for_each(|part| key.extend_from_slice(part));
-        if let Some(answer) = self.answers.get(&key[..]) {
-            self.remembered.fetch_add(1, Ordering::Relaxed);
-            return Some(answer);
-        }
-        self.checked.fetch_add(1, Ordering::Relaxed);
-        let answer = check()?;
-        self.answers.insert(key.into_boxed_slice(), answer);
-        Some(answer)
+    /// The answer to `question`, if it is remembered.
+    pub(crate) fn find(&self, question: &Question) -> Option<Answer> {
+        let answer = self.answers.get(question);
+        let count = match answer {
+            Some(_) => &self.remembered,
+            None => &self.checked,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        answer
+    }
+
+    /// Remembers the answer to `question`.
+    pub(crate) fn keep(&self, question: Question, answer: Answer) {
+        self.answers.insert(question, answer);
     }
 }
 

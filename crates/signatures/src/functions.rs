@@ -2,7 +2,7 @@
 //!
 //! The macro makes one function of the host of each method, `ext_crypto_<method>_version_<version>`.
 
-use crate::cache::{Answer, Function, SignatureCache, SignatureCacheExt};
+use crate::cache::{Answer, Function, Question, SignatureCache, SignatureCacheExt};
 use sp_core::{ecdsa, ed25519, sr25519};
 use sp_externalities::{with_externalities, ExternalitiesExt};
 use sp_io::{crypto as stock, EcdsaVerifyError, UseDalekExt};
@@ -72,25 +72,29 @@ fn cache() -> Option<Arc<SignatureCache>> {
     with_externalities(|mut ext| Some(ext.extension::<SignatureCacheExt>()?.0.clone())).flatten()
 }
 
-fn verify(function: Function, parts: [&[u8]; 3], check: impl Fn() -> bool) -> bool {
-    let answer =
-        cache().and_then(|cache| cache.answer(function, parts, || Some(Answer::Valid(check()))));
-    match answer {
-        Some(Answer::Valid(valid)) => valid,
-        _ => check(),
+fn verify(function: Function, parts: [&[u8]; 3], check: impl FnOnce() -> bool) -> bool {
+    let Some(cache) = cache() else {
+        return check();
+    };
+    let question = Question::new(function, parts);
+    if let Some(Answer::Valid(valid)) = cache.find(&question) {
+        return valid;
     }
+    let valid = check();
+    cache.keep(question, Answer::Valid(valid));
+    valid
 }
 
 /// A key that a signature was made with.
 trait SignersKey: Sized {
-    fn remember(self) -> Answer;
+    fn remember(&self) -> Answer;
 
     fn remembered(answer: Answer) -> Option<Self>;
 }
 
 impl SignersKey for [u8; 64] {
-    fn remember(self) -> Answer {
-        Answer::Key(self)
+    fn remember(&self) -> Answer {
+        Answer::Key(*self)
     }
 
     fn remembered(answer: Answer) -> Option<Self> {
@@ -102,8 +106,8 @@ impl SignersKey for [u8; 64] {
 }
 
 impl SignersKey for [u8; 33] {
-    fn remember(self) -> Answer {
-        Answer::CompressedKey(self)
+    fn remember(&self) -> Answer {
+        Answer::CompressedKey(*self)
     }
 
     fn remembered(answer: Answer) -> Option<Self> {
@@ -117,24 +121,18 @@ impl SignersKey for [u8; 33] {
 fn recover<K: SignersKey>(
     function: Function,
     (signature, message): (&[u8; 65], &[u8; 32]),
-    check: impl Fn() -> Result<K, EcdsaVerifyError>,
+    check: impl FnOnce() -> Result<K, EcdsaVerifyError>,
 ) -> Result<K, EcdsaVerifyError> {
     let Some(cache) = cache() else {
         return check();
     };
-    let mut refused = None;
-    let answer = cache.answer(function, [signature, message, &[]], || match check() {
-        Ok(key) => Some(key.remember()),
-        Err(error) => {
-            refused = Some(error);
-            None
-        }
-    });
-    match (answer.and_then(K::remembered), refused) {
-        (Some(key), _) => Ok(key),
-        (None, Some(error)) => Err(error),
-        (None, None) => check(),
+    let question = Question::new(function, [signature, message, &[]]);
+    if let Some(key) = cache.find(&question).and_then(K::remembered) {
+        return Ok(key);
     }
+    let key = check()?;
+    cache.keep(question, key.remember());
+    Ok(key)
 }
 
 /// Checks of signatures, as those of `sp_io::crypto`.

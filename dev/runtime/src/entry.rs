@@ -24,18 +24,13 @@ pub trait EntryPoints {
     /// [`RuntimeError`] if the call has no result.
     fn finalize_block(&self) -> Result<Header, RuntimeError>;
 
-    /// Whether it is worth while to check signatures ahead, on other threads: calls of several threads at a time do not
-    /// hinder each other, and [signatures](Self::signatures) are remembered.
-    fn checks_ahead(&self) -> bool {
-        false
-    }
-
     /// Applies `extrinsic` as far as the externalities let it, for what the host remembers of it.
     fn prepare_extrinsic(&self, extrinsic: Extrinsic) {
         let _ = self.apply_extrinsic(extrinsic);
     }
 
-    /// Makes a memory of the signatures that the host checks; `None` if it has none.
+    /// Makes a memory of the signatures that the host checks; `None` if it has none, or if it is not worth while to check
+    /// them ahead, because calls on other threads hinder those on this one.
     fn signatures(&self) -> Option<Box<dyn RememberSignatures>> {
         None
     }

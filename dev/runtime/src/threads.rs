@@ -45,7 +45,7 @@ pub enum Execution<'r> {
 }
 
 /// Executes calls of `runtime` on `workers` threads. If the runtime gets `sizes`, all that follows the check of a
-/// signature has to wait for its turn, so the other threads only check signatures, where they [can](EntryPoints::checks_ahead).
+/// signature has to wait for its turn, so the other threads only check [signatures](EntryPoints::signatures) where they can.
 /// Else they execute calls ahead, as soon as that is faster.
 pub fn parallel_of(
     runtime: &impl EntryPoints,
@@ -53,7 +53,7 @@ pub fn parallel_of(
     workers: NonZeroUsize,
 ) -> Parallel {
     let parallel = Parallel::new(workers);
-    match *sizes != SizeSource::Unrecorded && runtime.checks_ahead() {
+    match *sizes != SizeSource::Unrecorded && runtime.signatures().is_some() {
         true => parallel.with_strategy(Strategy::Prepare),
         false => parallel,
     }

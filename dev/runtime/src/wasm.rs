@@ -235,15 +235,12 @@ impl EntryPoints for WasmRuntime {
         self.call_for("BlockBuilder_finalize_block", &[])
     }
 
-    fn checks_ahead(&self) -> bool {
-        self.kept.is_some()
-    }
-
     fn prepare_extrinsic(&self, extrinsic: Extrinsic) {
         self.begin("BlockBuilder_apply_extrinsic", &extrinsic.encode());
     }
 
     fn signatures(&self) -> Option<Box<dyn RememberSignatures>> {
+        self.kept.as_ref()?;
         Some(Box::new(Arc::new(SignatureCache::default())))
     }
 }
