@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use povmeter::KeptValue;
 use povmeter_primitives::{QualityState, ShortHash, TrieId};
 use smallvec::SmallVec;
-use std::{hash::BuildHasher, sync::OnceLock};
+use std::{hash::BuildHasher, ops::Range, sync::OnceLock};
 
 /// The number of a key in one [`Keys`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,7 +19,7 @@ impl KeyId {
     /// The number of no key, for entries that are about none.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// The number, dense from zero.
+    /// The number, from zero, with few gaps.
     pub(crate) fn index(self) -> usize {
         index(self.0)
     }
@@ -66,6 +66,16 @@ pub(super) struct HashedKey<'k> {
 }
 
 impl Key {
+    fn new(trie: TrieNumber, key: &[u8]) -> Self {
+        Self {
+            trie,
+            asked: AtomicU32::new(0),
+            bytes: KeyBytes::from_slice(key),
+            writers: Mutex::new(Writers::None),
+            parent: OnceLock::new(),
+        }
+    }
+
     /// Notes that `position` is going to look who writes the key below it.
     #[inline]
     pub(crate) fn ask(&self, position: u32) {
@@ -91,12 +101,30 @@ impl Key {
 /// its bytes.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    keys: boxcar::Vec<Key>,
-    by_key: [Mutex<HashTable<Numbered>>; SHARDS],
+    /// By number. A thread takes a group at a time, and fills it: with one count for all of them, each new key would wait
+    /// for the core that had the last one.
+    groups: boxcar::Vec<Group>,
+    by_key: [Shard; SHARDS],
+    /// Of threads that bring none of their own.
+    unused: Mutex<UnusedNumbers>,
     children: boxcar::Vec<Box<[u8]>>,
     by_name: RwLock<HashTable<TrieNumber>>,
     hashing: QualityState,
 }
+
+type Group = Box<[OnceLock<Key>]>;
+
+/// Keys of a group.
+const GROUP: u32 = 32;
+
+/// The numbers that a thread gives out next: the rest of a group. None at first.
+#[derive(Debug, Default)]
+pub(super) struct UnusedNumbers(Range<u32>);
+
+/// One of the tables. In a cache line of its own, because the others are other threads' at the same time.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard(Mutex<HashTable<Numbered>>);
 
 /// A key in a table: its number, and its hash, so that a table that grows need not look at the key.
 #[derive(Clone, Copy, Debug)]
@@ -108,11 +136,29 @@ struct Numbered {
 /// Number of tables. Which one a key is in depends on bits of its hash that a table does not look at.
 const SHARDS: usize = 64;
 
+impl UnusedNumbers {
+    /// One that no other key of `keys` has.
+    pub(super) fn take(&mut self, keys: &Keys) -> KeyId {
+        KeyId(self.0.next().unwrap_or_else(|| self.take_group(keys)))
+    }
+
+    #[cold]
+    fn take_group(&mut self, keys: &Keys) -> u32 {
+        let group = (0..GROUP).map(|_| OnceLock::new()).collect();
+        let group = u32::try_from(keys.groups.push(group)).unwrap_or(u32::MAX);
+        // Memory ends long before numbers do.
+        let first = group.saturating_mul(GROUP);
+        self.0 = first.saturating_add(1)..first.saturating_add(GROUP);
+        first
+    }
+}
+
 impl Default for Keys {
     fn default() -> Self {
         Self {
-            keys: boxcar::Vec::new(),
-            by_key: std::array::from_fn(|_| Mutex::new(HashTable::new())),
+            groups: boxcar::Vec::new(),
+            by_key: std::array::from_fn(|_| Shard::default()),
+            unused: Mutex::default(),
             children: boxcar::Vec::new(),
             by_name: RwLock::new(HashTable::new()),
             hashing: QualityState::default(),
@@ -123,7 +169,8 @@ impl Default for Keys {
 impl Keys {
     /// The number of `key`, which is new if it was not touched before.
     pub(crate) fn number(&self, trie: TrieId<'_>, key: &[u8]) -> KeyId {
-        self.number_hashed(self.hashed(trie, key))
+        let unused = || lock(&self.unused).take(self);
+        self.number_hashed(self.hashed(trie, key), unused)
     }
 
     /// The key with its hash, for [`Self::number_hashed`].
@@ -137,36 +184,38 @@ impl Keys {
         }
     }
 
-    /// As [`Self::number`].
-    pub(super) fn number_hashed(&self, named: HashedKey<'_>) -> KeyId {
+    /// As [`Self::number`]. A new key has the number that `unused` returns.
+    pub(super) fn number_hashed(
+        &self,
+        named: HashedKey<'_>,
+        unused: impl FnOnce() -> KeyId,
+    ) -> KeyId {
         let HashedKey {
             trie,
             bytes: key,
             hash,
         } = named;
         let same = |known: &Numbered| known.hash == hash && self.key(known.id).is(named);
-        let mut shard = lock(&self.by_key[(hash.spread() >> 48) as usize % SHARDS]);
+        let mut shard = lock(&self.by_key[(hash.spread() >> 48) as usize % SHARDS].0);
         if let Some(known) = shard.find(hash.spread(), same) {
             return known.id;
         }
-        let place = self.keys.push(Key {
-            trie,
-            asked: AtomicU32::new(0),
-            bytes: KeyBytes::from_slice(key),
-            writers: Mutex::new(Writers::None),
-            parent: OnceLock::new(),
-        });
-        let id = KeyId(u32::try_from(place).unwrap_or(u32::MAX));
+        let id = unused();
+        self.place(id).get_or_init(|| Key::new(trie, key));
         shard.insert_unique(hash.spread(), Numbered { id, hash }, |known| {
             known.hash.spread()
         });
         id
     }
 
+    fn place(&self, id: KeyId) -> &OnceLock<Key> {
+        &self.groups[index(id.0 / GROUP)][index(id.0 % GROUP)]
+    }
+
     /// Calls `look` with each key whose number was given out before the call, and perhaps with newer ones.
     pub(crate) fn each(&self, mut look: impl FnMut(KeyId, &Key)) {
         for shard in &self.by_key {
-            for known in lock(shard).iter() {
+            for known in lock(&shard.0).iter() {
                 look(known.id, self.key(known.id));
             }
         }
@@ -174,7 +223,8 @@ impl Keys {
 
     /// The key `id`.
     pub(crate) fn key(&self, id: KeyId) -> &Key {
-        &self.keys[index(id.0)]
+        // A number is given out after the key has its place.
+        self.place(id).get_or_init(|| Key::new(0, &[]))
     }
 
     /// The trie `number`.

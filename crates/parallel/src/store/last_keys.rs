@@ -1,6 +1,6 @@
 //! The numbers of the keys that one thread has used last.
 
-use super::keys::{HashedKey, KeyId, Keys, TrieNumber};
+use super::keys::{HashedKey, KeyId, Keys, TrieNumber, UnusedNumbers};
 use povmeter_primitives::{ShortHash, TrieId};
 
 /// Finds numbers as [`Keys::number`] does, and those of keys that were used lately without it.
@@ -11,6 +11,7 @@ use povmeter_primitives::{ShortHash, TrieId};
 #[derive(Debug)]
 pub(crate) struct LastKeys<'k> {
     keys: &'k Keys,
+    unused: UnusedNumbers,
     /// Each key has one place, and takes it from the last one that was there. Made for the first key, because the thread
     /// of a block in order asks for none.
     places: Option<Box<Places<'k>>>,
@@ -32,7 +33,11 @@ const PLACE_BITS: u32 = 9;
 
 impl<'k> LastKeys<'k> {
     pub(crate) fn new(keys: &'k Keys) -> Self {
-        Self { keys, places: None }
+        Self {
+            keys,
+            unused: UnusedNumbers::default(),
+            places: None,
+        }
     }
 
     /// The keys of all threads.
@@ -44,7 +49,7 @@ impl<'k> LastKeys<'k> {
     pub(crate) fn number(&mut self, trie: TrieId<'_>, key: &[u8]) -> KeyId {
         let named = self.keys.hashed(trie, key);
         let HashedKey { trie, bytes, hash } = named;
-        let places = self.places.get_or_insert_with(|| Box::new([None; PLACES]));
+        let places = self.places.get_or_insert_with(no_places);
         // The highest bits are those that spread best.
         let place = &mut places[(hash.spread() >> (u64::BITS - PLACE_BITS)) as usize];
         if let Some(last) = place {
@@ -52,7 +57,8 @@ impl<'k> LastKeys<'k> {
                 return last.id;
             }
         }
-        let id = self.keys.number_hashed(named);
+        let unused = || self.unused.take(self.keys);
+        let id = self.keys.number_hashed(named, unused);
         let bytes = &self.keys.key(id).bytes;
         *place = Some(LastKey {
             trie,
@@ -62,6 +68,13 @@ impl<'k> LastKeys<'k> {
         });
         id
     }
+}
+
+/// Apart, because who has 16 KiB on the stack looks at each page of them at each call.
+#[cold]
+#[inline(never)]
+fn no_places<'k>() -> Box<Places<'k>> {
+    Box::new([None; PLACES])
 }
 
 #[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
