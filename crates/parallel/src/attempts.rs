@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct Attempt<T> {
     /// The index of its transaction.
     pub(crate) index: u32,
-    pub(crate) record: Record,
+    pub(crate) record: Box<Record>,
     pub(crate) writes: Arc<WriteSet>,
     pub(crate) result: Result<T, Trap>,
 }
@@ -23,28 +23,50 @@ pub(crate) struct Attempt<T> {
 /// Transactions share places, as only so many are executed ahead of the last committed one. With a place for each, a
 /// block of 10,000 would clear 3 MB at its start, also if it is executed in order.
 #[derive(Debug)]
-pub(crate) struct Attempts<T>(Box<[Mutex<Option<Attempt<T>>>]>);
+pub(crate) struct Attempts<T>(Box<[Mutex<Place<T>>]>);
+
+#[derive(Debug)]
+struct Place<T> {
+    attempt: Option<Attempt<T>>,
+    /// Memory of a record that was here, for the thread that keeps the next attempt. So records go from thread to
+    /// thread with the place, which does so anyway.
+    spent: Option<Box<Record>>,
+}
 
 impl<T> Attempts<T> {
     /// For `transactions`, at most `window` of which are executed ahead at a time.
     pub(crate) fn new(transactions: u32, window: u32) -> Self {
         let places = transactions.min(window).max(1);
-        Self((0..places).map(|_| Mutex::new(None)).collect())
+        let place = || Place {
+            attempt: None,
+            spent: None,
+        };
+        Self((0..places).map(|_| Mutex::new(place())).collect())
     }
 
-    fn place(&self, index: u32) -> &Mutex<Option<Attempt<T>>> {
+    fn place(&self, index: u32) -> &Mutex<Place<T>> {
         &self.0[index_of(index) % self.0.len()]
     }
 
-    /// Keeps `attempt`, and returns one that nobody needs any more, if there is one: of the same transaction, or of
-    /// one that was executed in order after it.
-    pub(crate) fn keep(&self, attempt: Attempt<T>) -> Option<Attempt<T>> {
-        lock(self.place(attempt.index)).replace(attempt)
+    /// Keeps `attempt`, and returns a record that nobody needs any more, if there is one: given back, or of an attempt of
+    /// the same transaction, or of one that was executed in order after it.
+    pub(crate) fn keep(&self, attempt: Attempt<T>) -> Option<Box<Record>> {
+        let mut place = lock(self.place(attempt.index));
+        match place.attempt.replace(attempt) {
+            Some(before) => Some(before.record),
+            None => place.spent.take(),
+        }
+    }
+
+    /// Takes the memory of the record of `index`, which was taken.
+    pub(crate) fn give_back(&self, index: u32, record: Box<Record>) {
+        lock(self.place(index)).spent = Some(record);
     }
 
     /// Takes the last attempt of `index`.
     pub(crate) fn take(&self, index: u32) -> Option<Attempt<T>> {
-        lock(self.place(index)).take_if(|attempt| attempt.index == index)
+        let mut place = lock(self.place(index));
+        place.attempt.take_if(|attempt| attempt.index == index)
     }
 
     /// What `look` says of the last attempt of `index`; `None` if there is none.
@@ -58,11 +80,12 @@ impl<T> Attempts<T> {
     }
 
     fn look_at<R>(
-        place: &MutexGuard<'_, Option<Attempt<T>>>,
+        place: &MutexGuard<'_, Place<T>>,
         index: u32,
         look: impl FnOnce(&Attempt<T>) -> R,
     ) -> Option<R> {
-        let attempt = place.as_ref().filter(|attempt| attempt.index == index);
+        let attempt = place.attempt.as_ref();
+        let attempt = attempt.filter(|attempt| attempt.index == index);
         attempt.map(look)
     }
 }
@@ -76,7 +99,7 @@ mod tests {
         let attempts = Attempts::new(10, 3);
         let attempt = |index| Attempt {
             index,
-            record: Record::default(),
+            record: Box::default(),
             writes: Arc::default(),
             result: Ok(index),
         };
@@ -87,11 +110,16 @@ mod tests {
         assert_eq!(attempts.try_look(1, |attempt| attempt.index), Some(1));
         // The first was executed in order in the end.
         let before = attempts.keep(attempt(4));
-        assert_eq!(before.map(|before| before.index), Some(1));
+        assert!(before.is_some());
         assert!(attempts.take(1).is_none());
         assert_eq!(attempts.take(4).map(|taken| taken.index), Some(4));
         assert!(attempts.take(4).is_none());
         assert_eq!(attempts.look(2, |attempt| attempt.index), Some(2));
+        // What is given back is for the next one there.
+        attempts.give_back(4, Box::default());
+        assert!(attempts.keep(attempt(7)).is_some());
+        assert!(attempts.take(7).is_some());
+        assert!(attempts.keep(attempt(10)).is_none());
         // None is executed ahead.
         assert!(Attempts::<()>::new(10, 0).take(3).is_none());
         assert!(Attempts::<()>::new(0, 3).take(3).is_none());

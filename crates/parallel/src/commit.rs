@@ -222,7 +222,7 @@ where
         commits.block.start_transaction();
         let alike = commits.replay(&store.keys, &record, &writes);
         let alike = commits.or_roll_back(alike)?;
-        self.shared.give_back(record);
+        self.shared.attempts.give_back(index, record);
         if !alike {
             commits.block.rollback_transaction()?;
             if !commits.pace.is_parallel() {

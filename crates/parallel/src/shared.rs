@@ -12,7 +12,7 @@ use crate::{
     store::MultiVersion,
     sync::{
         atomic::{AtomicU64, Ordering},
-        lock, Mutex,
+        Apart, Mutex,
     },
     turns::Turns,
     view::View,
@@ -33,12 +33,10 @@ pub(crate) struct Shared<'a, P, E: Executor> {
     /// Of none, unless the strategy asks for them.
     pub(crate) preparations: Preparations,
     pub(crate) executor: &'a E,
-    pub(crate) last_size: Mutex<ProofSize>,
-    pub(crate) counts: Counts,
+    pub(crate) last_size: Apart<Mutex<ProofSize>>,
+    pub(crate) counts: Apart<Counts>,
     source: &'a P,
     root: Root,
-    /// Memory of records whose transactions are committed.
-    spare: Mutex<Vec<Record>>,
 }
 
 /// How often something happened.
@@ -89,11 +87,10 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
             attempts: Attempts::new(limits.transactions, limits.window),
             preparations,
             executor,
-            last_size: Mutex::new(ProofSize::default()),
-            counts: Counts::new(),
+            last_size: Apart::default(),
+            counts: Apart(Counts::new()),
             source,
             root,
-            spare: Mutex::new(Vec::new()),
         }
     }
 
@@ -164,20 +161,18 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         let common = Common {
             store: &self.store,
             executor: self.executor,
-            last_size: *lock(&self.last_size),
+            last_size: &self.last_size,
             turns,
             of_block: worker.of_block,
         };
-        let record = lock(&self.spare).pop().unwrap_or_default();
         let Worker {
             executor, scratch, ..
         } = worker;
-        let mut speculation = Speculation::begin(scratch, common, index, record);
+        let mut speculation = Speculation::begin(scratch, common, index);
         let result = self.run(executor, index, &mut View::new(&mut speculation));
-        if let Some((at_turn, record)) = speculation.at_turn() {
+        if let Some(at_turn) = speculation.at_turn() {
             given_back.keep();
             at_turn.end(result);
-            self.give_back(record);
             return;
         }
         let result = match result {
@@ -195,7 +190,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
                     result,
                 };
                 given_back.keep();
-                self.publish(attempt, since);
+                scratch.spare = self.publish(attempt, since);
             }
             Err(halt) => {
                 given_back.keep();
@@ -211,14 +206,13 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         }
     }
 
-    fn publish(&self, attempt: Attempt<E::Output>, since: u32) {
+    /// Returns a record that nobody needs any more, if there is one.
+    fn publish(&self, attempt: Attempt<E::Output>, since: u32) -> Option<Box<Record>> {
         let (index, writes) = (attempt.index, attempt.writes.clone());
-        let before = self.attempts.keep(attempt);
+        let spent = self.attempts.keep(attempt);
         let published = self.store.publish(index + 1, writes);
         self.scheduler.finish(index, published.seen, since);
-        if let Some(before) = before {
-            self.give_back(before.record);
-        }
+        spent
     }
 
     /// The result of the executor. A panic is a trap, and costs the worker.
@@ -272,12 +266,6 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
             preparations: of(&self.counts.preparations),
             ..committed
         }
-    }
-
-    /// Takes the memory of a record that nobody needs any more.
-    pub(crate) fn give_back(&self, mut record: Record) {
-        record.clear();
-        lock(&self.spare).push(record);
     }
 }
 

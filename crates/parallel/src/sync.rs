@@ -14,7 +14,20 @@ pub(crate) use std::sync::{atomic, Condvar, Mutex, MutexGuard, RwLock};
 #[cfg(not(all(test, povmeter_shuttle)))]
 pub(crate) use std::thread;
 
-use std::sync::PoisonError;
+use std::{ops::Deref, sync::PoisonError};
+
+/// Something in cache lines of its own. Beside what other threads write, it would come from another core each time.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Apart<T>(pub(crate) T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
 
 /// Locks, also after a panic under the lock. No change under a lock of this crate can be left half done:
 /// code of executors runs under none.

@@ -57,7 +57,7 @@ use crate::{
     store::{index, MultiVersion},
     sync::{
         atomic::{AtomicBool, AtomicU32, Ordering},
-        lock, Mutex,
+        lock, Apart, Mutex,
     },
 };
 use smallvec::SmallVec;
@@ -70,7 +70,7 @@ pub(crate) const MOST_TRANSACTIONS: u32 = 1 << 30;
 /// See the top of the file.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
-    transactions: Box<[Mutex<Scheduled>]>,
+    fixed: Apart<Fixed>,
     execution: Execution,
     /// One above the highest transaction that was ever begun. `execution` goes back, for a transaction that
     /// is ready again; those above it were executed all the same, and may need a validation.
@@ -82,15 +82,21 @@ pub(crate) struct Scheduler {
     waiting_below: AtomicU32,
     /// How often some transaction changed what another one had looked for.
     changes: AtomicU32,
-    window: u32,
-    /// The farthest ahead that a transaction waits for its turn.
-    waiting: u32,
     over: AtomicBool,
     paused: AtomicBool,
     /// For threads that wait for a task.
-    bell: Bell,
+    bell: Apart<Bell>,
     /// For threads that wait for a turn, that of the block included: in order, each commit rings it.
-    turn: Bell,
+    turn: Apart<Bell>,
+}
+
+/// What does not change. The rest of the scheduler is read all the time, and fits in one cache line.
+#[derive(Debug)]
+struct Fixed {
+    transactions: Box<[Mutex<Scheduled>]>,
+    window: u32,
+    /// The farthest ahead that a transaction waits for its turn.
+    waiting: u32,
 }
 
 /// How far ahead of the last committed transaction others are.
@@ -160,38 +166,40 @@ impl Scheduler {
     pub(crate) fn new(limits: Limits) -> Self {
         let scheduled = |_| Mutex::new(Scheduled::default());
         Self {
-            transactions: (0..limits.transactions).map(scheduled).collect(),
+            fixed: Apart(Fixed {
+                transactions: (0..limits.transactions).map(scheduled).collect(),
+                window: limits.window,
+                waiting: limits.waiting,
+            }),
             execution: Execution::new(limits.left_to_block),
             reached: AtomicU32::new(0),
             validation: Validation::none(),
             committed: AtomicU32::new(0),
             waiting_below: AtomicU32::new(0),
             changes: AtomicU32::new(0),
-            window: limits.window,
-            waiting: limits.waiting,
             over: AtomicBool::new(false),
             paused: AtomicBool::new(false),
-            bell: Bell::default(),
-            turn: Bell::default(),
+            bell: Apart::default(),
+            turn: Apart::default(),
         }
     }
 
     fn transaction(&self, index_of: u32) -> &Mutex<Scheduled> {
-        &self.transactions[index(index_of)]
+        &self.fixed.transactions[index(index_of)]
     }
 
     /// How many transactions the block has.
     fn count(&self) -> u32 {
-        u32::try_from(self.transactions.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.fixed.transactions.len()).unwrap_or(u32::MAX)
     }
 
     /// Where executions ahead of their turn end for now, if `next` is the next one.
     fn horizon(&self, next: u32) -> u32 {
         let waits = next < self.waiting_below.load(Ordering::SeqCst);
         let window = if waits {
-            self.waiting.min(self.window)
+            self.fixed.waiting.min(self.fixed.window)
         } else {
-            self.window
+            self.fixed.window
         };
         let committed = self.committed.load(Ordering::SeqCst);
         committed.saturating_add(window).min(self.count())
@@ -372,9 +380,9 @@ impl Scheduler {
 
     /// Waits for the turn of `index`, which the caller executes. `of_block` for the thread of the block.
     pub(crate) fn wait_for_turn(&self, index: u32, of_block: bool) -> Turn {
-        let far = index.saturating_add(self.window);
+        let far = index.saturating_add(self.fixed.window);
         self.waiting_below.fetch_max(far, Ordering::SeqCst);
-        if index.saturating_sub(self.committed()) >= self.waiting {
+        if index.saturating_sub(self.committed()) >= self.fixed.waiting {
             return Turn::Never;
         }
         loop {

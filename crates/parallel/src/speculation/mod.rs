@@ -22,12 +22,13 @@ use crate::{
     executor::{Executor, Stopped},
     record::Record,
     store::{MultiVersion, TooLong, WriteSet, LARGE_BYTES},
+    sync::Mutex,
     turns::{AtTurn, LoadedParent, Turns},
     view::Access,
 };
 use povmeter::{NodeSource, ProofSize, TransactionError, TrieId};
 use povmeter_overlay::{Fate, Lookup};
-use std::mem::take;
+use std::mem::replace;
 
 /// Why a speculation stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub(crate) struct Common<'c, E: Executor> {
     pub(crate) store: &'c MultiVersion,
     pub(crate) executor: &'c E,
     /// The size after the last transaction that was committed.
-    pub(crate) last_size: ProofSize,
+    pub(crate) last_size: &'c Mutex<ProofSize>,
     pub(crate) turns: &'c dyn Turns<E::Output>,
     /// Whether the thread is that of the block.
     pub(crate) of_block: bool,
@@ -83,7 +84,7 @@ pub(crate) struct Speculation<'s, 'k, P, E: Executor> {
 
 /// A speculation that went to its end.
 pub(crate) struct Speculated {
-    pub(crate) record: Record,
+    pub(crate) record: Box<Record>,
     pub(crate) writes: WriteSet,
 }
 
@@ -92,9 +93,8 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
         scratch: &'s mut Scratch<'k, P>,
         common: Common<'s, E>,
         index: u32,
-        record: Record,
     ) -> Self {
-        scratch.begin(record);
+        scratch.begin();
         let halt = scratch.overlay.enter_runtime().err().map(Halt::from);
         Self {
             scratch,
@@ -105,11 +105,9 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
         }
     }
 
-    /// The block and the record, if the speculation has waited for its turn.
-    #[allow(clippy::type_complexity, reason = "a pair")]
-    pub(crate) fn at_turn(&mut self) -> Option<(Box<dyn AtTurn<E::Output> + 's>, Record)> {
-        let at_turn = self.at_turn.take()?;
-        Some((at_turn, take(&mut self.scratch.record)))
+    /// The block, if the speculation has waited for its turn.
+    pub(crate) fn at_turn(&mut self) -> Option<Box<dyn AtTurn<E::Output> + 's>> {
+        self.at_turn.take()
     }
 
     /// Waits for the turn, and goes on on the block.
@@ -147,8 +145,9 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
         } else {
             WriteSet::default()
         };
+        let Scratch { record, spare, .. } = &mut *self.scratch;
         Ok(Speculated {
-            record: take(&mut self.scratch.record),
+            record: replace(record, spare.take().unwrap_or_default()),
             writes,
         })
     }

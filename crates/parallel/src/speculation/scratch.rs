@@ -20,7 +20,9 @@ pub(crate) struct Scratch<'k, P> {
     pub(super) operands: Vec<u8>,
     /// How many updates were pending at the start of each open transaction.
     pub(super) open: Vec<usize>,
-    pub(super) record: Record,
+    pub(super) record: Box<Record>,
+    /// The memory of the next record.
+    pub(crate) spare: Option<Box<Record>>,
     pub(super) first_reads: FirstReads,
     pub(crate) below: Below<P>,
     pub(super) builder: WriteSetBuilder,
@@ -48,7 +50,8 @@ impl<'k, P> Scratch<'k, P> {
             pending: Vec::new(),
             operands: Vec::new(),
             open: Vec::new(),
-            record: Record::default(),
+            record: Box::default(),
+            spare: None,
             first_reads: FirstReads::default(),
             below,
             builder: WriteSetBuilder::default(),
@@ -58,8 +61,8 @@ impl<'k, P> Scratch<'k, P> {
         }
     }
 
-    /// Begins a transaction, with the memory of `record`.
-    pub(super) fn begin(&mut self, record: Record) {
+    /// Begins a transaction.
+    pub(super) fn begin(&mut self) {
         if self.overlay.memory() > KEPT_BYTES {
             self.overlay = Overlay::new();
         } else {
@@ -71,7 +74,6 @@ impl<'k, P> Scratch<'k, P> {
         self.builder.clear();
         self.large.clear();
         self.first_reads.clear();
-        self.record = record;
         self.record.clear();
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     executor::Executor,
     record::{Ask, Seen},
     store::{KeyId, Span, TooLong},
+    sync::lock,
     update::{Kind, Rule},
 };
 use povmeter::{NodeSource, TrieId};
@@ -89,7 +90,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
             return Err(Halt::InOrder);
         }
         let writes = self.writes()?;
-        let holds = self.common.last_size.total_bytes() <= bytes;
+        let holds = lock(self.common.last_size).total_bytes() <= bytes;
         let Scratch {
             record, pending, ..
         } = &mut *self.scratch;
