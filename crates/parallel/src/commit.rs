@@ -243,6 +243,7 @@ where
         executor: &mut E::Worker,
     ) -> Result<bool, BlockError> {
         commits.statistics.in_order += 1;
+        commits.pace.begin_on_block();
         commits.block.start_transaction();
         let entered = self.enter(commits);
         commits.or_roll_back(entered)?;

@@ -5,8 +5,8 @@
 //!            below 8 us
 //! below 2 us? in order: measured again after 512 transactions, 1,024, 2,048; then to the end
 //! trial:     96 transactions in parallel, after 32 that do not count
-//! check:     32 transactions in order, after those that were already executed ahead: time in order, once more, of the
-//!            last 16
+//! check:     none if transactions on the block took much longer than one did in parallel; else 32 in order, after
+//!            those that were already executed ahead: time in order, once more, of the last 16
 //! faster?    on, and compare again every 256 transactions; check again after 512, 2,048, 8,192, ... of them, or where
 //!            they have become an eighth faster
 //! far slower, at any time; much slower; slower twice, or in the trial; or the first 32 much slower; or the first 64
@@ -27,7 +27,9 @@
 //! the first transactions of a block load what later ones find in memory: those that only read and write some accounts
 //! take a tenth of the time later. Where transactions become cheaper in order, they do in parallel, too, if not as much. So
 //! checks at any other time are rare: threads have to stop and start again, so one takes 0.6 ms of a block of 105, whose
-//! transactions take 10 us on two threads.
+//! transactions take 10 us on two threads. In parallel, too, the committer executes some transactions on the block. Beside
+//! other threads these take longer than in order; but if they take longer by far than what one takes in parallel, that
+//! gains, and nothing has to stop to check it.
 //! Time decides only which way is taken; results are the same.
 
 use std::{
@@ -61,6 +63,11 @@ const LONGER_UNCHECKED: u32 = 4;
 /// A check is due sooner where transactions in parallel take less than this part of their time before the last check, in
 /// percent.
 const CHEAPER_PERCENT: u32 = 88;
+/// On the block, while other threads work, a transaction takes at most this part of its time in order, in percent: a
+/// fifth more was measured.
+const BESIDE_PERCENT: u32 = 125;
+/// Fewer transactions on the block say nothing.
+const FEWEST_BESIDE: usize = 8;
 const PERIOD: u32 = 256;
 /// Transactions in order after the first trial that gained nothing; then twice as many each time.
 const REST: u32 = 512;
@@ -144,6 +151,10 @@ pub(crate) struct Pace {
     check_after: u32,
     /// Time of a transaction in parallel before the last check.
     checked: Duration,
+    /// When the current transaction was begun on the block, in parallel.
+    beside_since: Option<Instant>,
+    /// What transactions of the phase took on the block beside other threads.
+    beside: Vec<Duration>,
     /// Trials since transactions in parallel were faster, or times at which transactions were too short for one.
     trials: u32,
     /// None of the first transactions of a trial may be of use ahead once: other threads may not run yet.
@@ -255,6 +266,8 @@ impl Pace {
             unchecked: 0,
             check_after: TRIAL,
             checked: Duration::ZERO,
+            beside_since: None,
+            beside: Vec::new(),
             trials: 0,
             warm_again: false,
             ahead: 0,
@@ -272,6 +285,15 @@ impl Pace {
     /// Whether it may still become parallel.
     pub(crate) fn is_open(&self) -> bool {
         self.phase != Phase::Never
+    }
+
+    /// A transaction is begun on the block.
+    pub(crate) fn begin_on_block(&mut self) {
+        self.begin_on_block_at(Instant::now);
+    }
+
+    fn begin_on_block_at(&mut self, now: impl FnOnce() -> Instant) {
+        self.beside_since = (self.phase == Phase::Parallel).then(now);
     }
 
     /// A transaction was committed, and `left` are left. So far `ahead` were executed ahead, at
@@ -311,6 +333,9 @@ impl Pace {
             }
         }
         let now = now();
+        if let Some(since) = self.beside_since.take() {
+            self.beside.push(now - since);
+        }
         let taken = now - self.since;
         if done.is_multiple_of(self.part()) {
             self.parts.push(now - self.part_since);
@@ -335,6 +360,7 @@ impl Pace {
         (self.phase, self.length, self.left) = (phase, length, length);
         (self.since, self.part_since) = (now, now);
         self.parts.clear();
+        self.beside.clear();
         self.ahead = ahead;
     }
 
@@ -403,10 +429,11 @@ impl Pace {
                         let longer = self.check_after.saturating_mul(LONGER_UNCHECKED);
                         self.check_after = longer.max(UNCHECKED);
                     }
-                    (Phase::Drain, self.window.saturating_add(SETTLE))
-                } else {
-                    self.go_on()
+                    if !self.surely_gains() {
+                        return (Phase::Drain, self.window.saturating_add(SETTLE));
+                    }
                 }
+                self.go_on()
             }
             Phase::Drain => (Phase::Check, CHECK),
             Phase::Check => {
@@ -417,9 +444,29 @@ impl Pace {
         }
     }
 
+    /// Whether transactions in parallel take less time than in order, as far as those on the block tell. Then the time in
+    /// order is what they say.
+    fn surely_gains(&mut self) -> bool {
+        if self.beside.len() < FEWEST_BESIDE {
+            return false;
+        }
+        self.beside.sort_unstable();
+        let most = self.beside[self.beside.len() / 2];
+        let least = most * 100 / BESIDE_PERCENT;
+        let gains = self.is_faster_than(least);
+        if gains {
+            self.in_order = self.in_order.clamp(least, most);
+        }
+        gains
+    }
+
+    fn is_faster_than(&self, in_order: Duration) -> bool {
+        self.parallel < in_order * GAIN_PERCENT / 100
+    }
+
     /// In parallel, if that is faster.
     fn go_on(&mut self) -> (Phase, u32) {
-        let faster = self.parallel < self.in_order * GAIN_PERCENT / 100;
+        let faster = self.is_faster_than(self.in_order);
         // Once may be chance.
         let much_slower = self.parallel > self.in_order * MUCH_PERCENT / 100;
         let doubted = take(&mut self.gained) && !much_slower;

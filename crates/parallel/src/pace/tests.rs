@@ -28,15 +28,29 @@ fn block_after(
     handing_over: impl Cost,
 ) -> (u64, u32) {
     let costs = (in_order, parallel, handing_over);
-    block_of_threads(experience, transactions, costs, 0)
+    block_of_threads(experience, transactions, costs, 0, |_| None)
 }
 
-/// The same, if no other thread runs before the transaction at position `awake`.
+/// As [`block`], if every other transaction in parallel is executed on the block, in `beside`.
+fn block_beside(
+    transactions: u32,
+    in_order: impl Cost,
+    parallel: impl Cost,
+    beside: impl Cost,
+) -> (u64, u32) {
+    let costs = (in_order, parallel, |_| 0);
+    let beside = |index: u32| index.is_multiple_of(2).then(|| beside(index));
+    block_of_threads(&mut None, transactions, costs, 0, beside)
+}
+
+/// The same, if no other thread runs before the transaction at position `awake`, and those in parallel for which `beside`
+/// has a time are executed on the block, in that time.
 fn block_of_threads(
     experience: &mut Option<Experience>,
     transactions: u32,
     (in_order, parallel, handing_over): (impl Cost, impl Cost, impl Cost),
     awake: u32,
+    beside: impl Fn(u32) -> Option<u64>,
 ) -> (u64, u32) {
     let mut pace = Pace::adaptive(transactions, WINDOW, *experience);
     let start = pace.since;
@@ -49,6 +63,10 @@ fn block_of_threads(
             false => in_order(index),
         };
         unknown += u32::from(!together);
+        if let Some(beside) = beside(index).filter(|_| together) {
+            let begun = taken.saturating_sub(beside);
+            pace.begin_on_block_at(|| start + Duration::from_nanos(begun));
+        }
         if pace.is_open() {
             let now = start + Duration::from_nanos(taken);
             pace.committed_at(|| now, transactions - index - 1, ahead.into());
@@ -139,10 +157,10 @@ fn threads_may_take_time_to_start() {
         |index| if index < 70 { 21_000 } else { 12_000 },
         |_| 0,
     );
-    let (percent, ahead) = block_of_threads(&mut None, 544, costs, 70);
+    let (percent, ahead) = block_of_threads(&mut None, 544, costs, 70, |_| None);
     assert!(percent <= 75 && ahead >= 400, "{percent} {ahead}");
     // But not for ever.
-    let (percent, ahead) = block_of_threads(&mut None, 544, costs, 544);
+    let (percent, ahead) = block_of_threads(&mut None, 544, costs, 544, |_| None);
     assert!(percent <= 101 && ahead == 0, "{percent} {ahead}");
 }
 
@@ -167,6 +185,62 @@ fn cheaper_transactions_in_parallel_are_a_reason_for_a_check() {
     // Where nothing changes, there are four checks in all.
     let (_, ahead) = block(12_000, |_| 20_000, |_| 12_000);
     assert!(ahead >= 11_780, "{ahead}");
+}
+
+/// What transactions on the block take says enough, if it is much more than what one takes in parallel.
+#[test]
+fn what_surely_gains_needs_no_check() {
+    let (percent, ahead) = block_beside(12_000, |_| 20_000, |_| 12_000, |_| 23_000);
+    assert_eq!(ahead, 12_000 - SETTLE - PROBE, "{percent}");
+    // Nor where they become cheaper.
+    let of_half = |dear, cheap| move |index| if index < 3_000 { dear } else { cheap };
+    let (percent, ahead) = block_beside(
+        12_000,
+        of_half(20_000, 10_000),
+        of_half(12_000, 6_000),
+        of_half(23_000, 11_500),
+    );
+    assert_eq!(ahead, 12_000 - SETTLE - PROBE, "{percent}");
+    // Or dearer, also once the time in order of the beginning is no measure any more.
+    let (percent, ahead) = block_beside(
+        12_000,
+        of_half(20_000, 60_000),
+        of_half(12_000, 36_000),
+        of_half(23_000, 69_000),
+    );
+    assert!(percent <= 65 && ahead > 11_000, "{percent} {ahead}");
+    // And what then is slower in parallel is found out without one.
+    let parallel: AnyCost = |index| match index {
+        0..3_000 => 12_000,
+        3_000..6_000 => 6_000,
+        _ => 13_000,
+    };
+    let (percent, ahead) = block_beside(
+        12_000,
+        of_half(20_000, 10_000),
+        parallel,
+        of_half(23_000, 11_500),
+    );
+    assert!(percent <= 82 && ahead < 8_000, "{percent} {ahead}");
+    // Beside other threads they take longer than alone, so that these gain nothing, or little.
+    for (in_order, most) in [(20_000, 103), (22_000, 96)] {
+        let (percent, ahead) = block_beside(12_000, |_| in_order, |_| 20_500, |_| 24_000);
+        let checked = ahead < 12_000 - SETTLE - PROBE;
+        assert!(percent <= most && checked, "{percent} {ahead}");
+    }
+    // A few say nothing.
+    let costs: (AnyCost, AnyCost, AnyCost) = (|_| 20_000, |_| 12_000, |_| 0);
+    let few = |index: u32| index.is_multiple_of(100).then_some(23_000);
+    let (_, ahead) = block_of_threads(&mut None, 12_000, costs, 0, few);
+    assert!(ahead < 12_000 - SETTLE - PROBE, "{ahead}");
+    // They become cheaper in order, and only a little in parallel.
+    let (percent, ahead) = block_beside(
+        12_000,
+        of_half(5_000, 1_500),
+        of_half(3_000, 2_500),
+        of_half(5_500, 1_800),
+    );
+    assert!(percent <= 100 && ahead <= 6_000, "{percent} {ahead}");
 }
 
 /// It would cost more than it could save.
