@@ -59,7 +59,9 @@ impl<T> Attempts<T> {
     }
 
     /// Takes the memory of the record of `index`, which was taken.
-    pub(crate) fn give_back(&self, index: u32, record: Box<Record>) {
+    pub(crate) fn give_back(&self, index: u32, mut record: Box<Record>) {
+        // Large values in it are others', too, and need not stay for it.
+        record.clear();
         lock(self.place(index)).spent = Some(record);
     }
 
