@@ -5,8 +5,8 @@
 //!            below 8 us
 //! below 2 us? in order: measured again after 512 transactions, 1,024, 2,048; then to the end
 //! trial:     96 transactions in parallel, after 32 that do not count
-//! check:     none if transactions on the block took much longer than one did in parallel; else 32 in order, after
-//!            those that were already executed ahead: time in order, once more, of the last 16
+//! check:     32 transactions in order, after those that were already executed ahead: time in order, once more, of the
+//!            last 16; none but the first where transactions on the block took much longer than one did in parallel
 //! faster?    on, and compare again every 256 transactions; check again after 512, 2,048, 8,192, ... of them, or where
 //!            they have become an eighth faster
 //! far slower, at any time; much slower; slower twice, or in the trial; or the first 32 much slower; or the first 64
@@ -28,8 +28,8 @@
 //! take a tenth of the time later. Where transactions become cheaper in order, they do in parallel, too, if not as much. So
 //! checks at any other time are rare: threads have to stop and start again, so one takes 0.6 ms of a block of 105, whose
 //! transactions take 10 us on two threads. In parallel, too, the committer executes some transactions on the block. Beside
-//! other threads these take longer than in order; but if they take longer by far than what one takes in parallel, that
-//! gains, and nothing has to stop to check it.
+//! other threads these take longer than in order, and a check finds out how much. If what is left without that is still more
+//! than one takes in parallel, that gains, and nothing has to stop for the next check.
 //! Time decides only which way is taken; results are the same.
 
 use std::{
@@ -63,9 +63,11 @@ const LONGER_UNCHECKED: u32 = 4;
 /// A check is due sooner where transactions in parallel take less than this part of their time before the last check, in
 /// percent.
 const CHEAPER_PERCENT: u32 = 88;
-/// On the block, while other threads work, a transaction takes at most this part of its time in order, in percent: a
-/// fifth more was measured.
+/// On the block, while other threads work, a transaction is taken to need at least this part of its time in order, in
+/// percent. A fifth more was measured with two threads and transactions that compute; more where they mostly wait for memory.
 const BESIDE_PERCENT: u32 = 125;
+/// Added to what a check finds out, in percent of the time in order.
+const BESIDE_MARGIN: u32 = 10;
 /// Fewer transactions on the block say nothing.
 const FEWEST_BESIDE: usize = 8;
 const PERIOD: u32 = 256;
@@ -155,6 +157,10 @@ pub(crate) struct Pace {
     beside_since: Option<Instant>,
     /// What transactions of the phase took on the block beside other threads.
     beside: Vec<Duration>,
+    /// What one of them took before the check that is in progress, if it is known.
+    beside_before: Option<Duration>,
+    /// What one takes there of its time in order, in percent, as the last check has found.
+    beside_percent: Option<u32>,
     /// Trials since transactions in parallel were faster, or times at which transactions were too short for one.
     trials: u32,
     /// None of the first transactions of a trial may be of use ahead once: other threads may not run yet.
@@ -268,6 +274,8 @@ impl Pace {
             checked: Duration::ZERO,
             beside_since: None,
             beside: Vec::new(),
+            beside_before: None,
+            beside_percent: None,
             trials: 0,
             warm_again: false,
             ahead: 0,
@@ -429,6 +437,7 @@ impl Pace {
                         let longer = self.check_after.saturating_mul(LONGER_UNCHECKED);
                         self.check_after = longer.max(UNCHECKED);
                     }
+                    self.beside_before = self.middle_beside();
                     if !self.surely_gains() {
                         return (Phase::Drain, self.window.saturating_add(SETTLE));
                     }
@@ -438,6 +447,11 @@ impl Pace {
             Phase::Drain => (Phase::Check, CHECK),
             Phase::Check => {
                 self.in_order = each;
+                self.beside_percent = self.beside_before.map(|beside| {
+                    let percent = beside.as_nanos() * 100 / each.as_nanos().max(1);
+                    let percent = u32::try_from(percent).unwrap_or(u32::MAX);
+                    percent.saturating_add(BESIDE_MARGIN).max(BESIDE_PERCENT)
+                });
                 self.go_on()
             }
             phase @ (Phase::Always | Phase::Never) => (phase, 0),
@@ -447,17 +461,22 @@ impl Pace {
     /// Whether transactions in parallel take less time than in order, as far as those on the block tell. Then the time in
     /// order is what they say.
     fn surely_gains(&mut self) -> bool {
-        if self.beside.len() < FEWEST_BESIDE {
+        let (Some(most), Some(percent)) = (self.beside_before, self.beside_percent) else {
             return false;
-        }
-        self.beside.sort_unstable();
-        let most = self.beside[self.beside.len() / 2];
-        let least = most * 100 / BESIDE_PERCENT;
+        };
+        let least = most * 100 / percent;
         let gains = self.is_faster_than(least);
         if gains {
             self.in_order = self.in_order.clamp(least, most);
         }
         gains
+    }
+
+    /// What a transaction of the phase took on the block, if enough were executed there.
+    fn middle_beside(&mut self) -> Option<Duration> {
+        self.beside.sort_unstable();
+        let middle = self.beside.get(self.beside.len() / 2).copied();
+        middle.filter(|_| self.beside.len() >= FEWEST_BESIDE)
     }
 
     fn is_faster_than(&self, in_order: Duration) -> bool {
