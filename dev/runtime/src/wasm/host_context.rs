@@ -124,8 +124,9 @@ pub(super) fn link<H: sp_wasm_interface::HostFunctions>(
             wanted.insert(import.name().to_owned(), of);
         }
     }
-    link_allocator(linker, &mut wanted)?;
     let mut registry = Registry { linker, wanted };
+    // Before Substrate's of the same names, which nobody wants then.
+    link_allocator(&mut registry)?;
     H::register_static(&mut registry)?;
     for (name, of) in registry.wanted {
         let error = format!("call to a missing function env:{name}");
@@ -140,35 +141,23 @@ pub(super) fn link<H: sp_wasm_interface::HostFunctions>(
 
 /// Links the functions by which a runtime allocates, hundreds of times in a transfer. Substrate's look up what they call
 /// in two tables, and catch panics, each time: a twentieth of the time of a transfer.
-fn link_allocator(
-    linker: &mut Linker<HostState>,
-    wanted: &mut BTreeMap<String, FuncType>,
-) -> std::result::Result<(), WasmError> {
+fn link_allocator(registry: &mut Registry<'_>) -> std::result::Result<(), WasmError> {
     // As the host functions say it, which panic there.
     fn failed(what: &str, error: String) -> wasmtime::Error {
         let called = "host code panicked while being called by the runtime";
         wasmtime::Error::msg(format!("{called}: Failed to {what} memory: {error:?}"))
     }
-    let malloc = "ext_allocator_malloc_version_1";
-    if wanted.remove(malloc).is_some() {
-        let run = |mut caller: Caller<'_, HostState>, size: u32| {
-            let allocated = allocate(&mut caller, size);
-            let allocated = allocated.map_err(|error| failed("allocate", error))?;
-            Ok::<_, wasmtime::Error>(u32::from(allocated))
-        };
-        let linked = linker.func_wrap("env", malloc, run);
-        linked.map_err(|error| WasmError::Other(format!("{error:#}")))?;
-    }
-    let free = "ext_allocator_free_version_1";
-    if wanted.remove(free).is_some() {
-        let run = |mut caller: Caller<'_, HostState>, pointer: u32| {
-            let deallocated = deallocate(&mut caller, Pointer::new(pointer));
-            deallocated.map_err(|error| failed("deallocate", error))
-        };
-        let linked = linker.func_wrap("env", free, run);
-        linked.map_err(|error| WasmError::Other(format!("{error:#}")))?;
-    }
-    Ok(())
+    let malloc = |mut caller: Caller<'_, HostState>, size: u32| {
+        let allocated = allocate(&mut caller, size);
+        let allocated = allocated.map_err(|error| failed("allocate", error))?;
+        Ok::<_, wasmtime::Error>(u32::from(allocated))
+    };
+    let free = |mut caller: Caller<'_, HostState>, pointer: u32| {
+        let deallocated = deallocate(&mut caller, Pointer::new(pointer));
+        deallocated.map_err(|error| failed("deallocate", error))
+    };
+    registry.register_static("ext_allocator_malloc_version_1", malloc)?;
+    registry.register_static("ext_allocator_free_version_1", free)
 }
 
 struct Registry<'l> {
