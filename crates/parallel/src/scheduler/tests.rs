@@ -27,6 +27,13 @@ fn execute_and_commit(scheduler: &Scheduler, index: u32) {
 }
 
 #[test]
+#[cfg(target_pointer_width = "64")]
+fn what_changes_all_the_time_is_one_line() {
+    let others = size_of::<Apart<Fixed>>() + 2 * size_of::<Apart<Bell>>();
+    assert_eq!(size_of::<Scheduler>() - others, align_of::<Scheduler>());
+}
+
+#[test]
 fn the_block_finds_one_that_nobody_has_begun() {
     let none = scheduler(20, 0);
     assert_eq!([(); 3].map(|()| begun(&none)), [0, 1, 2].map(Some));

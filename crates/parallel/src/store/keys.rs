@@ -3,7 +3,7 @@
 use super::writers::{index, Writers};
 use crate::sync::{
     atomic::{AtomicU32, Ordering},
-    lock, read, write, Mutex, RwLock,
+    lock, read, write, Apart, Mutex, RwLock,
 };
 use hashbrown::HashTable;
 use povmeter::KeptValue;
@@ -121,10 +121,8 @@ const GROUP: u32 = 32;
 #[derive(Debug, Default)]
 pub(super) struct UnusedNumbers(Range<u32>);
 
-/// One of the tables. In a cache line of its own, because the others are other threads' at the same time.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Shard(Mutex<HashTable<Numbered>>);
+/// One of the tables.
+type Shard = Apart<Mutex<HashTable<Numbered>>>;
 
 /// A key in a table: its number, and its hash, so that a table that grows need not look at the key.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +194,7 @@ impl Keys {
             hash,
         } = named;
         let same = |known: &Numbered| known.hash == hash && self.key(known.id).is(named);
-        let mut shard = lock(&self.by_key[(hash.spread() >> 48) as usize % SHARDS].0);
+        let mut shard = lock(&self.by_key[(hash.spread() >> 48) as usize % SHARDS]);
         if let Some(known) = shard.find(hash.spread(), same) {
             return known.id;
         }
@@ -215,7 +213,7 @@ impl Keys {
     /// Calls `look` with each key whose number was given out before the call, and perhaps with newer ones.
     pub(crate) fn each(&self, mut look: impl FnMut(KeyId, &Key)) {
         for shard in &self.by_key {
-            for known in lock(&shard.0).iter() {
+            for known in lock(shard).iter() {
                 look(known.id, self.key(known.id));
             }
         }
@@ -223,7 +221,7 @@ impl Keys {
 
     /// The key `id`.
     pub(crate) fn key(&self, id: KeyId) -> &Key {
-        // A number is given out after the key has its place.
+        // The key has its place before its number is given out, so none is made here.
         self.place(id).get_or_init(|| Key::new(0, &[]))
     }
 
