@@ -117,9 +117,17 @@ impl WasmRuntime {
     /// # Errors
     /// [`RuntimeError`] if the code is not a runtime.
     pub fn keeping_instances(self) -> Result<Self, RuntimeError> {
-        let kept = Some(Arc::new(self.compile_kept()?));
+        let pages = self.heap_pages.map_or(DEFAULT_HEAP_ALLOC_PAGES, |pages| {
+            u32::try_from(pages).unwrap_or(u32::MAX)
+        });
+        // As the executor does for the import of a block, which `CALL` stands for.
+        let kept = Kept::new(&self.code, pages.saturating_mul(2));
+        let kept = kept.map_err(|error| RuntimeError {
+            call: "compile".to_owned(),
+            reason: error.to_string(),
+        })?;
         Ok(Self {
-            kept,
+            kept: Some(Arc::new(kept)),
             kept_to_prepare: false,
             ..self
         })
@@ -135,18 +143,6 @@ impl WasmRuntime {
         Ok(Self {
             kept_to_prepare: true,
             ..self.keeping_instances()?
-        })
-    }
-
-    fn compile_kept(&self) -> Result<Kept, RuntimeError> {
-        let pages = self.heap_pages.map_or(DEFAULT_HEAP_ALLOC_PAGES, |pages| {
-            u32::try_from(pages).unwrap_or(u32::MAX)
-        });
-        // As the executor does for the import of a block, which `CALL` stands for.
-        let kept = Kept::new(&self.code, pages.saturating_mul(2));
-        kept.map_err(|error| RuntimeError {
-            call: "compile".to_owned(),
-            reason: error.to_string(),
         })
     }
 
