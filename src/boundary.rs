@@ -37,9 +37,12 @@ fn mark_dirty<S: NodeSource>(
     for dirty in overlay.dirty() {
         let trie = match dirty.trie {
             _ if dirty.trie == opened.0 => opened.1,
-            // A key whose changes were rolled back needs nothing, not even the path to its trie. The
-            // trie is open, because the key was handed in before.
-            child if dirty.fate == Fate::Untouched => state.open(child, &mut ())?,
+            // A key whose changes were rolled back needs nothing, not even the path to its trie. If the trie is not
+            // open, no earlier boundary marked the key.
+            child if dirty.fate == Fate::Untouched => match state.opened(child) {
+                Some(trie) => trie,
+                None => continue,
+            },
             child => {
                 opened = (dirty.trie, state.open(child, observer)?);
                 opened.1

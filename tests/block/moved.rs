@@ -2,7 +2,8 @@
 
 use crate::{accounts, key};
 use povmeter::{
-    Accounting, Advisory, Block, BlockPool, Consensus, RecordedNodes, StateVersion, TrieId,
+    Accounting, Advisory, Block, BlockPool, Consensus, NodeSource, RecordedNodes, Root, SealedBlock,
+    StateVersion, TrieId,
 };
 use povmeter_store::NodeStore;
 use rand::{rngs::SmallRng, Rng, SeedableRng};
@@ -34,7 +35,7 @@ fn step(random: &mut SmallRng) -> Step {
     }
 }
 
-fn take<S: povmeter::NodeSource>(block: &mut Block<S>, step: Step, ask: bool) {
+fn take<S: NodeSource>(block: &mut Block<S>, step: Step, ask: bool) {
     match step {
         Step::Set(trie, number) => block.set(trie, &key(number), &[9; 40]).unwrap(),
         Step::Remove(trie, number) => block.remove(trie, &key(number)).unwrap(),
@@ -90,6 +91,36 @@ fn changes_taken_over_are_as_if_made_here() {
     }
 }
 
+/// Keys whose changes were rolled back are taken over, too. Their child trie is none of the new block's business: it loads
+/// no node for them, so a validator can do the same with the proof alone.
+#[test]
+fn rolled_back_changes_load_nothing() {
+    let mut store = accounts(250);
+    let mut block = Block::new(&store, store.root());
+    block.set(CHILD, &key(1), &[7; 40]).unwrap();
+    let sealed = block.seal(StateVersion::V1).unwrap();
+    store.commit(sealed.update()).unwrap();
+
+    let empty = accounts(0);
+    let mut rolled_back = Block::new(&empty, empty.root());
+    rolled_back.start_transaction();
+    rolled_back.set(CHILD, &key(2), &[9; 40]).unwrap();
+    rolled_back.rollback_transaction().unwrap();
+    fn on<S: NodeSource>(source: S, root: Root, other: &Block<impl NodeSource>) -> SealedBlock {
+        let mut block = Block::new(source, root);
+        block.copy_changes(other);
+        block.set(TOP, &key(3), &[9; 40]).unwrap();
+        block.proof_size().unwrap();
+        block.seal(StateVersion::V1).unwrap()
+    }
+    let author = on(&store, store.root(), &rolled_back);
+    let compact = author.proof().to_compact(store.root()).unwrap();
+    let source = compact.to_source(store.root()).unwrap();
+    let validator = on(&source, store.root(), &rolled_back);
+    assert_eq!(validator.size(), author.size());
+    assert_eq!(validator.update().root, author.update().root);
+}
+
 /// A recorder of a host, with its own rollbacks.
 struct HostRecorder {
     seen: RecordedNodes,
@@ -104,7 +135,7 @@ impl HostRecorder {
         }
     }
 
-    fn take<S: povmeter::NodeSource, A: Accounting>(
+    fn take<S: NodeSource, A: Accounting>(
         &mut self,
         block: &mut Block<S, A>,
         step: Step,

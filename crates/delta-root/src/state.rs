@@ -237,6 +237,14 @@ impl<S: NodeSource> ShadowState<S> {
         Ok(existing.map(|handle| self.trie(handle).root()))
     }
 
+    /// The handle of `trie`, if it was opened before. Loads nothing.
+    pub fn opened(&self, trie: TrieId<'_>) -> Option<TrieHandle> {
+        match trie {
+            TrieId::Top => Some(TrieHandle::TOP),
+            TrieId::Child(storage_key) => self.child_handles.get(storage_key).copied(),
+        }
+    }
+
     /// The handle of `trie`, a child's also where the parent state does not have it: such a child
     /// is a trie without entries.
     ///
