@@ -40,7 +40,14 @@ pub(crate) fn create<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
 pub(crate) fn open_or_create<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
     match inspect::<S::Files>(path)? {
         Ok(found) => S::open_found(path, found),
-        Err(found) if is_free(&found) => create_free(path, |_| Ok(())),
+        Err(found) if is_free(&found) => match create_free(path, |_| Ok(())) {
+            // Another process has made one meanwhile.
+            Err(OpenError::Occupied {
+                found: FolderContent::Store,
+                ..
+            }) => open(path),
+            made => made,
+        },
         Err(found) => Err(not_a_store(path, found)),
     }
 }

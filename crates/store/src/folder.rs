@@ -69,6 +69,17 @@ pub(crate) struct Found {
 pub(crate) fn inspect<E: FolderEngine>(
     path: &Path,
 ) -> Result<Result<Found, FolderContent>, OpenError> {
+    let marker = path.join(MARKER);
+    let is_marked = marker.exists();
+    let found = inspect_once::<E>(path)?;
+    // Another process may have begun a store meanwhile.
+    match is_marked == marker.exists() {
+        true => Ok(found),
+        false => inspect_once::<E>(path),
+    }
+}
+
+fn inspect_once<E: FolderEngine>(path: &Path) -> Result<Result<Found, FolderContent>, OpenError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Err(FolderContent::Absent));
@@ -103,6 +114,11 @@ pub(crate) fn inspect<E: FolderEngine>(
         }
         Some(Marker::Other(format)) => return Ok(Err(FolderContent::Format(format))),
         None => {}
+    }
+    // All that was made is the beginning of a marker.
+    let begun = |text: String| marker_text(E::NAME, false).starts_with(&text);
+    if marker.is_some_and(begun) && foreign_entry::<E>(path)?.is_none() {
+        return Ok(Err(FolderContent::Unfinished));
     }
     without_marker(path).map(Err)
 }
@@ -180,7 +196,7 @@ pub(crate) fn occupied(path: &Path, found: FolderContent) -> OpenError {
     }
 }
 
-/// A folder in which a store is being made. Nobody else can make one in it meanwhile.
+/// A folder in which a store is being made. No other process can make one in it meanwhile.
 #[derive(Debug)]
 pub(crate) struct Making<'a> {
     path: &'a Path,
@@ -201,28 +217,61 @@ pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenErro
             needed: DISK_RESERVE,
         });
     }
-    let marker = path.join(MARKER);
-    if let Ok(earlier) = File::open(&marker) {
-        lock(&earlier, path)?;
-        for name in names(path)?.iter().filter(|name| E::is_file(name)) {
-            let file = path.join(name);
-            fs::remove_file(&file).map_err(OpenError::io(&file))?;
+    let (mut marker, is_new) = open_marker(path)?;
+    lock(&marker, path)?;
+    // The caller has looked without the lock. Another process may have made a store meanwhile.
+    match inspect::<E>(path)? {
+        Err(found) if is_free(&found) => {}
+        found => {
+            if is_new {
+                let marker = path.join(MARKER);
+                fs::remove_file(&marker).map_err(OpenError::io(&marker))?;
+            }
+            return Err(occupied(path, found.err().unwrap_or(FolderContent::Store)));
         }
     }
-    write_marker(path, E::NAME, false)?;
-    let file = File::open(&marker).map_err(OpenError::io(&marker))?;
-    lock(&file, path)?;
+    for name in names(path)?.iter().filter(|name| E::is_file(name)) {
+        let file = path.join(name);
+        fs::remove_file(&file).map_err(OpenError::io(&file))?;
+    }
+    let mut write = || {
+        marker.set_len(0)?;
+        marker.write_all(marker_text(E::NAME, false).as_bytes())?;
+        marker.sync_all()?;
+        sync_folder(path)
+    };
+    write().map_err(OpenError::io(&path.join(MARKER)))?;
     Ok(Making {
         path,
         engine: E::NAME,
-        _marker: file,
+        _marker: marker,
     })
+}
+
+/// Opens the marker of the folder `path` for writing, and makes an empty one if there is none; `true` if so. Of several
+/// processes that do this at once one makes the file, and all have the same.
+fn open_marker(path: &Path) -> Result<(File, bool), OpenError> {
+    let marker = path.join(MARKER);
+    let open = || match File::options().write(true).open(&marker) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            match File::options().write(true).create_new(true).open(&marker) {
+                Ok(file) => Ok((file, true)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let file = File::options().write(true).open(&marker)?;
+                    Ok((file, false))
+                }
+                Err(error) => Err(error),
+            }
+        }
+        opened => opened.map(|file| (file, false)),
+    };
+    open().map_err(OpenError::io(&marker))
 }
 
 impl Making<'_> {
     /// Marks the folder as complete. Its database must be on disk.
     pub(crate) fn finish(self) -> Result<(), OpenError> {
-        write_marker(self.path, self.engine, true)
+        complete_marker(self.path, self.engine)
     }
 }
 
@@ -249,13 +298,17 @@ fn lock(marker: &File, path: &Path) -> Result<(), OpenError> {
 /// Writes the marker of a complete store over that of an earlier format.
 #[cfg(feature = "parity-db")]
 pub(crate) fn upgrade<E: FolderEngine>(path: &Path) -> Result<(), OpenError> {
-    write_marker(path, E::NAME, true)
+    complete_marker(path, E::NAME)
 }
 
-fn write_marker(path: &Path, engine: &str, complete: bool) -> Result<(), OpenError> {
+/// Replaces the marker by that of a complete store.
+fn complete_marker(path: &Path, engine: &str) -> Result<(), OpenError> {
+    replace_file(path, MARKER, &marker_text(engine, true))
+}
+
+fn marker_text(engine: &str, complete: bool) -> String {
     let state = if complete { "complete" } else { "being made" };
-    let text = format!("{MARKER_TEXT}{FORMAT}\nengine {engine}\nstate {state}\n");
-    replace_file(path, MARKER, &text)
+    format!("{MARKER_TEXT}{FORMAT}\nengine {engine}\nstate {state}\n")
 }
 
 /// Writes the file `name` in the folder `path`, in place of the one before, whole or not at all.

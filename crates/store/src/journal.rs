@@ -11,6 +11,10 @@ use crate::history::{KeptState, KeptStates, StateId};
 use crate::net::NetChange;
 use povmeter_delta_root::{push_compact, read_compact, NodeHash, Root};
 
+/// The most states that a store can have had since its base. A record that says more is damaged, and to look for each of
+/// them would take years.
+const MOST_SINCE_BASE: u64 = 1 << 32;
+
 /// Key of the record about all states.
 pub(crate) const HISTORY_KEY: &[u8] = b"history";
 
@@ -40,9 +44,13 @@ pub(crate) fn read_history(record: &[u8]) -> Option<KeptStates> {
     let mut rest = record;
     let (id, height) = (read_number(&mut rest)?, read_number(&mut rest)?);
     let (root, next) = (read_hash(&mut rest)?, read_number(&mut rest)?);
+    let since = next.checked_sub(id)?;
+    if !rest.is_empty() || since == 0 || since > MOST_SINCE_BASE {
+        return None;
+    }
     let mut states = KeptStates::only(id, height, root.into());
     states.next = next;
-    (rest.is_empty() && next > id).then_some(states)
+    Some(states)
 }
 
 /// The record that names `state`, which has the parent `parent`.
@@ -173,5 +181,20 @@ mod tests {
             Some(KeptStates::only(6, 7, Root::EMPTY))
         );
         assert!((0..record.len()).all(|end| read_history(&record[..end]).is_none()));
+        let history = |id: u64, next: u64| {
+            let mut states = KeptStates::only(0, 7, Root::EMPTY);
+            (states.base.id, states.next) = (StateId(id), next);
+            read_history(&history_record(&states))
+        };
+        assert!(history(6, 6 + MOST_SINCE_BASE).is_some());
+        for (id, next) in [
+            (6, 6),
+            (6, 5),
+            (u64::MAX, 0),
+            (u64::MAX, u64::MAX),
+            (6, u64::MAX),
+        ] {
+            assert_eq!(history(id, next), None, "{id}, {next}");
+        }
     }
 }

@@ -13,6 +13,8 @@ use povmeter_store::{engine_of, verify, FolderContent, OpenError};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
 
 /// The content of every file in the folder `path`.
 fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -154,16 +156,53 @@ fn half_made<S: DiskStore>() {
 
 /// The marker's beginning is all there is.
 fn begun<S: DiskStore>() {
-    for text in ["", "povmeter", "povmeter node store, format 2\nengine"] {
+    for marker in ["povmeter-store.new", "povmeter-store"] {
+        for text in ["", "povmeter", "povmeter node store, format 2\nengine"] {
+            let home = tempfile::tempdir().unwrap();
+            fs::write(home.path().join(marker), text).unwrap();
+            drop(S::create_at(home.path()).unwrap());
+            assert_eq!(engine_of(home.path()).unwrap().as_deref(), Some(S::ENGINE));
+        }
         let home = tempfile::tempdir().unwrap();
-        fs::write(home.path().join("povmeter-store.new"), text).unwrap();
-        drop(S::create_at(home.path()).unwrap());
-        assert_eq!(engine_of(home.path()).unwrap().as_deref(), Some(S::ENGINE));
+        fs::write(home.path().join(marker), "Dear").unwrap();
+        let error = S::create_at(home.path()).map(drop).unwrap_err();
+        assert!(matches!(error, OpenError::Occupied { .. }), "{error:?}");
     }
-    let home = tempfile::tempdir().unwrap();
-    fs::write(home.path().join("povmeter-store.new"), "Dear").unwrap();
-    let error = S::create_at(home.path()).map(drop).unwrap_err();
-    assert!(matches!(error, OpenError::Occupied { .. }), "{error:?}");
+}
+
+/// Of several that make a store in one folder at once one gets it, and what it commits stays.
+fn raced<S: DiskStore>() {
+    for round in 0..20 {
+        let home = tempfile::tempdir().unwrap();
+        let start = Barrier::new(4);
+        let race = |number: u64| {
+            start.wait();
+            let mut store = match S::open_or_create_at(home.path()) {
+                Ok(store) => store,
+                Err(OpenError::InUse { .. }) => return None,
+                Err(error) => panic!("{error:?}"),
+            };
+            let parent = *store.states().newest();
+            let update = block(&store, parent.root, &random_changes(number, 40));
+            store.keep(parent.id, &update).unwrap();
+            Some(update.root)
+        };
+        let committed: Vec<_> = thread::scope(|scope| {
+            let race = &race;
+            let threads: Vec<_> = (0..4)
+                .map(|number| scope.spawn(move || race(4 * round + number)))
+                .collect();
+            let ends = threads.into_iter().map(|thread| thread.join().unwrap());
+            ends.flatten().collect()
+        });
+        let mut store = S::open_or_create_at(home.path()).unwrap();
+        for root in &committed {
+            let kept = store.states().iter().any(|state| state.root == *root);
+            assert!(kept, "round {round}: a committed state is gone");
+        }
+        assert_eq!(store.states().len(), 1 + committed.len(), "round {round}");
+        assert!(verify(&mut store, &mut |_| ()).unwrap().is_clean());
+    }
 }
 
 /// Nobody takes away what another process is making.
@@ -296,6 +335,11 @@ macro_rules! cases {
             #[test]
             fn the_beginning_of_a_marker_is_no_obstacle() {
                 super::begun::<$store>();
+            }
+
+            #[test]
+            fn of_several_that_make_a_store_one_gets_it() {
+                super::raced::<$store>();
             }
 
             #[test]
