@@ -307,7 +307,12 @@ where
 
     fn storage_append(&mut self, key: Vec<u8>, value: Vec<u8>) {
         event!(self, "Append", key = %hex(&key), value = %hex(&value));
-        if self.access(|block| block.append(&key, &value)).is_none() {
+        let appended = self.access(|block| match is_child_storage_key(&key) {
+            // As other writes there.
+            true => Ok(()),
+            false => block.append(&key, &value),
+        });
+        if appended.is_none() {
             self.in_original(|ext| ext.storage_append(key, value));
         }
     }
