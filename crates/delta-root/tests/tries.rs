@@ -554,6 +554,38 @@ fn a_corrupt_node_is_named_with_what_is_wrong() {
     }
 }
 
+/// No encoder writes bytes behind the last child of a branch, but trie-db reads such a node. With as many of them as one
+/// child is shorter than a hash, the branch is as long as one whose children are all hashes.
+#[test]
+fn bytes_behind_a_branch_change_no_root() {
+    let entries: Entries = [
+        (vec![0x00], vec![1]),
+        (vec![0x10], vec![2; 40]),
+        (vec![0x20], vec![3; 40]),
+    ]
+    .into();
+    for version in [StateVersion::V0, StateVersion::V1] {
+        let mut nodes = Nodes::default();
+        let made = update(&nodes, Root::EMPTY, &all(&entries), version);
+        nodes.commit(&made);
+        let branch = nodes.0[&made.root.node_hash()].0.clone();
+        // A byte of the header, two of the bitmap, the children.
+        let as_long = 3 + entries.len() * (1 + 32);
+        let behind = vec![0x80; as_long - branch.len()];
+        assert!(!behind.is_empty());
+        let longer = Bytes::from([&branch[..], &behind].concat());
+        let hash = Blake2b256::hash(&longer);
+        nodes.0.insert(hash, (longer, 1));
+        for key in [0x10, 0x20] {
+            let mut changed = entries.clone();
+            changed.insert(vec![key], vec![9; 40]);
+            let change = [(vec![key], Some(vec![9; 40]))].into();
+            let update = update(&nodes, Root::from(*hash.as_bytes()), &change, version);
+            assert_eq!(update.root, reference_root(&changed, version), "{key:#x}");
+        }
+    }
+}
+
 #[test]
 fn states_can_be_shared_between_threads() {
     fn check<T: Send + Sync>() {}

@@ -91,8 +91,13 @@ impl ShadowTrie {
             Value::Inline { start, length } => Node::range(start, length.get()).end,
             Value::Hashed { start, .. } => Node::range(start, HASH_LENGTH).end,
         };
-        // No child is longer: they are as long as they can be together if each one is.
-        let uniform = data.len() - start == bitmap.count_ones() as usize * (1 + HASH_LENGTH);
+        let children = &data[start..];
+        // The length alone does not tell: bytes behind the last child are no error.
+        let uniform = children.len() == bitmap.count_ones() as usize * (1 + HASH_LENGTH)
+            && children
+                .iter()
+                .step_by(1 + HASH_LENGTH)
+                .all(|length| *length == decode::HASH_LENGTH_BYTE);
         uniform.then_some((data, start, bitmap))
     }
 
