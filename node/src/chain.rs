@@ -1,11 +1,13 @@
 //! A chain in a folder: its database and the client over it.
 
-use crate::{accounts, cli::ChainOptions, database::ParityDb, error::Error};
+use crate::{
+    accounts, cli::ChainOptions, database::ParityDb, error::Error, signatures::Signatures,
+};
 use cumulus_primitives_proof_size_hostfunction::storage_proof_size;
 use povmeter_node_runtime::{genesis, opaque::Block, Hash, Release, RuntimeApi};
 use sc_client_api::{execution_extensions::ExecutionExtensions, Finalizer};
 use sc_client_db::{BlocksPruning, DatabaseSettings, DatabaseSource};
-use sc_executor::WasmExecutor;
+use sc_executor::{sp_wasm_interface::ExtendedHostFunctions, WasmExecutor};
 use sc_service::{
     new_client, new_db_backend, ClientConfig, GenesisBlockBuilder, TFullBackend, TFullClient,
     TaskManager,
@@ -15,11 +17,15 @@ use sp_runtime::traits::{Block as _, Header as _};
 use std::{fs, sync::Arc};
 use tokio::runtime::Handle;
 
-/// The host functions that the runtime may call: Substrate's, and the proof size.
-pub(crate) type HostFunctions = (
-    sp_io::SubstrateHostFunctions,
-    storage_proof_size::HostFunctions,
-);
+/// The host functions that the runtime may call: Substrate's, and the proof size. Checks of signatures take the place
+/// of Substrate's, because they remember results.
+pub(crate) type HostFunctions = ExtendedHostFunctions<
+    (
+        sp_io::SubstrateHostFunctions,
+        storage_proof_size::HostFunctions,
+    ),
+    povmeter_signatures::HostFunctions,
+>;
 /// What executes the runtime.
 pub(crate) type Executor = WasmExecutor<HostFunctions>;
 /// The database with what sc-client-db knows of it.
@@ -35,6 +41,8 @@ pub(crate) struct Chain {
     pub(crate) backend: Arc<Backend>,
     /// What runs beside.
     pub(crate) tasks: TaskManager,
+    /// What all calls into the runtime know of signatures.
+    pub(crate) signatures: Signatures,
 }
 
 impl Chain {
@@ -69,13 +77,14 @@ impl Chain {
         let tasks = TaskManager::new(handle, None)
             .map_err(|error| sc_service::Error::Other(error.to_string()))?;
         let first = options.genesis(&backend)?;
+        let signatures = Signatures::new(options.signature_cache);
         let client = new_client::<_, Block, RuntimeApi, _>(
             backend.clone(),
             executor.clone(),
             GenesisBlockBuilder::new_with_storage(first, true, backend.clone(), executor.clone())?,
             None,
             None,
-            ExecutionExtensions::new(None, Arc::new(executor)),
+            ExecutionExtensions::new(Some(Box::new(signatures.clone())), Arc::new(executor)),
             Box::new(tasks.spawn_handle()),
             None,
             None,
@@ -89,6 +98,7 @@ impl Chain {
             client: Arc::new(client),
             backend,
             tasks,
+            signatures,
         })
     }
 

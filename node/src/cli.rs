@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 /// How many accounts a new chain has if no option says so.
 pub(crate) const ACCOUNTS: u32 = 1_000;
+/// The size of the cache of signatures in MiB if no option says so.
+const SIGNATURE_CACHE: u32 = 16;
 /// The port of the interface if no option says so.
 const PORT: u16 = 9944;
 
@@ -67,6 +69,10 @@ pub(crate) struct ChainOptions {
     /// The size of the cache of trie nodes and values in MiB; 0 for none
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub(crate) trie_cache: usize,
+    /// The size of the cache of checked signatures in MiB; 0 for none. The pool, the author and the importer share it, so
+    /// that each signature is checked once
+    #[arg(long, value_name = "MIB", default_value_t = SIGNATURE_CACHE)]
+    pub(crate) signature_cache: u32,
     /// Hash every trie node that is read from the database
     #[arg(long)]
     pub(crate) check_nodes: bool,
@@ -271,6 +277,10 @@ pub(crate) struct MeasureOptions {
     /// The size of the cache of trie nodes and values in MiB; 0 for none
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub(crate) trie_cache: usize,
+    /// The size of a chain's cache of checked signatures in MiB; 0 for none. With a cache, each chain checks the
+    /// extrinsics before the block, as its pool would; that is not measured
+    #[arg(long, value_name = "MIB", default_value_t = 0)]
+    pub(crate) signature_cache: u32,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

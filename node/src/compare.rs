@@ -122,6 +122,7 @@ fn run(program: &Path, options: &MeasureOptions) -> Result<Measurement, Error> {
         blocks,
         accounts,
         trie_cache,
+        signature_cache,
         json: _,
     } = options;
     let mut command = Command::new(program);
@@ -132,6 +133,7 @@ fn run(program: &Path, options: &MeasureOptions) -> Result<Measurement, Error> {
         ("--blocks", u64::from(*blocks)),
         ("--accounts", u64::from(*accounts)),
         ("--trie-cache", *trie_cache as u64),
+        ("--signature-cache", u64::from(*signature_cache)),
     ] {
         command.args([name, &value.to_string()]);
     }

@@ -17,6 +17,7 @@ mod measure;
 mod node_client;
 mod rpc;
 mod service;
+mod signatures;
 mod verify;
 
 use clap::Parser;

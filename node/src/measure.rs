@@ -19,7 +19,7 @@ use sc_consensus::{
     BlockImport, BlockImportParams, ForkChoiceStrategy, ImportResult, StateAction, StorageChanges,
 };
 use serde::{Deserialize, Serialize};
-use sp_api::{ProofRecorder, StorageProof};
+use sp_api::{ProofRecorder, ProvideRuntimeApi, StorageProof};
 use sp_blockchain::HeaderBackend;
 use sp_consensus::BlockOrigin;
 use sp_core::storage::StorageKey;
@@ -27,8 +27,10 @@ use sp_externalities::Extensions;
 use sp_inherents::{InherentData, InherentDataProvider};
 use sp_runtime::{
     traits::{Block as _, Header as _},
+    transaction_validity::TransactionSource,
     OpaqueExtrinsic,
 };
+use sp_transaction_pool::runtime_api::TaggedTransactionQueue;
 use sp_trie::proof_size_extension::ProofSizeExt;
 use std::{
     path::Path,
@@ -45,6 +47,7 @@ pub(crate) struct Measurement {
     transfers: u32,
     child_writes: u32,
     trie_cache_mib: usize,
+    signature_cache_mib: u32,
     best_block: u32,
     pub(crate) best_hash: Hash,
     state_root: Hash,
@@ -108,6 +111,7 @@ pub(crate) fn measure(command: &MeasureCommand, handle: Handle) -> Result<(), Er
         transfers: options.transfers,
         child_writes: options.child_writes,
         trie_cache_mib: options.trie_cache,
+        signature_cache_mib: options.signature_cache,
         best_block: info.best_number,
         best_hash: info.best_hash,
         state_root: *header.state_root(),
@@ -139,6 +143,7 @@ fn open(options: &MeasureOptions, folder: &Path, handle: Handle) -> Result<Chain
         runtime: None,
         state_pruning: None,
         trie_cache: options.trie_cache,
+        signature_cache: options.signature_cache,
         check_nodes: false,
     };
     Chain::open(&options, handle)
@@ -153,6 +158,9 @@ async fn one_block(
     let number = parent.best_number + 1;
     let count = extrinsics.len();
     let inherents = inherents(number).await?;
+    for chain in [author, importer] {
+        check_as_pool(chain, &extrinsics)?;
+    }
 
     let (started, started_cpu) = (Instant::now(), ThreadTime::now());
     let (block, changes, proof) = build(author, inherents, extrinsics)?;
@@ -193,6 +201,23 @@ async fn one_block(
         import_ms: milliseconds(imported),
         import_cpu_ms: milliseconds(imported_cpu),
     })
+}
+
+/// Asks the runtime of `chain` whether `extrinsics` are valid, as the pool of a node does when it gets them, if the chain
+/// then remembers their signatures.
+fn check_as_pool(chain: &Chain, extrinsics: &[OpaqueExtrinsic]) -> Result<(), Error> {
+    if !chain.signatures.are_remembered() {
+        return Ok(());
+    }
+    let best = chain.client.info().best_hash;
+    for extrinsic in extrinsics {
+        let runtime = chain.client.runtime_api();
+        let source = TransactionSource::External;
+        // Whether it is valid now decides the block.
+        let checked = runtime.validate_transaction(best, source, extrinsic.clone(), best);
+        let _ = checked.map_err(sp_blockchain::Error::from)?;
+    }
+    Ok(())
 }
 
 /// The proof size that the runtime put into the state of block `hash`.

@@ -68,6 +68,7 @@ pub(crate) async fn run(options: &RunOptions, handle: Handle) -> Result<(), Erro
         })?,
     }
     println!("stopping at block {}", chain.client.info().best_number);
+    println!("{}", chain.signatures);
     Ok(())
 }
 
