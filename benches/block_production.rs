@@ -1,4 +1,5 @@
-//! Benchmarks a block of balance transfers, built by the peer, by each strategy on it, and by povmeter.
+//! Benchmarks a block of balance transfers, built by the peer, by each strategy on the peer, and by
+//! povmeter.
 //!
 //! Times the work of a block author: initialize, extrinsics, estimates, finalize with the root, and
 //! taking the result. Does not time the sizes of the proof, which are computed afterwards.

@@ -50,7 +50,7 @@ pub struct Block<S, A: Accounting = Consensus> {
     in_runtime: bool,
     /// How many boundaries there were, those that failed included.
     pub(crate) boundaries: u64,
-    /// The last root computed, with the content and the version it was computed for.
+    /// The last root update, with the revision of the overlay and the state version it was computed for.
     pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
     pub(crate) notes: A::Notes,
     pub(crate) seal_memory: SealMemory,
@@ -78,8 +78,8 @@ impl<S: NodeSource> Block<S> {
 }
 
 impl<S, A: Accounting> Block<S, A> {
-    /// The memory of this block, emptied. Transactions may be open, and the runtime may be executing.
-    /// If asked to `carry`, what the block has loaded, too, unless that is of no use.
+    /// Returns the emptied memory of this block and, if `carry`, its loaded state, unless that is of no
+    /// use. Transactions may be open, and the runtime may be executing.
     #[cfg(feature = "std")]
     pub(crate) fn into_scratch(self, carry: bool) -> (Scratch, Option<CarriedState>) {
         let Self {
@@ -95,7 +95,7 @@ impl<S, A: Accounting> Block<S, A> {
             seal_memory,
             notes: _,
         } = self;
-        // The source does not have the nodes of earlier blocks of the same PoV.
+        // Nothing is carried with ignored nodes, because the source does not have these.
         let (carried, mut state) = if carry && recorder.ignored() == 0 {
             state.into_carried(recorder.nodes())
         } else {
@@ -122,14 +122,14 @@ impl<S, A: Accounting> Block<S, A> {
         Self::on(ShadowState::in_scratch(source, parent, memory), scratch)
     }
 
-    /// A block on the state that `carried` is the loaded part of, in the memory of a finished block.
+    /// A block on the state whose loaded part is `carried`, in the memory of a finished block.
     #[cfg(feature = "std")]
     pub(crate) fn in_carried(source: S, carried: CarriedState, mut scratch: Scratch) -> Self {
         let memory = take(&mut scratch.state);
         Self::on(ShadowState::in_carried(source, carried, memory), scratch)
     }
 
-    /// A block on `state`, in the other memory of a finished block.
+    /// A block on `state`, in the rest of the memory of a finished block.
     fn on(state: ShadowState<S>, scratch: Scratch) -> Self {
         let Scratch {
             overlay,
@@ -222,11 +222,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(())
     }
 
-    /// The value that the block has changed `key` to, in memory that the caller may keep; `None` for a deletion. Outside,
-    /// `None` if the block has not changed it. Counts nothing.
+    /// The value that the block wrote at `key`, in memory that the caller may keep: `Some(None)` if the block
+    /// deleted it, `None` if the block has not changed it. Counts nothing.
     ///
-    /// Costs one look-up, and a copy of a value of less than 32 KiB. The next write to a longer one copies it if the
-    /// caller still keeps it.
+    /// Costs one look-up, and a copy of a value of up to 28 KiB. A longer one is shared; the next write to it copies
+    /// it if the caller still keeps it.
     pub fn share(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Option<Bytes>> {
         self.overlay.share(trie, key)
     }
@@ -275,8 +275,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Finds all keys before it deletes the first, so that an error deletes nothing.
     ///
     /// # Errors
-    /// [`BlockError::Load`]. [`BlockError::ChildRootKey`] for a prefix of the top trie that covers
-    /// roots of child tries.
+    /// [`BlockError::Load`] if a node can't be loaded; [`BlockError::ChildRootKey`] for a prefix of the
+    /// top trie that covers roots of child tries.
     pub fn clear_prefix(
         &mut self,
         trie: TrieId<'_>,
@@ -310,8 +310,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(removal)
     }
 
-    /// Restarts on the state of `root`: drops all changes, counts and open transactions, and applies
-    /// `change` to the source.
+    /// Restarts on the state of `root`: drops all changes, counts, open transactions and
+    /// [ignored](Self::ignore) nodes, and applies `change` to the source.
     pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
         let Self {
             overlay,
@@ -321,7 +321,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             compact,
             open_transactions,
             in_runtime,
-            // Goes on, so that no mark from before fits.
+            // Counts on, so that no earlier mark matches.
             boundaries,
             root: last_root,
             // Empty until the block is sealed.
@@ -346,7 +346,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         begin_call(&self.recorder, &mut self.notes)
     }
 
-    /// Takes back what the call from `mark` on counted, and converts the `error` that it failed with.
+    /// Takes back what a failed call has counted since `mark`, and converts its `error`.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_back_call<E: Into<BlockError>>(
@@ -360,14 +360,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 }
 
-/// [`Block::begin_call`], for a block whose fields are borrowed apart.
+/// [`Block::begin_call`], for a block whose fields are borrowed separately.
 #[inline]
 fn begin_call(recorder: &Recorder, notes: &mut impl Notes) -> RecorderMark {
     notes.begins();
     recorder.mark()
 }
 
-/// [`Block::take_back_call`], for a block whose fields are borrowed apart.
+/// [`Block::take_back_call`], for a block whose fields are borrowed separately.
 #[cold]
 #[inline(never)]
 fn take_back_call(

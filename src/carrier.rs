@@ -1,18 +1,18 @@
-//! What finished blocks loaded, kept for blocks on the same state or the state after them.
+//! Keeps the nodes that finished blocks loaded, for blocks on the same state or the state after them.
 //!
 //! ```text
 //! a block ends:          keep the part of the state that it loaded
 //! it is recycled:        keep its update
 //! a block begins on R:   a kept state on R; else one from which kept updates lead to R, which are
 //!                        applied now
-//! more than the limit:   forget the oldest; of one state and one update, shrink the state
+//! more than the limit:   forget the oldest; if one state and one update are left, shrink the state
 //! ```
 //! Updates are applied late, because until then the state also serves a second block on the same
 //! parent.
 //!
-//! To shrink a large state takes as long as some blocks, so a thread does it. Meanwhile blocks on that state, or on
-//! one after it, load what they need. What they loaded is forgotten, but not their updates, which lead from the shrunk
-//! state to theirs.
+//! Shrinking a large state takes as long as executing some blocks, so a thread does it. Meanwhile blocks on that
+//! state, or on one after it, load what they need. The nodes that they loaded are forgotten, but their updates are
+//! kept, because these lead from the shrunk state to the states of the blocks.
 
 use povmeter_delta_root::{CarriedState, Root, RootUpdate};
 use std::mem::take;
@@ -26,23 +26,23 @@ pub(crate) struct Carrier {
     kept: Arc<Mutex<Kept>>,
 }
 
-/// Both are ordered by when they came, the newest last.
+/// The kept states and updates, each in order of arrival, the newest last.
 #[derive(Debug, Default)]
 struct Kept {
-    /// Each on another root.
+    /// No two have the same root.
     states: Vec<CarriedState>,
     updates: Vec<RootUpdate>,
     /// The root of the state that is being shrunk.
     shrinking: Option<Root>,
 }
 
-/// Most states, because each of a chain's forks has its own.
+/// The most states that are kept: several, because each fork of a chain has its own.
 const MOST_STATES: usize = 4;
-/// Most updates: those of a few blocks, each with a fork.
+/// The most updates that are kept: those of a few blocks, each with a fork.
 const MOST_UPDATES: usize = 8;
-/// Most updates while a state is shrunk: those of the blocks of this time.
+/// The most updates that are kept while a state is shrunk: those of the blocks executed meanwhile.
 const MOST_UPDATES_SHRINKING: usize = 64;
-/// A state of so many bytes is shrunk at once, which takes some 10 ms.
+/// A state of at most this many bytes is shrunk without a thread, which takes some 10 ms.
 const SHRUNK_AT_ONCE: usize = 8 << 20;
 
 impl Kept {
@@ -52,9 +52,9 @@ impl Kept {
         states.sum::<usize>() + updates.sum::<usize>()
     }
 
-    /// Where updates to `root` start that no other update leads to.
+    /// The root at which the chain of kept updates that leads to `root` starts.
     fn origin(&self, mut root: Root) -> Root {
-        // A chain may come back to a root, but no way to one is longer than all updates.
+        // A chain may return to a root, so the number of steps is limited to that of the updates.
         for _ in &self.updates {
             let mut updates = self.updates.iter();
             match updates.rfind(|update| update.root == root) {
@@ -65,15 +65,15 @@ impl Kept {
         root
     }
 
-    /// Whether `root` is that of the state that is being shrunk, or comes after it.
+    /// Whether `root` is that of the state that is being shrunk, or kept updates lead from there to it.
     fn is_shrinking(&self, root: Root) -> bool {
         self.shrinking
             .is_some_and(|shrinking| shrinking == root || shrinking == self.origin(root))
     }
 
-    /// The state from which updates lead to `root`, and these updates in order, both taken out.
+    /// Removes and returns the state from which kept updates lead to `root`, and these updates in order.
     fn take(&mut self, root: Root) -> Option<(CarriedState, Vec<RootUpdate>)> {
-        // The last update first.
+        // Places of the updates, the last update first.
         let mut steps: Vec<usize> = Vec::new();
         let mut from = root;
         let state = loop {
@@ -82,7 +82,7 @@ impl Kept {
             }
             let mut updates = self.updates.iter();
             let step = updates.rposition(|update| update.root == from)?;
-            // A chain may come back to a root, but no way to one is longer than all updates.
+            // A chain may return to a root; with more steps than updates it goes in a circle.
             if steps.len() == self.updates.len() {
                 return None;
             }
@@ -97,7 +97,7 @@ impl Kept {
         Some((state, updates))
     }
 
-    /// Forgets what came first, until the rest is within the bounds, or one state and one update are left.
+    /// Forgets the oldest states and updates, until the rest is within the bounds, or one of each is left.
     fn forget_oldest(&mut self, most_bytes: usize) {
         let most_updates = match self.shrinking {
             Some(_) => MOST_UPDATES_SHRINKING,
@@ -139,9 +139,9 @@ impl Carrier {
         self.kept().memory()
     }
 
-    /// Takes the loaded part of the state of `root`.
+    /// Removes and returns the loaded part of the state of `root`; `None` if no kept state leads to it.
     pub(crate) fn take(&self, root: Root) -> Option<CarriedState> {
-        // The lock is held for the look-up alone, because updates take time.
+        // The lock is held for the look-up alone, because applying updates takes time.
         let (mut state, updates) = self.kept().take(root)?;
         updates.iter().for_each(|update| {
             state.advance(update);
@@ -169,7 +169,7 @@ impl Carrier {
         self.fit(kept);
     }
 
-    /// Keeps `update`, if there is a state that it starts from; else returns it.
+    /// Keeps `update` if a kept state or update has its parent root; otherwise returns it.
     pub(crate) fn add_update(&self, update: RootUpdate) -> Option<RootUpdate> {
         let mut kept = self.kept();
         let updates = kept.updates.iter().map(|update| update.root);
@@ -184,7 +184,7 @@ impl Carrier {
         None
     }
 
-    /// Brings what is kept within the bounds: forgets what came first, then shrinks what is left.
+    /// Brings what is kept within the bounds: forgets the oldest, then shrinks the state that is left.
     fn fit(&self, mut kept: MutexGuard<'_, Kept>) {
         kept.forget_oldest(self.most_bytes);
         if kept.memory() <= self.most_bytes {
@@ -195,13 +195,13 @@ impl Carrier {
             None => kept.states.pop(),
         };
         let Some(state) = state else {
-            // One large update, or the state of a fork of what is being shrunk.
+            // One large update is left, or the state of a fork while another state is being shrunk.
             kept.states.clear();
             kept.updates.clear();
             return;
         };
         kept.shrinking = Some(state.root());
-        // Not under the lock, because it takes as long as some blocks.
+        // The lock is released, because shrinking takes as long as executing some blocks.
         drop(kept);
         let at_once = state.memory() <= SHRUNK_AT_ONCE;
         let shrinks = Shrinks {
@@ -213,7 +213,7 @@ impl Carrier {
             return shrinks.run();
         }
         let thread = thread::Builder::new().name("povmeter-shrink".to_owned());
-        // If there can be no thread, the state is dropped, and blocks load what they need.
+        // If no thread can be started, the state is dropped, and blocks load what they need.
         let _ = thread.spawn(|| shrinks.run());
     }
 }
@@ -242,7 +242,7 @@ impl Shrinks {
         self.state = Some(state);
     }
 
-    /// The update that leads from the state towards the newest one, if there are more than can stay.
+    /// Removes and returns the update that leads from the state towards the newest one, if too many are kept.
     fn first_of_too_many(&self) -> Option<RootUpdate> {
         let mut kept = lock(&self.kept);
         let from = kept.shrinking?;
@@ -264,7 +264,7 @@ impl Shrinks {
     }
 }
 
-/// Also where nothing was shrunk, after a panic, so that later states can be.
+/// Ends the shrinking, after a panic too, so that later states can be shrunk.
 impl Drop for Shrinks {
     fn drop(&mut self) {
         let mut kept = lock(&self.kept);
@@ -295,7 +295,7 @@ mod tests {
         number.wrapping_mul(0x9e37_79b9).to_be_bytes()
     }
 
-    /// What a block on `root` that reads entries loaded.
+    /// The loaded state of a block on `root` that reads `entries` entries.
     fn loaded(store: &MemoryStore, root: Root, entries: u32) -> CarriedState {
         let mut block = Block::new(store, root);
         for number in 0..entries {
@@ -304,11 +304,11 @@ mod tests {
         block.into_scratch(true).1.unwrap()
     }
 
-    /// The update of a block that writes entries, committed.
+    /// Commits a block that writes entries, and returns its update.
     fn update(store: &mut MemoryStore, numbers: std::ops::Range<u32>, value: u8) -> RootUpdate {
         let mut block = Block::new(&*store, store.root());
         for number in numbers {
-            // So long that a leaf is a node of its own.
+            // Long enough that each leaf is a node of its own.
             block.set(Top, &key(number), &[value; 40]).unwrap();
         }
         let sealed = block.seal(V1).unwrap();
@@ -316,7 +316,7 @@ mod tests {
         Scratch::default().recycle(sealed, true).unwrap()
     }
 
-    /// Blocks go on while a thread shrinks what they were built on.
+    /// Blocks are executed while a thread shrinks the state that they are built on.
     #[test]
     fn a_shrunk_state_leads_to_the_blocks_of_the_meantime() {
         let mut store = MemoryStore::new();
@@ -351,7 +351,7 @@ mod tests {
         assert!(state.nodes() >= nodes, "{} of {nodes}", state.nodes());
     }
 
-    /// Of two states that are too large at once, one goes.
+    /// A state that is too large is dropped while another one is being shrunk.
     #[test]
     fn another_state_is_not_kept_beyond_the_bound() {
         let mut store = MemoryStore::new();

@@ -12,7 +12,7 @@ pub type Change<'a> = (&'a [u8], Option<&'a [u8]>);
 pub(crate) struct Changed {
     bytes: Vec<u8>,
     entries: Vec<ChangedEntry>,
-    /// The storage keys of child tries with their ranges of entries, in order, after the top trie's.
+    /// By child trie, in order: its storage key, and its entries, which follow those of the top trie.
     children: Vec<(Range<usize>, Range<usize>)>,
     top: usize,
 }

@@ -1,4 +1,4 @@
-//! Nodes that a block need not bring, because an earlier block of the same PoV did.
+//! Nodes that a block does not count, because an earlier block of the same PoV brought them.
 
 use crate::{Accounting, Block, BlockError, SealedBlock};
 use alloc::vec::Vec;
@@ -9,8 +9,8 @@ use povmeter_delta_root::{Hashing, NodeChange, NodeHash};
 /// wrote.
 ///
 /// A PoV can hold several blocks, each on the state of the one before, with one proof of the state before
-/// the first. Whoever has that proof and executes the blocks in order has these nodes already, so they
-/// count nothing in the next block.
+/// the first. A validator that executes the blocks in order from that proof already has these nodes, so
+/// the next block does not count them.
 ///
 /// ```
 /// use povmeter::{Block, EarlierNodes, StateVersion::V1, TrieId::Top};
@@ -44,12 +44,12 @@ pub struct EarlierNodes {
 }
 
 impl EarlierNodes {
-    /// No nodes.
+    /// An empty set of nodes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// No nodes, with the hashing of choice for those of proofs.
+    /// An empty set of nodes, which hashes those of proofs with `hashing`.
     pub fn with_hashing(hashing: Hashing) -> Self {
         Self {
             nodes: Vec::new(),
@@ -66,7 +66,7 @@ impl EarlierNodes {
         self.nodes.extend(update.inserted().map(shared));
     }
 
-    /// Number of nodes; one that several blocks brought counts for each.
+    /// Number of nodes; a node that several blocks brought counts once for each of them.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -78,11 +78,11 @@ impl EarlierNodes {
 }
 
 impl<S, A: Accounting> Block<S, A> {
-    /// Loads the nodes of `earlier`, which count nothing in this block from now on and are in no proof of
-    /// it. Nodes that it has counted before stay counted.
+    /// Loads the nodes of `earlier`. From now on this block does not count them, and its proof does not
+    /// hold them. Nodes that it has counted before stay counted.
     ///
-    /// [`Self::compact_proof_bytes`] fails from then on, because the compact proof of a PoV is of all
-    /// blocks together.
+    /// [`Self::compact_proof_bytes`] fails from then on, because a PoV has one compact proof for all its
+    /// blocks.
     ///
     /// # Errors
     /// [`BlockError::Load`] if there are more nodes than a block can load.

@@ -52,7 +52,7 @@
 //! | [`Block`] | the block while it is built or executed; `A` is [`Consensus`] or [`Advisory`] |
 //! | [`TrieId`] | the top trie, or a child trie by its storage key |
 //! | [`ProofSize`] | bytes that reads need, and bytes that only the root needs |
-//! | [`Attributed`], [`Attribution`] | an accounting that notes who needs which node, and its result |
+//! | [`Attributed`], [`Attribution`] | an accounting that notes which part needs which node, and its result |
 //! | [`RecordedEntry`], [`Want`], [`Owner`] | a node of the proof, a reason to need it, and its owner |
 //! | [`EntryKind`], [`Why`], [`Cause`] | what the node is, why it is needed, and its class |
 //! | [`EstimatePolicy`], [`SizeBound`] | for authors: when to estimate exactly, and an upper bound until then |
@@ -60,12 +60,12 @@
 //! | [`RootUpdate`] | the new root, and the nodes that a node store inserts and removes |
 //! | [`StorageProof`], [`CompactProof`] | the proof as a set of nodes, and in the form that collators send |
 //! | [`ProofNodes`] | the nodes of a proof: the [`NodeSource`] of a validator |
-//! | [`ReadsMark`] | a point to take reads back to |
-//! | [`RecordedNodes`] | how far a host with a recorder of its own has seen the proof |
-//! | [`EarlierNodes`] | nodes that earlier blocks of the same PoV brought, which count nothing |
+//! | [`ReadsMark`] | a point to which the counts of reads can be taken back |
+//! | [`RecordedNodes`] | which nodes of the proof a host with its own recorder has seen |
+//! | [`EarlierNodes`] | nodes that earlier blocks of the same PoV brought, so they do not count again |
 //! | [`Hashing`], [`seed_hash_tables`] | for validators in wasm: the host's hash function, and keys of hash tables |
 //! | [`NodeSource`] | supplies nodes of the parent state; one required method |
-//! | [`BlockPool`], [`PooledBlock`] | reuses the memory of finished blocks for new ones, and what they loaded |
+//! | [`BlockPool`], [`PooledBlock`] | reuses the memory of finished blocks, and the nodes that they loaded |
 //! | [`BlockError`], [`ProofError`] | why a call failed |
 //! | [`SealError`] | why sealing failed, with the block |
 //!

@@ -47,8 +47,8 @@ pub enum EstimatePolicy {
 
 impl EstimatePolicy {
     /// Upper bound on the bytes of a trie node written in state version 1, with keys of up to 458
-    /// bytes: 16 hashes of children, one of a value, header, bitmap and lengths take 566, the rest is
-    /// for the partial key. In version 0 there is none, because a node holds its value, of any length.
+    /// bytes: in the largest branch, 16 hashes of children, one of a value, header, bitmap and lengths are
+    /// 567 bytes, the partial key 457. Version 0 has no bound, because a node holds its value.
     pub const LARGEST_NODE_BYTES: u64 = 1024;
 
     /// [`Self::NearLimit`] for a state whose values were written in state version 1.
@@ -65,7 +65,7 @@ impl EstimatePolicy {
 pub enum SizeBound {
     /// The size itself, as [`Block::proof_size`] returns it.
     Exact(ProofSize),
-    /// The size is this or less, and less than the policy's limit.
+    /// The size is at most `bytes`, which is less than the policy's limit.
     AtMost {
         /// The bound in bytes.
         bytes: u64,
@@ -88,7 +88,7 @@ impl<S: NodeSource> Block<S, Advisory> {
     /// Only for [`Advisory`] blocks: sizes that a runtime sees must not depend on an author's policy.
     ///
     /// # Errors
-    /// [`BlockError::Load`] if it estimates exactly.
+    /// [`BlockError::Load`] if it estimates exactly and a node can't be loaded.
     pub fn proof_size_within(&mut self, policy: EstimatePolicy) -> Result<SizeBound, BlockError> {
         if let EstimatePolicy::NearLimit {
             limit_bytes,

@@ -29,15 +29,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The memory of a block comes back emptied, however the block ends: sealed, dropped, or by a panic.
-/// What a block returns lies in memory that does not come back until the sealed block is given to
+/// The pool gets the memory of a block back, however the block ends: sealed, dropped, or by a panic.
+/// The memory of the sealed block comes back only when the sealed block is given to
 /// [`BlockPool::recycle`].
 ///
 /// # What blocks loaded
 /// A pool made by [`BlockPool::carrying`] also keeps the nodes that its blocks loaded, decoded and
 /// linked. The next block finds them if it is
 /// - on the same parent: one that is executed again, proposed and then imported, or a fork;
-/// - on the state after a block that was recycled: its new nodes take the place of those they replace.
+/// - on the state after a recycled block, whose new nodes take the place of those that they replace.
 ///
 /// Sizes, proofs, roots and errors are those of a new block, because a block counts what it needs, not
 /// what it loads. A fork that nobody builds on costs nothing. Two blocks at once on one state are
@@ -48,7 +48,7 @@ pub struct BlockPool {
     carrier: Option<Carrier>,
 }
 
-/// Most blocks whose memory is kept, because rarely more are built at once.
+/// The most blocks whose memory is kept; more are rarely built at once.
 const MOST_SPARE: usize = 8;
 
 impl BlockPool {
@@ -63,10 +63,10 @@ impl BlockPool {
     /// source for a node that an earlier block loaded. To test whether a proof is complete, use another
     /// pool.
     ///
-    /// When the memory is full, nodes go by age: first those that were replaced, then those that no
-    /// block needed for the longest time, among equals the deeper ones. After that half of it is free.
-    /// With more than some megabytes a thread does this: blocks go on meanwhile and load what they need, and
-    /// the copies take up to half of `bytes` more.
+    /// When the memory is full, nodes are dropped until half of it is free: first those that were
+    /// replaced, then those that no block has needed for the longest time, among equals the deeper ones.
+    /// Above some megabytes a thread does this: meanwhile blocks load what they need, and the copies use
+    /// up to half of `bytes` more.
     /// A block that panics, or whose source returned bytes that are no node, leaves nothing.
     pub fn carrying(bytes: usize) -> Self {
         Self {
@@ -75,8 +75,8 @@ impl BlockPool {
         }
     }
 
-    /// Bytes of memory that nodes take which blocks loaded and no block uses now; zero unless the pool
-    /// is [carrying](Self::carrying).
+    /// Bytes of memory of the nodes that blocks loaded and no block uses now; zero unless the pool is
+    /// [carrying](Self::carrying).
     pub fn carried_bytes(&self) -> usize {
         self.carrier.as_ref().map_or(0, Carrier::memory)
     }
@@ -106,7 +106,7 @@ impl BlockPool {
         self.spare().len()
     }
 
-    /// Bytes of memory that they hold for keys and values to be written.
+    /// Bytes of memory that [spare blocks](Self::spare_blocks) hold for keys and values to be written.
     pub fn spare_bytes(&self) -> usize {
         self.spare()
             .iter()
@@ -120,13 +120,13 @@ impl BlockPool {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the memory of a sealed block that nobody needs any more: its update is committed to the
+    /// Reuses the memory of a sealed block that is no longer needed: its update is committed to the
     /// store, and its proof is sent.
     ///
     /// Nodes that are shared, for example with a store in memory, stay valid. The call is optional: if
     /// a sealed block is dropped instead, the next one allocates some megabytes of new memory.
     ///
-    /// Unless it is called, a [carrying](Self::carrying) pool has nothing for the next block on top.
+    /// Without this call, a [carrying](Self::carrying) pool has no nodes for a block on top of `sealed`.
     pub fn recycle(&self, sealed: SealedBlock) {
         let mut scratch = self.spare().pop().unwrap_or_default();
         if let Some(update) = scratch.recycle(sealed, self.carrier.is_some()) {

@@ -11,8 +11,8 @@ use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{Estimator, Recorder};
 
 /// The memory of a finished [`Block`](crate::Block), for another one: the overlay, the arenas of the
-/// shadow trie, the tables of recorder and estimator. It holds no data of the finished block, and no
-/// more memory than some blocks of usual size need.
+/// shadow trie, the tables of recorder and estimator. Nothing of the finished block can be read in it,
+/// and it holds no more memory than some blocks of usual size need.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) overlay: Overlay,
@@ -23,7 +23,7 @@ pub(crate) struct Scratch {
     pub(crate) seal_memory: SealMemory,
 }
 
-/// Most nodes and keys that memory is kept for.
+/// The most nodes and keys for which memory is kept.
 pub(crate) const KEPT: usize = 1 << 16;
 
 #[cfg(feature = "std")]
@@ -47,12 +47,12 @@ impl Scratch {
         seal_memory.shrink_to(KEPT);
     }
 
-    /// Takes the memory of a sealed block that nobody needs any more, for the update, the changes and
-    /// the proof of the next one.
+    /// Reuses the memory of a sealed block that is no longer needed for the update, the changes and the
+    /// proof of the next one.
     ///
     /// Nodes of the update or the proof that are shared, for example with a store in memory, stay
-    /// valid, and so does the memory that they lie in. Returns the update instead of taking its memory
-    /// if it `is_needed`.
+    /// valid, and so does the memory that they lie in. If the update `is_needed`, it is returned, and its
+    /// memory is not reused.
     pub(crate) fn recycle(&mut self, sealed: SealedBlock, is_needed: bool) -> Option<RootUpdate> {
         let (memory, update) = SealMemory::of(sealed);
         self.seal_memory = memory;

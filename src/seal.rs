@@ -18,7 +18,7 @@ use povmeter_pov_estimate::{ProofSize, StorageProof};
 
 /// The result of a block: root update, changes, proof and size. It can't be changed.
 ///
-/// Hand it to `BlockPool::recycle` once the store has taken the update, so that the next block is
+/// Give it to `BlockPool::recycle` once the store has committed the update, so that the next block is
 /// sealed in its memory.
 #[derive(Clone, Debug)]
 pub struct SealedBlock {
@@ -62,7 +62,7 @@ impl SealedBlock {
         self.size
     }
 
-    /// Who needs which bytes of the proof; `None` unless the block's accounting is
+    /// Which part needs which bytes of the proof; `None` unless the block's accounting is
     /// [`Attributed`](crate::Attributed).
     pub fn attribution(&self) -> Option<&Attribution> {
         self.attribution.as_deref()
@@ -103,7 +103,7 @@ impl SealMemory {
     }
 }
 
-/// The overlay's net changes, as the root computation takes them.
+/// The overlay's net changes, in the form that the root computation needs.
 fn net_changes(overlay: &Overlay) -> Changes<'_> {
     let child = |key| (key, overlay.changes(TrieId::Child(key)));
     Changes {
@@ -119,7 +119,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// sees the root.
     ///
     /// # Errors
-    /// [`BlockError::Load`], [`BlockError::Root`].
+    /// [`BlockError::Load`] if a node can't be loaded; [`BlockError::Root`] if the root can't be computed.
     pub fn root(&mut self, version: StateVersion) -> Result<&RootUpdate, BlockError> {
         let update = self.take_root(version)?;
         let (_, _, update) = self.root.insert((self.overlay.revision(), version, update));
@@ -167,7 +167,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         if A::PROVEN {
             return state_update_of_loaded(&mut self.state, &changes, version);
         }
-        // Estimates are no part of this proof, so what the root needs is counted as read.
+        // Estimates are not part of this proof, so what the root needs is counted as read.
         let mut reading = self.notes.reading_for_root(&mut self.recorder);
         state_update(&mut self.state, &changes, version, &mut reading)
     }

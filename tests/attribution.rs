@@ -1,5 +1,5 @@
-//! Who needs which bytes of the proof: by hand on a state of a few keys, and on random blocks against
-//! the same block without notes.
+//! Which part needs which bytes of the proof: by hand on a state of a few keys, and on random blocks
+//! compared with the same block without notes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -161,7 +161,7 @@ fn an_emptied_trie_belongs_to_who_emptied_it() {
 /// Entries by path, with the parts that need each.
 type Needed = Vec<(Vec<u8>, Vec<u32>)>;
 
-/// The recorded bytes of a block in which part 2 is rolled back, and who needs what.
+/// The recorded bytes of a block in which part 2 is rolled back, and the parts that need each entry.
 fn rolled_back<A: Accounting>(by_host: bool) -> (u64, Needed) {
     let store = four(V0);
     let mut block = block::<A>(&store);

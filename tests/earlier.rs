@@ -69,7 +69,7 @@ fn a_node_counts_once_in_a_pov() {
             all.extend(sealed.proof().nodes().iter().cloned());
             store.commit(sealed.update()).unwrap();
         }
-        // No node twice: the proof of all blocks is as large as those of the blocks.
+        // No node comes twice: the proof of all blocks is as large as the proofs of the single blocks.
         let proof = StorageProof::new(all);
         assert_eq!(proof.recorded_bytes(), bytes, "seed {seed}");
         // It is a proof of the first parent, and a validator with it alone gets the same sizes.

@@ -71,7 +71,7 @@ const CHANGES: &[Change] = &[
     },
 ];
 
-/// Tests of what is private to the original and has no counterpart. They count among the kept ones.
+/// Tests of private items of the original that have no counterpart. They count among the kept ones.
 const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
         file: "ext.rs",
@@ -85,7 +85,7 @@ const LEFT_OUT: &[LeftOut] = &[
     },
 ];
 
-/// What upstream's modules have for their tests alone.
+/// Code that upstream's modules have for their tests alone.
 const HELPERS: &[(&str, &str)] = &[
     (
         "ext.rs",
@@ -154,7 +154,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Our modules with upstream's tests.
+/// Writes our modules with upstream's tests.
 fn write_replaced(ours: &Path, upstream: &Path, out: &Path) -> Result<(), SourcesError> {
     let folder = out.join("replaced");
     copy(ours, &folder, &[], &[])?;
@@ -170,9 +170,9 @@ fn write_replaced(ours: &Path, upstream: &Path, out: &Path) -> Result<(), Source
     write_root(&folder, &out.join("replaced.rs"))
 }
 
-/// Upstream's crate.
+/// Writes upstream's crate.
 fn write_kept(upstream: &Path, out: &Path) -> Result<(), SourcesError> {
-    // Ours has a newer version of that name.
+    // Our crates use a newer version of `thiserror`.
     let change = Change {
         file: "error.rs",
         old: "thiserror::",

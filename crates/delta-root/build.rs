@@ -1,6 +1,6 @@
-//! Sets `cfg(has_avx512)` for targets with AVX-512 and std, to find out at run time whether the
-//! processor has it, where the compiler knows its intrinsics: they are stable since Rust 1.89, one
-//! release after the oldest that builds this crate.
+//! Sets `cfg(has_avx512)` on x86-64 with the feature `std`, which detects AVX-512 at run time, if the
+//! compiler knows its intrinsics: they are stable since Rust 1.89, one release after the oldest Rust
+//! that builds this crate.
 
 use std::{env, process::Command};
 
@@ -14,7 +14,7 @@ fn main() {
     }
 }
 
-/// The 95 of "rustc 1.95.0 (...)"; `None` if the compiler prints another form.
+/// The compiler's minor version, 95 in "rustc 1.95.0 (...)"; `None` if the compiler prints another form.
 fn minor_version() -> Option<u32> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output().ok()?;

@@ -1,4 +1,4 @@
-//! Compiles the runtime to wasm if the feature `wasm` is on: as a chain of its own, and as a parachain with
+//! Compiles the runtime to wasm if the feature `wasm` is on: as a standalone chain, and as a parachain with
 //! each `validate_block`.
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
 };
 
 const TARGET: &str = "wasm32v1-none";
-/// The packages, and the variables that name their code.
+/// The packages, and the environment variables that hold the paths of their code.
 const PACKAGES: [(&str, &str); 6] = [
     ("povmeter-dev-wasm-runtime", "POVMETER_WORKLOAD_WASM"),
     ("povmeter-dev-blob-stock", "POVMETER_STOCK_BLOB"),
@@ -24,8 +24,8 @@ const PACKAGES: [(&str, &str); 6] = [
     ),
 ];
 
-/// The flags for what the executor expects of a runtime: an imported memory, an exported table and
-/// heap, and no instructions beyond the first version of wasm.
+/// The flags for a runtime in the form that the executor expects: an imported memory, an exported
+/// table and heap, and no instructions beyond the first version of wasm.
 const FLAGS: [&str; 5] = [
     "--cfg=substrate_runtime",
     "-Ctarget-cpu=mvp",
@@ -88,7 +88,7 @@ fn build() {
     let shared = out.ancestors().nth(4).unwrap_or(&out).join("wasm-runtime");
     let manifest = variable("CARGO_MANIFEST_DIR").join("wasm-runtime/Cargo.toml");
     if !manifest.is_file() {
-        // No package contains a workspace of its own.
+        // Cargo leaves nested workspaces out of a package.
         give_up(
             "expected the folder wasm-runtime beside this crate, found none: a package from a registry has \
              none; build the program from a checkout of the repository, or without the feature `wasm`",
@@ -103,7 +103,7 @@ fn build() {
         .arg(&shared)
         .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
         .env_remove("RUSTFLAGS")
-        // These belong to the outer build: coverage, lints.
+        // These variables belong to the outer build: coverage, lints.
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .status();
@@ -122,7 +122,7 @@ fn build() {
     }
 }
 
-/// Checks for the target first, because rustc's message for a missing one is about `core`.
+/// Checks for the target first, because rustc reports a missing target as a missing crate `core`.
 fn expect_target() {
     let rustc = variable("RUSTC");
     let printed = Command::new(rustc)

@@ -1,4 +1,4 @@
-//! Fuzzes bytes taken for proofs.
+//! Fuzzes bytes decoded as proofs.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! A file of blocks: what two nodes exchange.
+//! Files of blocks, which nodes exchange.
 //!
-//! The file is the SCALE encoding of a [`Beginning`], followed by that of each block. Each block stands
-//! behind its parent.
+//! A file is the SCALE encoding of a [`Beginning`], followed by the encoding of each block. Each block
+//! follows its parent.
 
 use crate::{chain::Chain, cli::ExportOptions, cli::ImportOptions, error::Error};
 use codec::{Decode, Encode, IoReader};
@@ -85,8 +85,9 @@ pub(crate) fn export(options: &ExportOptions, handle: Handle) -> Result<(), Erro
     Ok(())
 }
 
-/// The numbers and hashes of all blocks but block 0, each behind its parent. Of those of one number the one of
-/// the best chain comes first, because the first that an importer gets becomes its best.
+/// The numbers and hashes of all blocks but block 0, each after its parent. Of several blocks with one
+/// number, that of the best chain comes first, because the first one that an importer gets becomes its best
+/// block.
 fn all_blocks(chain: &Chain) -> Result<Vec<(u32, Hash)>, Error> {
     let blockchain = chain.backend.blockchain();
     let best = chain.client.info().best_hash;
@@ -115,7 +116,8 @@ fn all_blocks(chain: &Chain) -> Result<Vec<(u32, Hash)>, Error> {
 /// Executes the blocks of a file, and adds them to a chain.
 ///
 /// # Errors
-/// Those of the chain and of the file, and a block whose execution has another result than its author's.
+/// Those of the chain and of the file; [`Error::Import`] for a block that is refused, or whose execution has
+/// another result than its author's.
 pub(crate) fn import(options: &ImportOptions, handle: Handle) -> Result<(), Error> {
     let chain = Chain::open(&options.chain, handle.clone())?;
     let of_file = |source| in_file(&options.file, source);

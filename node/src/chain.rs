@@ -28,18 +28,18 @@ pub(crate) type HostFunctions = ExtendedHostFunctions<
 >;
 /// What executes the runtime.
 pub(crate) type Executor = WasmExecutor<HostFunctions>;
-/// The database with what sc-client-db knows of it.
+/// The backend of sc-client-db over the database.
 pub(crate) type Backend = TFullBackend<Block>;
 /// The client over the database.
 pub(crate) type Client = TFullClient<Block, RuntimeApi, Executor>;
 
-/// A chain, open.
+/// An open chain.
 pub(crate) struct Chain {
     /// Executes, imports and finalizes blocks.
     pub(crate) client: Arc<Client>,
     /// The database.
     pub(crate) backend: Arc<Backend>,
-    /// What runs beside.
+    /// The background tasks.
     pub(crate) tasks: TaskManager,
     /// What all calls into the runtime know of signatures.
     pub(crate) signatures: Signatures,
@@ -49,7 +49,7 @@ impl Chain {
     /// Opens the chain in the folder of `options`, or begins it.
     ///
     /// # Errors
-    /// A database that cannot be used, or a chain that began otherwise than the options say.
+    /// If the database cannot be used, or block 0 of the chain is not the one that the options describe.
     pub(crate) fn open(options: &ChainOptions, handle: Handle) -> Result<Self, Error> {
         let folder = options.base_path.join("db");
         fs::create_dir_all(&folder).map_err(|source| Error::Path {
@@ -122,8 +122,8 @@ impl Chain {
 }
 
 impl ChainOptions {
-    /// The storage of block 0 if there is no block yet. If there is one, checks that the options agree with
-    /// it, and returns nothing of use.
+    /// The storage of block 0 if there is no block yet. Otherwise checks that the options agree with block 0,
+    /// and returns a storage that is not used.
     fn genesis(&self, backend: &Backend) -> Result<sp_core::storage::Storage, Error> {
         let found = backend_genesis(backend);
         if found.is_some() && self.accounts.is_none() && self.runtime.is_none() {

@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Upgrade(UpgradeOptions),
     /// Build and import blocks without a network, and print how long that takes
     Measure(MeasureCommand),
-    /// Measures this program and another one in turns, on the same blocks
+    /// Measure this program and another one in turns, on the same blocks
     Compare(CompareOptions),
 }
 

@@ -39,7 +39,7 @@ const PRUNING_MODE: &[u8] = b"mode";
 /// The bytes of a hash, at the end of the keys that have a prefix.
 const HASH_LENGTH: usize = 32;
 
-/// A database whose faults are kept.
+/// A database that reports its faults.
 pub(crate) struct ParityDb {
     db: Db,
     /// Whether each node that is read is hashed.
@@ -65,7 +65,7 @@ impl ParityDb {
     }
 }
 
-/// The value that was read, or the end of the call.
+/// Returns the value that was read. Unwinds after an error.
 fn answer<T>(column: u8, key: &[u8], result: parity_db::Result<T>) -> T {
     result.unwrap_or_else(|source| {
         unwind(DatabaseFault::Read {
@@ -118,10 +118,10 @@ fn number(column: ColumnId) -> u8 {
     u8::try_from(column).expect("sc-client-db has 13 columns")
 }
 
-/// What parity-db is to do in a column.
+/// A column, and an operation in it.
 type ColumnOperation = (u8, Operation<Vec<u8>, Vec<u8>>);
 
-/// A change as parity-db takes it; none if the column counts no references.
+/// Converts a change to an operation; `None` if it counts references in a column that keeps no counts.
 fn operation(change: Change<DbHash>) -> Option<ColumnOperation> {
     let by_hash = |column: ColumnId| {
         let column = number(column);

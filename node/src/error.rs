@@ -103,8 +103,8 @@ impl From<sc_service::Error> for Error {
 }
 
 impl Error {
-    /// What the shell gets: 3 for a database that cannot be used, 4 for a state or block that is wrong, 5 for
-    /// a file of blocks that is of no use, 1 for everything else. 2 is for wrong options.
+    /// The exit code: 3 for a database that cannot be used, 4 for a state or block that is wrong, 5 for a
+    /// file of blocks that is of no use, 1 for everything else. 2 is for wrong options.
     pub(crate) fn exit_code(&self) -> ExitCode {
         use sp_blockchain::Error as Client;
         let of_database = |error: &Client| {

@@ -16,7 +16,7 @@ const CHILD_ENTRIES: u32 = 16;
 /// Child tries that are written, in turns.
 const CHILD_TRIES: u32 = 8;
 
-/// For which chain, and which of its runtimes, extrinsics are signed.
+/// The chain and the runtime that extrinsics are signed for.
 #[derive(Clone, Copy)]
 pub(crate) struct SignedFor {
     pub(crate) genesis: Hash,
@@ -77,7 +77,7 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// For a chain with this many accounts.
+    /// A workload for a chain with this many accounts.
     pub(crate) fn new(accounts: u32) -> Self {
         Self {
             accounts: accounts.max(2),
@@ -87,7 +87,7 @@ impl Workload {
         }
     }
 
-    /// The next sender. Account 0 does not send, because it has the sudo key.
+    /// The next sender. Account 0 sends only if there is no other sender, because it has the sudo key.
     fn draw(&mut self) -> u32 {
         self.drawn += 1;
         let senders = self.accounts / 2;
@@ -138,7 +138,8 @@ impl Workload {
         self.sign(signed_for, sender, call.into())
     }
 
-    /// The next write to a child trie. One of four removes what another one wrote, and one of 64 deletes.
+    /// The next write to a child trie. One of four removes entries that an earlier one wrote, and one of 64
+    /// clears the trie.
     pub(crate) fn child_write(&mut self, signed_for: SignedFor) -> OpaqueExtrinsic {
         let sender = self.draw();
         let trie = u8::try_from(self.drawn % CHILD_TRIES).expect("there are 8");

@@ -1,8 +1,8 @@
 //! What went wrong below interfaces that cannot return errors.
 //!
 //! Substrate's interface to a database returns values and no errors, and so does the interface between a
-//! runtime and its state. What fails there ends the call by unwinding. The cause is kept here first, so that
-//! whoever waits for the end of the program can report it instead of the unwinding.
+//! runtime and its state. A failure there ends the call by unwinding. The cause is kept here first, so that
+//! the program can report it at its end instead of the unwinding.
 
 use std::{
     panic::{resume_unwind, set_hook},
@@ -25,7 +25,7 @@ pub(crate) enum DatabaseFault {
         /// What parity-db found.
         source: parity_db::Error,
     },
-    /// A node of the state is not the one of its hash.
+    /// A node of the state does not have the hash by which it was read.
     #[error("expected the trie node of hash 0x{key} in column `state` of the database, found {length} bytes of hash 0x{found}")]
     Node {
         /// The hash by which the node was read.
@@ -62,7 +62,7 @@ pub(crate) fn first_fault() -> Option<Arc<DatabaseFault>> {
     FIRST_FAULT.get().cloned()
 }
 
-/// Returns when there is a fault. For one caller.
+/// Waits for the first fault. Only one caller may wait.
 pub(crate) async fn fault() -> Arc<DatabaseFault> {
     loop {
         if let Some(fault) = first_fault() {
@@ -74,7 +74,7 @@ pub(crate) async fn fault() -> Arc<DatabaseFault> {
 
 static FIRST_PANIC: OnceLock<String> = OnceLock::new();
 
-/// Makes panics one line in the log, and keeps the first.
+/// Logs each panic as one line, and keeps the message of the first.
 pub(crate) fn keep_panics() {
     set_hook(Box::new(|info| {
         let message = info.payload();

@@ -27,7 +27,7 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Returns when the accounts with these indices have these numbers for their next extrinsics.
+    /// Waits until each account in `missing` has at least this number for its next extrinsic.
     async fn until(&self, mut missing: BTreeMap<u32, Nonce>, expected: u64) -> Result<(), Error> {
         let started = Instant::now();
         loop {
@@ -61,7 +61,7 @@ impl Waiting<'_> {
 /// Sends the extrinsics of blocks, one block after the other.
 ///
 /// # Errors
-/// Those of the node, and extrinsics that are in no block in time.
+/// Those of the node; [`Error::NotIncluded`] if extrinsics are in no block in time.
 pub(crate) async fn load(options: &LoadOptions) -> Result<(), Error> {
     let node = NodeClient::new(&options.node)?;
     if let Some(parent) = options.parent {
@@ -105,7 +105,7 @@ pub(crate) async fn load(options: &LoadOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes blocks on `parent`, one on top of the other, of what the pool has for them.
+/// Makes blocks on `parent`, one on top of the other, from the transactions that the pool has for them.
 async fn fork(node: &NodeClient, parent: Hash, blocks: u32) -> Result<(), Error> {
     let mut hash = parent;
     for _ in 0..blocks {
@@ -118,7 +118,7 @@ async fn fork(node: &NodeClient, parent: Hash, blocks: u32) -> Result<(), Error>
 /// Upgrades the runtime of the node's chain to the present release, and checks that it is in use.
 ///
 /// # Errors
-/// Those of the node, and an upgrade that is in no block in time.
+/// Those of the node; [`Error::NotIncluded`] if the upgrade is in no block in time.
 pub(crate) async fn upgrade(options: &UpgradeOptions) -> Result<(), Error> {
     let node = NodeClient::new(&options.node)?;
     let signed_for = node.signed_for().await?;

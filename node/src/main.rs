@@ -59,7 +59,7 @@ fn execute(options: Options) -> Result<(), Error> {
     let handle = runtime.handle().clone();
     let result = catch_unwind(AssertUnwindSafe(|| command(options.command, handle)));
     runtime.shutdown_timeout(SHUTDOWN);
-    // Whatever the command made of it, this is the cause.
+    // A fault of the database is the cause of whatever error the command returns.
     if let Some(fault) = faults::first_fault() {
         return Err(Error::Database(fault));
     }

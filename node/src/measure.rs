@@ -1,4 +1,4 @@
-//! How long a node takes to build and to import blocks, without pool, interface and signatures' making.
+//! How long a node takes to build and to import blocks, without the pool, the interface and signing.
 //!
 //! The same program compiled with another state machine prints the same hashes and other times.
 
@@ -65,13 +65,13 @@ pub(crate) struct BlockTimes {
     proof_bytes: usize,
     /// From the parent's state to the block with its state root and proof.
     pub(crate) build_ms: f64,
-    /// Processor time of the thread in it.
+    /// Processor time of the thread that builds.
     pub(crate) build_cpu_ms: f64,
-    /// From there until the database has taken the changes.
+    /// From then until the database has the changes.
     pub(crate) author_commit_ms: f64,
     /// On another node: execution, comparison, and commit.
     pub(crate) import_ms: f64,
-    /// Processor time of the thread in it.
+    /// Processor time of the thread that imports.
     pub(crate) import_cpu_ms: f64,
 }
 
@@ -186,7 +186,7 @@ async fn one_block(
         }
     }
 
-    // A future that is blocked on stays on its thread.
+    // `block_on` polls the future on one thread, so the time of this thread counts.
     let (started, started_cpu) = (Instant::now(), ThreadTime::now());
     import_block(importer, block).await?;
     let (imported, imported_cpu) = (started.elapsed(), started_cpu.elapsed());
@@ -332,7 +332,7 @@ fn row(cells: [String; 9]) -> String {
     cells.collect::<Vec<_>>().join(" ")
 }
 
-/// The value in the middle; 0 of none.
+/// The median, the upper of two; 0 if there are no values.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

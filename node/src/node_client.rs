@@ -45,7 +45,7 @@ impl NodeClient {
     /// The result of `method`.
     ///
     /// # Errors
-    /// [`Error::Rpc`] with the node's reason, or that there is no node.
+    /// [`Error::Rpc`] with the node's reason, or if no node answers.
     pub(crate) async fn call<R: DeserializeOwned>(
         &self,
         method: &str,
@@ -79,7 +79,7 @@ impl NodeClient {
         Ok(())
     }
 
-    /// For which chain and runtime to sign.
+    /// The chain and the runtime to sign for.
     ///
     /// # Errors
     /// Those of [`Self::call`].

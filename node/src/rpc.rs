@@ -41,7 +41,7 @@ const MEBIBYTES: u32 = 64;
 /// The pool of transactions.
 pub(crate) type Pool = TransactionPoolHandle<Block, Client>;
 
-/// What the interface is made of.
+/// The parts of the interface.
 pub(crate) struct Interface {
     pub(crate) client: Arc<Client>,
     pub(crate) pool: Arc<Pool>,
@@ -127,7 +127,7 @@ impl Interface {
     }
 }
 
-/// Answers what `system_*` asks of a network, which there is none of.
+/// Answers the questions of `system_*` methods about the network, which this node does not have.
 async fn answer(client: Arc<Client>, mut requests: TracingUnboundedReceiver<Request<Block>>) {
     let no_network = || SystemError::Internal("this node has no network".to_owned());
     let starting_block = client.info().best_number;

@@ -28,11 +28,11 @@ use sp_timestamp::InherentDataProvider;
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, signal, time::interval};
 
-/// Transactions that wait for a block, at most.
+/// The most transactions that wait for a block.
 const POOL_TRANSACTIONS: usize = 100_000;
-/// Their bytes, at most.
+/// The most bytes of these transactions.
 const POOL_BYTES: usize = 256 << 20;
-/// How often the pool is looked at.
+/// The time between two looks at the pool.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// When block 1 would have been made, in milliseconds since 1970. Times follow from numbers, so that the
 /// same transactions make the same blocks on every node.
@@ -41,7 +41,7 @@ const FIRST_BLOCK: u64 = 1_700_000_000_000;
 /// Runs a node until it is interrupted.
 ///
 /// # Errors
-/// Those of the chain, and what ends the node before.
+/// Those of the chain, and the failure that ends the node before an interrupt.
 pub(crate) async fn run(options: &RunOptions, handle: Handle) -> Result<(), Error> {
     let mut chain = Chain::open(&options.chain, handle)?;
     let pool = start_pool(&chain, options.pool);
@@ -72,7 +72,7 @@ pub(crate) async fn run(options: &RunOptions, handle: Handle) -> Result<(), Erro
     Ok(())
 }
 
-/// Returns when somebody wants the program to end.
+/// Waits for a signal to interrupt or to terminate the program.
 async fn interrupted() -> Result<(), Error> {
     let no_signals = |source| Error::Path {
         path: "signals".into(),
@@ -208,7 +208,7 @@ pub(crate) fn time_of_block(number: u32, siblings: usize) -> u64 {
     FIRST_BLOCK + u64::from(number) * BLOCK_TIME + siblings as u64
 }
 
-/// Finalizes behind each new best block.
+/// Finalizes the block that is `lag` blocks below each new best block.
 fn start_finality(chain: &Chain, lag: u32) {
     let client = chain.client.clone();
     let finality = client

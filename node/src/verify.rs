@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 /// The first thing that is missing or wrong.
 pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), Error> {
     options.chain.check_nodes = true;
-    // What is read from the cache is not read from the database.
+    // Nodes from the cache would not be checked.
     options.chain.trie_cache = 0;
     let chain = Chain::open(&options.chain, handle)?;
     print_info(&chain);

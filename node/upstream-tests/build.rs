@@ -61,7 +61,7 @@ const CHANGES: &[Change] = &[
     },
 ];
 
-/// What is changed for parity-db.
+/// The change for parity-db.
 const ON_DISK: Change = Change {
     file: "lib.rs",
     old: "\t\tlet db = kvdb_memorydb::create(crate::utils::NUM_COLUMNS);
@@ -74,7 +74,7 @@ const ON_DISK: Change = Change {
     why: "it is the database that nodes use",
 };
 
-/// In the place of the database that is not there: no case asks for it.
+/// Replaces the database that is left out. No test case uses it.
 const ROCKSDB: &str = "
 mod kvdb_rocksdb {
     pub struct DatabaseConfig { pub create_if_missing: bool }

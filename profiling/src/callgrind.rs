@@ -1,11 +1,11 @@
-//! What callgrind wrote, read.
+//! Reads the output of callgrind.
 //!
 //! ```text
-//! fn=(3) name              what follows is of this function; the name is told once
-//! 12 400                   400 instructions in line 12, its own
+//! fn=(3) name              the next lines belong to this function; its name is written once
+//! 12 400                   400 instructions of its own in line 12
 //! cfn=(4) callee
-//! calls=2 0                it called that twice ...
-//! 15 900                   ... which took 900 instructions, with all that was called in turn
+//! calls=2 0                it called `callee` twice ...
+//! 15 900                   ... which cost 900 instructions, including the calls inside
 //! ```
 
 use crate::{names, phase_of, PHASES};
@@ -14,14 +14,17 @@ use std::collections::{BTreeMap, HashMap};
 /// Instructions of a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Instructions {
-    /// By phase, with all that was called.
+    /// By phase, including all calls inside.
     pub(crate) phases: [u64; PHASES.len()],
-    /// By function, its own; functions of one name together.
+    /// By function, without its calls; functions of one name are added up.
     pub(crate) functions: BTreeMap<String, u64>,
 }
 
 impl Instructions {
-    /// The counts in what callgrind wrote; how a line reads that is not understood, if one is not.
+    /// The counts in the output of callgrind.
+    ///
+    /// # Errors
+    /// The first line that is not understood.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut counts = Self::default();
         let mut names: HashMap<&str, &str> = HashMap::new();
@@ -50,7 +53,7 @@ impl Instructions {
         Ok(counts)
     }
 
-    /// Makes counts of `blocks` blocks the mean of one.
+    /// Divides the counts of `blocks` blocks by their number.
     pub(crate) fn divide(&mut self, blocks: u64) {
         for count in self.phases.iter_mut().chain(self.functions.values_mut()) {
             *count /= blocks.max(1);
@@ -61,7 +64,7 @@ impl Instructions {
         self.phases.iter().sum()
     }
 
-    /// By crate, the functions' own.
+    /// By crate: the own instructions of its functions.
     pub(crate) fn crates(&self) -> BTreeMap<String, u64> {
         let mut crates = BTreeMap::new();
         for (function, count) in &self.functions {
@@ -71,7 +74,7 @@ impl Instructions {
     }
 }
 
-/// The name behind `(3) name`, or the one that `(3)` was given before.
+/// The name in `(3) name`, or the name that an earlier line gave to `(3)`.
 fn resolve<'t>(names: &mut HashMap<&'t str, &'t str>, text: &'t str) -> Option<&'t str> {
     match text.split_once(' ') {
         Some((id, name)) => {

@@ -1,4 +1,4 @@
-//! Instruction counts, and what became more of them since a baseline.
+//! Instruction counts, and their growth since a baseline.
 
 use crate::{callgrind::Instructions, error::ToolError, names, Verdict, PHASES};
 use clap::Args;
@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 /// What was counted, and what to compare it with.
 #[derive(Args)]
 pub(crate) struct InstructionsArgs {
-    /// What callgrind wrote
+    /// The output of callgrind
     counts: PathBuf,
     /// The counts to compare with, by block
     #[arg(long, value_name = "FILE")]
@@ -16,13 +16,13 @@ pub(crate) struct InstructionsArgs {
     /// The options that the block was built with
     #[arg(long, default_value = "")]
     block: String,
-    /// How many blocks were built with their phases marked; what is told is their mean
+    /// How many blocks were built with their phases marked; the printed counts are their mean
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     blocks: u64,
-    /// What counts depend on, as `rustc=1.95.0`; given any number of times
+    /// A condition that counts depend on, as `rustc=1.95.0`; may be repeated
     #[arg(long = "condition", value_name = "NAME=VALUE", value_parser = condition)]
     conditions: Vec<(String, String)>,
-    /// Growth from which on the command ends with code 1, in percent
+    /// Growth above which the command ends with code 1, in percent
     #[arg(long, default_value_t = 2.0)]
     threshold: f64,
     /// Make these counts the baseline
@@ -42,7 +42,7 @@ fn condition(text: &str) -> Result<(String, String), String> {
 /// Counts of one block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Counts {
-    /// What they depend on besides the code.
+    /// The conditions that they depend on, besides the code.
     conditions: BTreeMap<String, String>,
     phases: BTreeMap<String, u64>,
     crates: BTreeMap<String, u64>,
@@ -52,9 +52,9 @@ struct Counts {
 /// The stored counts, by the options of the block.
 type Baseline = BTreeMap<String, Counts>;
 
-/// Functions below this part of all instructions are not stored.
+/// Functions with less than one in this many instructions are not stored.
 const LEAST_STORED: u64 = 500;
-/// Crates below this part of all instructions are too small to grow by a percentage.
+/// Crates with less than one in this many instructions are too small to compare by percentage.
 const LEAST_COMPARED: u64 = 200;
 
 impl Counts {
@@ -81,7 +81,7 @@ impl Counts {
     }
 }
 
-/// What one count was and is.
+/// A count before and now.
 struct Change<'a> {
     name: &'a str,
     before: u64,
@@ -94,7 +94,7 @@ impl Change<'_> {
     }
 }
 
-/// What is in both.
+/// The changes of the counts that are in both, unless they were 0 before.
 fn changes<'a>(before: &BTreeMap<String, u64>, now: &'a BTreeMap<String, u64>) -> Vec<Change<'a>> {
     let changes = now.iter().filter_map(|(name, now)| {
         let before = *before.get(name)?;
@@ -107,7 +107,7 @@ fn changes<'a>(before: &BTreeMap<String, u64>, now: &'a BTreeMap<String, u64>) -
     changes.filter(|change| change.before > 0).collect()
 }
 
-/// One of the parts by which counts are told.
+/// One of the tables of counts: by phase, crate or function.
 type Part = fn(&Counts) -> &BTreeMap<String, u64>;
 
 /// The counts as tables, beside those of `before`.
@@ -153,8 +153,9 @@ fn tables(now: &Counts, before: Option<&Counts>, top: usize) -> String {
     text
 }
 
-/// What grew by more than `threshold` percent: phases, and crates of this project. The counts of other crates go
-/// up and down with what the compiler inlines where, which the phases do not show.
+/// The phases, and the crates of this project, that grew by more than `threshold` percent. Other crates are
+/// left out, because their counts also change with what the compiler inlines into them, unlike those of
+/// phases.
 fn grown(now: &Counts, before: &Counts, threshold: f64) -> Vec<String> {
     let mut grown = Vec::new();
     for (kind, before, now) in [

@@ -1,14 +1,14 @@
-//! Call sites that allocate, by phase, from what dhat wrote.
+//! Call sites that allocate, by phase, from the output of dhat.
 
 use crate::{error::ToolError, names, phase_of, Verdict, PHASES};
 use clap::Args;
 use serde::Deserialize;
 use std::{collections::HashMap, fmt::Write as _, fs, path::PathBuf};
 
-/// What was written, and how much of it to tell.
+/// The output of dhat, and how much of it to print.
 #[derive(Args)]
 pub(crate) struct AllocationsArgs {
-    /// What dhat wrote
+    /// The output of dhat
     profile: PathBuf,
     /// How many blocks were built with their phases marked
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -18,10 +18,10 @@ pub(crate) struct AllocationsArgs {
     top: usize,
 }
 
-/// What dhat wrote, as far as it is read.
+/// The output of dhat, as far as it is read.
 #[derive(Deserialize)]
 struct Profile {
-    /// Places, each with a stack.
+    /// Points that allocate, each with its stack.
     #[serde(rename = "pps")]
     points: Vec<Point>,
     /// Frames, which stacks name by number.
@@ -69,7 +69,7 @@ fn parts(frame: &str) -> (&str, &str) {
     }
 }
 
-/// Who asked for the memory: the innermost function that is no middleman, with its line.
+/// The function that asked for the memory: the innermost one outside of [`MIDDLEMEN`], with its line.
 fn site(stack: &[&str]) -> String {
     let asked = stack
         .iter()
@@ -133,7 +133,7 @@ fn tables(phases: &[HashMap<String, Allocated>], blocks: u32, top: usize) -> Str
     text
 }
 
-/// Prints who allocates.
+/// Prints the call sites that allocate.
 ///
 /// # Errors
 /// A [`ToolError`] if the file can't be read, or has no allocations of blocks.

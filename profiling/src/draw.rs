@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 pub(crate) struct DrawArgs {
     /// Folded stacks
     folded: PathBuf,
-    /// Folded stacks from before: what is a larger part of the block since is red, a smaller one blue
+    /// Folded stacks from before: frames that are a larger part of the block now are red, smaller ones blue
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
     /// The file for the picture
@@ -29,14 +29,14 @@ pub(crate) struct DrawArgs {
     /// The line below that
     #[arg(long, allow_hyphen_values = true)]
     subtitle: Option<String>,
-    /// For a page: no script inside, and nothing that takes less than half a percent
+    /// For a page: no script inside, and no frame of less than half a percent
     #[arg(long)]
     small: bool,
 }
 
-/// Crates by how frames of theirs are drawn; those that are none of these are grey.
+/// Colours of frames, with the beginnings of crate names that have them. The first match counts.
 const COLOURS: [(&str, &[&str]); 5] = [
-    // What prepares and drives the block is nobody's time to speak of, but around everything.
+    // The code that prepares and drives the block is around everything, but hardly takes time itself.
     (GREY, &["povmeter_dev_", "povmeter_workload"]),
     ("rgb(120,190,120)", &["povmeter"]),
     (
@@ -65,7 +65,7 @@ const COLOURS: [(&str, &[&str]); 5] = [
 ];
 const GREY: &str = "rgb(205,205,205)";
 
-/// The lines with `Type::function (crate)` for frames: of a narrow box the beginning is read.
+/// The lines with frames as `Type::function (crate)`, because a narrow box shows only the beginning.
 fn labelled(folded: &str) -> String {
     let label = |frame: &str| match frame.split_once("::") {
         Some((owner, rest)) => format!("{rest} ({owner})"),
@@ -122,9 +122,9 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Verdict, ToolError> {
         Some(before) => {
             let before = read(before)?;
             let mut lines = Vec::new();
-            // What has not changed is white.
+            // Unchanged frames are white, so the background is grey.
             options.bgcolors = Some(BackgroundColor::Flat((225, 225, 225).into()));
-            // Two runs have different numbers of samples.
+            // Normalize, because two runs have different numbers of samples.
             let both = differential::Options {
                 normalize: true,
                 ..Default::default()

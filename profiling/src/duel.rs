@@ -6,8 +6,8 @@
 //!     the quotient of the medians, B's by A's
 //! the median of the quotients, and its bootstrap interval
 //! ```
-//! What a process is given for its whole life, as places in memory and seeds of hashes, differs by
-//! launch and not by round. So the spread is that of the launches.
+//! Places in memory and seeds of hashes are the same during the whole life of a process: they differ
+//! by launch and not by round. So the spread is that of the launches.
 
 use crate::{
     error::ToolError,
@@ -21,12 +21,12 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-/// Which programs, and how often.
+/// The programs, and how often they are run.
 #[derive(Args)]
 pub(crate) struct DuelArgs {
     /// The program that builds blocks, as it was
     base: PathBuf,
-    /// As it is
+    /// The program as it is
     candidate: PathBuf,
     /// How often both are started
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(2..))]
@@ -119,7 +119,7 @@ impl<'a> Builder<'a> {
 
 impl Drop for Builder<'_> {
     fn drop(&mut self) {
-        // It ends by itself when its input does; a block is not waited for.
+        // The program ends by itself when its input ends, but would build its block first.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -146,7 +146,7 @@ fn medians(blocks: &[Times]) -> Vec<f64> {
 /// # Errors
 /// A [`ToolError`] if a program can't be started, or does not answer as it should.
 pub(crate) fn run(args: &DuelArgs) -> Result<Verdict, ToolError> {
-    // Of an option that is given twice the last one holds.
+    // The last one of a repeated option counts.
     let mut base_options = args.options.clone();
     base_options.extend(args.base_options.split_whitespace().map(str::to_owned));
     let mut launches = Vec::new();

@@ -1,8 +1,8 @@
 //! Stacks of perf, folded: one line per stack, from the phase of the block on.
 //!
 //! ```text
-//! below a phase                       kept, without what is above the phase
-//! begins where programs begin         what happens between blocks: counted, left out
+//! contains a phase                    kept, without the frames outside of the phase
+//! begins where a thread begins        between blocks: counted, left out
 //! neither                             broken: kept as [unknown]
 //! ```
 
@@ -24,12 +24,12 @@ pub(crate) struct FoldArgs {
     /// The file for the folded stacks
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
-    /// How much may be unknown, in percent: more, and the command ends with code 1
+    /// Share of unknown samples from which on the command ends with code 1, in percent
     #[arg(long, default_value_t = 2.0)]
     most_unknown: f64,
 }
 
-/// What no symbol was found for.
+/// The name of a frame without a symbol.
 const UNKNOWN: &str = "[unknown]";
 /// Functions in which a thread begins.
 const BEGINNINGS: [&str; 6] = [
@@ -41,7 +41,7 @@ const BEGINNINGS: [&str; 6] = [
     "start_thread",
 ];
 
-/// Stacks by what they are, in samples.
+/// The samples of all stacks.
 #[derive(Debug, Default)]
 struct Folded {
     stacks: BTreeMap<String, u64>,
@@ -50,7 +50,7 @@ struct Folded {
 }
 
 impl Folded {
-    /// Takes `samples` of the stack `frames`, the outermost first.
+    /// Adds `samples` samples of the stack `frames`, the outermost frame first.
     fn add(&mut self, frames: &[&str], samples: u64) {
         let marked = frames
             .iter()
@@ -60,7 +60,7 @@ impl Folded {
             Some((at, phase)) => {
                 let inner = frames[at + 1..].iter().map(|frame| names::short(frame));
                 let mut stack = vec![PHASES[phase].to_owned()];
-                // Neighbours that are the same when short are calls of one generic function.
+                // Neighbours with the same short name are calls of one generic function.
                 stack.extend(inner);
                 stack.dedup();
                 stack.join(";")
@@ -81,7 +81,7 @@ impl Folded {
         self.stacks.values().sum()
     }
 
-    /// How much of what was kept has a frame without a name, in percent.
+    /// The kept samples with an unknown frame, in percent.
     fn unknown_percent(&self) -> f64 {
         self.unknown as f64 * 100.0 / self.samples().max(1) as f64
     }

@@ -1,8 +1,8 @@
 //! Reads what profilers say about a program that builds blocks: stacks of perf, instruction counts of
 //! callgrind, call sites of dhat; and times two such programs in turns.
 //!
-//! The scripts beside this package start the profilers, and this on what they leave. Its own words on
-//! how to read the results are in their README.
+//! The scripts beside this package start the profilers, and then this program on their output. The
+//! README explains how to read the results.
 
 mod callgrind;
 mod counts;
@@ -42,7 +42,7 @@ enum Command {
 /// What a command found out.
 enum Verdict {
     Fine,
-    /// Something has grown, or is too much. It was printed what.
+    /// Something has grown, or exceeds its limit. The command has printed what.
     Worse,
 }
 
@@ -65,8 +65,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The phases of a block, as the program that builds blocks marks them: each is below a function of
-/// this name behind [`MARK`].
+/// The phases of a block. The program that builds blocks runs each in a function whose name is [`MARK`]
+/// and the phase.
 const PHASES: [&str; 5] = ["initialize", "extrinsics", "estimates", "finalize", "seal"];
 
 /// What the names of functions that mark phases begin with.

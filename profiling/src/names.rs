@@ -52,7 +52,7 @@ fn flatten(name: &str) -> String {
         let of = ["mut ", "const ", "dyn "]
             .iter()
             .fold(of, |of, word| of.strip_prefix(word).unwrap_or(of));
-        // A parameter, a reference, a tuple: the trait says more.
+        // For a type parameter, a reference or a tuple, the trait says more.
         let of = match as_trait {
             Some(as_trait) if !of.contains("::") => as_trait,
             _ => of,
@@ -78,7 +78,7 @@ fn split_as(quoted: &str) -> (&str, Option<&str>) {
     (quoted, None)
 }
 
-/// Where the bracket closes that was opened before `text`; its end if it does not.
+/// The offset at which the bracket opened before `text` closes; the length of `text` if it does not.
 fn closing(text: &str) -> usize {
     let mut depth = 1_u32;
     let mut before = 0;

@@ -1,6 +1,6 @@
 //! Medians, and how far they can be trusted.
 
-/// The median of `numbers`; not a number if there are none.
+/// The median of `numbers`; NaN if there are none.
 pub(crate) fn median(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -18,7 +18,8 @@ pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) least: f64,
     pub(crate) most: f64,
-    /// Between these lies the median of 95 of 100 samples drawn anew from the numbers.
+    /// The bootstrap interval, `low` to `high`: of samples drawn anew from the numbers, 95 % have their
+    /// median in it.
     pub(crate) low: f64,
     pub(crate) high: f64,
 }
@@ -56,7 +57,7 @@ impl Spread {
     }
 }
 
-/// Numbers that are the same in each run.
+/// Random numbers that are the same in each run.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! The recorded nodes, with who needs each of them.
+//! The recorded nodes, with the reasons to need each of them.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -29,7 +29,7 @@ pub enum EntryKind {
     Null,
 }
 
-/// The class of a recorded node, exactly one each. For items see [`RecordedEntry::owner`].
+/// The class of a recorded node; each has exactly one. [`RecordedEntry::owner`] defines items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// One part needs it for one item, and reads pass it.
@@ -93,19 +93,19 @@ pub(super) struct OwnedEntry {
     pub(super) wants: Range<usize>,
 }
 
-/// Every recorded node of a block, once, with who needs it.
+/// Every recorded node of a block, each once, with the reasons to need it.
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
     pub(super) entries: Vec<OwnedEntry>,
     pub(super) wants: Vec<OwnedWant>,
-    /// By entry, indices into `wants`.
+    /// Indices into `wants`, grouped by entry.
     pub(super) wanted_by: Vec<usize>,
     pub(super) keys: Vec<u8>,
 }
 
 impl Attribution {
-    /// The recorded nodes, each once, in the order in which they were loaded, in a carrying pool by
-    /// whichever block.
+    /// The recorded nodes, each once, in the order in which they were loaded; in a carrying pool an earlier
+    /// block may have loaded them.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = RecordedEntry<'_>> + '_ {
         let whole = self;
         self.entries
@@ -160,7 +160,7 @@ impl<'a> RecordedEntry<'a> {
         self.entry.kind
     }
 
-    /// The trie that it is in; of several, the one where it was loaded first.
+    /// The trie that it is in; if it is in several, the one that the block opened first.
     pub fn trie(&self) -> TrieId<'a> {
         match &self.entry.child {
             None => TrieId::Top,
@@ -174,7 +174,8 @@ impl<'a> RecordedEntry<'a> {
         &self.entry.path
     }
 
-    /// Who needs it, ordered by part, each reason once. There is at least one.
+    /// The reasons to need it, ordered by part, each once. There is at least one, unless the node is needed
+    /// only for changes that [`Block::copy_changes`](crate::Block::copy_changes) took over.
     pub fn wants(&self) -> impl ExactSizeIterator<Item = Want<'a>> + 'a {
         let Self { whole, entry } = *self;
         whole.wanted_by[entry.wants.clone()]

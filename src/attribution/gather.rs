@@ -1,4 +1,4 @@
-//! Combines notes and counts: each recorded node with who needs it.
+//! Combines notes and counts: each recorded node with the reasons to need it.
 //!
 //! ```text
 //! for each node that the recorder counts:
@@ -68,7 +68,7 @@ struct Gathering<'a, S> {
     state: &'a ShadowState<S>,
     places: Places,
     deletions: Deletions<'a>,
-    /// The index of the want of each access.
+    /// By access, the index of its want, once that is stored.
     of_accesses: Vec<Option<usize>>,
     /// The index of each want by its part, why, trie and key.
     known: BTreeMap<(u32, Why, TrieId<'a>, &'a [u8]), usize>,
@@ -206,7 +206,7 @@ struct Deletion<'a> {
     /// The trie and the key where the deletion takes effect.
     handle: TrieHandle,
     at: Cow<'a, [u8]>,
-    /// Who deleted which key; for a root key, a key of the child trie.
+    /// The part that deleted the key, and the key; for a root key, a key of the child trie.
     part: u32,
     trie: TrieId<'a>,
     key: &'a [u8],

@@ -53,14 +53,14 @@ struct CallMark {
 pub(super) struct Ledger {
     part: u32,
     keys: Vec<u8>,
-    /// Stay when a rollback removes their notes.
+    /// They stay when a rollback removes their notes.
     accesses: Vec<Access>,
-    /// Notes rolled back with the recorder's reads, and with what it counts for the root.
+    /// Notes rolled back with the recorder's reads; those in `roots`, with what it counts for the root.
     reads: Vec<Note>,
     roots: Vec<Note>,
     /// Changes that are not rolled back.
     changes: Vec<NotedChange>,
-    /// How many of them a boundary has walked to.
+    /// How many of `changes` a boundary has walked to.
     walked: usize,
     open_transactions: Vec<LedgerMark>,
     call: CallMark,
@@ -101,7 +101,7 @@ impl Ledger {
         &self.changes
     }
 
-    /// The index of this access of the current part; an equal last access is used again.
+    /// Adds an access of the current part, unless the last access equals it, and returns its index.
     fn add(&mut self, why: Why, trie: TrieId<'_>, key: &[u8]) -> usize {
         let last = self.accesses.last().filter(|last| {
             (last.part, last.why) == (self.part, why)
@@ -129,7 +129,7 @@ impl Ledger {
         self.accesses.len() - 1
     }
 
-    /// Observes a read of `key`: notes what it touches, and tells `recorder`.
+    /// Returns an observer of a read of `key`, which notes the nodes touched and tells `recorder`.
     pub(super) fn reading<'a, O: Observer + 'a>(
         &'a mut self,
         recorder: O,
@@ -144,7 +144,7 @@ impl Ledger {
         }
     }
 
-    /// Observes a boundary: tells `recorder` what it touches, and notes what it merges.
+    /// Returns an observer of a boundary, which tells `recorder` the nodes touched and notes those merged.
     pub(super) fn merging<'a, O: Observer + 'a>(&'a mut self, recorder: O) -> MergeNotes<'a, O> {
         let access = self.add(Why::Merge, TrieId::Top, &[]);
         let notes = &mut self.roots;
@@ -155,7 +155,7 @@ impl Ledger {
         }
     }
 
-    /// As [`Self::merging`], for a root whose nodes count as read, those on paths to changed keys too.
+    /// As [`Self::merging`], for a root whose nodes, also those on paths to changed keys, count as read.
     pub(super) fn merging_for_good<'a, O: Observer + 'a>(
         &'a mut self,
         recorder: O,

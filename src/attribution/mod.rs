@@ -1,4 +1,4 @@
-//! Who needs which bytes of the proof.
+//! Attribution: which part of a block needs which bytes of the proof.
 //!
 //! ```text
 //! a part of the block begins             -> all notes from here on have its number
@@ -9,8 +9,8 @@
 //! a rollback, or a call that failed      -> remove the notes of what the recorder takes back
 //! the end                                -> each node that the recorder counts, with its notes
 //! ```
-//! Only the recorder decides what is counted; notes say who needs it. A note at a node that is not
-//! counted means nothing, so notes can't make the sum wrong.
+//! Only the recorder decides what is counted; notes say which part needs it. A note at a node that is
+//! not counted is ignored, so notes can't make the sum wrong.
 
 mod entries;
 mod gather;
@@ -28,11 +28,11 @@ use povmeter_delta_root::{LoadError, NodeSource, PathCache, ShadowState, TrieId}
 use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{Reading, Recorder};
 
-/// The accounting `A`, with notes of who needs each byte of the proof.
+/// The accounting `A`, with notes of which part of the block needs which node of the proof.
 ///
 /// Sizes, roots and proofs are those of `A`. [`Block::begin_part`] begins the next part of the block;
-/// [`Block::attribution`] and [`SealedBlock::attribution`](crate::SealedBlock::attribution) return who
-/// needs what.
+/// [`Block::attribution`] and [`SealedBlock::attribution`](crate::SealedBlock::attribution) return the
+/// result.
 ///
 /// Costs a note for each node that a read passes, and at a boundary one more walk for each changed key.
 /// Blocks with another accounting pay nothing.
@@ -75,7 +75,7 @@ impl<A: Accounting> Accounting for Attributed<A> {
     type Notes = LedgerNotes<A>;
 }
 
-/// Notes of who needs what, in a ledger.
+/// Notes of which part needs which node, in a ledger.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct LedgerNotes<A> {
@@ -179,8 +179,8 @@ impl<S: NodeSource, A: Accounting> Block<S, Attributed<A>> {
         self.notes.ledger.begin_part()
     }
 
-    /// Who needs what reads and earlier estimates recorded. The entries are the nodes of
-    /// [`Self::recorded_proof`].
+    /// The nodes that reads and earlier estimates recorded, which are those of [`Self::recorded_proof`],
+    /// with the reasons to need them.
     ///
     /// Costs a pass over all notes.
     pub fn attribution(&self) -> Attribution {

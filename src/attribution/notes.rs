@@ -72,7 +72,7 @@ pub trait Notes: Default + Debug + Send {
     /// A boundary is about to count.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be loaded, which the boundary needs too.
+    /// [`LoadError`] if a node that the boundary needs too can't be loaded.
     #[inline]
     fn boundary<S: NodeSource>(
         &mut self,
@@ -98,7 +98,7 @@ pub trait Notes: Default + Debug + Send {
     #[inline]
     fn estimates_dropped(&mut self) {}
 
-    /// Who needs what is counted; `None` if no notes were taken.
+    /// The counted nodes with the reasons to need them; `None` if no notes were taken.
     #[inline]
     fn attribution<S: NodeSource>(
         &self,

@@ -12,12 +12,12 @@ use povmeter_primitives::{NodeHash, TrieId};
 /// Keys of the parent state that begin with a prefix.
 pub(super) struct PrefixedKeys {
     pub(super) keys: Vec<Vec<u8>>,
-    /// The key after the last of `keys`, if there are more.
+    /// The next key with the prefix after `keys`, if there is one.
     pub(super) after: Option<Vec<u8>>,
 }
 
-/// The parts of a block that a read of the parent state needs, apart from the overlay, which may be
-/// borrowed by a value.
+/// The fields of a block that a read of the parent state needs. The overlay is not among them, because
+/// a value may borrow it.
 struct ParentReader<'b, S, N> {
     state: &'b mut ShadowState<S>,
     recorder: &'b mut Recorder,
@@ -25,8 +25,8 @@ struct ParentReader<'b, S, N> {
 }
 
 impl<S, N: Notes> ParentReader<'_, S, N> {
-    /// The result of `read`, whose observer counts what the read of `key` touches. If `read` fails, its
-    /// counts are taken back.
+    /// Calls `read` with an observer that counts what the read of `key` touches, and returns its result.
+    /// If `read` fails, its counts are taken back.
     #[inline(always)]
     fn read<T>(
         &mut self,
@@ -49,7 +49,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// The value at `key`, borrowed from the overlay or from the parent's node.
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, BlockError> {
         let (overlay, mut parent) = self.overlay_and_parent();
         match overlay.get(trie, key) {
@@ -68,7 +68,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// the parent state or a large one, else a copy.
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn get_bytes(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Bytes>, BlockError> {
         if let Some(changed) = self.overlay.share(trie, key) {
             return Ok(changed);
@@ -80,9 +80,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(place.map(|place| place.share(parent.state.table())))
     }
 
-    /// Loads what reads of `keys`, boundaries and the root need of their paths, and their values, so that
-    /// these calls do not wait for the source. For callers that know keys ahead, such as those that a
-    /// transaction touched when the pool validated it.
+    /// Loads the values of `keys`, and the nodes on their paths that reads, boundaries and the root need,
+    /// so that these calls do not wait for the source. For callers that know keys in advance, such as the
+    /// keys that an extrinsic touched when the transaction pool validated it.
     ///
     /// Counts nothing: no size and no proof depends on this call. It loads nodes even if the block never
     /// asks for them.
@@ -110,8 +110,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// ```
     ///
     /// # Errors
-    /// [`BlockError::Load`] for the first node that can't be loaded; keys after it are left. A caller may
-    /// ignore it, because a call that needs the node fails, too.
+    /// [`BlockError::Load`] for the first node that can't be loaded; later keys are not loaded. A caller
+    /// may ignore the error, because a later call that needs the node fails too.
     pub fn prefetch(
         &mut self,
         trie: TrieId<'_>,
@@ -120,8 +120,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(self.state.prefetch(trie, keys)?)
     }
 
-    /// As [`Self::prefetch`] for keys that will be `read`, together with the paths to keys that will be `changed`, or
-    /// asked for [existence](Self::exists): of these no values are loaded.
+    /// As [`Self::prefetch`] for keys that will be `read`, together with the paths, but not the values, of keys that
+    /// will be `changed` or asked for [existence](Self::exists).
     ///
     /// # Errors
     /// As [`Self::prefetch`].
@@ -134,12 +134,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(self.state.prefetch_for(trie, read, changed)?)
     }
 
-    /// The value at `key` in the parent state, sharing memory with the loaded node unless it is short. What the block
-    /// changed does not matter, and nothing is counted: for who looks at the state beside the block, such as an
-    /// execution ahead of its turn. The nodes that it needs stay loaded.
+    /// The value at `key` in the parent state, sharing memory with the loaded node unless it is short. Ignores the
+    /// changes of the block and counts nothing: for readers that are not part of the block, such as an execution
+    /// ahead of its turn. The nodes that the read needs stay loaded.
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn peek_parent(
         &mut self,
         trie: TrieId<'_>,
@@ -155,11 +155,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         !matches!(self.overlay.get(trie, key), Lookup::Untouched)
     }
 
-    /// Whether there is a value at `key`. The proof gets the path to the key, but no value that is a
-    /// node.
+    /// Whether there is a value at `key`. The proof gets the path to the key, but no value node.
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<bool, BlockError> {
         let (overlay, mut parent) = self.overlay_and_parent();
         match overlay.get(trie, key) {
@@ -174,7 +173,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Blake2b-256 of the value at `key`. The proof gets the same nodes as for [`Self::exists`].
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn value_hash(
         &mut self,
         trie: TrieId<'_>,
@@ -193,7 +192,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// The first key after `key` that has a value.
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn next_key(
         &mut self,
         trie: TrieId<'_>,
@@ -204,11 +203,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     /// The first key after `key` that has a value, if it is before `before`.
     ///
-    /// Asked for each gap between the keys of a set, it returns what [`Self::next_key`] would if the block
-    /// had changed these keys, and counts the same nodes.
+    /// Called for each gap between the keys of a set, it returns what [`Self::next_key`] would return if
+    /// the block had changed these keys, and counts the same nodes.
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn next_key_before(
         &mut self,
         trie: TrieId<'_>,
@@ -222,10 +221,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 
     /// Up to `limit` keys of the parent state that begin with `prefix`, from `from` on, and the next
-    /// one if there are more.
+    /// key with the prefix, if there is one.
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub(super) fn find_prefixed(
         &mut self,
         trie: TrieId<'_>,
@@ -265,7 +264,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 }
 
-/// The first key after `key` that has a value after the changes of `overlay`, if it is before `before`.
+/// The first key after `key` that has a value once `overlay` is applied, if it is before `before`.
 fn find_next_key<S: NodeSource>(
     overlay: &Overlay,
     state: &mut ShadowState<S>,

@@ -1,4 +1,4 @@
-//! The recorded nodes of a block, as they come.
+//! The recorded nodes of a block, handed out as they are recorded.
 
 use super::Block;
 use crate::accounting::Accounting;
@@ -15,11 +15,11 @@ pub struct RecordedNodes {
 }
 
 impl<S: NodeSource, A: Accounting> Block<S, A> {
-    /// Calls `look` with the hash and the encoding of each node that came to the proof since the last call
-    /// with this `seen`: for a host that keeps a recorder of its own. A node can come twice, first because
-    /// the root needs it, later because it is read.
+    /// Calls `look` with the hash and the encoding of each node that was added to the proof since the last
+    /// call with this `seen`: for a host that keeps a recorder of its own. A node can come twice, first
+    /// because the root needs it, later because it is read.
     ///
-    /// With [`Advisory`](crate::Advisory) accounting nodes that only an estimate touched do not come.
+    /// With [`Advisory`](crate::Advisory) accounting nodes that only an estimate touched are left out.
     pub fn for_each_recorded(
         &self,
         seen: &mut RecordedNodes,
@@ -41,8 +41,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// Takes out of `seen` what [`Self::rollback_transaction`] has taken out of the proof. To be called after
-    /// each rollback, or nodes that come again are left out.
+    /// Removes from `seen` the nodes that a rollback or [`Self::forget_reads`] has removed from the proof.
+    /// Call it after each of these; otherwise nodes that are recorded again are left out.
     pub fn forget_rolled_back(&self, seen: &mut RecordedNodes) {
         seen.reads = seen.reads.min(self.recorder.reads().len());
         seen.roots = seen.roots.min(self.recorder.roots().len());

@@ -13,18 +13,18 @@ pub struct ReadsMark {
 }
 
 impl<S: NodeSource, A: Accounting> Block<S, A> {
-    /// The size of the storage proof if the block ended now, the root computation included; never less
-    /// than that. It can be called at any point, inside a transaction too, as often as wanted.
+    /// The size of the storage proof if the block ended now, the root computation included; never too
+    /// low. It can be called at any point, inside a transaction too, as often as wanted.
     ///
     /// With [`Consensus`](crate::Consensus) accounting the call is part of the block, because what it
-    /// counts stays counted. So author, importer and validator must ask at the same points, as a
-    /// runtime does. [`Self::peek_proof_size`] asks without that effect.
+    /// counts stays counted. So author, importer and validator must call it at the same points, as a
+    /// runtime does. [`Self::peek_proof_size`] has no such effect.
     ///
     /// Costs a walk for each key changed since the last call, or a look-up if the key was read or
     /// counted before.
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn proof_size(&mut self) -> Result<ProofSize, BlockError> {
         let mark = self.begin_call();
         let counted = self.count_dirty();
@@ -35,7 +35,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     /// Counts what the root needs for the dirty keys. The caller then takes the overlay's snapshot.
     pub(crate) fn count_dirty(&mut self) -> Result<(), LoadError> {
-        // No block lives so long that the number comes back.
+        // No block lives long enough for a number to come back.
         self.boundaries = self.boundaries.wrapping_add(1);
         self.notes.boundary(&self.overlay, &mut self.state)?;
         boundary::count_dirty(
@@ -50,11 +50,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// this call.
     ///
     /// Every call costs a walk through loaded nodes for each key changed since the last
-    /// [`Self::proof_size`]. If nobody else asks, [`Advisory`](crate::Advisory) accounting costs less:
-    /// it leaves no trace either, and walks for each key once.
+    /// [`Self::proof_size`]. If only the author needs sizes, [`Advisory`](crate::Advisory) accounting
+    /// costs less: it leaves no trace either, and walks for each key once.
     ///
     /// # Errors
-    /// [`BlockError::Load`].
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn peek_proof_size(&mut self) -> Result<ProofSize, BlockError> {
         let recorded = self.recorder.mark();
         let mut observer = self.recorder.estimating();
@@ -73,11 +73,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`Self::proof_size`] does.
     ///
     /// The first call costs a pass over all counted nodes, a later one a step for each node counted or
-    /// taken back since. Each reference to a node that has several also costs a walk up to the root.
+    /// taken back since. If a node has several references, each also costs a walk up to the root.
     ///
     /// # Errors
-    /// [`BlockError::Load`]; [`BlockError::Proof`] if the parent state is inconsistent;
-    /// [`BlockError::NotAlone`] if the block [ignores](Self::ignore) nodes.
+    /// [`BlockError::Load`] as for [`Self::proof_size`]; [`BlockError::Proof`] if the parent state is
+    /// inconsistent; [`BlockError::NotAlone`] if the block [ignores](Self::ignore) nodes.
     pub fn compact_proof_bytes(&mut self) -> Result<u64, BlockError> {
         let ignored = self.recorder.ignored();
         if ignored > 0 {
@@ -106,12 +106,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// Takes back what reads counted since `mark`: for reads that are no part of the block, such as a
-    /// validator's after its end. Changes stay.
+    /// Takes back what reads have counted since `mark`: for reads that are not part of the block, such as
+    /// those of a validator after its end. Changes stay.
     ///
-    /// Takes nothing back if a size or a root was computed since, because that counts no node again that
-    /// a read counted: without these reads it would be too low. Take the mark in the transaction that is
-    /// open now: after a rollback in between, reads stay counted.
+    /// Takes nothing back if a size or a root was computed since `mark`: a size does not count a node again
+    /// that a read has counted, so without these reads it would be too low. Take the mark in the
+    /// transaction that is open now: after a rollback of the mark's transaction, reads stay counted.
     pub fn forget_reads(&mut self, mark: ReadsMark) {
         if mark.boundaries == self.boundaries {
             let table = self.state.table();

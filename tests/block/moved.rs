@@ -1,9 +1,9 @@
-//! Changes taken over by a block on another parent state, and recorded nodes as they come.
+//! Changes taken over by a block on another parent state, and recorded nodes handed to a host.
 
 use crate::{accounts, key};
 use povmeter::{
-    Accounting, Advisory, Block, BlockPool, Consensus, NodeSource, RecordedNodes, Root, SealedBlock,
-    StateVersion, TrieId,
+    Accounting, Advisory, Block, BlockPool, Consensus, NodeSource, RecordedNodes, Root,
+    SealedBlock, StateVersion, TrieId,
 };
 use povmeter_store::NodeStore;
 use rand::{rngs::SmallRng, Rng, SeedableRng};
@@ -70,7 +70,7 @@ fn changes_taken_over_are_as_if_made_here() {
         }
         for step in before {
             take(&mut first, *step, true);
-            // What was asked on the other state leaves no trace here.
+            // Sizes computed on the other state leave no trace here.
             take(&mut expected, *step, false);
         }
         found.copy_changes(&first);
@@ -135,11 +135,7 @@ impl HostRecorder {
         }
     }
 
-    fn take<S: NodeSource, A: Accounting>(
-        &mut self,
-        block: &mut Block<S, A>,
-        step: Step,
-    ) {
+    fn take<S: NodeSource, A: Accounting>(&mut self, block: &mut Block<S, A>, step: Step) {
         match step {
             Step::Start => {
                 block.start_transaction();

@@ -56,7 +56,7 @@ fn values_to_keep_are_those_of_get_and_stay() {
     }
 }
 
-/// The first key after `after`, as if `block` had made `changes`: one question for each gap between them.
+/// The first key after `after`, as if `block` had made `changes`: one call for each gap between them.
 fn next_key_beside<S: NodeSource>(
     block: &mut Block<S>,
     changes: &BTreeMap<[u8; 32], bool>,
@@ -107,7 +107,7 @@ fn gaps_between_keys_answer_for_the_block_that_changed_them() {
     assert!(with_answer > 1000, "{with_answer}");
 }
 
-/// Beside changes, reads, rollbacks and sizes of the block.
+/// In between, the block changes and reads keys, rolls back and computes sizes.
 #[test]
 fn a_look_at_the_parent_state_counts_nothing_and_sees_no_change() {
     let store = store();

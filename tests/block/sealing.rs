@@ -177,7 +177,7 @@ fn the_empty_state_is_a_state() {
     assert_eq!(block.seal(V1).unwrap().update().root, Root::EMPTY);
 }
 
-/// The page of [`Block`] says so.
+/// The page of [`Block`] promises this.
 #[test]
 fn a_killed_childs_root_key_reads_as_in_the_parent_state() {
     let child = Child(b"contract");

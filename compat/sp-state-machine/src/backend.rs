@@ -13,8 +13,8 @@ use sp_trie::{MerkleValue, RandomState};
 pub use crate::runtime_code::BackendRuntimeCode;
 pub use original::backend::{BackendTransaction, IterArgs, StorageIterator, TryPendingCode};
 
-/// Reads of a state, its iteration, and roots of changes to it. The methods are those of the original's
-/// trait, and one more that has a default.
+/// Reads and iterates a state, and computes roots of changes to it. The methods are those of the
+/// original's trait, and one more with a default implementation.
 pub trait Backend<H: Hasher>: Debug {
     /// Why a read failed.
     type Error: Error;
@@ -99,10 +99,10 @@ pub trait Backend<H: Hasher>: Debug {
     where
         H::Out: Ord;
 
-    /// An iterator over what `args` select.
+    /// An iterator over the entries that `args` select.
     fn raw_iter(&self, args: IterArgs<'_>) -> Result<Self::RawIter, Self::Error>;
 
-    /// Keys and values of what `args` select.
+    /// The keys and values that `args` select.
     fn pairs<'a>(
         &'a self,
         args: IterArgs<'_>,
@@ -114,7 +114,7 @@ pub trait Backend<H: Hasher>: Debug {
         })
     }
 
-    /// Keys of what `args` select.
+    /// The keys that `args` select.
     fn keys<'a>(
         &'a self,
         args: IterArgs<'_>,
@@ -153,7 +153,7 @@ pub trait Backend<H: Hasher>: Debug {
         let child_roots = child_roots
             .iter()
             .map(|(key, root)| (key.as_slice(), root.as_deref()));
-        // For the lifetime, which the roots do not have.
+        // Shorten the lifetime of the changes to that of the roots.
         #[allow(clippy::map_identity)]
         let delta = delta.map(|change| -> (&[u8], Option<&[u8]>) { change });
         let (root, top_nodes) = self.storage_root(delta.chain(child_roots), state_version);
@@ -161,18 +161,18 @@ pub trait Backend<H: Hasher>: Debug {
         (root, nodes)
     }
 
-    /// Takes note of what an overlay counted.
+    /// Takes the statistics of an overlay.
     fn register_overlay_stats(&self, stats: &StateMachineStats);
 
-    /// What the backend counted.
+    /// The usage statistics of the backend.
     fn usage_info(&self) -> UsageInfo;
 
-    /// Removes all data. Only backends for benchmarks can.
+    /// Removes all data. Only backends for benchmarks implement it; others panic.
     fn wipe(&self) -> Result<(), Self::Error> {
         only_benchmarks("wipe")
     }
 
-    /// Writes changes. Only backends for benchmarks can.
+    /// Writes changes. Only backends for benchmarks implement it; others panic.
     fn commit(
         &self,
         _root: H::Out,
@@ -183,12 +183,13 @@ pub trait Backend<H: Hasher>: Debug {
         only_benchmarks("commit")
     }
 
-    /// Reads, repeated reads, writes and repeated writes. Only backends for benchmarks count them.
+    /// Reads, repeated reads, writes and repeated writes. Only backends for benchmarks count them; others
+    /// panic.
     fn read_write_count(&self) -> (u32, u32, u32, u32) {
         only_benchmarks("read_write_count")
     }
 
-    /// Sets these counts to zero. Only backends for benchmarks can.
+    /// Sets these counts to zero. Only backends for benchmarks implement it; others panic.
     fn reset_read_write_count(&self) {
         only_benchmarks("reset_read_write_count")
     }
@@ -201,18 +202,18 @@ pub trait Backend<H: Hasher>: Debug {
     /// Sets the keys that are not counted.
     fn set_whitelist(&self, _keys: Vec<TrackedStorageKey>) {}
 
-    /// The size of the proof so far. Only backends for benchmarks know it.
+    /// The size of the proof so far. Only backends for benchmarks know it; others panic.
     fn proof_size(&self) -> Option<u32> {
         only_benchmarks("proof_size")
     }
 
-    /// Keys with their reads and writes. Only backends for benchmarks count them.
+    /// Keys with their reads and writes. Only backends for benchmarks count them; others panic.
     fn get_read_and_written_keys(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
         only_benchmarks("get_read_and_written_keys")
     }
 
-    /// The trie nodes of the state. `None` if there are none, or the way to them is not known: reads and roots then
-    /// go through the other methods.
+    /// The trie nodes of the state. `None` if the backend has no nodes, or is a wrapper that is not known:
+    /// reads and roots then use the other methods.
     #[doc(hidden)]
     fn povmeter_nodes(&self) -> Option<NodesOf<'_, H, Self>>
     where
@@ -222,7 +223,7 @@ pub trait Backend<H: Hasher>: Debug {
     }
 }
 
-/// What the original's trait does, too, in methods that only backends for benchmarks implement.
+/// Panics, as the original's trait does in methods that only backends for benchmarks implement.
 #[cold]
 fn only_benchmarks(method: &str) -> ! {
     panic!("expected a backend for benchmarks, found one without Backend::{method}")
@@ -280,7 +281,7 @@ impl<H: Hasher, I: StorageIterator<H> + Default> Default for KeysIter<'_, H, I> 
     }
 }
 
-/// What has, or is, a [`TrieBackend`].
+/// A type that is a [`TrieBackend`] or has one.
 pub trait AsTrieBackend<H: Hasher, C = sp_trie::cache::LocalTrieCache<H>> {
     /// Where its trie nodes come from.
     type TrieBackendStorage: TrieBackendStorage<H>;

@@ -13,9 +13,9 @@ use povmeter_overlay::Overlay;
 /// A block whose source is the backend at hand.
 #[derive(Debug)]
 pub(crate) enum Block {
-    /// The proof holds what was read and what the root needs, as the original's does.
+    /// The proof holds the nodes that were read and those that the root needs, as the original's does.
     Reads(PooledBlock<Source, Advisory>),
-    /// The proof also holds what estimates touched.
+    /// The proof also holds the nodes that estimates touched.
     Estimates(PooledBlock<Source, Consensus>),
 }
 
@@ -30,7 +30,7 @@ macro_rules! either {
 }
 
 impl Block {
-    /// A block on the state of `parent`, which is that of one of the node's databases if `is_cached`.
+    /// A block on the state of `parent`. `is_cached` tells whether it is a state of the node's databases.
     pub(crate) fn new(is_cached: bool, parent: Root) -> Self {
         let (pool, source) = povmeter::start_block(is_cached, parent);
         match povmeter::settings().sizes {
@@ -111,7 +111,7 @@ impl Block {
         either!(self, block => block.root(version))
     }
 
-    /// Counts what the root needs for the changes so far.
+    /// Counts the nodes that the root needs for the changes so far.
     pub(crate) fn estimate(&mut self) -> Result<(), BlockError> {
         either!(self, block => block.proof_size().map(drop))
     }

@@ -1,7 +1,8 @@
 //! Trie nodes that blocks, forks and calls share.
 //!
-//! What a block changes enters only when somebody builds on its state: before that nobody knows whether the block
-//! is imported, and blocks on its parent, such as the next proposal, still need the nodes that it replaces.
+//! The update of a block enters the cache only when a block is built on its state. Until then it is not known
+//! whether the block is imported, and other blocks on its parent, such as the next proposal, still need the
+//! nodes that it replaces.
 
 use crate::nodes::AtHand;
 use ::povmeter::{
@@ -13,7 +14,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Most updates that wait for somebody to build on them: proposals that nobody imports fall out.
+/// The most updates that wait for a block on their state. The oldest is dropped, because proposals that are
+/// not imported wait forever.
 const MOST_WAITING: usize = 8;
 
 /// A cache of nodes for the states of the node's databases.
@@ -25,7 +27,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache that takes at most `bytes`; `None` for none.
+    /// A cache of at most `bytes` bytes; `None` if that is 0.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         (bytes > 0).then(|| Self {
             nodes: Arc::new(NodeCache::new(bytes)),
@@ -33,9 +35,9 @@ impl Cache {
         })
     }
 
-    /// The source of a block on the state of `root`.
+    /// The source of a block on the state of `root`. An update that waits for this state enters the cache.
     pub(crate) fn source(&self, root: Root) -> Source {
-        // The lock is held for the time of a search, not for that of the update.
+        // Hold the lock during the search only, not while the update is applied.
         let entering = {
             let mut waiting = self.waiting();
             let found = waiting.iter().position(|update| update.root == root);
@@ -47,13 +49,14 @@ impl Cache {
         Source::Cached(CachedSource::new(AtHand, self.nodes.clone()))
     }
 
-    /// Takes note of the update of a finished block. An update that fills most of the cache is left out.
+    /// Keeps the update of a finished block until a block is built on it. Leaves out an update that would
+    /// fill more than half of the cache.
     pub(crate) fn finished(&self, update: &RootUpdate) {
         if update.root == update.parent || update.nodes.memory() > self.nodes.capacity_bytes() / 2 {
             return;
         }
         let mut waiting = self.waiting();
-        // The same block, imported by another database of the process.
+        // Another database of the process has imported the same block.
         if waiting.iter().any(|other| other.root == update.root) {
             return;
         }

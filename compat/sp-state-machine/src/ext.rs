@@ -1,4 +1,4 @@
-//! What a runtime sees of the state.
+//! The runtime's access to the state.
 
 use crate::{
     backend::Backend,
@@ -32,16 +32,16 @@ use std::{
 
 /// Externalities over an overlay and a backend.
 ///
-/// A call that can't read the state panics with
-/// [`FailedAccess`](povmeter_substrate::FailedAccess), and the process ends if its panic handler says so, as with
-/// the original: runtime and host have no errors between them.
+/// A call that can't read the state panics with [`FailedAccess`](povmeter_substrate::FailedAccess), because
+/// the interface between runtime and host has no errors. As with the original, the process ends if its panic
+/// handler says so.
 pub struct Ext<'a, H: Hasher, B: 'a + Backend<H>> {
     overlay: &'a mut OverlayedChanges<H>,
     backend: &'a B,
     /// Tells the calls of one runtime execution from others in traces.
     pub id: u16,
     extensions: Option<CallExtensions<'a>>,
-    /// The nodes, if povmeter does the work; else the original.
+    /// The nodes of the backend; `None` if the original executes.
     nodes: Option<NodesOf<'a, H, B>>,
 }
 
@@ -63,7 +63,7 @@ impl<'a, H: Hasher, B: Backend<H>> Ext<'a, H, B> {
         }
     }
 
-    /// The result of `access` to the block; `None` if the original does the work.
+    /// The result of `access` to the block; `None` if the original executes.
     fn access<R>(&mut self, access: impl FnOnce(&mut Block) -> Result<R, BlockError>) -> Option<R> {
         let nodes = self.nodes.as_ref()?.get();
         let _guard = AbortGuard::force_abort();
@@ -129,7 +129,7 @@ impl std::fmt::Display for Opaque<'_> {
     }
 }
 
-/// An event with the names that readers of the original's traces look for.
+/// Traces an event under the original's names, because readers of traces look for them.
 macro_rules! event {
     ($ext:expr, $method:literal $(, $($field:tt)*)?) => {
         tracing::trace!(
@@ -431,7 +431,7 @@ where
     }
 }
 
-/// Benchmarks commit while the runtime executes, which nothing else does.
+/// Only benchmarks commit while the runtime executes.
 const BENCHMARKS: &str =
     "only benchmarks call this, without transactions of the host, on a backend that can";
 
@@ -464,7 +464,8 @@ impl<H: Hasher, B: Backend<H>> ExtensionStore for Ext<'_, H, B> {
 }
 
 impl<H: Hasher, B: Backend<H>> Ext<'_, H, B> {
-    /// Brings what the root needs into the recorder, if the node chose so. The extension then answers from it.
+    /// Records the nodes that the root needs, if the node chose [`ProofSizes::Estimate`]. The extension then
+    /// answers from the recorder.
     fn estimate(&mut self) {
         let nodes = self.nodes.as_ref();
         let is_recorded = nodes.is_some_and(|nodes| nodes.get().records());

@@ -4,7 +4,7 @@ use povmeter_substrate::RuntimeExtensions;
 use sp_externalities::{Error, Extension, Extensions};
 use std::any::{Any, TypeId};
 
-/// Those of the host, and those that the runtime registers during the call, which end with it.
+/// The host's extensions, and those that the runtime registers during the call, which end with the call.
 pub(crate) struct CallExtensions<'a> {
     host: &'a mut Extensions,
     runtime: RuntimeExtensions,

@@ -15,7 +15,7 @@ use std::{any::type_name, sync::Once};
 #[derive(Debug)]
 pub(crate) struct AsOriginal<'b, B>(pub(crate) &'b B);
 
-/// Its iterator.
+/// The iterator of [`AsOriginal`].
 pub(crate) struct AsOriginalIter<'b, H: Hasher, B: Backend<H>> {
     raw: B::RawIter,
     backend: PhantomData<&'b B>,
@@ -183,7 +183,7 @@ impl<'b, H: Hasher, B: Backend<H>> original::Backend<H> for AsOriginal<'b, B> {
     }
 }
 
-/// Tells the log, once, that the original executes on backends of type `B`.
+/// Logs that the original executes on backends of type `B`. Only the first call of the process logs.
 pub(crate) fn tell<B>() {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {

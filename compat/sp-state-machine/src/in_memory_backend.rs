@@ -74,16 +74,16 @@ where
         TrieBackendBuilder::new(nodes, root).build()
     }
 
-    /// Takes up nodes, and goes to the state of `root`.
+    /// Adds nodes, and moves to the state of `root`.
     pub fn apply_transaction(&mut self, root: H::Out, transaction: PrefixedMemoryDB<H>) {
         self.backend_storage_mut().consolidate(transaction);
-        // A new backend, because what the old one has cached is of the old state.
+        // Make a new backend, because the cache of the old one belongs to the old state.
         let nodes = std::mem::take(self).into_storage();
         *self = TrieBackendBuilder::new(nodes, root).build();
     }
 
     /// Whether both are on the same state.
-    // As the original has it.
+    // The original has a method of this name.
     #[allow(clippy::should_implement_trait)]
     pub fn eq(&self, other: &Self) -> bool {
         self.root() == other.root()

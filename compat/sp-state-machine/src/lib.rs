@@ -6,18 +6,18 @@
 //! [patch.crates-io]
 //! sp-state-machine = { path = "FOLDER/sp-state-machine" }
 //! ```
-//! All that is not named in the table is the original's. Without the feature `std`, as runtimes compile it,
-//! everything is.
+//! Items that the table does not name are the original's. Without the feature `std`, as runtimes compile the
+//! crate, all items are.
 //!
 //! | type | what it is here |
 //! |---|---|
 //! | [`OverlayedChanges`] | a povmeter block: overlay, shadow trie, recorder; bound to the parent state by the first access |
-//! | [`Ext`] | externalities over it |
-//! | [`TrieBackend`], [`TrieBackendBuilder`] | the original's, through which a block also gets nodes and tells the recorder of each |
+//! | [`Ext`] | externalities over an overlay and a backend |
+//! | [`TrieBackend`], [`TrieBackendBuilder`] | the original's; a block also reads nodes through it, and records each |
 //! | [`Backend`] | the original's trait, with one provided method |
 //! | [`StateMachine`], `prove_*`, `*_proof_check*` | calls into the runtime and proofs, over these types |
 //! | [`TestExternalities`], [`ReadOnlyExternalities`] | as the original's, over these types |
-//! | [`povmeter`] | what a node may choose: whether sizes include the root's part, and what is carried on |
+//! | [`povmeter`] | the settings of a node: whether sizes include what the root computation adds, and the caches |
 //!
 //! # Guarantees
 //! - Roots, values, proofs and sizes are the original's, unless the node chooses

@@ -18,17 +18,17 @@ use std::{
 /// the empty state, whose changes the block on the parent state then takes over.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// `None` until something happens.
+    /// `None` until the first call that needs a block.
     block: Option<Block>,
     /// The state that the block is on; `None` before the first access.
     parent: Option<[u8; 32]>,
-    /// What the recorder has of the block's proof.
+    /// The nodes of the block's proof that the recorder has.
     recorded: RecordedNodes,
-    /// Whether the recorder at hand is known to have it.
+    /// Whether the current recorder is known to have these nodes.
     recorder_is_known: bool,
     /// The number by which this machine marks its recorder.
     number: u64,
-    /// The content and version that the last root was computed for.
+    /// The revision of the overlay and the state version that the last root was computed for.
     root_of: Option<(u64, StateVersion)>,
 }
 
@@ -54,12 +54,12 @@ impl Machine {
         copy
     }
 
-    /// What was changed; `None` if nothing.
+    /// The overlay of the block; `None` if there is no block yet.
     pub(crate) fn overlay(&self) -> Option<&Overlay> {
         self.block.as_ref().map(Block::overlay)
     }
 
-    /// The block, for what needs no backend.
+    /// The block, for calls that need no backend.
     pub(crate) fn block(&mut self) -> &mut Block {
         self.block
             .get_or_insert_with(|| Block::new(false, Root::EMPTY))
@@ -69,7 +69,7 @@ impl Machine {
         self.block.as_ref().map_or(0, Block::transaction_depth)
     }
 
-    /// To be called when a backend comes to hand, which may record elsewhere than the last one.
+    /// Must be called for each new backend, because its recorder may be another one.
     pub(crate) fn meet_backend(&mut self) {
         self.recorder_is_known = false;
     }
@@ -78,8 +78,8 @@ impl Machine {
     /// are new to the proof.
     ///
     /// # Panics
-    /// With [`FailedAccess`] if the access fails: those who ask have no room for an error, and a made-up answer
-    /// would be worse.
+    /// With [`FailedAccess`] if the access fails, because the interface of the callers has no errors, and a
+    /// made-up answer would be worse.
     pub(crate) fn access<R>(
         &mut self,
         nodes: &dyn Nodes,
@@ -89,10 +89,10 @@ impl Machine {
             .unwrap_or_else(|error| panic_with(&error))
     }
 
-    /// As [`Self::access`].
+    /// As [`Self::access`], but returns the error.
     ///
     /// # Errors
-    /// What `access` returns.
+    /// The error of `access`.
     pub(crate) fn try_access<R>(
         &mut self,
         nodes: &dyn Nodes,
@@ -147,7 +147,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Takes back control; what the runtime left open is rolled back.
+    /// Takes control back, and rolls back the transactions that the runtime left open.
     pub(crate) fn exit_runtime(&mut self) -> Result<(), BlockError> {
         self.block().exit_runtime()?;
         self.forget_rolled_back();
@@ -170,10 +170,10 @@ impl Machine {
         (root, known)
     }
 
-    /// Ends the block, and leaves this machine as a new one.
+    /// Ends the block, and leaves a new machine in its place.
     ///
     /// # Errors
-    /// [`BlockError`]. If the root can't be computed, this machine is as before.
+    /// [`BlockError`]. If the root can't be computed, this machine stays as it was.
     pub(crate) fn seal(
         &mut self,
         nodes: &dyn Nodes,
@@ -189,13 +189,13 @@ impl Machine {
     }
 }
 
-/// Ends a call that has no room for an error.
+/// Panics with `error`, for a call whose interface has no errors.
 #[cold]
 pub(crate) fn panic_with(error: &BlockError) -> ! {
     fail(error.to_string())
 }
 
-/// As [`panic_with`].
+/// As [`panic_with`], with a message.
 #[cold]
 pub(crate) fn fail(message: String) -> ! {
     log::error!(target: "state", "{message}");

@@ -1,4 +1,4 @@
-//! Trie nodes that a block reads from whichever backend is at hand.
+//! The source of a block: the trie nodes of the backend that the current access is given.
 
 use crate::{backend::Backend, wrapped::Wrapped};
 use ::povmeter::{Bytes, NodeHash, NodePrefix, NodeSource, SourceError};
@@ -35,8 +35,9 @@ pub(crate) trait Nodes {
     fn is_cached(&self) -> bool;
 }
 
-/// The nodes below a backend of type `B`, and the way to them.
-// Nothing here is dropped, because `Ext` has one: its users may use the overlay again while it is in scope.
+/// The nodes of a backend of type `B`, direct or through a wrapper.
+// Must not implement `Drop`, because `Ext` has such a field: users may use the overlay again while an `Ext`
+// is in scope.
 pub struct NodesOf<'b, H, B>(Way<'b, H, B>);
 
 enum Way<'b, H, B> {

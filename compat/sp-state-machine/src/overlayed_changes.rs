@@ -24,14 +24,15 @@ use std::{fmt, sync::OnceLock};
 
 /// The changes of a block, with its transactions, and below them the block's part of the parent state.
 ///
-/// Bound to the parent state by the first access through [`Ext`](crate::Ext), or by the first root. If an access
-/// comes with another state, the changes go along, and what was read starts anew.
+/// The first access through [`Ext`](crate::Ext), or the first root, binds it to the parent state. An access
+/// with another state keeps the changes, and drops what was read.
 pub struct OverlayedChanges<H: Hasher> {
     /// The state's changes; `None` if the original keeps them.
     machine: Option<Machine>,
-    /// Offchain changes, operations on the transaction index, and the original's part.
+    /// Offchain changes, operations on the transaction index, and the state's changes if the original keeps
+    /// them.
     rest: original::OverlayedChanges<H>,
-    /// For iteration; empty after a change.
+    /// The changes, for iteration; empty after a change.
     view: OnceLock<Box<View>>,
 }
 
@@ -41,7 +42,7 @@ const BLAKE2_OF_NOTHING: [u8; 32] = [
     0xd1, 0xe5, 0xdf, 0x47, 0x77, 0x8f, 0x77, 0x87, 0xfa, 0xab, 0x45, 0xcd, 0xf1, 0x2f, 0xe3, 0xa8,
 ];
 
-/// Whether `H` is Blake2b-256, by what it does: its type need not be `'static`, so it has no id.
+/// Whether `H` is Blake2b-256. Compares a hash, because a type that need not be `'static` has no `TypeId`.
 pub(crate) fn is_blake2<H: Hasher>() -> bool {
     H::LENGTH == 32 && H::hash(&[]).as_ref() == BLAKE2_OF_NOTHING
 }
@@ -97,7 +98,7 @@ fn child(info: &ChildInfo) -> TrieId<'_> {
     TrieId::Child(info.storage_key())
 }
 
-/// A refused write: the original allows what would make a state without a root.
+/// Warns of a write that is refused because it would make a state without a root. The original allows it.
 fn warn_refused(placed: Result<(), BlockError>) {
     if let Err(error) = placed {
         log::warn!(target: "trie", "refused to write: {error}");
@@ -116,8 +117,8 @@ impl<H: Hasher> OverlayedChanges<H> {
         }
     }
 
-    /// Notes for each change by which extrinsic it was made. Only an overlay without changes can begin with it;
-    /// the original's implementation does the work then.
+    /// Collects the extrinsics that made each change. The original then keeps the state's changes. While a
+    /// transaction is open, it can't take them over, and nothing is collected for them.
     pub fn set_collect_extrinsics(&mut self, collect_extrinsics: bool) {
         if collect_extrinsics
             && self
@@ -130,7 +131,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         self.rest.set_collect_extrinsics(collect_extrinsics);
     }
 
-    /// Hands the changes to the original. There must be no open transaction.
+    /// Hands the changes to the original. There must be no open transaction, or no changes.
     fn give_to_original(&mut self) {
         let Some(machine) = self.machine.take() else {
             return;
@@ -219,7 +220,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         }
     }
 
-    /// Deletes the values that were written with `prefix`, and returns how many.
+    /// Deletes the written values whose keys begin with `prefix`, and returns their number.
     fn clear_written(&mut self, trie: TrieId<'_>, prefix: &[u8]) -> u32 {
         let Some(machine) = self.machine() else {
             return 0;
@@ -234,7 +235,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         u32::try_from(written.len()).unwrap_or(u32::MAX)
     }
 
-    /// Deletes what was written to a child trie, and returns how many values.
+    /// Deletes the values that were written to a child trie, and returns their number.
     pub fn clear_child_storage(&mut self, child_info: &ChildInfo) -> u32 {
         if self.machine.is_some() {
             self.clear_written(child(child_info), &[])
@@ -243,7 +244,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         }
     }
 
-    /// Deletes what was written with `prefix`, and returns how many values.
+    /// Deletes the written values whose keys begin with `prefix`, and returns their number.
     pub fn clear_prefix(&mut self, prefix: &[u8]) -> u32 {
         if self.machine.is_some() {
             self.clear_written(TrieId::Top, prefix)
@@ -264,7 +265,8 @@ impl<H: Hasher> OverlayedChanges<H> {
 
 /// Transactions.
 ///
-/// The errors are the original's. It keeps offchain changes, and so has the same transactions open.
+/// The errors are the original's: it keeps the offchain changes, and therefore has the same transactions
+/// open.
 impl<H: Hasher> OverlayedChanges<H> {
     /// How many transactions are open.
     pub fn transaction_depth(&self) -> usize {
@@ -282,7 +284,7 @@ impl<H: Hasher> OverlayedChanges<H> {
     /// Closes the innermost transaction and undoes its changes.
     ///
     /// # Errors
-    /// If none is open that may be closed.
+    /// If no transaction is open that the caller may close.
     pub fn rollback_transaction(&mut self) -> Result<(), impl fmt::Debug> {
         self.rest.rollback_transaction().inspect(|()| {
             self.view.take();
@@ -295,7 +297,7 @@ impl<H: Hasher> OverlayedChanges<H> {
     /// Closes the innermost transaction and keeps its changes.
     ///
     /// # Errors
-    /// If none is open that may be closed.
+    /// If no transaction is open that the caller may close.
     pub fn commit_transaction(&mut self) -> Result<(), impl fmt::Debug> {
         self.rest.commit_transaction().inspect(|()| {
             if let Some(machine) = &mut self.machine {
@@ -316,7 +318,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         })
     }
 
-    /// Takes control back, and rolls back what the runtime left open.
+    /// Takes control back, and rolls back the transactions that the runtime left open.
     ///
     /// # Errors
     /// If the runtime does not have control.
@@ -330,7 +332,8 @@ impl<H: Hasher> OverlayedChanges<H> {
     }
 }
 
-/// What the original's part allowed, the block allows, because both have the same transactions open.
+/// Expects that the block allowed a step that the original allowed, because both have the same transactions
+/// open.
 fn in_lockstep(closed: Result<(), BlockError>) {
     debug_assert!(closed.is_ok(), "{closed:?}");
     if let Err(error) = closed {
@@ -338,7 +341,7 @@ fn in_lockstep(closed: Result<(), BlockError>) {
     }
 }
 
-/// Changes as the original hands them out.
+/// Changes in the form of the original's iterators.
 impl<H: Hasher> OverlayedChanges<H> {
     fn view(&self) -> &View {
         self.view.get_or_init(|| {
@@ -349,7 +352,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         })
     }
 
-    /// The view, made anew, because a change of it must not be kept.
+    /// The view, made anew, because an earlier caller may have changed the values of the last one.
     fn fresh_view(&mut self) -> &mut View {
         self.view.take();
         self.view();
@@ -433,7 +436,7 @@ impl<H: Hasher> OverlayedChanges<H> {
     }
 }
 
-/// What is no part of the state.
+/// Changes that are no part of the state.
 impl<H: Hasher> OverlayedChanges<H> {
     /// Takes out the offchain changes. There must be no open transaction.
     pub fn offchain_drain_committed(
@@ -465,12 +468,11 @@ impl<H: Hasher> OverlayedChanges<H> {
 
 /// Access through a backend.
 impl<H: Hasher> OverlayedChanges<H> {
-    /// To be called when a backend comes to hand. Returns its nodes, if povmeter reads them; else the original does
-    /// all.
+    /// Must be called for each new backend. Returns its nodes, or `None` if the original executes.
     ///
     /// # Panics
-    /// If the backend is not made of trie nodes, and there are transactions open with changes: the original can't
-    /// take them over.
+    /// If the backend is not made of trie nodes, and there are changes while a transaction is open: the
+    /// original can't take them over.
     pub(crate) fn meet_backend<'b, B: Backend<H>>(
         &mut self,
         backend: &'b B,
@@ -490,7 +492,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         None
     }
 
-    /// The block below; `None` if the original does all.
+    /// The machine that keeps the changes; `None` if the original keeps them.
     pub(crate) fn machine(&mut self) -> Option<&mut Machine> {
         self.view.take();
         self.machine.as_mut()

@@ -1,4 +1,4 @@
-//! What a node may choose, by one call when it starts.
+//! The settings of a node, made by one call when it starts.
 //!
 //! ```
 //! use sp_state_machine::povmeter::{configure, ProofSizes, Settings};
@@ -20,40 +20,41 @@ use std::sync::{Arc, OnceLock};
 
 pub use povmeter_node_cache::CacheCounters;
 
-/// The proof size that a runtime gets when it asks, through the extension that the node registers.
+/// The proof sizes that a runtime gets from the extension that the node registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProofSizes {
     /// The recorded bytes, as with the original: a chain does not notice the difference.
     #[default]
     Upstream,
-    /// With what the root computation adds. All authors and validators of the chain must choose it together.
-    /// The node's recorder gets the nodes that an estimate touches, so that they are in the proof.
+    /// The recorded bytes and what the root computation adds. All authors and validators of the chain must
+    /// choose it together. The node's recorder gets the nodes that an estimate touches, so that they are in
+    /// the proof.
     Estimate,
-    /// For a node that imports such blocks without a recorder: the extension that it registers answers from
+    /// For a node that imports blocks of [`Self::Estimate`] without a recorder: its extension answers from
     /// the author's record, and nothing is estimated.
     Replay,
 }
 
 /// The choices of a node.
 ///
-/// The caches are used for states whose backend has a trie cache, that is, for those of the node's databases. As with
-/// that cache, a node that is there is not asked of the database, so its absence there is not noticed. All databases of
-/// the process share them: a node is told by its hash.
+/// The caches serve states whose backend has a trie cache, that is, states of the node's databases. As with
+/// that cache, a cached trie node is not read from the database, so it is not noticed if the database lacks
+/// it. All databases of the process share the caches, because a trie node is identified by its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Where proof sizes come from.
     pub sizes: ProofSizes,
     /// Bytes of memory for encoded trie nodes that blocks, forks and calls share; 0 for none.
     ///
-    /// Blocks do not use the node's own trie cache, which can be made as small as its options allow. What does not go
-    /// through a block, such as a question for a value by RPC, still uses it.
+    /// Blocks do not use the node's own trie cache, so it can be as small as its options allow. Reads outside
+    /// of blocks, such as those by RPC, still use it.
     pub cache_bytes: usize,
     /// Bytes of memory for decoded trie nodes that a block leaves to the next one; 0, the default, for none.
     pub carry_bytes: usize,
 }
 
-/// [`Settings::cache_bytes`] unless the node chooses: what Substrate's client gives its own trie cache by default.
-/// The operating system provides the memory as it is filled.
+/// The default of [`Settings::cache_bytes`]: the default size of the trie cache of Substrate's client.
+/// The operating system provides the memory as the cache fills.
 pub const DEFAULT_CACHE_BYTES: usize = 64 << 20;
 
 impl Default for Settings {
@@ -77,7 +78,7 @@ pub struct AlreadyConfigured {
 /// Makes the choices of this process.
 ///
 /// # Errors
-/// [`AlreadyConfigured`] if others are in use.
+/// [`AlreadyConfigured`] if other settings are in use.
 pub fn configure(settings: Settings) -> Result<(), AlreadyConfigured> {
     let chosen = CHOSEN.get_or_init(|| Chosen::new(settings));
     if chosen.settings == settings {
@@ -94,7 +95,7 @@ pub fn settings() -> Settings {
     chosen().settings
 }
 
-/// What the cache of nodes holds and did so far, for the node's metrics; `None` if there is none.
+/// The counters of the node cache, for the node's metrics; `None` if there is no cache.
 pub fn cache_counters() -> Option<CacheCounters> {
     chosen().cache.as_ref().map(Cache::counters)
 }
@@ -129,8 +130,7 @@ fn chosen() -> &'static Chosen {
     CHOSEN.get_or_init(|| Chosen::new(Settings::default()))
 }
 
-/// The memory for a block, and its nodes: those of the backend at hand. `is_cached` tells whether it is one of the
-/// node's databases.
+/// The memory and the source of a block. `is_cached` tells whether its state is one of the node's databases.
 pub(crate) fn start_block(is_cached: bool, parent: Root) -> (Arc<BlockPool>, Source) {
     let chosen = chosen();
     match &chosen.cache {
@@ -140,7 +140,7 @@ pub(crate) fn start_block(is_cached: bool, parent: Root) -> (Arc<BlockPool>, Sou
     }
 }
 
-/// Takes the memory of a block whose results were handed out.
+/// Recycles the memory of a block whose results were handed out, and gives its update to the cache.
 pub(crate) fn finish_block(is_cached: bool, sealed: SealedBlock) {
     let chosen = chosen();
     if !is_cached {

@@ -1,6 +1,6 @@
 //! Proofs of reads and of calls into the runtime.
 //!
-//! What reads a backend is the original's code, on a backend over the same nodes without a cache.
+//! Functions that only read use the original's code, on a backend over the same nodes without a cache.
 
 use crate::{
     backend::AsTrieBackend, overlayed_changes::OverlayedChanges, state_machine::StateMachine,
@@ -31,7 +31,7 @@ where
 /// A call's result, with the proof of what it read.
 ///
 /// # Errors
-/// The executor's.
+/// The error of the executor.
 pub fn prove_execution<B, H, Exec>(
     backend: &mut B,
     overlay: &mut OverlayedChanges<H>,
@@ -60,7 +60,7 @@ where
 /// As [`prove_execution`], with extensions for the runtime.
 ///
 /// # Errors
-/// The executor's.
+/// The error of the executor.
 pub fn prove_execution_on_trie_backend<S, H, Exec>(
     trie_backend: &TrieBackend<S, H>,
     overlay: &mut OverlayedChanges<H>,

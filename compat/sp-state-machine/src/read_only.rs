@@ -23,8 +23,8 @@ where
     }
 }
 
-/// Externalities over a backend, for tests that look at a state. A write panics, and so does a backend that can't
-/// read.
+/// Externalities over a backend, for tests that look at a state. A write panics, and so does a read that
+/// fails.
 #[derive(Debug)]
 pub struct ReadOnlyExternalities<'a, H: Hasher, B: 'a + Backend<H>> {
     backend: &'a B,

@@ -59,8 +59,8 @@ where
         })
     }
 
-    /// The state, if what was read of it once need not be read again: it is one of the node's database, and
-    /// nobody records what is read.
+    /// The state, if its description may be kept: it is a state of the node's databases, and reads are not
+    /// recorded.
     fn known_state(&self) -> Option<State> {
         let nodes = self.backend.povmeter_nodes()?;
         let nodes = nodes.get();
@@ -92,22 +92,22 @@ impl<B: Backend<H>, H: Hasher> FetchRuntimeCode for BackendRuntimeCode<'_, B, H>
     }
 }
 
-/// What a client asks of the state before each call into the runtime, that is, for each extrinsic of a block that it
-/// builds: three reads through a backend that was just made. It follows from the root.
+/// What a client reads of the state before each call into the runtime, that is, for each extrinsic of a block
+/// that it builds. It is kept, because it costs three reads through a new backend and follows from the root.
 #[derive(Clone, Debug)]
 struct Description {
     hash: Vec<u8>,
     heap_pages: Option<u64>,
 }
 
-/// Of which state, and whether code that waits to be used counts.
+/// The state of a [`Description`], and whether pending code counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     root: [u8; 32],
     try_pending: bool,
 }
 
-/// Most states whose descriptions are kept: the best block's, and a few around it.
+/// The most states whose descriptions are kept: that of the best block, and a few around it.
 const MOST_KEPT: usize = 8;
 
 static KEPT: Mutex<VecDeque<(State, Description)>> = Mutex::new(VecDeque::new());

@@ -20,7 +20,7 @@ pub struct StateMachine<'a, B: Backend<H>, H: Hasher, Exec> {
     extensions: &'a mut Extensions,
     runtime_code: &'a RuntimeCode<'a>,
     context: CallContext,
-    /// For traces.
+    /// The parent block, for traces.
     parent_hash: Option<H::Out>,
 }
 
@@ -73,7 +73,7 @@ where
     /// Calls the function, and returns its encoded result. The changes are in the overlay.
     ///
     /// # Errors
-    /// The executor's. What the runtime changed outside of its own transactions stays.
+    /// The error of the executor. Changes that the runtime made outside of its own transactions stay.
     ///
     /// # Panics
     /// If the runtime has control of the overlay already.

@@ -24,7 +24,7 @@ use std::{
     panic::{catch_unwind, AssertUnwindSafe, UnwindSafe},
 };
 
-/// Nodes with their keys and references.
+/// Nodes with their keys and numbers of references.
 type RawNodes = Vec<(Vec<u8>, (Vec<u8>, i32))>;
 
 /// A state in memory and an overlay on it.
@@ -51,7 +51,7 @@ where
     /// A state with these values.
     ///
     /// # Panics
-    /// If a key is one under which a child trie's root lies; so do all functions that take a [`Storage`].
+    /// If a key is that of a child trie's root. All functions that take a [`Storage`] panic then.
     pub fn new(storage: Storage) -> Self {
         Self::new_with_code_and_state(&[], storage, StateVersion::default())
     }

@@ -21,8 +21,8 @@ use sp_trie::{
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use trie_db::{RecordedForKey, TrieAccess, TrieRecorder};
 
-/// A recorder for two: the original's backend, which records what is read through it, and the block, which
-/// records what it reads on its own way.
+/// A recorder that the original's backend and the block share: the backend records the reads through it, and
+/// the block records its own reads.
 #[derive(Debug)]
 pub struct Shared<R>(Arc<R>);
 
@@ -62,7 +62,7 @@ pub struct TrieBackendBuilder<
 impl<S: TrieBackendStorage<H>, H: Hasher> TrieBackendBuilder<S, H> {
     /// A backend on the state of `root`.
     pub fn new(storage: S, root: H::Out) -> Self {
-        // The only one of the original's ways in that leaves the type of the recorder open.
+        // The only constructor of the original that leaves the type of the recorder open.
         let inner = original::TrieBackendBuilder::new_with_cache(storage, root, ());
         Self {
             inner: inner.with_optional_cache(None),
@@ -132,7 +132,7 @@ impl<S: TrieBackendStorage<H>, H: Hasher, C, R> TrieBackendBuilder<S, H, C, R> {
     }
 }
 
-/// The original's backend, through which a block also gets nodes and tells the recorder of each.
+/// The original's backend. A block also reads nodes through it, and records each.
 pub struct TrieBackend<S: TrieBackendStorage<H>, H: Hasher, C = LocalTrieCache<H>, R = Recorder<H>>
 {
     inner: original::TrieBackend<S, H, C, Shared<R>>,
@@ -158,7 +158,7 @@ where
         self.inner.backend_storage_mut()
     }
 
-    /// Goes to another state.
+    /// Moves to the state of `root`.
     pub fn set_root(&mut self, root: H::Out) {
         self.inner.set_root(root);
     }
@@ -168,12 +168,12 @@ where
         self.inner.root()
     }
 
-    /// Where nodes came from.
+    /// Returns the storage of the nodes.
     pub fn into_storage(self) -> S {
         self.inner.into_storage()
     }
 
-    /// What was recorded; `None` without a recorder.
+    /// The proof that was recorded; `None` without a recorder.
     pub fn extract_proof(self) -> Option<StorageProof> {
         let Self {
             inner, recorder, ..
@@ -359,7 +359,7 @@ where
         H::Out: Ord,
     {
         let root_key = child_info.prefixed_storage_key();
-        // A root that can't be read is an empty trie's for the original.
+        // The original takes a root that it can't read for that of an empty trie.
         let before = self
             .storage(&root_key)
             .unwrap_or_else(|error| fail(failed_read(&root_key, &error)));
@@ -390,22 +390,22 @@ where
     }
 
     fn povmeter_nodes(&self) -> Option<NodesOf<'_, H, Self>> {
-        // A shorter hash has no place in a block; a longer one neither.
+        // A block knows only hashes of 32 bytes.
         (H::LENGTH == 32).then(|| NodesOf::direct(self))
     }
 }
 
-/// Checks that `delta` changes nothing, because the root did not change. The original returns the old root if it
-/// can't read the nodes that the new one needs; `read` returns the hash of a value.
+/// Checks that `delta` changes nothing, as an unchanged root says. The original also returns the old root if
+/// it can't read the nodes that the new one needs. `read` returns the hash of a value.
 ///
 /// # Panics
-/// With [`FailedAccess`](povmeter_substrate::FailedAccess) if a key can't be read, or has another value: who asked
-/// for the root has no room for an error.
+/// With [`FailedAccess`](povmeter_substrate::FailedAccess) if a key can't be read, or has another value,
+/// because the interface for roots has no errors.
 fn expect_unchanged<H: Hasher>(
     delta: &[(&[u8], Option<&[u8]>)],
     read: impl Fn(&[u8]) -> Result<Option<H::Out>, DefaultError>,
 ) {
-    // Of several changes of a key the last counts.
+    // The last of several changes of a key counts.
     let changes: BTreeMap<_, _> = delta.iter().copied().collect();
     for (key, value) in changes {
         let found = read(key).unwrap_or_else(|error| fail(failed_read(key, &error)));
@@ -427,7 +427,7 @@ fn failed_read(key: &[u8], error: &str) -> String {
     )
 }
 
-/// The state under which a recorder keeps the marks of overlays: no root is these bytes.
+/// The root under which a recorder keeps the marks of overlays. It is the root of no state.
 const MARKS: [u8; 32] = *b"povmeter: marks of the overlays.";
 
 impl<S, H, C, R> Nodes for TrieBackend<S, H, C, R>

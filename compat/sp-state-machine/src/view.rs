@@ -28,7 +28,7 @@ impl OverlayedValue {
         self.value
     }
 
-    /// The extrinsics that changed it; none unless the overlay collects them.
+    /// The extrinsics that changed the key; none unless the overlay collects them.
     pub fn extrinsics(&self) -> BTreeSet<u32> {
         self.extrinsics.clone()
     }
@@ -37,7 +37,7 @@ impl OverlayedValue {
 /// The changes of one trie, ordered by key.
 pub(crate) type TrieView = BTreeMap<StorageKey, OverlayedValue>;
 
-/// A copy of all changes. Made when somebody iterates them, which a block's execution does not.
+/// A copy of all changes, made for iteration. The execution of a block does not need it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) top: TrieView,
@@ -69,7 +69,7 @@ impl View {
     }
 
     pub(crate) fn of_original<H: Hasher>(overlay: &original::OverlayedChanges<H>) -> Self {
-        // Its values can be had only from one that may change.
+        // The original hands out values only of a mutable overlay.
         let mut overlay = overlay.clone();
         macro_rules! copy {
             ($changes:expr) => {

@@ -1,12 +1,13 @@
-//! The nodes of a backend that is wrapped.
+//! The nodes of a wrapped backend.
 //!
-//! A client hands out its states in wrappers, which count reads and keep a state from being pruned. They implement
-//! [`Backend`] in crates that know nothing of nodes, but they hand reads on. So nodes are asked for by a read, of
-//! a key that nobody else has, because it is told by its place in memory:
+//! A client hands out its states in wrappers, which count reads and keep a state from being pruned. Their
+//! crates implement [`Backend`] and know nothing of nodes, but the wrappers forward reads. So a read asks for
+//! nodes: it reads a key that is recognized by its address in memory, so no other read can be mistaken for
+//! it:
 //!
 //! ```text
-//! ask(wrapper):   leave the question with the thread; wrapper.exists_storage(KNOCK)
-//! wrapper:        hands it on
+//! ask(wrapper):   put the question into a thread-local; wrapper.exists_storage(KNOCK)
+//! wrapper:        forwards the read
 //! TrieBackend:    the key is KNOCK: answer the thread's question
 //! ```
 
@@ -17,9 +18,9 @@ use std::any::type_name;
 
 static KNOCK: [u8; 14] = *b"povmeter nodes";
 
-/// The wrappers that hand on each read as it is, by the beginnings of their types' names. Another one might count
-/// reads for somebody who needs the count, as those of benchmarks do, or change values: it gets the original's
-/// implementation. So does one of these under another name, which is slower and not wrong.
+/// The beginnings of the type names of wrappers that forward each read unchanged. Any other wrapper gets the
+/// original's implementation, because it may change values, or count reads, as those of benchmarks do. So
+/// does a known wrapper under another name, which is slower but not wrong.
 const KNOWN: [&str; 2] = [
     "sc_client_db::RefTrackingState<",
     "sc_client_db::record_stats_state::RecordStatsState<",
@@ -27,7 +28,7 @@ const KNOWN: [&str; 2] = [
 
 environmental::environmental!(asked: trait Question);
 
-/// A question of nodes, which is left with the thread.
+/// A question to the nodes, kept in a thread-local.
 trait Question {
     fn put(&mut self, nodes: &dyn Nodes);
 }
@@ -45,8 +46,8 @@ impl<R, F: FnOnce(&dyn Nodes) -> R> Question for Asked<F, R> {
     }
 }
 
-/// Answers the thread's question, if `key` says that there is one. Returns whether it does; then nobody wants to
-/// know whether there is such a key.
+/// Answers the thread's question if `key` is `KNOCK`, and returns whether it is. The result of the read is
+/// then ignored.
 pub(crate) fn answer(key: &[u8], nodes: &dyn Nodes) -> bool {
     let is_question = std::ptr::eq(key, KNOCK.as_slice());
     if is_question {
@@ -64,7 +65,7 @@ fn ask<H: Hasher, B: Backend<H>, R>(
         question: Some(question),
         answer: None,
     };
-    // What the read returns is of no interest: there is no such key.
+    // Ignore the result of the read, which only carries the question.
     asked::using(&mut asked, || drop(backend.exists_storage(&KNOCK)));
     asked.answer
 }
@@ -79,7 +80,7 @@ pub(crate) struct Wrapped<'b, H, B> {
 }
 
 impl<'b, H: Hasher, B: Backend<H>> Wrapped<'b, H, B> {
-    /// `None` if `backend` is not one of the wrappers that are known, over nodes.
+    /// The nodes below `backend`; `None` if it is not a known wrapper, or has no nodes below it.
     pub(crate) fn new(backend: &'b B) -> Option<Self> {
         let name = type_name::<B>();
         if !KNOWN.iter().any(|known| name.starts_with(known)) {

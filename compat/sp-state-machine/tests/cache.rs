@@ -1,4 +1,4 @@
-//! Nodes that blocks on the states of one database leave to each other.
+//! Blocks on the states of one database find the nodes that earlier blocks have read.
 #![allow(clippy::unwrap_used)]
 
 use hash_db::Hasher;
@@ -27,7 +27,7 @@ fn key(account: u32) -> Vec<u8> {
         .to_vec()
 }
 
-/// What a block writes: a value for each account, as long as `byte` says.
+/// The writes of a block: a value of 20 + `byte` bytes for each account.
 fn changes(accounts: Range<u32>, byte: u8) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let value = vec![byte; 20 + usize::from(byte)];
     accounts
@@ -90,7 +90,7 @@ fn blocks_find_the_nodes_of_earlier_ones() {
     assert!(loaded.misses > 300, "{loaded:?}");
     node.import(block);
 
-    // Ten blocks on the same accounts, each proposed, thrown away, and proposed with other values, of which one is
+    // Ten blocks on the same accounts. Each is proposed, thrown away, proposed with other values, and
     // imported by two databases: no node is read again.
     let mut second = Node {
         state: node.state.clone(),
@@ -108,7 +108,8 @@ fn blocks_find_the_nodes_of_earlier_ones() {
     assert!(warm.hits > loaded.hits + 20 * 300, "{warm:?}");
     assert!(warm.superseded > 300, "{warm:?}");
 
-    // What nobody builds on does not come in: the last block's nodes do, and those of proposals on it don't.
+    // An update enters only when a block is built on it: that of the last block does, those of proposals on
+    // it don't.
     node.execute(0..300, 99);
     let inserted = counters().insertions;
     for byte in 100..120 {

@@ -35,7 +35,7 @@ fn state() -> InMemoryBackend<Blake2Hasher> {
     new_in_mem().update([(None, values.collect())], VERSION)
 }
 
-/// What a node gets of a block.
+/// The results of a block.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
     sizes: Vec<u64>,
@@ -43,7 +43,7 @@ struct Block {
     proof: StorageProof,
 }
 
-/// Builds a block of 30 extrinsics, each a call of its own, every fifth of which the author drops.
+/// Builds a block of 30 extrinsics, each in its own call. The author drops every fifth.
 fn build(state: &InMemoryBackend<Blake2Hasher>, cache: &SharedTrieCache<Blake2Hasher>) -> Block {
     let local = cache.local_cache_trusted();
     let mut overlay = OverlayedChanges::<Blake2Hasher>::default();

@@ -1,4 +1,4 @@
-//! Roots that are asked of a backend without a block.
+//! Roots that a backend computes without a block.
 #![allow(clippy::unwrap_used)]
 
 use hash_db::{HashDB, Hasher, EMPTY_PREFIX};
@@ -49,7 +49,7 @@ fn on((nodes, root): (Nodes, H256)) -> State {
     TrieBackendBuilder::new(nodes, root).build()
 }
 
-/// What a call says that must panic.
+/// The message of a call that must panic.
 fn failure<R>(call: impl FnOnce() -> R) -> String {
     let Err(panic) = catch_unwind(AssertUnwindSafe(call)) else {
         panic!("expected that there is no root, found one")
@@ -136,7 +136,7 @@ fn no_root_is_made_up() {
     assert!(said.contains("616c696365"), "{said}");
     let said = failure(|| empty.child_storage_root(&child(), std::iter::empty(), VERSION));
     assert!(said.contains("expected the value of"), "{said}");
-    // A state of no entries has no node to miss.
+    // An empty state has no node that could be missing.
     empty = on((
         Nodes::default(),
         sp_trie::empty_trie_root::<sp_trie::LayoutV1<Blake2Hasher>>(),

@@ -24,7 +24,7 @@ fn state(entries: &[(&[u8], &[u8])]) -> InMemoryBackend<Blake2Hasher> {
     new_in_mem().update([(None, entries.collect())], StateVersion::V1)
 }
 
-/// Hash and heap pages by a backend as a database hands it out.
+/// Hash and heap pages, read through a backend as a database makes it.
 fn code(
     state: &InMemoryBackend<Blake2Hasher>,
     pending: TryPendingCode,
@@ -51,7 +51,7 @@ fn each_state_has_its_own() {
     ]);
     let none = state(&[(b"other", &[1])]);
     let hash = |byte: u8| Blake2Hasher::hash(&[byte; 900]).as_bytes().to_vec();
-    // Again, when it is known.
+    // The later rounds find the kept description.
     for _ in 0..3 {
         assert_eq!(code(&old, TryPendingCode::No, None), Ok((hash(1), None)));
         assert_eq!(code(&old, TryPendingCode::Yes, None), Ok((hash(1), None)));

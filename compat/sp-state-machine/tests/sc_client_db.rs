@@ -1,5 +1,5 @@
-//! Backends inside others. This file has the name of the crate whose wrappers are known, so that types here have the
-//! names of those there.
+//! Backends inside wrappers. This file is named as the crate whose wrappers are known, so that its types have
+//! the names of those wrappers.
 #![allow(clippy::unwrap_used)]
 
 use hash_db::Hasher;

@@ -1,7 +1,7 @@
 //! Takes tests of published crates from the registry's copies, for build scripts of test crates.
 //!
-//! Such a crate stores none of the tests. Its build script copies the crate's sources, changes in them what has to be
-//! changed, and a test program includes the result:
+//! A test crate stores no tests. Its build script copies the sources of the published crate with the
+//! necessary changes, and a test program includes the copy:
 //! ```text
 //! sources("sc-client-db", "0.55.0")          the folder that cargo has
 //! copy(from, to, changes, left_out)          a copy with the changes made and some tests left out
@@ -25,13 +25,13 @@ pub enum SourcesError {
         /// The system's error.
         source: io::Error,
     },
-    /// Cargo did not tell its packages.
+    /// Cargo did not list its packages.
     #[error("expected the packages of cargo metadata, found: {found}")]
     Metadata {
-        /// What it told.
+        /// What cargo printed instead.
         found: String,
     },
-    /// The package is none of this build.
+    /// This build does not use the package.
     #[error("expected {package} {version} among the packages of this build, found none")]
     NoPackage {
         /// Its name.
@@ -49,7 +49,7 @@ pub enum SourcesError {
         /// The reason of the change.
         why: String,
     },
-    /// A test that is to be left out is not there.
+    /// The file lacks a test.
     #[error("{file}: expected a test {name}")]
     NoTest {
         /// The file.
@@ -62,14 +62,14 @@ pub enum SourcesError {
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, SourcesError>;
 
-/// A change in a file: what stands there, everywhere, what takes its place, and why.
+/// A change of a file: replaces each occurrence of `old` by `new`.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     /// The file, from the folder of the sources.
     pub file: &'static str,
-    /// What stands there.
+    /// The text to replace.
     pub old: &'static str,
-    /// What takes its place.
+    /// The new text.
     pub new: &'static str,
     /// The reason.
     pub why: &'static str,
@@ -139,7 +139,7 @@ fn in_file(path: &Path) -> impl FnOnce(io::Error) -> SourcesError {
 /// Copies a folder of sources with `changes` made and without the tests `left_out`.
 ///
 /// # Errors
-/// [`SourcesError`] if one of them does not fit.
+/// [`SourcesError`] if a file can't be read or written, or lacks the text of a change or a left out test.
 pub fn copy(from: &Path, to: &Path, changes: &[Change], left_out: &[LeftOut]) -> Result<()> {
     copy_below(from, to, "", changes, left_out)
 }
@@ -222,8 +222,9 @@ pub fn tests_of<'t>(text: &'t str, file: &str) -> Result<&'t str> {
     Ok(&text[at..])
 }
 
-/// Writes the root of the crate whose copied sources are in `folder` so that it can be included: modules with
-/// their paths, without what may stand only at the beginning of a file.
+/// Writes the `lib.rs` of the copied sources in `folder` in a form that `include!` accepts: gives modules
+/// their paths, and leaves out inner attributes and comments, which may stand only at the beginning of a
+/// file.
 ///
 /// # Errors
 /// [`SourcesError::File`].

@@ -27,12 +27,12 @@ impl BlockAttribution {
         Self { parts, attribution }
     }
 
-    /// The recorded nodes.
+    /// Returns the recorded nodes.
     pub fn attribution(&self) -> &Attribution {
         &self.attribution
     }
 
-    /// The part with this number; `None` for what came before the first part.
+    /// Returns the part with this number; `None` for 0, the time before the first part.
     pub fn part(&self, number: u32) -> Option<BlockPart> {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         self.parts.get(index).copied()

@@ -89,7 +89,7 @@ impl Names {
         WELL_KNOWN.clone()
     }
 
-    /// Adds a name, in place of an earlier one of the same prefix.
+    /// Adds a name, in place of an earlier one of the same prefix. An item also adds its pallet and old key.
     pub fn add(&mut self, name: StorageName) {
         if let Some(item) = &name.item {
             let alone = StorageName {

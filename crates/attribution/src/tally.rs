@@ -19,12 +19,12 @@ pub enum Item {
     OfSeveral,
 }
 
-/// Names of an [`Item`] that is several.
+/// Names of an [`Item`] that stands for several storage items.
 const SEVERAL_ITEMS: &str = "(several items)";
 const SEVERAL_PALLETS: &str = "(several pallets)";
 
 impl Item {
-    /// The names of a folded stack: pallet, then item.
+    /// Returns the frames of a folded stack: pallet, then item.
     pub fn frames(&self) -> impl Iterator<Item = &str> + '_ {
         let (pallet, item) = match self {
             Self::One(StorageName { pallet, item }) => (pallet.as_str(), item.as_deref()),
@@ -57,20 +57,20 @@ pub struct Bytes {
     pub bytes: u64,
     /// Number of nodes.
     pub nodes: u64,
-    /// Nodes that one part reads for one item.
+    /// Bytes of nodes that one part reads for one item.
     pub read: u64,
-    /// Nodes that only the root computation needs, for one part and one item.
+    /// Bytes of nodes that only the root computation needs, for one part and one item.
     pub root: u64,
-    /// Siblings that are merged, for one part and one item.
+    /// Bytes of siblings that the root computation merges, for one part and one item.
     pub sibling: u64,
-    /// Value nodes that one part reads for one item.
+    /// Bytes of value nodes that one part reads for one item.
     pub value: u64,
-    /// Nodes that several parts need, or one part for several items.
+    /// Bytes of nodes that several parts need, or one part for several items.
     pub shared: u64,
 }
 
 impl Bytes {
-    /// The bytes of each cause, by name. Their sum is [`Self::bytes`].
+    /// Returns the bytes of each cause, by name. Their sum is [`Self::bytes`].
     pub fn by_cause(&self) -> [(&'static str, u64); 5] {
         [
             ("read", self.read),
@@ -120,9 +120,9 @@ pub struct Depth {
     pub bytes: u64,
     /// Number of these nodes.
     pub nodes: u64,
-    /// Bytes of those that several parts need, or one part for several items.
+    /// Bytes of nodes that several parts need, or one part for several items.
     pub shared: u64,
-    /// For each node the number of parts that need it, added up.
+    /// The number of parts that need a node, summed over these nodes.
     pub needed_by: u64,
 }
 
@@ -147,7 +147,7 @@ impl Depth {
 pub struct ByteTally {
     /// All bytes, by cause.
     pub total: Bytes,
-    /// Bytes by the first part that needed them, in the order of the block; `None` for what was
+    /// Bytes by the first part that needed them, in the order of the block; `None` for bytes that were
     /// needed before the first part.
     pub by_part: BTreeMap<Option<BlockPart>, Bytes>,
     /// Bytes by the item that needs them.
@@ -156,11 +156,11 @@ pub struct ByteTally {
     pub several_parts: u64,
     /// Bytes that several items need, in one part or several.
     pub several_items: u64,
-    /// Bytes by part, each node divided equally among the parts that need it. The bytes that are left over go
-    /// to the first of these parts, so that the sum is exact.
+    /// Bytes by part, each node divided equally among the parts that need it. The remaining bytes go to the
+    /// first of these parts, one to each, so that the sum is exact.
     pub divided: BTreeMap<Option<BlockPart>, u64>,
-    /// Nodes by their depth: the recorded nodes above a node in its own trie. Roots have depth 0, and so has
-    /// the null node.
+    /// Nodes by their depth: the number of recorded nodes above a node in its trie. Roots and the null node
+    /// have depth 0.
     pub by_depth: BTreeMap<usize, Depth>,
 }
 
@@ -170,7 +170,7 @@ impl ByteTally {
         Self::of_some(block, names, |_| true)
     }
 
-    /// Returns the bytes of those nodes of `block` that `counts` holds for, as [`Self::of`].
+    /// Returns the same bytes as [`Self::of`], but only of the nodes that `counts` accepts.
     pub fn of_some(
         block: &BlockAttribution,
         names: &Names,
@@ -214,10 +214,10 @@ impl ByteTally {
 
     /// Divides the bytes of `entry` among the parts that need it, and returns their number.
     fn divide(&mut self, block: &BlockAttribution, entry: &RecordedEntry<'_>) -> u64 {
-        // Ordered by part.
+        // Wants are ordered by part, so `dedup` leaves each part once.
         let mut parts: Vec<u32> = entry.wants().map(|want| want.part).collect();
         parts.dedup();
-        // A node without notes counts for what came before the first part, as in `by_part`.
+        // A node without wants counts as needed before the first part, as in `by_part`.
         if parts.is_empty() {
             parts.push(0);
         }
@@ -257,7 +257,7 @@ impl ByteTally {
         }
     }
 
-    /// The total as the sum of each breakdown. All are equal.
+    /// Returns the sum of each breakdown. All are equal to the total.
     pub fn sums(&self) -> [(&'static str, u64); 5] {
         let sum = |rows: &mut dyn Iterator<Item = u64>| rows.sum();
         [
@@ -281,7 +281,7 @@ impl ByteTally {
         ]
     }
 
-    /// Folded stacks, the input of flame graph programs: a line `pallet;item;cause BYTES` for each
+    /// Returns folded stacks, the input of flame graph programs: a line `pallet;item;cause BYTES` for each
     /// pallet, item and cause with bytes.
     pub fn folded(&self) -> Vec<String> {
         let rows = self.by_item.iter().flat_map(|(item, row)| {
@@ -294,9 +294,9 @@ impl ByteTally {
     }
 }
 
-/// The depth of each entry, in their order.
+/// Returns the depth of each entry, in the order of the entries.
 fn depths(attribution: &Attribution) -> Vec<usize> {
-    // A value has the path of the leaf or branch that it belongs to, and is below it.
+    // A value node has the path of its leaf or branch, and its kind sorts it below.
     fn place<'a>(entry: &RecordedEntry<'a>) -> (TrieId<'a>, &'a [u8], EntryKind) {
         (entry.trie(), entry.path(), entry.kind())
     }
@@ -319,7 +319,7 @@ fn depths(attribution: &Attribution) -> Vec<usize> {
     depths
 }
 
-/// Storage items by id, so that each is named once and compared fast.
+/// Storage items by id, so that each is named once and comparisons are fast.
 struct Items<'n> {
     table: &'n Names,
     names: Vec<StorageName>,
@@ -361,7 +361,7 @@ impl<'n> Items<'n> {
         id
     }
 
-    /// The [`Item`] of an entry that several items need.
+    /// Returns the [`Item`] of an entry that several items need, or that has no wants.
     fn several(&mut self, entry: &RecordedEntry<'_>) -> Item {
         let mut of: Option<usize> = None;
         for want in entry.wants() {
@@ -427,7 +427,7 @@ mod tests {
         );
         assert_eq!(second, root / 3 + u64::from(root % 3 > 1) + halves);
         assert_eq!(third, root / 3 + 2 * (leaf / 2 + value / 2));
-        // The third part is the first to need nothing.
+        // No node is needed by the third part first.
         assert!(!tally.by_part.contains_key(&Some(BlockPart::Extrinsic(2))));
     }
 

@@ -31,7 +31,7 @@ const SIZES: &str =
     "pass to `--sizes` what the block's author told the runtime (`reads` for a stock node, `estimate` \
      for one with povmeter, or a record), because the block's result depends on it";
 
-/// Whether the runtime asked for the proof size, so that another answer may give another result.
+/// Whether the runtime asked for the proof size. Then another answer may change the block's result.
 #[cfg(feature = "wasm")]
 fn asked_for_sizes(error: &ReplayError) -> bool {
     matches!(
@@ -41,7 +41,7 @@ fn asked_for_sizes(error: &ReplayError) -> bool {
 }
 
 impl CliError {
-    /// What the user can do; `None` if the message says it, or nothing is known to help.
+    /// What the user can do; `None` if the message says it, or no remedy is known.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Self::Plan(PlanError::TooFewAccounts { .. }) => "raise `--accounts`",

@@ -1,4 +1,4 @@
-//! Allocations, counted by the program's own allocator.
+//! Counts allocations in the program's own allocator.
 
 #![allow(unsafe_code)]
 
@@ -9,9 +9,9 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// Whether the command counts.
+/// Whether allocations are counted.
 static COUNTING: AtomicBool = AtomicBool::new(false);
-/// Whether what all threads allocate is counted together, too. That takes tens of nanoseconds a call.
+/// Whether allocations of all threads are summed, too. The sums cost tens of nanoseconds per call.
 static TOGETHER: AtomicBool = AtomicBool::new(false);
 static ALL_COUNT: AtomicU64 = AtomicU64::new(0);
 static ALL_BYTES: AtomicU64 = AtomicU64::new(0);
@@ -22,7 +22,7 @@ thread_local! {
     static FREED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts from now on.
+/// Starts counting.
 pub(crate) fn begin_counting() {
     COUNTING.store(true, Ordering::Relaxed);
 }
@@ -32,7 +32,7 @@ pub(crate) fn count() -> u64 {
     COUNT.get()
 }
 
-/// The same, with the bytes allocated and the bytes in use.
+/// Returns the calls of [`count`], the bytes that they allocated, and the bytes in use.
 pub(crate) fn allocated() -> Allocated {
     let bytes = BYTES.get();
     Allocated {
@@ -42,8 +42,8 @@ pub(crate) fn allocated() -> Allocated {
     }
 }
 
-/// Calls `work`, and returns how often and how many bytes all threads of the program have allocated in the
-/// meantime, since [`begin_counting`].
+/// Calls `work`, and returns how often and how many bytes all threads of the program allocated meanwhile.
+/// [`begin_counting`] must come before.
 pub(crate) fn of_all_threads(work: &mut dyn FnMut()) -> povmeter_dev_parallel::Allocated {
     let now = || {
         (
@@ -62,8 +62,8 @@ pub(crate) fn of_all_threads(work: &mut dyn FnMut()) -> povmeter_dev_parallel::A
     }
 }
 
-/// The system's allocator with counts per thread, which cost a nanosecond or less per call once
-/// [`begin_counting`] was called.
+/// The system's allocator with counts per thread. After [`begin_counting`] the counts cost a nanosecond or
+/// less per call.
 struct Counting;
 
 #[global_allocator]
@@ -89,8 +89,8 @@ impl Counting {
     }
 }
 
-// SAFETY: every method passes its arguments to `System` unchanged and returns its result, so the
-// contract that the caller keeps is the one that `System` needs. Counting does not allocate and can't
+// SAFETY: every method passes its arguments to `System` unchanged and returns the result of `System`, so
+// the caller's contract is the contract of `System`. Counting does not allocate and can't
 // unwind, because the thread-locals are initialized at compile time and have no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -149,7 +149,7 @@ mod tests {
         drop(std::hint::black_box(bytes));
         assert_eq!(allocated().live_bytes, before.live_bytes);
     }
-    /// Other tests allocate at the same time, so there may be more.
+    /// Other tests allocate at the same time, so the counts may be higher.
     #[test]
     fn counts_what_other_threads_allocate() {
         begin_counting();

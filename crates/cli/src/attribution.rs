@@ -1,4 +1,4 @@
-//! The attribution of a proof's bytes: its options, and the block that is built for it.
+//! The attribution of a proof's bytes: the options, and the block that is built again for it.
 
 use crate::{
     attribution_files, attribution_report::AttributionReport, checks::Check, error::CliError,
@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 /// How to report the attribution. Any of these options but `--no-attribute` asks for all of it.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct AttributionArgs {
-    /// Print all tables of who needs which bytes
+    /// Print all tables of what needs which bytes
     #[arg(long)]
     attribute: bool,
-    /// Do not find out who needs which bytes
+    /// Do not find out what needs which bytes
     #[arg(long, conflicts_with_all = ["attribute", "top", "names", "folded", "flamegraph"])]
     no_attribute: bool,
     /// Rows of each attribution table [default: 15]
@@ -36,19 +36,19 @@ pub(crate) struct AttributionArgs {
     flamegraph: Option<PathBuf>,
 }
 
-/// Rows of a table by default.
+/// Rows of a table without `--top`.
 const TOP: usize = 15;
 /// Rows of a table if the attribution was not asked for.
 const BRIEF: usize = 5;
-/// The most bytes of a file of names.
+/// The most bytes of a file of names, unpacked.
 const NAMES_LIMIT: u64 = 16 << 20;
 
 impl AttributionArgs {
-    /// The attribution that the options ask for, with the user's names read. Without options it is brief, or
-    /// `None` if it is not made `by_default`.
+    /// Returns the attribution that the options ask for, with the user's names read. Without options it is
+    /// brief, or `None` if it is not made `by_default`.
     ///
     /// # Errors
-    /// A [`CliError`] if the names can't be read, or the folder of a file to write does not exist.
+    /// A [`CliError`] if the names can't be read, or a file can't be written.
     pub(crate) fn prepare(&self, by_default: bool) -> Result<Option<Attributing>, CliError> {
         let Self {
             attribute,
@@ -75,7 +75,7 @@ impl AttributionArgs {
             Ok::<_, CliError>(table)
         });
         let table = table.transpose()?.unwrap_or_default();
-        // Opened now, because the run may take long.
+        // Open the files first, because the run may take long.
         let folded = folded.as_deref().map(attribution_files::open_folded);
         let flamegraph = flamegraph
             .as_deref()
@@ -113,18 +113,18 @@ pub(crate) struct Attributing {
 }
 
 impl Attributing {
-    /// The well-known names, then those of the runtime, then the user's.
+    /// Returns the well-known names, overridden by the runtime's names, overridden by the user's names.
     pub(crate) fn names(&self, of_runtime: impl IntoIterator<Item = StorageName>) -> Names {
         let mut names = Names::well_known();
         of_runtime.into_iter().for_each(|name| names.add(name));
-        // No error: `prepare` read the same table.
+        // This can't fail, because `prepare` read the same table.
         let _ = names.read(&self.table);
         names
     }
 
-    /// Builds the block of `plan` again with attribution, and returns the report with its check, and the
-    /// bytes for [`Attributing::write`]. The report has a flame graph if it is `for_page`. `outcome` is
-    /// of the block without attribution.
+    /// Builds the block of `plan` again with attribution, and returns the report, its check, and the bytes
+    /// for [`Attributing::write`]. The report has a flame graph if it is `for_page`. `outcome` is that of
+    /// the block without attribution.
     ///
     /// # Errors
     /// A [`CliError`] if the block can't be built.
@@ -171,7 +171,7 @@ impl Attributing {
     /// Writes the files that the options name.
     ///
     /// # Errors
-    /// A [`CliError`] if one can't be written.
+    /// A [`CliError`] if a file can't be written.
     pub(crate) fn write(&self, tally: &ByteTally) -> Result<(), CliError> {
         let folded = self.folded.as_ref();
         let folded = folded.map_or(Ok(()), |file| attribution_files::write_folded(file, tally));

@@ -14,18 +14,18 @@ use std::{io, path::Path};
 pub(crate) const FOLDED: &str = "--folded";
 /// The option that names the file of the flame graph.
 pub(crate) const FLAMEGRAPH: &str = "--flamegraph";
-/// In the second line of each flame graph.
+/// The second line of each flame graph, which marks it as povmeter's.
 const FLAMEGRAPH_MARK: &str = "<!-- povmeter: a flame graph of the bytes of a storage proof -->";
 
-/// The file at `path` for folded stacks.
+/// Opens the file at `path` for folded stacks.
 ///
 /// # Errors
-/// [`CliError::OutputFile`] if it can't be written, or is another file.
+/// [`CliError::OutputFile`] if it can't be written, or holds anything but folded stacks.
 pub(crate) fn open_folded(path: &Path) -> Result<OutputFile, CliError> {
     Ok(OutputFile::open(FOLDED, path, is_folded)?)
 }
 
-/// Whether each line but the last, which may be cut off here, is a stack and a number.
+/// Whether each line but the last, which may be cut off, is a stack and a number.
 fn is_folded(head: &str) -> bool {
     let whole = head.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut lines = whole.split('\n');
@@ -35,11 +35,11 @@ fn is_folded(head: &str) -> bool {
     })
 }
 
-/// The file at `path` for a flame graph.
+/// Opens the file at `path` for a flame graph.
 ///
 /// # Errors
-/// [`CliError::OutputFile`] if it can't be written, or is another file, [`CliError::NoFlamegraph`] if this
-/// program draws none.
+/// [`CliError::OutputFile`] if it can't be written, or holds anything but povmeter's flame graph.
+/// [`CliError::NoFlamegraph`] if the program is built without the feature `flamegraph`.
 pub(crate) fn open_flamegraph(path: &Path) -> Result<OutputFile, CliError> {
     if cfg!(not(feature = "flamegraph")) {
         return Err(CliError::NoFlamegraph);
@@ -51,14 +51,14 @@ pub(crate) fn open_flamegraph(path: &Path) -> Result<OutputFile, CliError> {
 /// Writes the folded stacks of `tally`.
 ///
 /// # Errors
-/// [`CliError::OutputFile`].
+/// [`CliError::OutputFile`] if the file can't be written.
 pub(crate) fn write_folded(file: &OutputFile, tally: &ByteTally) -> Result<(), CliError> {
     let mut text = folded(tally).join("\n");
     text.push('\n');
     Ok(file.write(text.as_bytes())?)
 }
 
-/// The folded stacks of `tally`. A name of a runtime's metadata must not break a line.
+/// The folded stacks of `tally`, with escapes for line breaks in names from a runtime's metadata.
 fn folded(tally: &ByteTally) -> Vec<String> {
     let lines = tally.folded().into_iter();
     lines.map(|line| one_line(&line).into_owned()).collect()
@@ -67,23 +67,23 @@ fn folded(tally: &ByteTally) -> Vec<String> {
 /// Draws the folded stacks of `tally` as a flame graph.
 ///
 /// # Errors
-/// [`CliError::OutputFile`], or [`CliError::Flamegraph`] if there is no such picture.
+/// [`CliError::OutputFile`] if the file can't be written, [`CliError::Flamegraph`] if drawing fails.
 pub(crate) fn write_flamegraph(file: &OutputFile, tally: &ByteTally) -> Result<(), CliError> {
     let svg = draw(tally, Script::Inside).map_err(CliError::Flamegraph)?;
     let svg = String::from_utf8_lossy(&svg);
-    // The declaration must stay the first line.
+    // The XML declaration must stay the first line.
     let (declaration, rest) = svg.split_once('\n').unwrap_or(("", &svg));
     Ok(file.write(format!("{declaration}\n{FLAMEGRAPH_MARK}\n{rest}").as_bytes())?)
 }
 
-/// The flame graph of `tally` as a part of a page, without a script.
+/// The flame graph of `tally` as a part of a page, without a script; `None` if drawing fails.
 pub(crate) fn picture(tally: &ByteTally) -> Option<String> {
     let svg = draw(tally, Script::None).ok()?;
     let svg = String::from_utf8(svg).ok()?;
     // Drop the declaration, because the page has its own.
     let svg = &svg[svg.find("<svg")?..];
-    // Drop the script element, which remains without its code, the texts that only a script uses, and the styles,
-    // which would be those of the whole page.
+    // Drop the script element, which is empty; the texts that only a script uses; and the styles, which would
+    // apply to the whole page.
     let script = ("<script".to_owned(), "</script>");
     let style = ("<style".to_owned(), "</style>");
     let texts = ["search", "matched", "unzoom", "details"];
@@ -107,7 +107,7 @@ enum Script {
     None,
 }
 
-/// No picture in a program without the feature `flamegraph`.
+/// Fails, because the program is built without the feature `flamegraph`.
 #[cfg(not(feature = "flamegraph"))]
 fn draw(_: &ByteTally, _: Script) -> io::Result<Vec<u8>> {
     Err(io::ErrorKind::Unsupported.into())
@@ -141,8 +141,8 @@ fn draw(tally: &ByteTally, script: Script) -> io::Result<Vec<u8>> {
     Ok(svg)
 }
 
-/// Each cause has a colour of its own; pallets and items share one. All have a contrast of at least 3 to a light
-/// ground and to a dark one, and of at least 4.5 to the dark text in them.
+/// The colours: one for each cause, and one for all pallets and items. Each has a contrast of at least 3 to a
+/// light and to a dark background, and of at least 4.5 to the dark text on it.
 #[cfg(feature = "flamegraph")]
 fn colors(folded: &[String]) -> PaletteMap {
     let mut colors = PaletteMap::default();
@@ -152,7 +152,7 @@ fn colors(folded: &[String]) -> PaletteMap {
             .split(';')
     });
     let teal = [0x3d, 0x95, 0x9b];
-    // The frame below all others has no name.
+    // The bottom frame has no name.
     for name in frames.chain(["", "(nothing)"]) {
         insert(&mut colors, name, teal);
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which bytes of the proof belong to whom; not there with --no-attribute. The bytes of each list sum to
+/// What each byte of the proof belongs to; missing with --no-attribute. The bytes of each list sum to
 /// recorded.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct AttributionReport {
@@ -19,19 +19,19 @@ pub(crate) struct AttributionReport {
     pub(crate) by_item: Vec<ItemRow>,
     /// By cause.
     by_cause: Causes,
-    /// Bytes of shared nodes; those that are shared by both are in both.
+    /// Bytes of shared nodes; a node shared in both ways counts in both numbers.
     shared_by: SharedBy,
     /// By depth in the trie; empty in results of earlier versions.
     #[serde(default)]
     by_depth: Vec<DepthRow>,
-    /// What the forms of the proof add to its nodes, or leave out; not there if it is not known.
-    // It is left out, so the schema does not allow null.
+    /// What the forms of the proof add to its nodes, or leave out; missing if this is not known.
+    // `None` is skipped, so the schema does not allow null.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Overhead")]
     overhead: Option<Overhead>,
     #[serde(skip)]
     top: usize,
-    // Whether only the rows of most bytes are shown as text.
+    // Whether the text leaves out the tables by depth and by extrinsic.
     #[serde(skip)]
     brief: bool,
     #[serde(skip)]
@@ -44,10 +44,10 @@ pub(crate) struct AttributionReport {
 /// The bytes that a part of a block was the first to need.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PartRow {
-    /// Place of the extrinsic in the block; null of other parts.
+    /// Place of the extrinsic in the block; null for other parts.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) index: Option<usize>,
-    /// The part.
+    /// Kind of the part.
     #[schemars(extend("enum" = PHASES))]
     pub(crate) phase: String,
     /// Bytes.
@@ -64,15 +64,15 @@ pub(crate) struct PartRow {
 /// Nodes at a depth of the trie.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct DepthRow {
-    /// Recorded nodes above these in their trie; a root has 0.
+    /// Number of recorded nodes above a node in its trie; a root has 0.
     pub(crate) depth: usize,
     /// Bytes.
     pub(crate) bytes: u64,
     /// Nodes.
     pub(crate) nodes: u64,
-    /// Bytes of nodes that several need.
+    /// Bytes of nodes that several parts or items need.
     pub(crate) shared: u64,
-    /// Parts of the block that need a node, in the mean over these nodes.
+    /// Mean number of parts of the block that need one of these nodes.
     pub(crate) needed_by: f64,
 }
 
@@ -96,31 +96,31 @@ struct Causes {
     read: u64,
     /// Bytes of nodes that only the root computation needs, on the way to a changed key.
     root: u64,
-    /// Bytes of siblings that merge.
+    /// Bytes of siblings that merge with their branch.
     sibling: u64,
     /// Bytes of value nodes.
     value: u64,
-    /// Bytes of nodes that several need.
+    /// Bytes of nodes that several parts or items need.
     shared: u64,
 }
 
-/// Bytes of shared nodes. Those that are shared in both ways are in both numbers.
+/// Bytes of shared nodes. A node shared in both ways counts in both numbers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 struct SharedBy {
-    /// By several parts of the block.
+    /// Needed by several parts of the block.
     extrinsics: u64,
-    /// By several items.
+    /// Needed for several items.
     items: u64,
 }
 
 /// What the forms of a proof add to its nodes or leave out.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct Overhead {
-    /// Bytes of the recorded ones that are lengths of nodes.
+    /// Recorded bytes that are the length prefixes of nodes.
     length_prefixes: u64,
-    /// Bytes that the encoded proof has more than were recorded.
+    /// Bytes by which the encoded proof is longer than recorded.
     list_prefix: u64,
-    /// Bytes that the compact proof has less than the encoded one.
+    /// Bytes by which the compact proof is shorter than the encoded one.
     compact_saves: u64,
 }
 
@@ -144,10 +144,10 @@ impl From<&Bytes> for Causes {
     }
 }
 
-/// The names of the parts of a block, in its order.
+/// The kinds of parts, in the order of the block.
 const PHASES: [&str; 4] = ["before", "initialize", "extrinsic", "finalize"];
 
-/// The name of a part, and the index of its extrinsic.
+/// Returns the kind of a part, and the index of its extrinsic.
 fn phase(part: Option<BlockPart>) -> (String, Option<usize>) {
     let [before, initialize, extrinsic, finalize] = PHASES;
     let (name, index) = match part {
@@ -161,7 +161,7 @@ fn phase(part: Option<BlockPart>) -> (String, Option<usize>) {
 
 impl AttributionReport {
     pub(crate) fn new(tally: &ByteTally, top: usize) -> Self {
-        // Each part that needs nodes is in `divided`, also if it is the first for none of them.
+        // `divided` holds each part that needs nodes, even if an earlier part needed all of them.
         let parts = tally.divided.iter().map(|(part, divided)| {
             let (phase, index) = phase(*part);
             let none = Bytes::default();
@@ -210,7 +210,7 @@ impl AttributionReport {
         }
     }
 
-    /// Shows fewer tables as text.
+    /// Leaves the tables by depth and by extrinsic out of the text.
     pub(crate) fn brief(self) -> Self {
         Self {
             brief: true,
@@ -218,8 +218,8 @@ impl AttributionReport {
         }
     }
 
-    /// Adds the overhead of a proof with these `sizes`, whose nodes have `nodes` bytes together. It is
-    /// summed over proofs.
+    /// Adds the overhead of a proof with these `sizes`, whose nodes have `nodes` bytes together, to the
+    /// overhead so far.
     pub(crate) fn with_overhead(mut self, sizes: &ProofSizes, nodes: u64) -> Self {
         let overhead = self.overhead.get_or_insert_default();
         overhead.length_prefixes += sizes.recorded.saturating_sub(nodes);
@@ -228,14 +228,14 @@ impl AttributionReport {
         self
     }
 
-    /// Takes over the overhead of `before`.
+    /// Replaces the overhead with the overhead of `before`.
     #[cfg(feature = "wasm")]
     pub(crate) fn after(mut self, before: &Self) -> Self {
         self.overhead = before.overhead;
         self
     }
 
-    /// Sums the extrinsics of several blocks, without their indices.
+    /// Sums the parts of several blocks by kind, without the indices of extrinsics.
     #[cfg(feature = "wasm")]
     pub(crate) fn by_phase(mut self) -> Self {
         let mut phases: Vec<PartRow> = Vec::new();
@@ -289,11 +289,11 @@ fn percent(bytes: u64, of: u64) -> f64 {
     100.0 * bytes as f64 / of.max(1) as f64
 }
 
-/// A row of a table: name, bytes, nodes, causes, and bytes of divided nodes if they are shown.
+/// A row of a table: name, bytes, nodes, causes, and divided bytes if the table shows them.
 type Row = (String, u64, u64, Causes, Option<u64>);
 
 impl AttributionReport {
-    /// The rows with the most bytes, and one for the others.
+    /// Writes the rows with the most bytes, and one for the others.
     fn table(&self, f: &mut fmt::Formatter<'_>, title: &str, mut rows: Vec<Row>) -> fmt::Result {
         rows.sort_by_key(|(_, bytes, ..)| std::cmp::Reverse(*bytes));
         let shown = rows.len().min(self.top);
@@ -340,7 +340,7 @@ impl AttributionReport {
         Ok(())
     }
 
-    /// The nodes by depth: which levels of the trie are shared, and by how many.
+    /// Writes the nodes by depth: which levels of the trie are shared, and by how many parts.
     fn depths(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -367,8 +367,8 @@ impl AttributionReport {
         &self.by_depth
     }
 
-    /// Bytes of each extrinsic by its index, in their order: of nodes that it alone needs, and its part of those
-    /// that it shares. Empty for several blocks.
+    /// Two numbers of bytes for each extrinsic, by index: of nodes that it alone needs for one item, and its
+    /// share of other nodes. Empty for several blocks.
     pub(crate) fn by_index(&self) -> Vec<(u64, u64)> {
         let rows = self.by_extrinsic.iter();
         let mut rows: Vec<_> = rows.filter_map(|row| Some((row.index?, row))).collect();
@@ -382,7 +382,7 @@ impl AttributionReport {
         all
     }
 
-    /// How the bytes divide among extrinsics, in words; `None` of fewer than two.
+    /// Describes how the bytes divide among extrinsics; `None` for fewer than two extrinsics.
     pub(crate) fn division(&self) -> Option<String> {
         let mut divided: Vec<(u64, usize)> = self
             .by_extrinsic
@@ -411,7 +411,7 @@ impl AttributionReport {
         self.picture.as_deref()
     }
 
-    /// Bytes of all proofs.
+    /// Returns the bytes of all proofs.
     pub(crate) fn recorded(&self) -> u64 {
         self.recorded
     }

@@ -49,7 +49,7 @@ pub(crate) struct BlockArgs {
     /// Folder for the parent state, created if missing, instead of a temporary one
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
-    /// Also build it by this many threads, and compare
+    /// Also build it on this many threads, and compare
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1_024))]
     workers: Option<u16>,
     /// Build transfers on a relay chain's wasm runtime, from this raw chain specification
@@ -70,7 +70,7 @@ pub(crate) struct BlockArgs {
 /// Prints the report on the block.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the report is printed before.
+/// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     measuring::begin()?;
     if let Some(spec) = &args.chain_spec {
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     })
     .map_err(|error| match outcome.refused.len() {
         0 => error,
-        // The block is executed again with those that were left out, whose nodes its proof may lack.
+        // A check executes the refused extrinsics again, but the proof may lack their nodes.
         refused => CliError::Full {
             refused,
             of: plan.extrinsics().len(),
@@ -143,12 +143,12 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     expect_within(pov.map(|pov| (pov, report.pov_limit.as_ref())))
 }
 
-/// Blocks of each state machine that are timed.
+/// The most rounds, each a block of both state machines.
 const ROUNDS: usize = 7;
-/// No further round begins after this time.
+/// No round but the first begins after this time.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The block of `plan` again, in turns by povmeter and by sp-state-machine.
+/// Builds the block of `plan` again, in turns by sp-state-machine and by povmeter.
 fn beside_peer(
     plan: &Plan,
     state: &ParentState,
@@ -173,7 +173,7 @@ fn beside_peer(
     })
 }
 
-/// The growth of the block by extrinsic.
+/// Returns how the block grows with each extrinsic.
 fn growth((outcome, pov): (&BlockOutcome, PovRow), plan: &Plan, limit: Option<u64>) -> Growth {
     let steps = outcome.boundaries.iter().zip(outcome.times.iter().copied());
     let steps = steps.zip(outcome.block_bytes(plan));

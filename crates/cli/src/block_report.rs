@@ -20,9 +20,9 @@ pub(crate) struct BlockReport {
     pub(crate) options: UsedOptions,
     /// Root of the state before the block.
     pub(crate) parent_root: HexHash,
-    /// Root of the state after it.
+    /// Root of the state after the block.
     pub(crate) root: HexHash,
-    /// Signed extrinsics.
+    /// What became of the signed extrinsics.
     pub(crate) extrinsics: Extrinsics,
     /// Mean processor time in microseconds; the inherent counts as one extrinsic.
     pub(crate) per_extrinsic_us: PerExtrinsic,
@@ -60,11 +60,11 @@ impl CommandResult for BlockReport {
 /// A block built several times, in turns with sp-state-machine.
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct BesidePeer {
-    /// Blocks of each.
+    /// Blocks of each state machine.
     pub(crate) rounds: usize,
     /// How many times as long sp-state-machine takes, in processor time; median of the rounds.
     pub(crate) ratio: f64,
-    /// The same in the middle half of the rounds; null for fewer than four.
+    /// Range of this ratio in the middle half of the rounds; null for fewer than four.
     #[serde(default)]
     pub(crate) ratio_spread: Option<Spread>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct BesidePeer {
 pub(crate) struct Extrinsics {
     /// Included in the block.
     pub(crate) applied: usize,
-    /// Those of them whose call failed.
+    /// Included, although the call failed.
     pub(crate) failed: usize,
     /// Left out.
     pub(crate) refused: usize,
@@ -83,31 +83,31 @@ pub(crate) struct Extrinsics {
 /// Mean processor time in microseconds, the inherent counted as one extrinsic.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PerExtrinsic {
-    /// Executing one.
+    /// Executing an extrinsic.
     pub(crate) execute: f64,
-    /// The size after it.
+    /// Estimating the size after it.
     pub(crate) estimate: f64,
 }
 
 /// What single extrinsics add to the estimate.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Growth {
-    /// By the first one.
+    /// Added by the first extrinsic.
     first: u64,
-    /// By the last one.
+    /// Added by the last extrinsic.
     last: u64,
-    /// The least.
+    /// The least that one adds.
     min: u64,
-    /// The most.
+    /// The most that one adds.
     max: u64,
 }
 
-/// Sizes of a proof in bytes, and whose they are.
+/// Sizes of a proof in bytes, and what the bytes belong to.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Proof {
     /// The estimate after the last extrinsic.
     pub(crate) estimate_after_last: u64,
-    /// The part of it that only the root computation needs.
+    /// The part of this estimate that only the root needs.
     pub(crate) root_adds_after_last: u64,
     /// The proof of the whole block, each node with the prefix of its length.
     pub(crate) recorded: u64,
@@ -117,7 +117,7 @@ pub(crate) struct Proof {
     pub(crate) compact: u64,
     /// Number of nodes.
     pub(crate) nodes: u64,
-    /// Whose the bytes are, with --attribute; else it is not there.
+    /// What the bytes belong to; missing with --no-attribute.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AttributionReport")]
     pub(crate) attribution: Option<AttributionReport>,
@@ -126,26 +126,26 @@ pub(crate) struct Proof {
 /// An estimate in bytes.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Estimate {
-    /// What is read so far.
+    /// Bytes recorded so far.
     recorded: u64,
-    /// What only the root needs.
+    /// Bytes that only the root needs.
     root_adds: u64,
-    /// Both.
+    /// The sum of both.
     total: u64,
     /// Bytes of the header and of the extrinsics so far; null in results of earlier versions.
     #[serde(default)]
     block: Option<u64>,
-    /// An upper bound of the PoV, if the block ended here; null in results of earlier versions.
+    /// An upper bound of the PoV if the block ended here; null in results of earlier versions.
     #[serde(default)]
     pov_bound: Option<u64>,
 }
 
-/// Milliseconds.
+/// Time in milliseconds.
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Time {
     /// Processor time of the thread.
     pub(crate) cpu_ms: f64,
-    /// Time of the clock.
+    /// Wall time.
     pub(crate) wall_ms: f64,
 }
 
@@ -156,13 +156,13 @@ pub(crate) struct PhaseTimes {
     pub(crate) initialize: Time,
     /// Executing the extrinsics.
     pub(crate) extrinsics: Time,
-    /// The sizes after each of them.
+    /// Estimating the size after each of them.
     pub(crate) estimates: Time,
     /// Finalizing the block, in which the root is computed.
     pub(crate) finalize: Time,
     /// Making the changes and the proof.
     pub(crate) seal: Time,
-    /// All of them.
+    /// All phases.
     pub(crate) total: Time,
 }
 
@@ -189,7 +189,7 @@ impl From<&Phases> for PhaseTimes {
 }
 
 impl Estimate {
-    /// The size of the proof beside `block` bytes of header and extrinsics.
+    /// Returns the estimate `size`, beside `block` bytes of header and extrinsics.
     fn new(size: &BoundarySize, block: u64) -> Self {
         let total = size.total();
         Self {
@@ -248,7 +248,7 @@ impl BlockReport {
         }
     }
 
-    /// Places the block beside a limit, if there is one.
+    /// Compares the block with the limit, if there is one.
     pub(crate) fn with_limit(self, limit: LimitArg) -> Self {
         let recorded = self.proof_bytes.recorded;
         Self {
@@ -272,7 +272,7 @@ impl BlockReport {
     }
 }
 
-/// What each extrinsic after the inherent adds; `None` without extrinsics.
+/// Returns what the extrinsics after the inherent add; `None` without extrinsics.
 fn growth(boundaries: &[BoundarySize]) -> Option<Growth> {
     let steps = boundaries.windows(2);
     let steps: Vec<u64> = steps

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which state, which loads, and how much memory.
+/// The state, the loads, and the memory of the caches.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Takes some minutes.
@@ -84,7 +84,7 @@ impl From<AccessArg> for Access {
     }
 }
 
-// Without a doc comment, so that the schema is that of the type inside, with its description.
+// No doc comment, so that the schema takes its description from the type inside.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct Report(pub(crate) CacheReport);
@@ -114,13 +114,13 @@ impl CacheArgs {
     }
 }
 
-/// Bytes of memory for an account that a block touches, at least: the nodes of its path, as recorded.
+/// The least bytes of memory for an account that a block touches: the recorded nodes on its path.
 const TOUCHED_BYTES: u64 = 800;
 
 /// Prints the report on caches.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the report is printed before.
+/// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(args: &CacheArgs) -> Result<(), CliError> {
     args.expect_room()?;
     let page = args.report.open(&report::CACHE_CHARTS)?;

@@ -1,4 +1,4 @@
-//! `povmeter chain`: blocks on top of each other, committed and pruned as a node does.
+//! `povmeter chain`: blocks on top of each other, committed and pruned as in a node.
 
 use crate::{
     chain_report::{ChainChecks, ChainOptions, ChainReport, ChainRow},
@@ -30,7 +30,7 @@ use std::{
     time::Instant,
 };
 
-/// How many blocks to build, and what is kept of them.
+/// How many blocks to build, and what to keep of them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -86,7 +86,7 @@ impl NodeSource for Counting {
 /// Prints the report on the chain.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the report is printed before.
+/// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(args: &ChainArgs) -> Result<(), CliError> {
     measuring::begin()?;
     args.state.expect_built()?;
@@ -122,8 +122,8 @@ fn build(args: &ChainArgs, path: &Path) -> Result<ChainReport, CliError> {
         let (chain, plan) = Chain::new(args.plan.options(args.signatures))?;
         let mut store = args.state.store(path, Mode::Create, CliError::Open)?;
         commit_parent(&mut *store, &plan)?;
-        // Closing waits until the engine has written the state. Else it would do so beside the first blocks,
-        // and one of their commits would wait for it.
+        // Closing waits until the engine has written the state. Otherwise a commit of one of the first blocks
+        // would wait for the engine.
         drop(store);
         let store = args.state.store(path, Mode::Open, CliError::Open)?;
         Ok::<_, CliError>((chain, plan, store))
@@ -173,7 +173,7 @@ fn build(args: &ChainArgs, path: &Path) -> Result<ChainReport, CliError> {
 }
 
 impl Run<'_> {
-    /// Builds the block of `plan`, commits it, and prunes the oldest state if there are too many.
+    /// Builds the block of `plan`, commits it, and prunes the oldest state if the store keeps too many.
     fn block(&mut self, number: u32, plan: &Plan) -> Result<(ChainRow, BlockOutcome), CliError> {
         self.store.asked.store(0, Relaxed);
         let sealed = SealedUpdate::default();
@@ -186,7 +186,7 @@ impl Run<'_> {
         let asked = self.store.asked.load(Relaxed);
         let update = sealed.take().ok_or(CliError::NoUpdate)?;
 
-        // No block is open, so nobody else has the store.
+        // No block is open, so nothing else holds the store.
         let store = Arc::get_mut(&mut self.store).ok_or(CliError::NoUpdate)?;
         let store = &mut store.store;
         let (begun, parent) = (Instant::now(), store.states().newest().id);
@@ -213,7 +213,7 @@ impl Run<'_> {
         Ok((row, outcome))
     }
 
-    /// Whether the last block has the same sizes and proof on a pool that carries nothing.
+    /// Whether the last block has the same estimates, root and proof sizes on a pool that carries nothing.
     fn is_same_again(&self, plan: &Plan, outcome: &BlockOutcome) -> Result<bool, CliError> {
         let store = Arc::clone(&self.store);
         let again = PovmeterBlock::new(store, plan, Estimates::Everywhere);
@@ -223,7 +223,7 @@ impl Run<'_> {
             && again.sizes == outcome.sizes)
     }
 
-    /// Whether the store is whole.
+    /// Whether the store is intact.
     fn verify(&mut self) -> Result<bool, CliError> {
         let store = Arc::get_mut(&mut self.store).ok_or(CliError::NoUpdate)?;
         let report = progress::during("checking the store", || {
@@ -233,7 +233,7 @@ impl Run<'_> {
     }
 }
 
-/// Bytes of the files in `folder`, zero if it can't be read.
+/// Returns the bytes of the files in `folder`, or zero if the folder can't be read.
 fn folder_bytes(folder: &Path) -> u64 {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     files

@@ -22,38 +22,38 @@ pub(crate) struct ChainOptions {
     pub(crate) carry_mib: u32,
 }
 
-/// One block. Times are those of the clock in milliseconds.
+/// One block. Times are wall times in milliseconds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ChainRow {
     /// Number of the block.
     pub(crate) number: u32,
     /// Time to build it, from the first call to the root and the proof.
     pub(crate) block_ms: f64,
-    /// Time until the store has taken it.
+    /// Time to commit it to the store.
     pub(crate) commit_ms: f64,
-    /// Time to prune the oldest state, zero while there are few.
+    /// Time to prune the oldest state; about zero while the store keeps few.
     pub(crate) prune_ms: f64,
     /// Nodes that it asked the store for.
     pub(crate) nodes_asked: u64,
     /// Bytes of its proof, each node with the prefix of its length.
     pub(crate) proof_bytes: u64,
-    /// Bytes of loaded nodes that are kept after it.
+    /// Bytes of loaded nodes that it leaves to the next block.
     pub(crate) carried_bytes: u64,
-    /// Bytes of memory that the process has after it; null where the system does not say.
+    /// Bytes of resident memory of the process after it; null where the system does not tell them.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) resident_bytes: Option<u64>,
-    /// Bytes of the files of the store after it.
+    /// Bytes of the store's files after it.
     pub(crate) disk_bytes: u64,
 }
 
 /// What must hold.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ChainChecks {
-    /// Whether the last block has the same sizes, root and proof if it loads all of its nodes itself.
+    /// Whether the last block has the same estimates, root and proof sizes if it loads all nodes itself.
     pub(crate) again_same: bool,
-    /// Whether the loaded nodes are within the bound.
+    /// Whether the loaded nodes that are left at the end are within `carry_mib`.
     pub(crate) carried_within: bool,
-    /// Whether the store has every node of the kept states, each with its hash and count, and no other.
+    /// Whether the store holds every node of the kept states, each with its hash and count, and no other.
     pub(crate) verified: bool,
 }
 
@@ -61,13 +61,13 @@ pub(crate) struct ChainChecks {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ChainReport {
     pub(crate) options: ChainOptions,
-    /// Median time of the blocks of the second half, in milliseconds.
+    /// Median time to build a block of the second half, in milliseconds.
     pub(crate) block_ms: f64,
-    /// Median time to commit one of these.
+    /// Median time to commit such a block.
     pub(crate) commit_ms: f64,
-    /// Median time to prune after one of these.
+    /// Median time to prune after such a block.
     pub(crate) prune_ms: f64,
-    /// Median number of nodes that one of these asked the store for.
+    /// Median number of nodes that such a block asked the store for.
     pub(crate) nodes_asked: f64,
     pub(crate) checks: ChainChecks,
     /// The blocks.
@@ -146,7 +146,7 @@ impl ChainReport {
     }
 }
 
-/// About this many blocks are in the table.
+/// The most blocks in the table.
 const SHOWN: usize = 12;
 
 impl fmt::Display for ChainReport {

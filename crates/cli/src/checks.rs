@@ -17,11 +17,11 @@ use std::{num::NonZeroUsize, sync::Arc};
 /// A check, and whether it holds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Check {
-    /// What.
+    /// Name of the check.
     pub(crate) name: String,
-    /// Whether it does.
+    /// Whether it holds.
     pub(crate) holds: bool,
-    /// Numbers to it.
+    /// Numbers and details.
     pub(crate) detail: String,
 }
 
@@ -33,11 +33,11 @@ pub(crate) fn same_block(a: &Built, b: &Built) -> bool {
         && a.child_changes == b.child_changes
 }
 
-/// Checks the block that povmeter built from `plan` with `runtime`. The peer's blocks to compare it
-/// with run the native runtime.
+/// Checks the block that povmeter built from `plan` with `runtime`. The peer's blocks for the comparison run
+/// the native runtime.
 ///
 /// # Errors
-/// A [`CliError`] if a block to compare it with can't be built.
+/// A [`CliError`] if a block for the comparison can't be built, or the peer refuses the proof.
 pub(crate) fn check_block(
     block: &BlockOutcome,
     plan: &Plan,
@@ -112,10 +112,10 @@ fn executes_again(
     })
 }
 
-/// Checks that the block on several threads is `block`.
+/// Checks that several threads build `block`, too.
 ///
 /// # Errors
-/// [`CliError::Workers`] if it can't be built.
+/// [`CliError::Workers`] if they can't build a block.
 pub(crate) fn check_workers(
     block: &BlockOutcome,
     plan: &Plan,

@@ -75,10 +75,10 @@ pub(crate) struct CompareArgs {
     /// instances are kept from call to call
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
-    /// What both keep from earlier blocks: none, or warm, all that the block needs
+    /// What both state machines keep from earlier blocks: none, or warm, all that the block needs
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = CacheArg::None)]
     cache: CacheArg,
-    /// Also execute the extrinsics on so many threads, such as 2,4
+    /// Also execute the extrinsics on this many threads, such as 2,4
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = whole::<u16>(2..=1_024))]
     workers: Vec<u16>,
     /// Measured rounds after one warm-up; root-each-tx takes part in every tenth
@@ -110,7 +110,7 @@ const SLOW_EVERY: u32 = 10;
 /// Prints the report on the comparison.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the report is printed before.
+/// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(command: &CompareCommand) -> Result<(), CliError> {
     measuring::begin()?;
     match command {
@@ -232,7 +232,7 @@ fn builds(contenders: &[Contender], rounds: u32) -> usize {
 }
 
 /// Whether every contender built the peer's block. povmeter's runtime is told larger sizes and may act
-/// on them, so its block is compared with a block of the peer whose runtime is told the same sizes.
+/// on them, so povmeter's block is compared with a block of the peer whose runtime is told the same sizes.
 fn roots_equal(
     arena: &Arena<'_>,
     contenders: &[Contender],

@@ -16,13 +16,13 @@ use std::fmt;
 /// bytes.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Row {
-    /// The way; peer-none is sp-state-machine without estimates.
+    /// Name of the way; peer-none is sp-state-machine without estimates.
     pub(crate) name: String,
     /// Processor time of the whole block in milliseconds, median of the rounds.
     pub(crate) median_ms: f64,
     /// Throughput in percent of peer-none.
     pub(crate) percent_of_peer_none: f64,
-    /// The same in the middle half of the rounds, against the median of peer-none; null for fewer than
+    /// Its range in the middle half of the rounds, against the median of peer-none; null for fewer than
     /// four rounds.
     #[serde(default)]
     pub(crate) percent_spread: Option<Spread>,
@@ -37,29 +37,29 @@ pub(crate) struct Row {
     pub(crate) compact: u64,
     /// Number of nodes.
     pub(crate) nodes: u64,
-    /// Allocations of an extrinsic with the estimate after it.
+    /// Allocations per extrinsic, including the estimate after it.
     pub(crate) allocations_per_extrinsic: f64,
-    /// Time of the clock of the whole block in milliseconds, median of the rounds.
+    /// Wall time of the whole block in milliseconds, median of the rounds.
     pub(crate) median_wall_ms: f64,
     /// Processor time of one extrinsic in microseconds, without the estimate after it.
     pub(crate) per_extrinsic_us: f64,
     /// Processor time of finalize_block in milliseconds, in which the root is computed.
     pub(crate) finalize_ms: f64,
-    /// Processor time of the runtime's call for the root in it in milliseconds, in blocks whose calls
+    /// Processor time in milliseconds of the call for the root in finalize_block, in blocks whose calls
     /// are timed one by one.
     pub(crate) root_ms: f64,
     /// Share of the state machine in the time of the block, in percent; the rest is the runtime.
     pub(crate) state_machine_percent: f64,
     /// Rounds that this way took part in.
     pub(crate) rounds: usize,
-    /// Whether it claims never to be too low.
+    /// Whether it claims that no estimate is too low.
     pub(crate) claims_complete: bool,
     /// Bytes that the last estimate lacks; null without estimates.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) estimate_under_bytes: Option<u64>,
 }
 
-/// The ways, and what each is.
+/// Name and meaning of each way.
 pub(crate) const WAYS: [(&str, &str); 11] = [
     (
         "peer-none",
@@ -93,7 +93,7 @@ pub(crate) const WAYS: [(&str, &str); 11] = [
 ];
 
 impl Row {
-    /// Where the throughput was in the middle half of the rounds.
+    /// The range of the throughput in the middle half of the rounds.
     pub(crate) fn spread(&self) -> Option<String> {
         let Spread { low, high } = self.percent_spread?;
         Some(format!("{low:.1} to {high:.1}"))
@@ -103,11 +103,11 @@ impl Row {
 /// What must hold.
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
-    /// Every way comes to the block of sp-state-machine.
+    /// Whether every way builds the block of sp-state-machine.
     pub(crate) roots_equal: bool,
-    /// Nothing is too low where that is claimed.
+    /// Whether no estimate is too low where completeness is claimed.
     pub(crate) estimates_complete: bool,
-    /// Several threads come to the block of one; null if there was one.
+    /// Whether several threads build the block of one; null without several.
     #[serde(default)]
     pub(crate) threads_equal: Option<bool>,
 }
@@ -121,7 +121,7 @@ pub(crate) struct CompareReport {
     pub(crate) cache: CacheArg,
     /// Measured rounds.
     pub(crate) rounds: u32,
-    /// One for each way.
+    /// One row for each way.
     pub(crate) rows: Vec<Row>,
     /// The block on several threads; empty unless it was asked for.
     #[serde(default)]
@@ -130,7 +130,7 @@ pub(crate) struct CompareReport {
     pub(crate) checks: Checks,
 }
 
-/// The same `what` as that of `block`, told apart by its `rows`.
+/// Its `what` is that of `block`, too; the field `rows` tells the results apart.
 impl CommandResult for CompareReport {
     const COMMAND: &'static str = "compare block";
     const WHAT: &'static str = "block";
@@ -193,7 +193,7 @@ impl CompareReport {
         output::failed(checks.map(|(name, holds, _)| (name, holds)))
     }
 
-    /// Which block was built.
+    /// Describes the block and the caches in one line.
     pub(crate) fn block_line(&self) -> String {
         let cache = match self.cache {
             CacheArg::None => "no cache",

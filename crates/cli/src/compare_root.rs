@@ -53,11 +53,11 @@ const FAILURES_SHOWN: usize = 10;
 /// Prints the report on root updates.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the report is printed before.
+/// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(args: &RootArgs) -> Result<(), CliError> {
     expect_room_for_keys(&args.keys)?;
     let page = args.report.open(&report::ROOT_CHARTS)?;
-    // Read now, because a mistake in the variable should cost no work.
+    // Read before the work, so that a wrong POVMETER_DATA costs no time.
     let data = data_dir()?;
     let mut missing = Vec::new();
     let modes = RootMode::all(|unsupported| missing.push(unsupported.0.name().to_owned()))?;
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &RootArgs) -> Result<(), CliError> {
     })
 }
 
-/// The number of real states in the folder `data` that were compared, zero without it, and those that differ.
+/// Compares the real states in the folder `data`, if there is one. Returns their number and the failures.
 fn known_states(
     data: Option<&Path>,
     modes: &[RootMode],

@@ -11,17 +11,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What holds if no random block differs.
+/// Name of the check that no random block differs.
 pub(crate) const UPDATES_AGREE: &str = "updates agree";
-/// What holds if no real state differs.
+/// Name of the check that no real state differs.
 pub(crate) const STATES_AGREE: &str = "real states agree";
 
-/// What the comparison gave.
+/// Results of the comparison.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
-    /// Random blocks whose update is another one in some mode; must be 0.
+    /// Random blocks whose update differs in some mode; must be 0.
     pub(crate) updates_differ: usize,
-    /// Real states whose update from nothing is another one; must be 0.
+    /// Real states whose update from the empty state, or whose root, differs; must be 0.
     pub(crate) known_states_differ: usize,
 }
 
@@ -35,7 +35,7 @@ impl Checks {
     }
 }
 
-/// Sums over the blocks of one state version that agree.
+/// Sums over the blocks of one state version whose updates agree.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct OfVersion {
     /// The version of the state's layout.
@@ -43,7 +43,7 @@ pub(crate) struct OfVersion {
     pub(crate) state_version: u8,
     /// Blocks that agreed.
     pub(crate) blocks: u64,
-    /// Changes in them.
+    /// Changes in these blocks.
     pub(crate) changes: u64,
     /// Nodes inserted.
     pub(crate) inserted: u64,
@@ -51,10 +51,10 @@ pub(crate) struct OfVersion {
     pub(crate) removed: u64,
 }
 
-/// A block that does not agree.
+/// A block whose update differs.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Failed {
-    /// What kind of random blocks.
+    /// Flavour of the random block.
     #[schemars(extend("enum" = Flavour::ALL.map(Flavour::name)))]
     pub(crate) flavour: String,
     /// The block's own seed.
@@ -62,16 +62,16 @@ pub(crate) struct Failed {
     /// The version of the state's layout.
     #[schemars(extend("enum" = VersionArg::NUMBERS))]
     pub(crate) state_version: u8,
-    /// What is not the same.
+    /// What differs.
     pub(crate) mismatch: String,
 }
 
-/// A real state that does not agree.
+/// A real state whose update or root differs.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct KnownFailed {
     /// Name of the state.
     pub(crate) state: String,
-    /// What is not the same.
+    /// What differs.
     pub(crate) mismatch: String,
 }
 
@@ -80,21 +80,21 @@ pub(crate) struct KnownFailed {
 pub(crate) struct RootReport {
     /// Random blocks of each state version.
     pub(crate) cases: u64,
-    /// What they are drawn from.
+    /// Seed of blocks and keys.
     pub(crate) seed: u64,
-    /// Ways to compute a root that were compared.
+    /// Modes of computing a root that were compared.
     pub(crate) modes: Vec<String>,
-    /// Ways that this processor does not have.
+    /// Modes that this processor does not support.
     pub(crate) missing: Vec<String>,
-    /// What the comparison gave.
+    /// Results of the comparison.
     pub(crate) checks: Checks,
-    /// By state version.
+    /// Sums by state version.
     pub(crate) versions: [OfVersion; 2],
     /// Real states that were compared.
     pub(crate) known_states: usize,
-    /// The first blocks that do not agree.
+    /// The first blocks that differ.
     pub(crate) failures: Vec<Failed>,
-    /// Real states that do not agree.
+    /// Real states that differ.
     pub(crate) known_failures: Vec<KnownFailed>,
     /// Measured rounds.
     pub(crate) rounds: usize,

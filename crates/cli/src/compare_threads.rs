@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{iter::once, num::NonZeroUsize, sync::Arc, time::Duration};
 
-/// A block whose extrinsics are executed by one thread or by several. Times are those of the clock.
+/// A block whose extrinsics are executed by one thread or by several. Times are wall times.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ThreadsRow {
     /// Threads; one executes the extrinsics in order.
@@ -26,15 +26,15 @@ pub(crate) struct ThreadsRow {
     pub(crate) wall_ms: f64,
     /// Time of its signed extrinsics in milliseconds, median of the rounds.
     pub(crate) extrinsics_wall_ms: f64,
-    /// How many times as fast as by one thread the signed extrinsics are executed, by the medians.
+    /// How many times as fast as one thread the signed extrinsics are executed, by the medians.
     pub(crate) times_as_fast: f64,
-    /// The same in the middle half of the rounds, against the median of one thread; null for fewer than four
+    /// Its range in the middle half of the rounds, against the median of one thread; null for fewer than four
     /// rounds.
     pub(crate) times_as_fast_spread: Option<Spread>,
-    /// Throughput of the whole block in percent of peer-none, by the clock.
+    /// Throughput of the whole block in percent of peer-none, by wall time.
     pub(crate) percent_of_peer_none: f64,
-    /// Extrinsics of the last round that were executed ahead of their turn and committed, those included that
-    /// waited for their turn to ask for the size, or whose signature was checked ahead.
+    /// Extrinsics of the last round that were executed ahead of their turn, at least until they asked for the
+    /// size, and committed, or whose signature was checked ahead.
     pub(crate) ahead: u64,
 }
 
@@ -53,7 +53,7 @@ impl ThreadsRow {
         }
     }
 
-    /// How many times as fast, and where that was in the middle half of the rounds.
+    /// How many times as fast, with the range in the middle half of the rounds.
     pub(crate) fn times_as_fast(&self) -> String {
         let times = format!("{:.2}", self.times_as_fast);
         match self.times_as_fast_spread {
@@ -71,30 +71,30 @@ pub(crate) struct Threads<'a> {
     equal: bool,
 }
 
-/// The rows of one kind of runtime.
+/// The rows of a runtime that asks for sizes, or of one that does not.
 struct Group {
     asks_for_sizes: bool,
-    /// The block of one thread, which all others must be.
+    /// The block of one thread, which all other blocks must equal.
     expected: PlanBlock,
     ways: Vec<Way>,
 }
 
 struct Way {
     workers: NonZeroUsize,
-    /// What the last block found out.
+    /// Measured speeds of the last block, for the next one.
     experience: Option<Experience>,
-    /// Time of the whole block, and of its signed extrinsics.
+    /// For each round, the time of the whole block and of its signed extrinsics.
     spent: Vec<(Duration, Duration)>,
-    /// Of the last round.
+    /// [`ThreadsRow::ahead`] of the last round.
     ahead: u64,
 }
 
 impl<'a> Threads<'a> {
-    /// One thread and each number of `workers` above one; nothing if there is none. Builds a block of each
-    /// kind.
+    /// Prepares a row for one thread and for each number of `workers` above one; none without such a number.
+    /// Builds the expected block of each kind of runtime.
     ///
     /// # Errors
-    /// [`CliError::Workers`].
+    /// [`CliError::Workers`] if a block can't be built.
     pub(crate) fn new(arena: &'a Arena<'a>, workers: &[u16]) -> Result<Self, CliError> {
         let rules = runtime_rules().map_err(|error| CliError::Workers(HostError::state(error)))?;
         let mut several: Vec<u16> = workers.iter().copied().filter(|&count| count > 1).collect();
@@ -134,15 +134,15 @@ impl<'a> Threads<'a> {
         self.groups.iter().map(|group| group.ways.len()).sum()
     }
 
-    /// Builds a block of each row. `step` is called after each.
+    /// Builds the block of each row, and calls `step` after each.
     ///
     /// # Errors
-    /// [`CliError::Workers`].
+    /// [`CliError::Workers`] if a block can't be built.
     pub(crate) fn round(&mut self, round: usize, mut step: impl FnMut()) -> Result<(), CliError> {
         for number in 0..self.groups.len() {
             let ways = self.groups[number].ways.len();
             for place in 0..ways {
-                // Rotate, as the other ways do.
+                // Rotate, so that no way has the same place in every round.
                 let which = (place + round) % ways;
                 let group = &self.groups[number];
                 let Way {
@@ -162,8 +162,8 @@ impl<'a> Threads<'a> {
         Ok(())
     }
 
-    /// The rows, beside a peer whose block takes `peer_wall_ms`; and whether all blocks were those of one
-    /// thread.
+    /// Returns the rows, and whether all blocks equal the block of one thread. The peer's block takes
+    /// `peer_wall_ms`.
     pub(crate) fn finish(self, peer_wall_ms: f64) -> (Vec<ThreadsRow>, bool) {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let mut rows = Vec::new();

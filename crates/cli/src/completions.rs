@@ -21,7 +21,8 @@ pub(crate) struct CompletionsArgs {
 /// Prints the script for the commands below `program`.
 ///
 /// # Errors
-/// [`CliError::Completions`] if the script is not UTF-8, which does not happen, or [`CliError::Output`].
+/// [`CliError::Output`] if the script can't be printed. [`CliError::Completions`] if it is not UTF-8, which
+/// does not happen.
 pub(crate) fn run(args: &CompletionsArgs, program: &mut Command) -> Result<(), CliError> {
     let name = program.get_name().to_owned();
     let mut script = Vec::new();

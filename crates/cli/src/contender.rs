@@ -23,7 +23,7 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    /// All of them, the peer first.
+    /// Returns all contenders, the peer first.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Peer];
         all.extend(Strategy::ALL.map(Self::Ladder));
@@ -40,7 +40,7 @@ impl Contender {
         }
     }
 
-    /// Whether it claims never to underestimate.
+    /// Whether the contender claims never to underestimate.
     pub(crate) fn claims_complete(self) -> bool {
         match self {
             Self::Ladder(strategy) => strategy.claims_complete(),
@@ -83,10 +83,10 @@ pub(crate) struct Share {
 }
 
 impl Arena<'_> {
-    /// A block built by `contender`.
+    /// Builds a block with `contender`.
     ///
     /// # Errors
-    /// [`CliError::Build`].
+    /// [`CliError::Build`] if it can't.
     pub(crate) fn build(&self, contender: Contender) -> Result<Attempt, CliError> {
         match contender {
             Contender::Peer => self.attempt(contender, self.peer.block()),
@@ -103,11 +103,11 @@ impl Arena<'_> {
         PovmeterBlock::pooled(pool, nodes, self.plan, estimates)
     }
 
-    /// The state machine's share of the time of a block built by `contender`: calls from the runtime,
-    /// estimates, and finishing the block. The rest is the runtime's.
+    /// Builds a block with `contender`, and returns the state machine's share of its time: calls from the
+    /// runtime, estimates, and finishing the block. The rest is the runtime's time.
     ///
     /// # Errors
-    /// [`CliError::Build`].
+    /// [`CliError::Build`] if `contender` can't build it.
     pub(crate) fn share(&self, contender: Contender) -> Result<Share, CliError> {
         match contender {
             Contender::Peer => self.share_of(contender, self.peer.block()),
@@ -125,7 +125,7 @@ impl Arena<'_> {
         let outcome = build_block_with(self.runtime, host, self.plan, |_| {})
             .map_err(CliError::build(contender.name()))?;
         let phases = outcome.phases;
-        // Half of the time that reading the clock takes falls into the measured calls.
+        // Half of the time of reading the clock falls into the measured calls.
         let clock = clock_cost().as_secs_f64() * calls.all as f64;
         let inside = (calls.time.as_secs_f64() - clock / 2.0).max(0.0);
         let inside = inside + (phases.boundaries.wall + phases.finish.wall).as_secs_f64();

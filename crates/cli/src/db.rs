@@ -82,7 +82,7 @@ pub(crate) struct BackupArgs {
 /// The store of a command.
 #[derive(Args, Debug)]
 struct StoreArgs {
-    /// Folder of the store, which nobody may have open
+    /// Folder of the store, which no other program may have open
     #[arg(value_name = "PATH")]
     path: PathBuf,
     /// Print JSON
@@ -126,7 +126,7 @@ fn run_prune(args: &PruneArgs) -> Result<(), CliError> {
     let mut step = |states| counter.at(states);
     let gone = match (args.to, args.keep) {
         (Some(root), _) => prune_to_root(&mut *store, root, &mut step)?,
-        // Clap asks for one of both.
+        // Clap requires `--to` or `--keep`.
         (None, keep) => {
             let keep = keep.and_then(|keep| NonZeroUsize::new(keep as usize));
             let keep = keep.unwrap_or(NonZeroUsize::MAX);
@@ -151,10 +151,10 @@ fn run_backup(args: &BackupArgs) -> Result<(), CliError> {
     printed(&BackupReport { nodes: copied }, args.store.json, Vec::new())
 }
 
-/// The store in the folder `path`, on whichever engine it is.
+/// Opens the store in the folder `path`, whatever its engine.
 fn open(path: &Path) -> Result<Box<dyn DiskStore>, CliError> {
     let engine = Engine::of(path).map_err(CliError::OpenStored)?;
-    // The error of any engine says what else the folder holds.
+    // Without a store here any engine fails, and its error says what the folder holds.
     let engine = engine.unwrap_or(Engine::ParityDb);
     engine.store(path, Mode::Open, CliError::OpenStored)
 }

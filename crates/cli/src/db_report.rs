@@ -50,9 +50,9 @@ pub(crate) struct VerifyReport {
     pub(crate) bytes: u64,
     /// Places of nodes that were visited.
     pub(crate) places: u64,
-    /// What is wrong, the first 100 of it.
+    /// The first 100 problems.
     pub(crate) problems: Vec<String>,
-    /// How much is wrong.
+    /// Number of problems.
     pub(crate) problem_count: u64,
 }
 
@@ -144,7 +144,7 @@ impl fmt::Display for StatReport {
     }
 }
 
-/// A line for each state, the last without a line break.
+/// Writes a line for each state, the last one without a line break.
 fn write_states(f: &mut fmt::Formatter<'_>, states: &[State]) -> fmt::Result {
     let mut table = crate::table::Table::new(["state", "on", "height", "<root"]);
     for state in states {

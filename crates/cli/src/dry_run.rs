@@ -18,7 +18,7 @@ Examples:
   povmeter dry-run 1000.povmeter --runtime new.wasm --pov-limit 10MiB")]
 #[group(id = "item", required = true, multiple = false, args = ["extrinsic", "runtime"])]
 pub(crate) struct DryRunArgs {
-    /// A block that `povmeter record` wrote: the item is tried in its place, as far as it has the nodes
+    /// A block that `povmeter record` wrote: the item is tried in its place if the file has the nodes
     #[arg(
         value_name = "FILE",
         required_unless_present = "url",
@@ -74,7 +74,7 @@ impl FromStr for ExtrinsicArg {
 /// Prints the report on the item.
 ///
 /// # Errors
-/// [`CliError::NoWasm`].
+/// [`CliError::NoWasm`], because the program is built without the feature `wasm`.
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(_: &DryRunArgs) -> Result<(), CliError> {
     Err(CliError::NoWasm)
@@ -148,7 +148,7 @@ mod with_wasm {
     }
 
     impl Place {
-        /// In place of the recorded block.
+        /// Returns the place of the recorded block.
         fn of_file(path: &std::path::Path) -> Result<Self, CliError> {
             let origin = Origin::of_file(path)?;
             let name = origin.name();
@@ -165,7 +165,7 @@ mod with_wasm {
             })
         }
 
-        /// On top of a block of a chain.
+        /// Returns the place on top of a block of a chain.
         fn of_chain(node: RemoteNode, block: Option<BlockId>) -> Result<Self, CliError> {
             let id = block.unwrap_or(BlockId::Finalized);
             let (header, state) = progress::during(format!("fetching block {id}"), || {
@@ -237,7 +237,7 @@ mod with_wasm {
         SharedNodes::new(nodes)
     }
 
-    /// Times of the initialization and of the extrinsic.
+    /// Returns the processor times of the initialization and of the extrinsic.
     fn milliseconds(block: &PartialBlock) -> (f64, f64) {
         let ms = |spent: povmeter_dev_runtime::Spent| spent.cpu.as_secs_f64() * 1e3;
         (ms(block.initialize), ms(block.apply))
@@ -257,7 +257,7 @@ mod with_wasm {
         }
     }
 
-    /// Who needs the nodes that only the block with the item has.
+    /// Attributes the nodes that only the block with the item has.
     fn attribution(result: &DryRunResult, top: usize) -> AttributionReport {
         let mut names = Names::well_known();
         for name in &result.names {
@@ -281,7 +281,7 @@ mod tests {
         let bytes = |text: &str| text.parse::<ExtrinsicArg>().unwrap().0;
         assert_eq!(bytes("0x0c040001"), [4, 0, 1]);
         assert_eq!(bytes("040001"), [4, 0, 1]);
-        // The first byte is a length, but not that of the rest.
+        // The first byte is a length, but not the length of the rest.
         assert_eq!(bytes("0x1004000102ff"), [16, 4, 0, 1, 2, 255]);
         for text in ["", "0x", "0x1", "zz"] {
             assert!(text.parse::<ExtrinsicArg>().is_err(), "{text}");

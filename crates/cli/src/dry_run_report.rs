@@ -11,7 +11,7 @@ use std::fmt;
 
 /// What can be tried.
 pub(crate) const ITEMS: [&str; 2] = ["extrinsic", "runtime"];
-/// What can become of it.
+/// What can become of the item.
 pub(crate) const OUTCOMES: [&str; 2] = ["succeeded", "call failed"];
 
 /// What an extrinsic or another runtime would add to the next block.
@@ -28,32 +28,32 @@ pub(crate) struct DryRunReport {
     pub(crate) parent_state_root: HexHash,
     /// Version of the chain's runtime.
     pub(crate) spec_version: u32,
-    /// Version of the runtime that was tried; null of an extrinsic.
+    /// Version of the runtime that was tried; null for an extrinsic.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) new_spec_version: Option<u32>,
-    /// What became of it. An extrinsic whose call fails is in the block and pays.
+    /// What became of the item. An extrinsic whose call fails is in the block and pays its fee.
     #[schemars(extend("enum" = OUTCOMES))]
     pub(crate) outcome: String,
     /// The error of the call that failed; null if it succeeded.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) call_error: Option<String>,
-    /// The block without it: initialized, and ended there.
+    /// The block without the item, ended after its initialization.
     pub(crate) without: PartialRow,
-    /// The block with it, ended after it.
+    /// The block with the item, ended after it.
     pub(crate) with: PartialRow,
-    /// The difference: what it adds.
+    /// The difference: what the item adds.
     pub(crate) added: AddedRow,
-    /// The block with it beside the limit; null without one.
+    /// The block with the item beside the limit; null without a limit.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) pov_limit: Option<LimitRow>,
-    /// Who needs the nodes that only the block with it has. The bytes are those of these nodes.
+    /// What needs the nodes that only the block with the item has; it counts only them.
     pub(crate) attribution: AttributionReport,
-    /// Requests that the node was sent; null if the state comes from a file.
+    /// Requests sent to the node; null if the state comes from a file.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) requests: Option<u64>,
 }
 
-/// A block that ends after a part. Times are processor time of the thread, sizes are bytes.
+/// A block that ends early. Times are processor time of the thread, sizes are bytes.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PartialRow {
     /// Bytes of the proof, each node with the prefix of its length.
@@ -64,12 +64,12 @@ pub(crate) struct PartialRow {
     pub(crate) compact: u64,
     /// Number of nodes.
     pub(crate) nodes: u64,
-    /// The whole PoV, with the header as far as it is known, and without the inherents of an author.
+    /// The whole PoV, with the known part of the header, and without an author's inherents.
     pub(crate) pov: PovRow,
-    /// Weight consumed in picoseconds; null if the runtime keeps no account that is known.
+    /// Weight consumed in picoseconds; null if the runtime stores no weight in a known form.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) weight_ref_time: Option<u64>,
-    /// Weight consumed in bytes of the proof, by the runtime's account; null as before.
+    /// Weight consumed in bytes of the proof, as the runtime counts them; null like `weight_ref_time`.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) weight_proof_size: Option<u64>,
     /// Processor time of all calls in milliseconds.
@@ -94,14 +94,14 @@ pub(crate) struct AddedRow {
     /// Bytes of the whole PoV.
     #[schemars(extend("minimum" = i64::MIN))]
     pub(crate) pov: i64,
-    /// The same, compressed.
+    /// Bytes of the compressed PoV.
     #[schemars(extend("minimum" = i64::MIN))]
     pub(crate) pov_compressed: i64,
-    /// Weight in picoseconds; null if the runtime keeps no account that is known.
+    /// Weight in picoseconds; null if the runtime stores no weight in a known form.
     #[serde(deserialize_with = "Option::deserialize")]
     #[schemars(extend("minimum" = i64::MIN))]
     pub(crate) weight_ref_time: Option<i64>,
-    /// Weight in bytes of the proof, by the runtime's account; null as before.
+    /// Weight in bytes of the proof, as the runtime counts them; null like `weight_ref_time`.
     #[serde(deserialize_with = "Option::deserialize")]
     #[schemars(extend("minimum" = i64::MIN))]
     pub(crate) weight_proof_size: Option<i64>,
@@ -122,7 +122,7 @@ fn difference(with: u64, without: u64) -> i64 {
 }
 
 impl AddedRow {
-    /// What `with` has more than `without`, in `ms` of time.
+    /// Returns what `with` has more than `without`; the item took `ms` milliseconds.
     pub(crate) fn of(with: &PartialRow, without: &PartialRow, ms: f64) -> Self {
         let both = |with: Option<u64>, without: Option<u64>| Some(difference(with?, without?));
         Self {

@@ -1,4 +1,4 @@
-//! The engines of a state on disk, of which a folder names one.
+//! The engines of a state on disk. A file in the store's folder names its engine.
 
 use crate::{error::CliError, options::StateArg};
 use clap::ValueEnum;
@@ -60,7 +60,7 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// The engine of the store in the folder `path`; `None` if it holds none of these.
+    /// The engine of the store in the folder `path`; `None` if the folder names no known one.
     ///
     /// # Errors
     /// [`OpenError::Io`] if the folder's marker can't be read.
@@ -72,7 +72,7 @@ impl Engine {
         })
     }
 
-    /// The state on this engine, as options name it.
+    /// Returns the value of `--state` for this engine.
     pub(crate) fn state(self) -> StateArg {
         match self {
             Self::ParityDb => StateArg::ParityDb,
@@ -80,10 +80,10 @@ impl Engine {
         }
     }
 
-    /// Checks that the program has this engine, before anything takes long.
+    /// Checks that the program has this engine. Call it before work that takes long.
     ///
     /// # Errors
-    /// [`CliError::NoRocksDb`].
+    /// [`CliError::NoRocksDb`] if it has not.
     pub(crate) fn expect_built(self) -> Result<(), CliError> {
         match self {
             #[cfg(not(feature = "rocksdb"))]
@@ -92,10 +92,10 @@ impl Engine {
         }
     }
 
-    /// The store of this engine in the folder `path`.
+    /// Opens or creates the store in the folder `path`, as `mode` says.
     ///
     /// # Errors
-    /// [`CliError::NoRocksDb`], or what `wrap` makes of the store's error.
+    /// [`CliError::NoRocksDb`] if the program lacks it, or the store's error in `wrap`.
     pub(crate) fn store(
         self,
         path: &Path,

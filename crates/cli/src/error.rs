@@ -14,7 +14,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Exit code if a number is worse than its limit.
+/// Exit code if a number is worse than its limit, or a PoV larger.
 const REGRESSED: u8 = 3;
 /// Exit code if options contradict each other.
 const WRONG_USAGE: u8 = 2;
@@ -27,7 +27,7 @@ pub(crate) enum CliError {
     Plan(#[from] PlanError),
     #[error("can't open the state: {0}")]
     Open(#[from] OpenError),
-    /// A folder that should have a state.
+    /// The error of a folder that must hold a state already.
     #[error("can't open the state: {0}")]
     OpenStored(#[source] OpenError),
     #[error("can't read the state: {0}")]
@@ -214,7 +214,7 @@ impl CliError {
         move |source| Self::Build { name, source }
     }
 
-    /// Prints the message, and advice if there is some.
+    /// Prints the message, and the advice if there is any.
     pub(crate) fn show(&self) {
         eprintln!("error: {}", one_line(&chain(self)));
         if let Some(advice) = self.advice() {
@@ -225,7 +225,7 @@ impl CliError {
     /// Wraps the error of the chain specification in the file at `path`.
     pub(crate) fn chain_spec(path: &Path) -> impl FnOnce(ChainSpecError) -> Self + '_ {
         |source| match source {
-            // This message names the file already.
+            // The message of this error names the file already.
             ChainSpecError::File(error) => error.into(),
             source => Self::ChainSpec {
                 path: path.to_owned(),
@@ -261,7 +261,7 @@ impl CliError {
     pub(crate) fn temporary_folder(source: io::Error) -> Self {
         Self::TemporaryFolder {
             path: std::env::temp_dir(),
-            // The whole error has the name of the folder that was not made.
+            // Only the kind, because the whole error also names the folder that was not made.
             source: source.kind().into(),
         }
     }

@@ -44,7 +44,7 @@ const FAILURES_SHOWN: usize = 10;
 /// Prints the report on estimates.
 ///
 /// # Errors
-/// A [`CliError`]. If a check fails, the report is printed before.
+/// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(args: &EstimatorArgs) -> Result<(), CliError> {
     expect_room_for_keys(&args.keys)?;
     let page = args.report.open(&report::ESTIMATOR_CHARTS)?;

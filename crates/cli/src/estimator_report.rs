@@ -10,18 +10,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the comparison gave. A block counts under what it differs in first.
+/// Results of the comparison. A block with several differences counts under the first.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
-    /// Places at which an estimate was compared, in blocks that agreed.
+    /// Boundaries at which an estimate was compared, in blocks that agreed.
     pub(crate) boundaries: u64,
     /// Blocks with an estimate below the truth; must be 0.
     pub(crate) under: usize,
-    /// Bytes too many, in percent of the truth, of mixed blocks.
+    /// Overestimated bytes of mixed blocks, in percent of the truth.
     pub(crate) over_bytes_percent: f64,
-    /// Nodes too many, in percent of the truth, of adversarial blocks.
+    /// Overestimated nodes of adversarial blocks, in percent of the truth.
     pub(crate) over_nodes_percent: f64,
-    /// Places at which a fresh trie for each boundary tells less than the truth.
+    /// Boundaries at which a fresh trie for each boundary gives less than the truth.
     pub(crate) upstream_under: u64,
     /// Blocks whose importers or validator get another size than the author; must be 0.
     pub(crate) roles_differ: usize,
@@ -46,46 +46,46 @@ impl Checks {
 /// The result for blocks of one flavour, both accountings together.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct OfFlavour {
-    /// What kind of random blocks.
+    /// Flavour of the random blocks.
     #[schemars(extend("enum" = Flavour::ALL.map(Flavour::name)))]
     pub(crate) flavour: String,
     /// Blocks, in both accountings.
     pub(crate) blocks: u64,
-    /// Places compared.
+    /// Boundaries compared.
     pub(crate) boundaries: u64,
-    /// Bytes too many, in percent of the truth.
+    /// Overestimated bytes, in percent of the truth.
     pub(crate) over_bytes_percent: f64,
-    /// The same of consensus accounting alone.
+    /// The same for consensus accounting alone.
     pub(crate) consensus_over_bytes_percent: f64,
-    /// The same of advisory accounting alone.
+    /// The same for advisory accounting alone.
     pub(crate) advisory_over_bytes_percent: f64,
-    /// The part of over_bytes_percent that the counting rule asks for whatever was asked before; the
-    /// rest is due to earlier questions.
+    /// The part of over_bytes_percent that the counting rule itself causes; the rest is due to earlier
+    /// estimates.
     pub(crate) rule_over_bytes_percent: f64,
-    /// Nodes too many, in percent of the truth.
+    /// Overestimated nodes, in percent of the truth.
     pub(crate) over_nodes_percent: f64,
-    /// Places at which deletions of absent keys were kept from the trie of sp-state-machine.
+    /// Boundaries at which deletions of absent keys were withheld from the trie of sp-state-machine.
     pub(crate) left_out: u64,
-    /// Places at which the fresh trie was asked.
+    /// Boundaries at which the fresh trie was asked.
     pub(crate) upstream_boundaries: u64,
-    /// Those of them at which it was too low.
+    /// Boundaries at which the fresh trie was too low.
     pub(crate) upstream_under: u64,
-    /// Blocks with such a place.
+    /// Blocks with such a boundary.
     pub(crate) upstream_under_blocks: u64,
 }
 
-/// A block that does not agree.
+/// A block that differs.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Failed {
-    /// What kind of random blocks.
+    /// Flavour of the random blocks.
     #[schemars(extend("enum" = Flavour::ALL.map(Flavour::name)))]
     pub(crate) flavour: String,
     /// The block's own seed.
     pub(crate) seed: u64,
-    /// How estimates counted.
+    /// Accounting of the estimates.
     #[schemars(extend("enum" = ["consensus", "advisory"]))]
     pub(crate) accounting: String,
-    /// What is not the same.
+    /// What differs.
     pub(crate) mismatch: String,
 }
 
@@ -94,15 +94,15 @@ pub(crate) struct Failed {
 pub(crate) struct EstimatorReport {
     /// Random blocks of each flavour.
     pub(crate) cases: u64,
-    /// What they are drawn from.
+    /// Seed of blocks and keys.
     pub(crate) seed: u64,
-    /// What the comparison gave. A block counts under what it differs in first.
+    /// Results of the comparison. A block with several differences counts under the first.
     pub(crate) checks: Checks,
-    /// By flavour.
+    /// Results by flavour.
     pub(crate) flavours: [OfFlavour; 3],
-    /// The first blocks that do not agree.
+    /// The first blocks that differ.
     pub(crate) failures: Vec<Failed>,
-    /// Keys of one boundary that is measured.
+    /// Dirty keys of each measured boundary.
     pub(crate) dirty_keys: usize,
     /// Measured rounds.
     pub(crate) rounds: usize,

@@ -43,14 +43,14 @@ pub(crate) struct Genesis {
     /// Name of the chain; null if the file holds a plain state.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) name: Option<String>,
-    /// Its id; null likewise.
+    /// Id of the chain; null if the file holds a plain state.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) id: Option<String>,
     /// Entries of the top trie.
     pub(crate) entries: usize,
     /// Child tries.
     pub(crate) child_tries: usize,
-    /// Entries of all of them.
+    /// Entries of all child tries.
     pub(crate) child_entries: usize,
     /// The version of the state's layout.
     #[schemars(extend("enum" = VersionArg::NUMBERS))]

@@ -22,7 +22,8 @@ mod db;
 mod db_report;
 mod diff;
 mod dry_run;
-// A program without wasm has the options of all commands, to say what it lacks, but not what they do.
+// Without the feature `wasm` the program has the options of all commands, to say what it lacks, but not the
+// code that uses this module.
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 mod dry_run_report;
 mod engine;
@@ -75,7 +76,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use error::CliError;
 use std::{panic, process::ExitCode, sync::LazyLock};
 
-/// The version, and the commit that a release is built from, which its build names in this variable.
+/// The version. The build of a release adds its commit, which it passes in `POVMETER_COMMIT`.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let version = env!("CARGO_PKG_VERSION");
     option_env!("POVMETER_COMMIT").map_or_else(
@@ -167,8 +168,8 @@ fn run(command: Command) -> Result<(), CliError> {
     }
 }
 
-/// Hides the message of one kind of panic: the one by which a state machine leaves its runtime when
-/// the parent state can't be read. The same reason is returned as an error.
+/// Hides the message of one kind of panic, with which a state machine leaves its runtime when the parent
+/// state can't be read. The command returns the reason as an error.
 fn leave_unreadable_state_to_errors() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

@@ -18,14 +18,14 @@ pub(crate) struct ManArgs {
     folder: PathBuf,
 }
 
-/// In each page, because it comes from the program's name.
+/// The beginning of each page's title, which marks the page as povmeter's.
 const MARK: &str = ".TH povmeter";
 
 /// Writes the pages of `program` and of all commands below it.
 ///
 /// # Errors
-/// [`CliError::ManFolder`] if the folder can't be made, [`CliError::OutputFile`] if a page can't be
-/// written or another file has its name.
+/// [`CliError::ManFolder`] if the folder can't be made, [`CliError::ManPage`] if a page can't be made,
+/// [`CliError::OutputFile`] if a page can't be written or another file has its name.
 pub(crate) fn run(args: &ManArgs, program: Command) -> Result<(), CliError> {
     let folder = &args.folder;
     fs::create_dir_all(folder).map_err(|source| CliError::ManFolder {
@@ -48,7 +48,7 @@ fn open(folder: &Path, name: &str) -> Result<OutputFile, CliError> {
     Ok(OutputFile::open("man", &path, |head| head.contains(MARK))?)
 }
 
-/// The page of `command`, whose page has this `name`, and those of the commands below it.
+/// Returns the page of `command` under this `name`, and the pages of the commands below it.
 fn pages(command: &Command, name: &str) -> Result<Vec<(String, Vec<u8>)>, CliError> {
     let titled = command.clone().display_name(name.to_owned());
     let mut page = Vec::new();

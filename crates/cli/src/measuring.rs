@@ -1,10 +1,10 @@
-//! What a command that measures sets up before it starts. Other commands do not pay for it.
+//! Set-up of commands that measure. Other commands do without it, because it costs time.
 
 use crate::{allocations, error::CliError};
 use povmeter_dev_oracle::on_one_thread;
 
-/// Counts allocations from now on, and computes roots on one thread, because times are those of a
-/// thread.
+/// Starts to count allocations, and restricts root computations to one thread, because times are those of
+/// one thread.
 ///
 /// # Errors
 /// [`CliError::Threads`] if the pool of one thread cannot be made.

@@ -1,4 +1,4 @@
-//! Whether the memory of this machine is enough for what was asked for.
+//! Checks that the memory of this machine is enough for a command.
 
 use crate::error::CliError;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
@@ -6,7 +6,7 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 /// Checks that about `needed` bytes of memory are free, for `what`.
 ///
 /// # Errors
-/// [`CliError::NoRoom`] if they are not. On a system that does not tell its memory there is no error.
+/// [`CliError::NoRoom`] if they are not. A system that does not tell its memory gives no error.
 pub(crate) fn expect_room(what: &str, needed: u64) -> Result<(), CliError> {
     match free() {
         Some(free) if needed > free => Err(CliError::NoRoom {
@@ -18,8 +18,8 @@ pub(crate) fn expect_room(what: &str, needed: u64) -> Result<(), CliError> {
     }
 }
 
-/// Bytes of memory that this process can still get: what the machine has left, and what its limit (a
-/// control group on Linux) leaves. `None` where the system does not say.
+/// Returns the bytes of memory that this process can still get: the smaller of what the machine has left
+/// and what a limit (a control group on Linux) leaves. `None` where the system does not tell.
 fn free() -> Option<u64> {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let system = System::new_with_specifics(memory);
@@ -37,7 +37,7 @@ fn least(available: u64, of_limit: Option<u64>) -> Option<u64> {
     available.map(|bytes| of_limit.map_or(bytes, |limit| limit.min(bytes)))
 }
 
-/// A number of bytes in the unit that people use for memory.
+/// Writes a number of bytes in MiB or GiB.
 pub(crate) fn in_words(bytes: u64) -> String {
     let gib = bytes as f64 / f64::from(1 << 30);
     if gib >= 1.0 {

@@ -1,10 +1,9 @@
-//! Texts of others in one line: names from files and metadata, paths, messages.
+//! Shows foreign texts in one line: names from files and metadata, paths, messages.
 
 use std::{borrow::Cow, fmt::Write};
 
-/// `text` with its control characters, line breaks included, and characters that change the direction of
-/// writing escaped as in `\u{1b}`. So a name from a file can neither steer a terminal nor pretend to be
-/// another line.
+/// Escapes control characters, line breaks included, and characters that change the direction of writing, as
+/// in `\u{1b}`. So a name from a file can neither steer a terminal nor pretend to be another line.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return text.into();
@@ -27,7 +26,7 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
 
 fn is_unsafe(character: char) -> bool {
     character.is_control()
-        // Overrides, embeddings and isolates of the direction, and the breaks of lines and paragraphs.
+        // Line and paragraph separators, and embeddings, overrides and isolates of the direction.
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -64,29 +64,29 @@ pub(crate) enum VersionArg {
     V1,
 }
 
-/// Most accounts of a state that is measured without a runtime.
+/// The most accounts of a state that is measured without a runtime.
 pub(crate) const MOST_KEYS: u64 = u32::MAX as u64;
-/// Bytes of memory for an account of a state of the runtime, its share of the genesis included, at least.
+/// The least bytes of memory for an account in a runtime's state, including its share of the genesis.
 const ACCOUNT_BYTES: u64 = 1_700;
-/// Bytes of memory for an extrinsic and what its block keeps of it, at least.
+/// The least bytes of memory for an extrinsic and what its block keeps of it.
 const EXTRINSIC_BYTES: u64 = 6_000;
-/// Bytes of memory for a key of a state without a runtime, at least.
+/// The least bytes of memory for a key of a state without a runtime.
 pub(crate) const KEY_BYTES: u64 = 1_200;
 
 /// Checks that the memory is enough for a state of `accounts` and a block of `transfers`.
 ///
 /// # Errors
-/// [`CliError::NoRoom`].
+/// [`CliError::NoRoom`] if it is not.
 pub(crate) fn expect_room_for(accounts: u32, transfers: u32) -> Result<(), CliError> {
     let what = format!("{accounts} accounts and {transfers} extrinsics");
     let needed = u64::from(accounts) * ACCOUNT_BYTES + u64::from(transfers) * EXTRINSIC_BYTES;
     expect_room(&what, needed)
 }
 
-/// Checks that the memory is enough for the largest of these states, each of so many keys.
+/// Checks that the memory is enough for the largest of several states, with this number of `keys` each.
 ///
 /// # Errors
-/// [`CliError::NoRoom`].
+/// [`CliError::NoRoom`] if it is not.
 pub(crate) fn expect_room_for_keys(keys: &[usize]) -> Result<(), CliError> {
     let most = keys.iter().copied().max().unwrap_or(0);
     expect_room(
@@ -120,7 +120,7 @@ impl VersionArg {
 pub(crate) enum StateArg {
     // In an embedded database on disk.
     ParityDb,
-    // In another one, which the program has with the feature `rocksdb`.
+    // In RocksDB, which needs the feature `rocksdb`.
     #[serde(rename = "rocksdb")]
     #[value(name = "rocksdb")]
     RocksDb,
@@ -128,10 +128,11 @@ pub(crate) enum StateArg {
 }
 
 impl StateArg {
-    /// The state that was asked for: `asked`, else what the folder `db` holds, else parity-db.
+    /// Returns where the state is stored: as `asked`, else as in the folder `db`, else on parity-db.
     ///
     /// # Errors
-    /// [`CliError::FolderForMemory`], [`CliError::NoRocksDb`], [`CliError::Open`] if the folder can't be read.
+    /// [`CliError::FolderForMemory`] for a folder with a state in memory, [`CliError::NoRocksDb`] without
+    /// RocksDB, [`CliError::Open`] if the folder can't be read.
     pub(crate) fn in_folder(asked: Option<Self>, db: Option<&Path>) -> Result<Self, CliError> {
         let state = match (asked, db) {
             (Some(Self::Memory), Some(_)) => return Err(CliError::FolderForMemory),
@@ -156,7 +157,7 @@ impl StateArg {
 }
 
 impl PlanArgs {
-    /// The plan for these options.
+    /// Makes the plan for these options.
     ///
     /// # Errors
     /// [`CliError::Plan`] if no block fits these options.
@@ -172,12 +173,12 @@ impl PlanArgs {
     /// Checks that the memory is enough for this state and block.
     ///
     /// # Errors
-    /// [`CliError::NoRoom`].
+    /// [`CliError::NoRoom`] if it is not.
     pub(crate) fn expect_room(&self) -> Result<(), CliError> {
         expect_room_for(self.accounts, self.transfers)
     }
 
-    /// These options for the runtime.
+    /// Returns these options in the form of the plan.
     pub(crate) fn options(&self, signatures: SignaturesArg) -> PlanOptions {
         PlanOptions {
             accounts: self.accounts,
@@ -210,11 +211,11 @@ pub(crate) struct UsedOptions {
     /// The version of the state's layout.
     #[schemars(extend("enum" = VersionArg::NUMBERS))]
     state_version: u8,
-    /// Where the parent state lies.
+    /// Where the parent state is stored.
     state: StateArg,
     /// How the runtime is compiled.
     runtime: RuntimeArg,
-    /// What accounts, pairs and amounts are drawn from.
+    /// Seed for accounts, pairs and amounts.
     seed: u64,
 }
 
@@ -266,7 +267,7 @@ impl UsedOptions {
 /// Reads a root of 64 digits in hexadecimal, with or without `0x`.
 ///
 /// # Errors
-/// What was found in its place.
+/// A text that says what was expected and what was found.
 pub(crate) fn parse_root(text: &str) -> Result<Root, String> {
     let mut bytes = [0; 32];
     let digits = text.strip_prefix("0x").unwrap_or(text);

@@ -16,7 +16,7 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// The true sizes of the block of `plan` whose runtime is told the bytes read so far.
+    /// Returns the true sizes of the block of `plan`, whose runtime is told the bytes recorded so far.
     ///
     /// # Errors
     /// [`CliError::Build`] if the peer can't build the block.
@@ -35,7 +35,7 @@ impl Oracle {
         })
     }
 
-    /// Bytes that finalizing the block adds, the root computation aside.
+    /// Returns the bytes that finalizing the block adds, without the root computation.
     pub(crate) fn finalize_adds(&self) -> u64 {
         self.recorded - self.last.min(self.recorded)
     }
@@ -46,10 +46,10 @@ impl Oracle {
     }
 }
 
-/// A host that is asked for the size at every boundary and answers at the last one only.
+/// A host that computes the size at the last boundary only, because a size costs a root computation.
 struct LastBoundary<H> {
     host: H,
-    /// Boundaries before the last one.
+    /// Boundaries left before the last one.
     left: usize,
 }
 

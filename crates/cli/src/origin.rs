@@ -22,7 +22,7 @@ use std::{
 
 /// Where blocks come from.
 pub(crate) enum Origin {
-    /// A file of blocks, and the state before the first.
+    /// A file of blocks, and the state before its first block.
     File(RealBlocks, ChainSpec),
     /// One recorded block.
     Recording(Box<RealBlock>, String, RecordedNodes, povmeter::Root),
@@ -30,14 +30,14 @@ pub(crate) enum Origin {
     Chain(RemoteNode, Vec<BlockId>),
 }
 
-/// The first bytes of a file that tell what it is.
+/// How many of a file's first bytes tell whether it is a recording.
 const START: u64 = 16;
 
 impl Origin {
     /// Opens the file at `path`: a recording, or a file of blocks.
     ///
     /// # Errors
-    /// A [`CliError`] if it is neither, or the state that it names can't be read.
+    /// A [`CliError`] if it is neither, or the state file that it names can't be read.
     pub(crate) fn of_file(path: &Path) -> Result<Self, CliError> {
         if is_recording(path) {
             let recording = read_recording(path)?;
@@ -56,7 +56,7 @@ impl Origin {
         Ok(Self::File(file, state))
     }
 
-    /// Name of the chain or file.
+    /// Returns the name of the chain or file.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::File(file, _) => file.name.clone(),
@@ -65,7 +65,7 @@ impl Origin {
         }
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::File(file, _) => file.blocks.len(),
@@ -77,7 +77,7 @@ impl Origin {
     /// Replays the blocks one by one.
     ///
     /// # Errors
-    /// A [`CliError`] if the state of a file can't be made.
+    /// A [`CliError`] if the state of a file can't be created. Each block has its own result.
     pub(crate) fn replay(
         self,
         options: ReplayOptions,
@@ -107,13 +107,12 @@ impl Origin {
     }
 }
 
-/// What a chain is called in reports: its node, because the chain's own name would have to be asked for.
+/// A chain's name in reports: the address of its node, because the chain's own name costs a request.
 pub(crate) fn chain_name(node: &RemoteNode) -> String {
     node.url().to_string()
 }
 
-/// Whether the file at `path` begins like a recording. A file that can't be read is none; who reads it says
-/// why.
+/// Whether the file at `path` begins like a recording. If it can't be read, its next reader says why.
 fn is_recording(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).map(|file| file.take(START).read_to_end(&mut start));
@@ -143,10 +142,10 @@ pub(crate) struct RemoteParent {
 }
 
 impl RemoteParent {
-    /// Fetches a block, and what most of its reads need of its parent state.
+    /// Fetches a block, and the nodes of its parent state that most of its reads need.
     ///
     /// # Errors
-    /// A [`CliError`] if the node does not answer, or lies, or has another form of block.
+    /// A [`CliError`] if the node does not answer, answers wrongly, or has blocks of an unknown form.
     pub(crate) fn of_block(node: &RemoteNode, id: &BlockId) -> Result<Self, CliError> {
         let what = format!("fetching block {id}");
         let (fetched, block, state) = progress::during(what, || {
@@ -165,20 +164,20 @@ impl RemoteParent {
         })
     }
 
-    /// The node's failure if there is one, because all that follows comes from it; else `error`.
+    /// Returns the node's failure if there is one, because it causes all later errors; else `error`.
     pub(crate) fn error(&self, error: impl Into<CliError>) -> CliError {
         remote_or(&self.state, error)
     }
 }
 
-/// The failure of `state` if there is one; else `error`.
+/// Returns the failure of `state` if there is one, else `error`.
 pub(crate) fn remote_or(state: &RemoteState, error: impl Into<CliError>) -> CliError {
     state
         .failure()
         .map_or_else(|| error.into(), CliError::Remote)
 }
 
-/// `state` as a parent state, with the nodes that most blocks with these extrinsics need.
+/// Makes a parent state of `state`, and fetches the nodes that most blocks with these extrinsics need.
 ///
 /// # Errors
 /// A [`CliError`] if the node does not answer, or the state has no runtime.
@@ -194,7 +193,7 @@ pub(crate) fn remote_state(state: &RemoteState, body: &[Vec<u8>]) -> Result<Pare
     })?;
     let runtime = parent.runtime(0).map_err(|error| remote_or(state, error))?;
     progress::during("fetching the first nodes", || {
-        // Without names only what follows is slower.
+        // Without names the later reads are slower, but correct.
         let names = storage_names(&runtime).unwrap_or_default();
         let pallets: BTreeSet<String> = names.into_iter().map(|name| name.pallet).collect();
         state.prefetch(&first_keys(pallets, body))
@@ -232,7 +231,7 @@ const OF_SYSTEM: [&str; 13] = [
     "BlockHash",
 ];
 
-/// The upper nodes of all pallets, the items of System, and the accounts that sign.
+/// Returns the prefixes of all pallets, the items of System, and the accounts that sign.
 fn first_keys(pallets: BTreeSet<String>, body: &[Vec<u8>]) -> Vec<RemoteKey> {
     let system = twox_128(b"System");
     let pallets = pallets
@@ -241,7 +240,7 @@ fn first_keys(pallets: BTreeSet<String>, body: &[Vec<u8>]) -> Vec<RemoteKey> {
     let items = OF_SYSTEM.iter();
     let items = items.map(|name| [system, twox_128(name.as_bytes())].concat());
     let accounts = body.iter().filter_map(|extrinsic| {
-        // Signed, by an account that is named by its id.
+        // Version 4, signed, with the sender as an account id.
         let [0x84, 0, rest @ ..] = &extrinsic[..] else {
             return None;
         };

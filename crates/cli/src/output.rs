@@ -11,17 +11,17 @@ use std::{
 
 /// A result of a command. `docs/json.md` lists the fields of all results.
 pub(crate) trait CommandResult: Serialize {
-    /// The command that makes it, without `povmeter`.
+    /// The command that prints it, without `povmeter`.
     const COMMAND: &'static str;
-    /// What it is about: the field `what`.
+    /// The field `what`: what the result is about.
     const WHAT: &'static str;
-    /// The version of its fields: the field `schema`. It changes if a field is removed or changes its
-    /// meaning, not if one is added.
+    /// The field `schema`: the version of the fields. It changes if a field is removed or changes its meaning,
+    /// not if a field is added.
     const SCHEMA: u64;
 }
 
-/// A result as it is printed in JSON, with the fields that come first. The schema has the description of
-/// the result.
+/// A result as it is printed in JSON, after the fields that begin every result. The schema takes its
+/// description from the result.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = format!("povmeter {} --json", R::COMMAND), description = "")]
 pub(crate) struct Printed<'a, R: CommandResult> {
@@ -51,7 +51,7 @@ impl HexHash {
 
 impl From<H256> for HexHash {
     fn from(hash: H256) -> Self {
-        // With `{}` it would be shortened.
+        // `{}` would shorten it.
         Self(format!("{hash:?}"))
     }
 }
@@ -65,7 +65,7 @@ impl fmt::Display for HexHash {
 /// `report` as JSON.
 ///
 /// # Errors
-/// An error of `serde_json`, if a field can't be written.
+/// An error of `serde_json` if a field can't be written.
 pub(crate) fn json<R: CommandResult>(report: &R) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(&Printed {
         what: R::WHAT,
@@ -74,12 +74,12 @@ pub(crate) fn json<R: CommandResult>(report: &R) -> Result<String, serde_json::E
     })
 }
 
-/// Prints `report` as text or as JSON, and then writes its `files`, so that a file that can't be written
-/// costs no result. If it can't be printed, the files are written nevertheless.
+/// Prints `report` as text or as JSON, then writes its `files`, so that the result is not lost if a file
+/// can't be written. The files are written even if the result can't be printed.
 ///
 /// # Errors
-/// [`CliError::Output`] if it can't be printed, that of `files`, or [`CliError::ChecksFailed`] if checks
-/// have `failed`.
+/// [`CliError::Output`] if `report` can't be printed, the error of `files`, or [`CliError::ChecksFailed`] if
+/// checks have `failed`.
 pub(crate) fn finish<R: CommandResult + fmt::Display>(
     report: &R,
     as_json: bool,
@@ -94,7 +94,7 @@ pub(crate) fn finish<R: CommandResult + fmt::Display>(
     let written = files();
     match failed.is_empty() {
         true => printed.and(written),
-        // The worst comes last; none may be lost.
+        // Failed checks are the worst error, so they come last. No other error may be lost.
         false => {
             for error in [printed.err(), written.err()].into_iter().flatten() {
                 error.show();
@@ -117,10 +117,10 @@ pub(crate) fn printed<R: CommandResult + fmt::Display>(
 }
 
 /// Prints a result. A closed pipe is no error, because readers such as `head` stop early. A result that
-/// can't be written, because a disk is full, goes to standard error.
+/// can't be written, for example to a full disk, goes to standard error.
 ///
 /// # Errors
-/// [`CliError::Output`].
+/// [`CliError::Output`] if the result can't be written.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

@@ -12,17 +12,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes of an existing file by which its kind is known.
+/// Bytes at the beginning of an existing file that tell its kind.
 const HEAD: u64 = 4096;
 
 /// Why a file can't be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum OutputFileError {
-    /// Something at this path is no file.
+    /// The path is a folder.
     #[error("{}: expected a file to write `{option}` to, found a folder", path.display())]
     Folder { option: &'static str, path: PathBuf },
-    /// A file that is not of this kind would be lost.
+    /// A file of another kind would be lost.
     #[error("{}: expected no file for `{option}`, or one that povmeter wrote for it, found another", path.display())]
     NotOurs { option: &'static str, path: PathBuf },
     /// Two options name one file.
@@ -46,13 +46,13 @@ pub(crate) enum OutputFileError {
 pub(crate) struct OutputFile {
     option: &'static str,
     path: PathBuf,
-    /// A device or a pipe is written as it is.
+    /// Whether it is a regular file. A device or a pipe is written in place.
     regular: bool,
 }
 
 impl OutputFile {
-    /// The file at `path`, which the user named by `option`. An existing file must be empty, or `is_ours`
-    /// must know it by its beginning.
+    /// Checks the file at `path`, which the user named by `option`. An existing file must be empty, or
+    /// `is_ours` must accept its beginning.
     ///
     /// # Errors
     /// An [`OutputFileError`]; then nothing has been changed.
@@ -101,7 +101,7 @@ impl OutputFile {
     /// Writes the file.
     ///
     /// # Errors
-    /// [`OutputFileError::Write`]; then an earlier file is as it was.
+    /// [`OutputFileError::Write`]; then an earlier regular file is as it was.
     pub(crate) fn write(&self, content: &[u8]) -> Result<(), OutputFileError> {
         let written = match self.regular {
             true => replace(&self.path, content),
@@ -118,10 +118,10 @@ impl OutputFile {
     }
 }
 
-/// Checks that no two of these files are the same: each with the option that names it.
+/// Checks that no two of these files, each with the option that names it, are the same.
 ///
 /// # Errors
-/// [`OutputFileError::Twice`].
+/// [`OutputFileError::Twice`] if two are the same.
 pub(crate) fn expect_distinct(files: &[(&'static str, &Path)]) -> Result<(), OutputFileError> {
     let places: Vec<_> = files.iter().map(|(_, path)| place(path)).collect();
     for (at, (second, path)) in files.iter().enumerate() {
@@ -155,7 +155,7 @@ fn place(path: &Path) -> PathBuf {
     }
 }
 
-/// Writes `content` into a file beside `path`, and puts it in the place of `path`.
+/// Writes `content` into a file beside `path`, and moves that file to `path`.
 ///
 /// # Errors
 /// That of the file system; then a file at `path` is as it was.
@@ -163,7 +163,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     replace_by(path, |file| file.write_all(content))
 }
 
-/// The same with a content that `write` writes.
+/// Does the same as [`replace`] with the content that `write` writes.
 ///
 /// # Errors
 /// That of the file system or of `write`; then a file at `path` is as it was.
@@ -191,7 +191,7 @@ fn make_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
         .filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".povmeter-");
-    // As any program's files; the default is for secrets.
+    // The permissions of ordinary files; the default of `tempfile` is for secrets.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder.unwrap_or(Path::new(".")))

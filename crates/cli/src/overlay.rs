@@ -53,9 +53,9 @@ const ROWS: usize = 21;
 pub(crate) struct Report {
     /// Measured rounds.
     pub(crate) rounds: u32,
-    /// What keys are drawn from.
+    /// Seed for keys.
     pub(crate) seed: u64,
-    /// By operation.
+    /// One row for each operation.
     pub(crate) rows: Vec<OverlayRow>,
     /// Memory in use for each changed key.
     pub(crate) memory: OverlayMemory,
@@ -70,7 +70,7 @@ impl CommandResult for Report {
 /// Prints the report on the overlay.
 ///
 /// # Errors
-/// A [`CliError`] if the recorded block can't be read.
+/// A [`CliError`] if the recorded block can't be read, or no operation matches.
 pub(crate) fn run(args: &OverlayArgs) -> Result<(), CliError> {
     let page = args.report.open(&report::OVERLAY_CHARTS)?;
     let path = data_dir()?.map(|data| data.join("traces/transfers-544.trace.gz"));

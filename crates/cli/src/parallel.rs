@@ -30,7 +30,7 @@ pub(crate) struct ParallelArgs {
     #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true, value_delimiter = ',',
         hide_default_value = true, default_values_t = WorkloadArg::all())]
     workload: Vec<WorkloadArg>,
-    /// What each transaction computes besides, in microseconds
+    /// Extra computation of each transaction, in microseconds
     #[arg(long, value_name = "US", value_delimiter = ',', default_values_t = [0, 1, 10, 125],
         value_parser = whole::<u32>(0..=1_000_000))]
     cost_us: Vec<u32>,
@@ -38,7 +38,7 @@ pub(crate) struct ParallelArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 5, 10, 15, 20],
         value_parser = whole::<u32>(1..=1_000))]
     workers: Vec<u32>,
-    /// Rounds, in each of which every way takes its turn; the median counts
+    /// Rounds, each of which runs every mode once; the median counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=1_000_000))]
     rounds: u32,
     /// Print JSON
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &ParallelArgs) -> Result<(), CliError> {
     })
 }
 
-/// What the model is, wherever its numbers are shown.
+/// The note on the model, for each place that shows its numbers.
 pub(crate) const MODEL_NOTE: &str =
     "a simulation of the scheduler, fed with the measured costs of one worker, with a processor for each \
      worker. It knows nothing of caches, of locks that threads wait for, or of validations before the turn, so \
@@ -142,7 +142,7 @@ impl Report {
         output::failed(self.named_checks().map(|(name, holds, _)| (name, holds)))
     }
 
-    /// `count` for each transaction.
+    /// `count` divided by the number of transactions.
     pub(crate) fn per_transaction(&self, count: u64) -> f64 {
         count as f64 / f64::from(self.0.options.transactions.max(1))
     }

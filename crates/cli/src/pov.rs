@@ -24,7 +24,7 @@ impl LimitArg {
         self.pov_limit.map(|limit| limit.0)
     }
 
-    /// How a block is placed whose PoV is `pov`, and whose proof has `recorded` bytes.
+    /// Compares a block with the limit, if there is one. The block's proof has `recorded` bytes.
     pub(crate) fn judge(self, pov: &PovRow, recorded: u64) -> Option<LimitRow> {
         self.bytes()
             .map(|limit| LimitRow::new(limit, pov, recorded))
@@ -42,9 +42,9 @@ pub(crate) struct PovRow {
     pub(crate) compact_proof: u64,
     /// Mark, version and number of blocks, as ParachainBlockData has them.
     pub(crate) framing: u64,
-    /// The sum of these.
+    /// The sum of header, extrinsics, compact proof and framing.
     pub(crate) total: u64,
-    /// Compressed with zstd as collators do, and with its length: what a relay chain limits.
+    /// The PoV compressed with zstd as collators do, with its length: what a relay chain limits.
     pub(crate) compressed: u64,
 }
 
@@ -74,19 +74,19 @@ impl From<PovSizes> for PovRow {
 pub(crate) struct LimitRow {
     /// The limit.
     pub(crate) limit: u64,
-    /// Whether the compressed PoV is within it.
+    /// Whether the compressed PoV is within the limit.
     pub(crate) fits: bool,
-    /// Where collators stop to add extrinsics: 85 percent of the limit.
+    /// The count at which collators stop adding extrinsics: 85 percent of the limit.
     pub(crate) collator_limit: u64,
-    /// What collators count for it: header, extrinsics and recorded proof, not compressed.
+    /// What collators count for the block: header, extrinsics and recorded proof, not compressed.
     pub(crate) collator_count: u64,
-    /// Whether that is within it.
+    /// Whether this count is within the collators' limit.
     pub(crate) collator_fits: bool,
 }
 
-/// Where collators stop that have this limit.
+/// The count at which collators with this `limit` stop adding extrinsics.
 pub(crate) fn collator_limit(limit: u64) -> u64 {
-    // In 128 bits, because a limit can be any number; the result is smaller than it.
+    // In 128 bits, because a limit can be any number; the result is smaller than the limit.
     let part = u128::from(limit) * u128::from(COLLATOR_PERCENT) / 100;
     u64::try_from(part).unwrap_or(limit)
 }
@@ -125,7 +125,7 @@ pub(crate) fn expect_within<'a>(
     }
 }
 
-/// A line of sizes: name, bytes, what they are.
+/// Writes a line with a name, a number of bytes and a note.
 pub(crate) fn size_line(
     f: &mut fmt::Formatter<'_>,
     name: &str,
@@ -137,7 +137,7 @@ pub(crate) fn size_line(
 }
 
 impl PovRow {
-    /// The sizes as lines.
+    /// Writes the sizes as lines.
     pub(crate) fn lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             header,
@@ -156,7 +156,7 @@ impl PovRow {
 }
 
 impl LimitRow {
-    /// The limit as lines, for a block with this `pov`.
+    /// Writes the limit as lines, for a block with this `pov`.
     pub(crate) fn lines(&self, f: &mut fmt::Formatter<'_>, pov: &PovRow) -> fmt::Result {
         // Exact, because sizes of blocks are far below 2^52.
         let used = 100.0 * pov.compressed as f64 / self.limit.max(1) as f64;

@@ -23,7 +23,7 @@ pub(crate) fn bar(length: impl TryInto<u64>, what: impl Into<Cow<'static, str>>)
         .with_message(what))
 }
 
-/// Counts steps whose number is not known before: `what` they are. Dropping it removes it from the screen.
+/// A counter of steps whose total is unknown; `what` names them. Dropping it removes it from the screen.
 pub(crate) fn counter(what: impl Into<Cow<'static, str>>) -> Counter {
     let style = ProgressStyle::with_template("{spinner} {human_pos} {msg}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -38,7 +38,7 @@ pub(crate) fn counter(what: impl Into<Cow<'static, str>>) -> Counter {
 pub(crate) struct Counter(ProgressBar);
 
 impl Counter {
-    /// Shows that so many steps are done.
+    /// Shows `steps` steps as done.
     pub(crate) fn at(&self, steps: u64) {
         self.0.set_position(steps);
     }

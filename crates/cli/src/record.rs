@@ -1,4 +1,4 @@
-//! `povmeter record`: a block and all that it reads, as one file.
+//! `povmeter record`: a block and everything that it reads, as one file.
 
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
@@ -53,7 +53,7 @@ pub(crate) struct RecordArgs {
 pub(crate) struct RecordReport {
     /// The file.
     pub(crate) file: String,
-    /// Its bytes.
+    /// Size of the file in bytes.
     pub(crate) file_bytes: u64,
     /// Number of the block.
     pub(crate) number: u32,
@@ -63,7 +63,7 @@ pub(crate) struct RecordReport {
     pub(crate) parent_state_root: HexHash,
     /// Extrinsics in it, inherents included.
     pub(crate) extrinsics: usize,
-    /// Nodes in the file: those of the proof, of the runtime, and what the checks read besides.
+    /// Nodes in the file: those of the proof and of the runtime, and those that only the checks read.
     pub(crate) nodes: usize,
     /// Bytes of these nodes.
     pub(crate) node_bytes: u64,
@@ -103,10 +103,10 @@ impl fmt::Display for RecordReport {
     }
 }
 
-/// Prints the report on the file.
+/// Refuses to record, because this program can't run wasm.
 ///
 /// # Errors
-/// [`CliError::NoWasm`].
+/// Always [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(_: &RecordArgs) -> Result<(), CliError> {
     Err(CliError::NoWasm)
@@ -182,7 +182,7 @@ mod with_wasm {
         }
     }
 
-    /// Executes a block in all ways, and returns the nodes that this reads.
+    /// Executes a block on povmeter and in lockstep, and returns all nodes that were read.
     fn record(
         parent: &ParentState,
         block: &RealBlock,
@@ -234,7 +234,7 @@ mod with_wasm {
             ..ReplayOptions::default()
         };
         let mut replay = Replay::new(file, &state, options)?.with_sizes(sizes.clone());
-        // The blocks before it make its parent state.
+        // The blocks before it produce its parent state.
         for replayed in replay.by_ref().take(index) {
             replayed?;
         }
@@ -251,7 +251,7 @@ mod with_wasm {
         Ok((recording, block))
     }
 
-    /// The place of the block in the file.
+    /// The index of the block in the file; 0 if none is named.
     fn index(file: &RealBlocks, id: Option<BlockId>) -> Result<usize, CliError> {
         let Some(id) = id else { return Ok(0) };
         let mut blocks = file.blocks.iter();

@@ -11,10 +11,10 @@ pub(crate) struct RemoteArgs {
     /// Node of a running chain, ws://HOST:PORT
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<NodeUrl>,
-    /// Folder that keeps what it answers: docs/remote.md
+    /// Folder that caches its answers: docs/remote.md
     #[arg(long, value_name = "DIR", requires = "url")]
     cache: Option<PathBuf>,
-    /// How to ask it, as in timeout=60,in-flight=2
+    /// Request settings, as in timeout=60,in-flight=2
     #[arg(long, value_name = "SETTINGS", requires = "url")]
     rpc: Option<RpcArg>,
 }
@@ -23,7 +23,7 @@ impl RemoteArgs {
     /// The node with its cache; `None` if no option names one.
     ///
     /// # Errors
-    /// [`CliError::NoCacheFolder`], or a cache that can't be used.
+    /// [`CliError::NoCacheFolder`] if no folder is known, or an error if the cache can't be used.
     pub(crate) fn node(&self) -> Result<Option<RemoteNode>, CliError> {
         let Some(url) = &self.url else {
             return Ok(None);
@@ -59,7 +59,7 @@ fn default_cache() -> Option<PathBuf> {
     caches.map(|caches| caches.join("povmeter"))
 }
 
-/// How to ask a node.
+/// Settings for requests to a node.
 #[derive(Clone, Copy, Debug)]
 struct RpcArg(RpcOptions);
 

@@ -28,10 +28,10 @@ pub(crate) struct ReplayArgs {
     file: Option<PathBuf>,
     #[command(flatten)]
     remote: RemoteArgs,
-    /// Number or hash of a block of it [default: finalized]
+    /// Number or hash of a block [default: finalized]
     #[arg(long, value_name = "BLOCK", conflicts_with = "file")]
     block: Option<BlockId>,
-    /// Blocks of it, from number A to number B
+    /// Blocks from number A to number B
     #[arg(long, value_name = "A..B", conflicts_with_all = ["file", "block"])]
     blocks: Option<BlockRange>,
     /// Execute on sp-state-machine alone
@@ -82,11 +82,10 @@ impl FromStr for SizesArg {
     }
 }
 
-/// The report on the blocks.
+/// Refuses to replay blocks, because this program can't run wasm.
 ///
 /// # Errors
-/// A [`CliError`] if a file is not valid, a block's root is not the one in its header, or a check
-/// fails.
+/// A [`CliError`] if the file is not valid, else [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     // Report a bad file first, as a program with wasm does.
@@ -98,10 +97,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     Err(CliError::NoWasm)
 }
 
-/// The report on a block of transfers on the chain of `spec`.
+/// Refuses to build a block of transfers, because this program can't run wasm.
 ///
 /// # Errors
-/// A [`CliError`] if the block can't be built, or a check fails.
+/// Always [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run_transfers(
     _: &Path,
@@ -196,7 +195,7 @@ mod with_wasm {
         /// The sizes, read if they are in a file.
         ///
         /// # Errors
-        /// [`CliError::Sizes`].
+        /// [`CliError::Sizes`] if the file is not valid.
         pub(crate) fn sizes(&self) -> Result<ReplaySizes, CliError> {
             Ok(match self {
                 Self::Reads => ReplaySizes::Reads,

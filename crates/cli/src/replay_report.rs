@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// The state machines that execute blocks: povmeter, the peer, both.
 pub(crate) const STATE_MACHINES: [&str; 3] = ["povmeter", "sp-state-machine", "both in lockstep"];
-/// What runtimes are told of the proof size: reads, estimates, what a record says.
+/// The sources of the proof size that runtimes are told: reads, estimates, a record.
 pub(crate) const SIZES: [&str; 3] = ["reads", "estimate", "record"];
 
 /// Blocks of a chain, executed again. `povmeter block --chain-spec` has the same result.
@@ -58,7 +58,7 @@ pub(crate) struct Row {
     pub(crate) extrinsics: usize,
     /// Processor time in milliseconds, executed as a whole.
     pub(crate) whole_ms: f64,
-    /// The same, initialized, applied and finalized.
+    /// Processor time in milliseconds, executed in steps: initialized, applied and finalized.
     pub(crate) steps_ms: f64,
     /// Reads of the runtime; null where they are not counted.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -80,15 +80,15 @@ pub(crate) struct Row {
     /// The block beside its limit; null without one.
     #[serde(default)]
     pub(crate) pov_limit: Option<LimitRow>,
-    /// The estimate after the last extrinsic in bytes; null of sp-state-machine.
+    /// The estimate after the last extrinsic in bytes; null on sp-state-machine.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) estimate_after_last: Option<u64>,
-    /// What sp-state-machine would have recorded, had the block ended there; null if it was not asked.
+    /// What sp-state-machine would have recorded, had the block ended there; null if this was not measured.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) truth_after_last: Option<u64>,
     /// How often the runtime asked for the proof size, executing the block as a whole.
     pub(crate) sizes_told: usize,
-    /// Whose the bytes are, with --attribute; else it is not there.
+    /// What the bytes belong to; present with --attribute only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AttributionReport")]
     pub(crate) attribution: Option<AttributionReport>,
@@ -97,18 +97,18 @@ pub(crate) struct Row {
 /// One kind of check, over all blocks.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
-    /// What.
+    /// Name of the check.
     pub(crate) name: String,
-    /// Blocks for which it does.
+    /// Blocks for which it holds.
     pub(crate) holds: usize,
     /// Blocks for which it was checked.
     pub(crate) of: usize,
-    /// Those of them in which something differs from sp-state-machine by design.
+    /// Checked blocks in which something differs from sp-state-machine by design.
     pub(crate) by_design: usize,
-    /// The first of those, and what differs; null if there is none.
+    /// The first block that differs by design, and what differs; null if there is none.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) first_by_design: Option<String>,
-    /// The first block for which it does not, and why; null if there is none.
+    /// The first block for which it fails, and why; null if there is none.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) first_failure: Option<String>,
 }

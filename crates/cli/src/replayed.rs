@@ -149,7 +149,7 @@ impl ReplayReport {
 }
 
 impl ReplayReport {
-    /// The largest PoV.
+    /// Writes the largest PoV.
     fn pov(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let blocks = self.blocks.iter();
         let povs = blocks.filter_map(|row| Some((row.number, row.pov?, row.pov_limit)));

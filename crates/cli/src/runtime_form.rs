@@ -20,7 +20,7 @@ pub(crate) enum RuntimeArg {
     Native,
     // Compiled to wasm and run by wasmtime, as in a node.
     Wasm,
-    // The same, with instances that are kept from call to call.
+    // As `Wasm`, with instances that are kept from call to call.
     WasmKept,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum RuntimeForm {
 }
 
 impl RuntimeArg {
-    /// The runtime in this form, for a state of `version`, and for blocks on `several` threads.
+    /// The runtime in this form, for a state of `version`. `several`: whether blocks run on several threads.
     ///
     /// # Errors
     /// [`CliError::NoWasm`] if this program can't run wasm, [`CliError::WasmVersion`] if there is no

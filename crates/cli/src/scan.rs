@@ -41,10 +41,10 @@ pub(crate) struct ScanArgs {
     pub(crate) json: bool,
 }
 
-/// One of the parts of a range.
+/// One of several parts of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
-    /// From 1 on.
+    /// Counts from 1.
     pub(crate) index: u64,
     pub(crate) of: u64,
 }
@@ -62,13 +62,13 @@ impl FromStr for Shard {
 }
 
 impl Shard {
-    /// The blocks of `range` that are this part. Blocks beside each other share nodes, so a part is a
-    /// stretch of them; parts differ by one block at most.
+    /// The blocks of `range` in this part. A part holds consecutive blocks, because these share nodes. The
+    /// lengths of parts differ by one block at most.
     pub(crate) fn part(self, range: &RangeInclusive<u64>) -> std::ops::Range<u64> {
         let length = u128::from(range.end() - range.start()) + 1;
         let end = |parts: u64| {
             let blocks = length * u128::from(parts) / u128::from(self.of);
-            // Not above the end of the range, which fits.
+            // At most one above the last block of the range.
             range.start() + u64::try_from(blocks).unwrap_or(u64::MAX)
         };
         end(self.index - 1)..end(self.index)
@@ -141,10 +141,10 @@ impl fmt::Display for ScanReport {
     }
 }
 
-/// Prints the report on the scan.
+/// Refuses to scan, because this program can't run wasm.
 ///
 /// # Errors
-/// [`CliError::NoWasm`].
+/// Always [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(_: &ScanArgs) -> Result<(), CliError> {
     Err(CliError::NoWasm)
@@ -172,8 +172,8 @@ mod with_wasm {
     /// Scans the part, and prints the report.
     ///
     /// # Errors
-    /// A [`CliError`] if a block can't be fetched or executed, or a file can't be written. What is in the
-    /// files by then stays there.
+    /// A [`CliError`] if a block can't be fetched or executed, a file can't be written, or a check fails. Rows
+    /// that were written before stay in the files.
     pub(crate) fn run(args: &ScanArgs) -> Result<(), CliError> {
         measuring::begin()?;
         let sizes = args.sizes.sizes()?;

@@ -6,8 +6,8 @@
 //!     write each field of them as a column
 //! ```
 //!
-//! A Parquet file has its index at its end, so rows cannot be appended to it. The JSON lines are what an
-//! interrupted scan goes on from.
+//! A Parquet file has its index at its end, so rows cannot be appended to it. An interrupted scan goes on
+//! from the JSON lines.
 
 use crate::{error::CliError, output_file::replace_by};
 use parquet::{
@@ -38,7 +38,7 @@ const GROUP: usize = 1 << 16;
 enum Kind {
     /// A number without a sign.
     Integer,
-    /// The same, or null.
+    /// A number without a sign, or null.
     MaybeInteger,
     /// Milliseconds since 1970, or null.
     MaybeTime,
@@ -53,7 +53,7 @@ enum Kind {
 /// The fields of the rows of a file.
 pub(crate) struct Columns(&'static [(&'static str, Kind)]);
 
-/// Of [`crate::scan_rows::BlockRow`].
+/// The columns of [`crate::scan_rows::BlockRow`].
 pub(crate) const BLOCKS: Columns = Columns(&[
     ("block", Kind::Integer),
     ("hash", Kind::Text),
@@ -74,7 +74,7 @@ pub(crate) const BLOCKS: Columns = Columns(&[
     ("failed", Kind::Texts),
 ]);
 
-/// Of [`crate::scan_rows::ScanItemRow`].
+/// The columns of [`crate::scan_rows::ScanItemRow`].
 pub(crate) const ITEMS: Columns = Columns(&[
     ("block", Kind::Integer),
     ("timestamp_ms", Kind::MaybeTime),
@@ -110,11 +110,11 @@ impl Columns {
         message
     }
 
-    /// Writes the rows in the JSON lines at `from` to the Parquet file beside them, and returns its path. A
-    /// file that is there is replaced when the new one is whole.
+    /// Writes the rows in the JSON lines at `from` to the Parquet file beside them, and returns its path. An
+    /// earlier file is replaced when the new one is complete.
     ///
     /// # Errors
-    /// [`CliError::Rows`].
+    /// [`CliError::Rows`] if a file can't be read or written, or a row has other fields.
     pub(crate) fn write_beside(&self, from: &Path) -> Result<PathBuf, CliError> {
         let to = from.with_extension("parquet");
         let written = replace_by(&to, |file| {
@@ -176,7 +176,7 @@ impl Columns {
                     let (values, levels) = values(fields, name, *kind, text)?;
                     writer.write_batch(&values, levels.as_deref(), None)?;
                 }
-                // No kind has another type.
+                // No kind has a column of another type.
                 _ => return Err(unexpected(name)),
             }
             column.close()?;
@@ -192,7 +192,7 @@ fn unexpected(name: &str) -> ParquetError {
     ))
 }
 
-/// Parquet keeps the bits; the schema says that there is no sign.
+/// The bits of an unsigned number, as Parquet keeps it; the schema says that there is no sign.
 fn integer(field: &Value) -> Option<i64> {
     field.as_u64().map(u64::cast_signed)
 }
@@ -201,7 +201,7 @@ fn text(field: &Value) -> Option<ByteArray> {
     field.as_str().map(ByteArray::from)
 }
 
-/// The values of a column that are there, and for each row whether it is; `None` if it always is.
+/// The values that a column has, and the definition level of each row; `None` if each row has a value.
 type Levels<T> = (Vec<T>, Option<Vec<i16>>);
 
 fn values<'a, T>(
@@ -225,11 +225,11 @@ fn values<'a, T>(
     Ok((values, may_lack.then_some(levels)))
 }
 
-/// The texts of lists, and the two levels of each.
+/// The texts of lists, their definition levels and their repetition levels.
 type Lists = (Vec<ByteArray>, Vec<i16>, Vec<i16>);
 
-/// The texts of all lists; for each text, or list without any, whether there is one, and whether it goes on with
-/// the list before.
+/// The texts of all lists. Each text and each empty list has two levels: whether there is a text, and whether
+/// the text continues the list of the text before.
 fn lists<'a>(fields: impl Iterator<Item = &'a Value>, name: &str) -> Result<Lists, ParquetError> {
     let (mut values, mut there, mut continued) = (Vec::new(), Vec::new(), Vec::new());
     for field in fields {

@@ -1,9 +1,9 @@
-//! Rows of a scan, in files of JSON lines, and in Parquet when all are there.
+//! Rows of a scan, in files of JSON lines, and in Parquet when the scan is complete.
 //!
 //! ```text
-//! of each block, in order: append the rows of its items, then the row of the block
-//! opened again: the last whole row in the file of blocks is of the last finished block
-//!     cut off what follows it, in both files
+//! for each block, in order: append the rows of its items, then the row of the block
+//! open existing files: the last whole row in the file of blocks belongs to the last finished block
+//!     cut off the rows of later blocks in both files
 //! ```
 
 use crate::{
@@ -116,7 +116,7 @@ struct RowFile {
     file: File,
 }
 
-/// What is read of a row again.
+/// The part of a row that is read again.
 #[derive(Deserialize)]
 struct NumberedRow {
     block: u64,
@@ -127,7 +127,7 @@ impl Rows {
     /// done.
     ///
     /// # Errors
-    /// [`CliError::Rows`]; [`CliError::OtherRows`] if the files are of another part.
+    /// [`CliError::Rows`] if a file can't be used; [`CliError::OtherRows`] if it is of another part.
     pub(crate) fn open(folder: &Path, shard: Shard, part: &Range<u64>) -> Result<Self, CliError> {
         fs::create_dir_all(folder).map_err(failed(folder))?;
         let Shard { index, of } = shard;
@@ -156,7 +156,7 @@ impl Rows {
     /// Adds the rows of the next block.
     ///
     /// # Errors
-    /// [`CliError::Rows`].
+    /// [`CliError::Rows`] if a file can't be written.
     pub(crate) fn add(&mut self, block: &BlockRow, items: &[ScanItemRow]) -> Result<(), CliError> {
         let mut text = Vec::new();
         for item in items {
@@ -179,7 +179,7 @@ impl Rows {
     /// Writes all rows as Parquet, and returns the paths of the files of blocks and of items.
     ///
     /// # Errors
-    /// [`CliError::Rows`].
+    /// [`CliError::Rows`] if a file can't be written.
     pub(crate) fn write_tables(&self) -> Result<[String; 2], CliError> {
         let write = |columns: Columns, rows: &RowFile| {
             let path = columns.write_beside(&rows.path)?;
@@ -194,8 +194,8 @@ impl RowFile {
         self.file.write_all(text).map_err(failed(&self.path))
     }
 
-    /// Cuts off rows of the block `end` and later ones, or, without `end`, what is no whole row. Returns the
-    /// number after that of the last row that is left.
+    /// Cuts off a last row that is not whole and, with `end`, the rows of block `end` and of later blocks.
+    /// Returns the block number after that of the last row left.
     fn cut_after(&self, end: Option<u64>, part: &Range<u64>) -> Result<u64, CliError> {
         let mut reader = BufReader::new(&self.file);
         let (mut kept, mut next, mut line) = (0, part.start, Vec::new());
@@ -215,9 +215,9 @@ impl RowFile {
                 found,
             };
             match (block, end) {
-                // One row for each block.
+                // The file of blocks has one row for each block.
                 (Some(block), None) if block == next && part.contains(&block) => next += 1,
-                // Several rows for each.
+                // The file of items has several rows for each block.
                 (Some(block), Some(end)) if block >= end && part.contains(&block) => break,
                 (Some(block), Some(_)) if part.contains(&block) => next = block + 1,
                 (found, _) => return Err(other(found)),

@@ -1,4 +1,4 @@
-//! What a run leaves on the disk only while it lasts, removed also if a signal ends it.
+//! Folders that a run removes at its end, also if a signal ends it.
 
 use std::{
     fs, io,
@@ -7,15 +7,15 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What the run made and has not removed yet.
+/// The folders that the run made and has not removed yet.
 static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
 
-/// Something that the run made.
+/// A folder that the run made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Made {
     /// A folder, removed with its content.
     Folder(PathBuf),
-    /// A folder that stays once something is in it.
+    /// A folder that is removed only if it is empty.
     Empty(PathBuf),
 }
 
@@ -23,7 +23,7 @@ impl Made {
     fn remove(&self) {
         match self {
             Self::Folder(path) => {
-                // A thread of a database may add a file in between.
+                // A thread of a database may add a file meanwhile.
                 for _ in 0..10 {
                     if fs::remove_dir_all(path).is_ok() || !path.exists() {
                         break;
@@ -51,7 +51,7 @@ impl ScratchFolder {
     /// # Errors
     /// That of the file system.
     pub(crate) fn new() -> io::Result<Self> {
-        // Locked first, so that no signal comes between making the folder and noting it.
+        // Locked first, so that no signal is handled between making the folder and noting it.
         let mut made = made();
         let folder = tempfile::Builder::new().prefix("povmeter-").tempdir()?;
         made.push(Made::Folder(folder.path().to_owned()));
@@ -65,21 +65,21 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // `TempDir` removes the folder after this. If a signal comes in between, so does the signal's
-        // handler, if the folder is still noted then.
+        // The lock makes a signal's handler wait until the folder is removed. `TempDir` is dropped later and
+        // removes what is left.
         let mut made = made();
         let _ = fs::remove_dir_all(self.0.path());
         forget(&mut made, &Made::Folder(self.0.path().to_owned()));
     }
 }
 
-/// A folder that the run made for its results. Dropping this removes the folder if nothing is in it, and
-/// so does a signal.
+/// A folder that the run made for its results. Dropping this removes the folder if it is empty, and so does
+/// a signal.
 #[derive(Debug)]
 pub(crate) struct EmptyFolder(PathBuf);
 
 impl EmptyFolder {
-    /// Makes the folder at `path`, and those above it.
+    /// Makes the folder at `path`, and those above it, which stay.
     ///
     /// # Errors
     /// That of the file system.
@@ -104,11 +104,11 @@ fn forget(made: &mut Vec<Made>, gone: &Made) {
     made.retain(|other| other != gone);
 }
 
-/// From now on SIGINT and SIGTERM remove what the run made, and end the program with 128 and the number of
-/// the signal, as a shell does. SIGHUP is left alone, because `nohup` ignores it.
+/// Makes SIGINT and SIGTERM remove what the run made, and end the program with 128 plus the number of the
+/// signal, as a shell does. SIGHUP is left alone, because `nohup` ignores it.
 ///
 /// # Errors
-/// That of the system, if it takes no handler or starts no thread.
+/// An error of the system if it accepts no handler or starts no thread.
 #[cfg(unix)]
 pub(crate) fn clean_up_on_signals() -> io::Result<()> {
     use std::sync::Arc;
@@ -123,7 +123,7 @@ pub(crate) fn clean_up_on_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
-            // Never unlocked, so that nothing new is made.
+            // The lock is kept, so that no folder is made any more.
             let made = made();
             made.iter().for_each(Made::remove);
             std::process::exit(128 + signal);
@@ -135,7 +135,7 @@ pub(crate) fn clean_up_on_signals() -> io::Result<()> {
         .map(drop)
 }
 
-/// No signals to wait for.
+/// Does nothing, because there are no signals to wait for.
 ///
 /// # Errors
 /// None.

@@ -26,13 +26,13 @@ impl Spread {
         (rounds.len() >= LEAST).then_some(Self { low, high })
     }
 
-    /// Whether a number lies in both.
+    /// Whether the two ranges share a number.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 }
 
-/// The median.
+/// The median; NaN if there are no numbers.
 pub(crate) fn median(all: impl Iterator<Item = f64>) -> f64 {
     let mut all: Vec<f64> = all.collect();
     all.sort_by(f64::total_cmp);

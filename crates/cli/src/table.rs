@@ -26,7 +26,7 @@ impl<const N: usize> Table<N> {
 
     /// Adds a row below the others.
     pub(crate) fn row(&mut self, cells: [String; N]) {
-        // A name of others must not break the line.
+        // A name from outside must not break the line.
         self.rows
             .push(cells.map(|cell| one_line(&cell).into_owned()));
     }
@@ -41,7 +41,7 @@ impl<const N: usize> fmt::Display for Table<N> {
 }
 
 impl<const N: usize> Table<N> {
-    /// The same table, of which each part begins with these first columns, which name the row.
+    /// Returns the table with `keys` first columns that name the row and begin each part.
     pub(crate) fn keyed_by(self, keys: usize) -> Self {
         Self { keys, ..self }
     }
@@ -94,8 +94,8 @@ fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
     parts
 }
 
-/// The width of the terminal: that of the variable COLUMNS, if it is set, or of the terminal that standard
-/// output is; no limit if it is none.
+/// The number of columns on the screen: the variable COLUMNS if it is set, else the width of the terminal at
+/// standard output, else no limit.
 fn screen_columns() -> usize {
     let set = std::env::var("COLUMNS").ok();
     let set = set

@@ -79,10 +79,10 @@ pub(crate) fn run(args: &ValidationArgs) -> Result<(), CliError> {
     })
 }
 
-/// No validation without an executor.
+/// Refuses to validate, because this program can't run wasm.
 ///
 /// # Errors
-/// [`CliError::NoWasm`].
+/// Always [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(args: &ValidationArgs) -> Result<(), CliError> {
     let ValidationArgs {

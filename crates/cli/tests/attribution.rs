@@ -58,7 +58,7 @@ fn of_causes(causes: &Value) -> u64 {
     CAUSES.iter().map(|cause| number(&causes[cause])).sum()
 }
 
-/// Each breakdown adds up to `recorded`, and the causes of each row to the row.
+/// Checks that each breakdown adds up to `recorded`, and the causes of each row to its bytes.
 #[track_caller]
 fn assert_adds_up(proof: &Value) {
     let recorded = number(&proof["recorded"]);
@@ -132,7 +132,7 @@ fn the_attribution_is_brief_unless_it_is_asked_for_and_can_be_left_out() {
     let report: Value = serde_json::from_str(&printed(&none)).unwrap();
     assert!(report["proof_bytes"]["attribution"].is_null());
     assert_eq!(report["checks"].as_array().unwrap().len(), 5);
-    // The JSON has all of it.
+    // The JSON has the whole attribution with and without the option.
     let [brief, asked] = [&["--json"][..], &["--json", "--attribute"]].map(|more| {
         let report: Value = serde_json::from_str(&printed(&small(more))).unwrap();
         report["proof_bytes"]["attribution"].clone()

@@ -51,7 +51,7 @@ impl Results {
         fs::write(self.path(name), made.printed).unwrap();
     }
 
-    /// `b.json`: `a.json` with something changed.
+    /// Writes `b.json`: `a.json` as `change` leaves it.
     fn change(&self, change: impl FnOnce(&mut Value)) {
         let mut result: Value =
             serde_json::from_slice(&fs::read(self.path("a.json")).unwrap()).unwrap();
@@ -183,7 +183,7 @@ fn one_program_measured_twice_is_not_worse() {
         &noise.printed,
         &["worse, may be noise", "times that may be noise: 1; repeat"],
     );
-    // Really slower: all rounds are apart.
+    // Really slower: the ranges of the rounds do not overlap.
     results.change(|result| {
         result["beside_peer"]["ratio"] = 1.9.into();
         result["beside_peer"]["ratio_spread"] = json!({"low": 1.8, "high": 2.0});

@@ -28,8 +28,8 @@ fn no_path_of_the_build_is_in_the_program() {
             !(byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_' | b'-'))
         });
         let path = String::from_utf8_lossy(&rest[..end.unwrap_or(rest.len())]);
-        // Messages of panics, also those in runtimes in wasm, name sources, which nothing reads. What comes
-        // after the name is another text.
+        // Panic messages, also those in wasm runtimes, name source files, which the program never reads. The
+        // text after the name is another one.
         let source = path.split_once(".rs").map(|(source, _)| source);
         assert!(
             source.is_some_and(|source| !source.contains("..")),

@@ -31,7 +31,7 @@ fn validator(schema: &Value) -> Validator {
 #[track_caller]
 fn printed(name: &str, args: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_povmeter"));
-    // The only comparison that does nothing without the recorded block.
+    // The only comparison that needs the recorded block.
     if args.starts_with(&["compare", "pool"]) {
         command.env("POVMETER_DATA", expect_data());
     }

@@ -112,7 +112,7 @@ fn files_of_an_earlier_run_are_replaced_and_no_others() {
         "{svg}"
     );
     let folded = fs::read_to_string(path("folded")).unwrap();
-    // The two kinds are not taken for each other.
+    // A file of one kind is not replaced by one of the other.
     let swapped = format!(
         "{SMALL} --folded {} --flamegraph {}",
         path("flames.svg"),
@@ -215,7 +215,7 @@ fn names_from_files_can_not_steer_a_terminal() {
         "{printed:?}"
     );
     assert_eq!(printed.matches("\nstate root ").count(), 1);
-    // In a message, too.
+    // Names in messages can not, either.
     let missing = folder.path().join("none\u{1b}[31m\n");
     let output = command("genesis").arg(missing).output().unwrap();
     let errors = text(&output.stderr);

@@ -15,7 +15,7 @@ use std::{
 /// Runs the program.
 fn povmeter(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_povmeter"));
-    // The only comparison that does nothing without the recorded block.
+    // The only comparison that needs the recorded block.
     if args.starts_with(&["compare", "pool"]) {
         command.env("POVMETER_DATA", expect_data());
     }

@@ -70,7 +70,7 @@ fn refused(args: &[&str]) -> String {
     errors
 }
 
-/// The block in the repository.
+/// The file of the recorded block in the repository.
 fn recorded() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/kusama-1.povmeter")
 }
@@ -87,7 +87,7 @@ fn block(block: &RealBlock) -> FakeBlock {
     }
 }
 
-/// A chain of a genesis block with the state `root` and of one block.
+/// A chain of two blocks: a genesis block with the state `root`, and `first`.
 fn chain(
     root: Root,
     first: &RealBlock,
@@ -374,7 +374,7 @@ fn blocks_of_public_chains_by_url_are_those_of_their_files() {
         let path = path.to_str().unwrap();
         for mode in [&[][..], &["--lockstep"]] {
             let mut expected = report(&[&["replay", path][..], mode].concat());
-            // The counts of all blocks of the file.
+            // These checks count all blocks of the file.
             expected.as_object_mut().unwrap().remove("checks");
             let mut found =
                 report(&options.args("replay", &[&["--block", "1"][..], mode].concat()));
@@ -383,7 +383,7 @@ fn blocks_of_public_chains_by_url_are_those_of_their_files() {
             assert!(held.all(|check| check["holds"] == 1), "{name}");
             assert_eq!(same_part(found), same_part(expected), "{name}, {mode:?}");
         }
-        // From the cache alone.
+        // The second replay reads the cache alone.
         let asked = node.requests();
         assert!(asked > 5, "{asked}");
         report(&options.args("replay", &["--block", "1"]));
@@ -476,7 +476,7 @@ fn an_extrinsic_is_tried_on_a_chain() {
         items.iter().any(|item| item["name"] == "System.Account"),
         "{report}"
     );
-    // Too large a proof, a transaction that is already old, and bytes that are none.
+    // A PoV above the limit, a transaction with a wrong signature, and bytes that are no transaction.
     let (text, errors, code) = dry(&extrinsic, &["--pov-limit", "100"]);
     assert!(
         code == Some(3) && text.contains("the PoV is larger"),
@@ -509,7 +509,7 @@ fn a_runtime_is_tried_in_place_of_a_recorded_block() {
     let other = ChainSpec::read(&expect_data().join("chain-specs/paseo.json.gz")).unwrap();
     let code = folder.path().join("other.wasm");
     fs::write(&code, &other.top[&b":code"[..]]).unwrap();
-    // The migrations of a runtime so much newer read what the recording does not have.
+    // The migrations of a much newer runtime read nodes that the recording does not have.
     let file = recorded();
     let args = [
         "dry-run",

@@ -1,4 +1,4 @@
-//! The node format as trie-db wants it: for computing roots and packing proofs.
+//! The node format as a codec of trie-db, which computes roots and packs proofs.
 
 use crate::{
     decode::{
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// Appends the header of a node with `nibbles` of partial key.
+/// Appends the header of a node whose partial key has `nibbles` nibbles.
 pub(crate) fn push_header(out: &mut Vec<u8>, kind: Kind, nibbles: usize) {
     let (bits, size_bits) = kind.header();
     let most = (1u8 << size_bits) - 1;

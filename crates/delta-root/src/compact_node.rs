@@ -1,10 +1,10 @@
 //! A node of a compact proof, and the node of the trie that it stands for.
 //!
 //! ```text
-//! item = node, with children of no bytes in place of those whose items follow
+//! item = node, where a child of no bytes stands for a child that is an item of its own
 //!      | 01 node, whose value is the whole next item
 //! ```
-//! Bytes after the node are ignored, as trie-db does.
+//! Bytes after the node are ignored, as in trie-db.
 
 use crate::{
     codec::{push_header, Kind},
@@ -19,7 +19,7 @@ use core::ops::Range;
 /// The parts of a node of a compact proof.
 #[derive(Clone, Debug)]
 pub struct CompactNode {
-    /// The node without escape byte and trailing bytes, in the item.
+    /// The place of the node in the item, without escape byte and trailing bytes.
     bytes: Range<usize>,
     kind: CompactKind,
     partial_nibbles: usize,
@@ -39,7 +39,7 @@ impl CompactNode {
     /// Finds the parts of the node in `item`.
     ///
     /// # Errors
-    /// [`DecodeError`] if it is no node.
+    /// [`DecodeError`] if `item` holds no node.
     pub fn of(item: &[u8]) -> Result<Self, DecodeError> {
         let start = usize::from(item.first() == Some(&ESCAPE_HEADER));
         let data = &item[start..];
@@ -87,14 +87,14 @@ impl CompactNode {
         self.omitted.count_ones() as usize
     }
 
-    /// Where in the item the node of the trie lies; `None` if it has to be [written](Self::expand).
+    /// The place of the trie's node in the item; `None` if the node has to be [written](Self::expand).
     pub fn as_is(&self) -> Option<Range<usize>> {
         let is_whole = self.omitted == 0 && !self.has_detached_value();
         is_whole.then(|| self.bytes.clone())
     }
 
-    /// Appends the node of the trie to `out`: with the hashes of the omitted children, in order, and of
-    /// the detached value.
+    /// Appends the trie's node to `out`, with the hash of the detached value, and with `children`, the hashes
+    /// of all omitted children, in order.
     ///
     /// # Panics
     /// If `item` is shorter than the item that the node was found in.

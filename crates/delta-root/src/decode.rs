@@ -3,12 +3,12 @@
 //! ```text
 //! node   = null | header partial [bitmap] [value] [children]
 //! null   = 00
-//! header = 01nnnnnn  leaf                        n: count of partial nibbles; all ones: n - 1 so
-//!          10nnnnnn  branch                         far, and bytes that add up follow, of which
-//!          11nnnnnn  branch with a value            the first below 255 is the last and adds one
-//!          001nnnnn  leaf, value by hash            more
+//! header = 01nnnnnn  leaf                        n: count of partial nibbles. If its bits are all
+//!          10nnnnnn  branch                         ones, the count is n plus the sum of the bytes
+//!          11nnnnnn  branch with a value            that follow; the first byte below 255 is the
+//!          001nnnnn  leaf, value by hash            last of them
 //!          0001nnnn  branch, value by hash
-//! partial  = nibbles, right aligned; of an odd count the first byte holds one
+//! partial  = nibbles, right aligned; the first byte of an odd count holds one nibble
 //! bitmap   = u16 little endian, bit i: there is a child at nibble i       (branches)
 //! value    = SCALE bytes, or a hash of 32 bytes
 //! children = SCALE bytes each: 32 are a hash, fewer are the node itself   (branches)
@@ -18,30 +18,29 @@ use crate::{index::Index, nibbles::Partial, scale, NodeHash, HASH_LENGTH};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The header byte that says, in a compact proof, that the value of the next node follows it as an
-/// item of its own.
+/// In a compact proof, the byte before a node whose value is the next item.
 pub(crate) const ESCAPE_HEADER: u8 = 0b0000_0001;
 /// The encoded null node: the root of a trie without entries.
 pub(crate) const NULL_NODE: &[u8] = &[0];
-/// Offsets into a node are indices.
+/// The most bytes of a node, because offsets into it are indices.
 const MAX_NODE_BYTES: usize = Index::END as usize - 1;
 
 /// The length of a hash as a SCALE compact integer.
 pub(crate) const HASH_LENGTH_BYTE: u8 = 32 << 2;
 
-/// What kept bytes from being a node.
+/// Why bytes are not a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The node ends before what its header announces.
+    /// The node ends before the parts that its header announces.
     #[error("node of {found} bytes ends early: expected {expected} bytes at least")]
     Truncated {
-        /// Bytes needed so far.
+        /// Bytes needed at least.
         expected: usize,
-        /// Bytes there are.
+        /// Bytes of the node.
         found: usize,
     },
-    /// A first byte that no kind of node begins with.
+    /// No kind of node begins with the first byte.
     #[error("expected a node header, found byte {found:#04x}")]
     Header {
         /// The first byte.
@@ -62,13 +61,13 @@ pub enum DecodeError {
         /// The byte of the node.
         at: usize,
     },
-    /// A child longer than a hash; such a node would have been stored by hash.
+    /// A child longer than a hash, which its parent has to hold by hash.
     #[error("child of {found} bytes: expected {HASH_LENGTH} at most")]
     ChildTooLong {
         /// Bytes of the child.
         found: usize,
     },
-    /// A node that is given inside its parent does not fill its place.
+    /// A node inside its parent does not fill its place.
     #[error("node of {expected} bytes is followed by {} more", found - expected)]
     Trailing {
         /// Bytes of the node.
@@ -108,14 +107,17 @@ pub(crate) enum DecodedNode {
     },
 }
 
-/// Where each child of a branch begins; zero where there is none. Its length byte is just before.
+/// The offset of each child of a branch, zero if there is none. The byte before it is the child's length.
 pub(crate) type ChildOffsets = [u32; 16];
 
-/// Finds the parts of the node in `data`; those of a branch's children go to `children`, which are
-/// all zero before. Bytes after the node are left alone.
+/// Finds the parts of the node in `data`. Puts the offsets of a branch's children into `children`, which is
+/// all zeros before. Ignores bytes after the node.
 ///
 /// # Errors
-/// What is wrong with the bytes. Costs at most a few steps per child and none per byte of value.
+/// [`DecodeError`] if `data` does not begin with a node.
+///
+/// # Cost
+/// A few steps per child, and none per byte of a value.
 #[inline]
 pub(crate) fn decode(data: &[u8], children: &mut ChildOffsets) -> Result<DecodedNode, DecodeError> {
     if data.len() > MAX_NODE_BYTES {
@@ -165,17 +167,17 @@ pub(crate) fn decode(data: &[u8], children: &mut ChildOffsets) -> Result<Decoded
 /// The hashes that a node refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeReferences {
-    /// The nibbles of its partial key, one a byte.
+    /// The nibbles of the node's partial key, one a byte.
     pub partial: Vec<u8>,
-    /// Of its children, each with its nibble, in order. Children inside the node have none, and refer
-    /// to nothing.
+    /// The hashes of the children, each with its nibble, in order. Children inside the node have no hash,
+    /// and refer to nothing.
     pub children: Vec<(u8, NodeHash)>,
-    /// Of its value, if that is a node of its own.
+    /// The hash of the value, if the value is a node of its own.
     pub value: Option<NodeHash>,
-    /// Where the value lies in the node, if it is in it.
+    /// The place of the value in the node, if the value is not a node of its own.
     pub inline_value: Option<Range<usize>>,
-    /// Bytes by which the node is shorter in a compact proof that has its value as an item of its
-    /// own: there it is of the kind with an inline value, and that is empty, behind an escape byte.
+    /// Bytes by which the node is shorter in a compact proof if its value is an item of its own: there
+    /// the node has an escape byte, and an empty inline value instead of the hash.
     pub detached_saving: usize,
 }
 
@@ -183,7 +185,7 @@ impl NodeReferences {
     /// The references of the encoded node `data`.
     ///
     /// # Errors
-    /// [`DecodeError`] if it is no node.
+    /// [`DecodeError`] if `data` is no node.
     pub fn of(data: &[u8]) -> Result<Self, DecodeError> {
         let mut children = ChildOffsets::default();
         let DecodedNode::Node {
@@ -201,7 +203,7 @@ impl NodeReferences {
             hash.copy_from_slice(&data[start..start + HASH_LENGTH]);
             NodeHash::from(hash)
         };
-        // Both kinds by hash have fewer bits for the size than those with an inline value.
+        // If the value is a hash, the header has fewer bits for the size than with an inline value.
         let by_hash_bits = if is_branch { 4 } else { 5 };
         let detached_saving = header_bytes(partial_nibbles, by_hash_bits) + HASH_LENGTH
             - header_bytes(partial_nibbles, 6)
@@ -228,8 +230,7 @@ impl NodeReferences {
     }
 }
 
-/// Bytes of the header of a node with `nibbles` of partial key, where its first byte has `bits` bits
-/// for that.
+/// Length in bytes of a node's header, whose first byte has `bits` bits for the count of `nibbles`.
 pub(crate) fn header_bytes(nibbles: usize, bits: u32) -> usize {
     let most = (1 << bits) - 1;
     match nibbles.checked_sub(most) {
@@ -256,7 +257,10 @@ impl NodeInput<'_> {
         Ok(range)
     }
 
-    /// Where the next `count` bytes end, if there are so many.
+    /// The end of the next `count` bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if the input ends before.
     #[inline]
     fn expect(&self, count: usize) -> Result<usize, DecodeError> {
         let end = self.at.saturating_add(count);
@@ -287,7 +291,7 @@ impl NodeInput<'_> {
             }
             // Saturates only far beyond what fits into a node, where addresses have 32 bits.
             size = size.saturating_add(255);
-            // A count without its nibbles: no more of it is read than what could be one.
+            // Stops reading a count as soon as the node is too short for its nibbles.
             self.expect(size / 2)?;
         }
     }
@@ -305,7 +309,7 @@ impl NodeInput<'_> {
         let mut left = bitmap;
         while left != 0 {
             let length = match self.data.get(self.at) {
-                // Most often a hash.
+                // Most children are hashes.
                 Some(&HASH_LENGTH_BYTE) => {
                     self.at += 1;
                     HASH_LENGTH
@@ -324,7 +328,7 @@ impl NodeInput<'_> {
     }
 
     fn compact(&mut self) -> Result<usize, DecodeError> {
-        // The error says why: a node that ends here is truncated, else the form is wrong.
+        // The error tells a node that ends here from a length of the wrong form.
         let rest = &self.data[self.at..];
         match scale::read_compact(rest) {
             Some((value, used)) => {
@@ -415,7 +419,7 @@ mod tests {
             decode(&[0x40, 0b101, 0]),
             Err(DecodeError::Length { at: 1 })
         );
-        // A count of nibbles without an end: no node has so many.
+        // A count of nibbles without an end: the node is too short for the nibbles.
         assert_eq!(
             decode(&[0xff; 5000]),
             Err(DecodeError::Truncated {
@@ -425,7 +429,7 @@ mod tests {
         );
     }
 
-    /// The header takes a byte for each 255 nibbles, whatever their number.
+    /// The header has a byte for each 255 nibbles, whatever their number.
     #[test]
     fn partial_keys_have_no_limit() {
         for nibbles in [
@@ -463,7 +467,7 @@ mod tests {
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn a_node_beyond_offsets_is_refused() {
-        // Zeros that nobody looks at take no memory.
+        // Zeros that nothing reads need no memory.
         let found = MAX_NODE_BYTES + 1;
         let node = alloc::vec![0; found];
         assert_eq!(decode(&node), Err(DecodeError::TooLong { found }));

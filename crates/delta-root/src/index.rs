@@ -12,14 +12,14 @@ impl Index {
     /// The first number that is no index.
     pub(crate) const END: u32 = 1 << 31;
 
-    /// `None` if `number` is no index.
+    /// The index `number`, or `None` if it is too large.
     #[inline]
     pub(crate) fn new(number: usize) -> Option<Self> {
         let bits = u32::try_from(number).ok()?;
         Self::from_bits(bits)
     }
 
-    /// `None` if `bits` are no index.
+    /// The index `bits`, or `None` if they are too large.
     #[inline]
     pub(crate) const fn from_bits(bits: u32) -> Option<Self> {
         if bits < Self::END {

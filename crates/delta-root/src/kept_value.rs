@@ -6,10 +6,10 @@ use core::ops::Deref;
 
 /// A value of the parent state, for a caller that keeps it.
 ///
-/// One of up to 32 bytes lies inside, so it takes no allocation, and no counter that threads would share. A longer one is in
-/// memory that is shared: with the loaded node where there is one.
+/// A value of up to 32 bytes lies inside, so it needs no allocation, and no counter that threads would share.
+/// A longer value lies in shared memory: that of the loaded node if the node is kept.
 ///
-/// Dereferences to the bytes of the value. Two are equal if their bytes are.
+/// Dereferences to the bytes of the value. Two values are equal if their bytes are.
 #[derive(Clone, Debug)]
 pub struct KeptValue(Kept);
 
@@ -19,7 +19,7 @@ enum Kept {
     Shared(Bytes),
 }
 
-/// Longer values are nodes of their own, except in states of version 0.
+/// The most bytes inside. Longer values are nodes of their own, except in states of version 0.
 const SHORT: usize = 32;
 
 impl KeptValue {
@@ -34,12 +34,12 @@ impl KeptValue {
         Self::short(value).unwrap_or_else(|| Self::sharing(Bytes::copy_from_slice(value)))
     }
 
-    /// A value of any length, in this memory.
+    /// A value of any length that shares the memory of `value`.
     pub(crate) fn sharing(value: Bytes) -> Self {
         Self(Kept::Shared(value))
     }
 
-    /// The shared memory of a value of more than 32 bytes; `None` for a shorter one.
+    /// The shared memory of the value; `None` if the value lies inside.
     pub fn shared(&self) -> Option<&Bytes> {
         match &self.0 {
             Kept::Short(_) => None,
@@ -81,7 +81,7 @@ mod tests {
             assert_eq!(copy.shared().is_none(), is_short, "{length}");
             assert_eq!(KeptValue::short(&value).is_some(), is_short, "{length}");
             assert_eq!(*copy, *value);
-            // Where the bytes are makes no difference.
+            // Equality does not depend on where the bytes are.
             assert_eq!(copy, KeptValue::sharing(Bytes::from(value)));
         }
         assert_ne!(KeptValue::copy_of(&[1]), KeptValue::copy_of(&[2]));

@@ -33,21 +33,21 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`NodeSource`], [`SourceError`] | where encoded nodes come from: one method for a node, one for many |
-//! | [`NodeBatch`], [`NodeRequest`], [`OpenRequests`] | nodes asked for together, and the answers to them |
+//! | [`NodeBatch`], [`NodeRequest`], [`OpenRequests`] | requests for several nodes, and the answers to them |
 //! | [`ShadowState`] | the parent state as far as it is loaded: the top trie and the child tries |
-//! | [`ShadowScratch`] | the memory of one, emptied, for the next |
-//! | [`CarriedState`] | what one has loaded, for the next block |
+//! | [`ShadowScratch`] | the memory of a [`ShadowState`], emptied, for the next one |
+//! | [`CarriedState`] | what a [`ShadowState`] has loaded, for the next block |
 //! | [`TrieId`], [`TrieHandle`] | a trie by name, and a trie opened |
 //! | [`ShadowNode`], [`ValuePlace`] | a node in a shadow trie, and where a value lies |
 //! | [`KeptValue`] | a value that its reader keeps |
 //! | [`NodeTable`], [`NodeId`] | the bytes loaded, each distinct hash once |
 //! | [`Observer`], [`PathCache`] | is told of each node that a call needs, loaded before or not; remembers paths |
-//! | [`Search`] | finds many keys, whose walks wait together |
+//! | [`Search`] | finds many keys in walks that load their nodes together |
 //! | [`RootNeeds`], [`Fate`] | finds what a root computation will need, for keys marked one by one |
 //! | [`Changes`] | net changes of a state, sorted |
-//! | [`RootUpdate`], [`NodeChanges`], [`NodeChange`] | the new root, and what it does to a node store |
-//! | [`Root`], [`NodeHash`], [`Blake2b256`] | what commits a trie, what names a node, and the hash |
-//! | [`Hashing`], [`HashMode`], [`HashFunction`], [`UnsupportedMode`] | how a state's new nodes are hashed; a mode that is not supported |
+//! | [`RootUpdate`], [`NodeChanges`], [`NodeChange`] | the new root, and the changes to a node store |
+//! | [`Root`], [`NodeHash`], [`Blake2b256`] | a trie's root, a node's hash, and the hash function |
+//! | [`Hashing`], [`HashMode`], [`HashFunction`], [`UnsupportedMode`] | how nodes are hashed; an unsupported mode |
 //! | [`StateVersion`] | how values are laid out |
 //! | [`StateCodec`], [`LayoutV0`], [`LayoutV1`] | the node format for trie-db |
 //! | [`NodeReferences`] | the hashes that an encoded node refers to |
@@ -60,11 +60,11 @@
 //! - [`RootNeeds`] covers what `sp-state-machine` 0.54 reads when it applies the same net changes, in
 //!   whatever order the keys were marked.
 //! - A root is computed from loaded and marked nodes alone. If a node is missing there is no root.
-//! - Decoding never panics and never reserves memory beyond the size of its input. Nodes that no
+//! - Decoding never panics, and the size of its input bounds the memory that it reserves. Nodes that no
 //!   encoder writes (a branch without children, padding that is not zero, a length in a longer form
 //!   than needed) are refused.
-//! - Nodes are not hashed as they are read: a source that may be damaged belongs into an adapter
-//!   that does, such as `povmeter_store::Verified`.
+//! - Nodes are not hashed as they are read. Wrap a source that may be damaged in an adapter that
+//!   hashes them, such as `povmeter_store::Verified`.
 //!
 //! # Costs
 //! - A node is loaded and decoded once. Afterwards a walk costs one step per node on the path, and
@@ -78,7 +78,7 @@
 //! # Features
 //! - `std` (default): finds out at run time what the processor can do, and hashes eight nodes at once
 //!   where it has AVX-512 and the crate was compiled by Rust 1.89 or later, four where it has AVX2.
-//!   Without it the crate is `no_std` and needs `alloc`; the hashes are the same.
+//!   Without `std` the crate is `no_std` and needs `alloc`; the hashes are the same.
 //! - `parallel`: large root updates go to several threads, subtrie by subtrie, in the rayon pool that
 //!   the caller is in. The update is the same on any number of them.
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -115,7 +115,7 @@ pub use kept_value::KeptValue;
 pub use needs::RootNeeds;
 pub use node_batch::{NodeBatch, NodeRequest, OpenRequests};
 pub use node_changes::{NodeChange, NodeChanges};
-/// The types that the overlay uses, too.
+/// The types that this crate shares with the overlay.
 pub use povmeter_primitives::{
     child_root_key, Fate, NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFIX, HASH_LENGTH,
 };

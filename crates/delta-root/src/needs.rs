@@ -6,11 +6,11 @@
 //!     for each branch with exactly one live child left and no live value: that child
 //!     for each trie that had entries and has none left: the null node
 //! ```
-//! An entry is live unless the changes delete it; what they insert does not matter. The result depends
-//! on the set of changes alone, not on their order, because every change is marked before the second
-//! line is applied. It contains all that a sequential computation reads that applies the net changes
-//! one after the other, in any order: a branch that such a computation merges on its path has at most
-//! one child left in the end, and if it has none, that child was on the path to a changed key.
+//! An entry is live unless the changes delete it; insertions do not matter. The result depends on the
+//! set of changes alone, not on their order, because every change is marked before the second line is
+//! applied. It contains all nodes that a sequential computation reads when it applies the net changes one
+//! after the other, in any order: a branch that this computation merges with a child has at most that child
+//! left in the end, and if the child is gone, too, it was on the path to a changed key.
 
 use crate::{
     nibbles::Prefixes, state::TOGETHER, LoadError, NodeSource, Observer, ShadowNode, ShadowState,
@@ -22,12 +22,12 @@ use povmeter_primitives::Fate;
 /// Marks changes on a [`ShadowState`] and finds what they need.
 #[derive(Debug, Default)]
 pub struct RootNeeds {
-    /// Nodes around which something may have to be merged.
+    /// Nodes at or above which the root computation may have to merge two nodes.
     unsettled: Vec<(TrieHandle, ShadowNode)>,
     touched: Vec<ShadowNode>,
     /// Memory for the prefixes of nodes that are loaded together.
     prefixes: Prefixes,
-    /// Entries whose state changed since [`RootNeeds::begin`], in order.
+    /// Entries that became live or deleted since [`RootNeeds::begin`], in order.
     flipped: Vec<(TrieHandle, ShadowNode)>,
 }
 
@@ -49,14 +49,14 @@ impl RootNeeds {
         flipped.shrink_to(most);
     }
 
-    /// Begins a set of changes, which [`Self::take_back`] takes back.
+    /// Begins a set of changes that [`Self::take_back`] can take back.
     pub fn begin(&mut self) {
         self.flipped.clear();
     }
 
-    /// Marks what happens to the parent's entry `at`, as returned by [`ShadowState::find`].
+    /// Marks the `fate` of the parent state's entry `at`, which [`ShadowState::find`] returned.
     ///
-    /// Marking an entry again, in whatever state it was, has the merges around it counted again,
+    /// If an entry is marked again, even with an equal fate, the merges around it are observed again,
     /// because the observer may have taken its counts back since.
     pub fn mark<S: NodeSource>(
         &mut self,
@@ -72,7 +72,7 @@ impl RootNeeds {
             self.flipped.push((handle, at));
         } else {
             match fate {
-                // A node that a written entry may be merged with lies on the path to it.
+                // Each branch above a written entry merges at most with a node on the path to it.
                 Fate::Written => {}
                 Fate::Deleted => self.touched.push(at),
                 Fate::Untouched => state.push_with_ancestors(handle, at, &mut self.touched),
@@ -82,11 +82,11 @@ impl RootNeeds {
             .extend(self.touched.iter().map(|&node| (handle, node)));
     }
 
-    /// Loads and observes what the changes marked so far need besides the paths to their keys.
+    /// Loads and observes the nodes that the changes marked so far need besides the paths to their keys.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be loaded. A later call goes on where this one stopped; after
-    /// [`Self::take_back`] nothing is left to go on with.
+    /// [`LoadError`] if a node can't be loaded. A later call continues where this one stopped, unless
+    /// [`Self::take_back`] was called in between.
     pub fn settle<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -108,10 +108,10 @@ impl RootNeeds {
         Ok(())
     }
 
-    /// Takes back what was marked since [`Self::begin`]: every entry has the state that it had then,
-    /// and nothing is left to settle.
+    /// Takes back the marks since [`Self::begin`]: every entry is live or deleted as it was then, and
+    /// nothing is left to settle. So the caller has to settle earlier changes before [`Self::begin`].
     ///
-    /// What was marked before has to be settled before. Costs a step for each entry whose state changed.
+    /// Costs a walk up for each entry that changed, as marking it did.
     pub fn take_back<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {
         while let Some((handle, at)) = self.flipped.pop() {
             let live = state.value_live(handle, at);

@@ -7,7 +7,7 @@ use crate::NodePrefix;
 use core::cmp::Ordering;
 use povmeter_primitives::common_bytes;
 
-/// Nibbles in a key of `bytes` bytes.
+/// Number of nibbles in `key`.
 #[inline]
 pub(crate) fn count(key: &[u8]) -> usize {
     key.len() * 2
@@ -33,12 +33,13 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     }
 }
 
-/// Whether the first `count` nibbles of `whole` are those of `shifted` behind its first one. Both are so long.
+/// Whether the first `count` nibbles of `whole` equal those after the first nibble of `shifted`. Neither ends
+/// before them.
 fn is_shifted(shifted: &[u8], whole: &[u8], count: usize) -> bool {
     let bytes = count / 2;
     let pairs = shifted.iter().zip(&shifted[1..]);
     let joined = pairs.map(|(high, low)| high << 4 | low >> 4);
-    // All are compared, because eight or more at once cost as much as one.
+    // Compares all bytes, because eight or more at once cost as much as one.
     let differing = joined
         .zip(&whole[..bytes])
         .fold(0, |differing, (a, b)| differing | (a ^ b));
@@ -46,8 +47,8 @@ fn is_shifted(shifted: &[u8], whole: &[u8], count: usize) -> bool {
     differing == 0 && (!one_more || shifted[bytes] & 0x0f == whole[bytes] >> 4)
 }
 
-/// How many nibbles of `one`, from nibble `from` on, are those of `other`, from nibble `at` on: `most` at the most, which
-/// both have.
+/// Length in nibbles of the common prefix of `one` from nibble `from` on and `other` from nibble `at` on: at
+/// most `most`, which both have.
 fn common_from((one, from): (&[u8], usize), (other, at): (&[u8], usize), most: usize) -> usize {
     if most == 0 {
         return 0;
@@ -62,13 +63,14 @@ fn common_from((one, from): (&[u8], usize), (other, at): (&[u8], usize), most: u
             let bytes = (most - odd).div_ceil(2);
             let one = &one[from.div_ceil(2)..][..bytes];
             let other = &other[at.div_ceil(2)..][..bytes];
-            // A nibble behind the last one may be equal, too.
+            // The nibble after the last one may be equal, too.
             most.min(odd + common_prefix(one, other))
         }
     }
 }
 
-/// How many nibbles of `whole` are those of `shifted` behind its first one: `most` at the most, which both have.
+/// Length in nibbles of the common prefix of `whole` and of `shifted` without its first nibble: at most
+/// `most`, which both have.
 fn common_shifted(shifted: &[u8], whole: &[u8], most: usize) -> usize {
     let pairs = shifted.iter().zip(&shifted[1..]);
     let joined = pairs.map(|(high, low)| high << 4 | low >> 4);
@@ -90,7 +92,7 @@ pub(crate) struct Partial<'a> {
 }
 
 impl<'a> Partial<'a> {
-    /// The partial key of `count` nibbles in `bytes`, which are as many bytes as it needs.
+    /// The partial key of `count` nibbles in `bytes`, which are exactly as many as it needs.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8], count: usize) -> Self {
         debug_assert_eq!(bytes.len(), count.div_ceil(2));
@@ -102,7 +104,7 @@ impl<'a> Partial<'a> {
         self.count
     }
 
-    /// As a node stores it.
+    /// The bytes as a node stores them.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -113,19 +115,19 @@ impl<'a> Partial<'a> {
         at(self.bytes, index + self.count % 2)
     }
 
-    /// Whether `key` goes on with this partial key at nibble `depth`.
+    /// Whether `key` holds this partial key at nibble `depth`.
     #[inline]
     pub(crate) fn is_prefix_at(&self, key: &[u8], depth: usize) -> bool {
         if depth + self.count > count(key) {
             return false;
         }
-        // Most branches among hashed keys have none.
+        // Most branches have no partial key if keys are hashed.
         if self.count == 0 {
             return true;
         }
         let odd = self.count % 2;
         if depth % 2 != odd {
-            // Halves of bytes lie across each other. So it is in branches only: a leaf's path is as odd as the depth.
+            // Not aligned. This happens in branches only: the partial key of a leaf ends with a whole byte.
             let key = &key[depth / 2..];
             return match odd {
                 1 => is_shifted(self.bytes, key, self.count),
@@ -136,16 +138,15 @@ impl<'a> Partial<'a> {
         (odd == 0 || self.bytes[0] == at(key, depth)) && &self.bytes[odd..] == whole
     }
 
-    /// How many nibbles, from nibble `skip` on, are what `key` holds from nibble `depth` on.
+    /// Length of the common prefix of this partial key from nibble `skip` on and `key` from `depth` on.
     pub(crate) fn shared_at(&self, skip: usize, key: &[u8], depth: usize) -> usize {
         let rest = count(key).saturating_sub(depth);
         let most = rest.min(self.count - skip);
         common_from((self.bytes, skip + self.count % 2), (key, depth), most)
     }
 
-    /// How this partial key compares with what `key` holds from nibble `depth` on: `Equal` also
-    /// where the partial key is a prefix of it or it of the partial key; the second result is the
-    /// number of nibbles in common.
+    /// Compares this partial key with `key` from nibble `depth` on: `Equal` also where one of the two
+    /// is a prefix of the other. The second result is the number of nibbles in their common prefix.
     pub(crate) fn compare_at(&self, key: &[u8], depth: usize) -> (Ordering, usize) {
         let common = self.shared_at(0, key, depth);
         let order = match common == self.count || depth + common >= count(key) {
@@ -156,10 +157,10 @@ impl<'a> Partial<'a> {
     }
 }
 
-/// A path built up and taken back nibble by nibble, and a key at any time.
+/// A path that grows and shrinks by nibbles, and can be read as a key at any time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path {
-    /// The last nibble of an odd number is in a high half, with nothing beside it.
+    /// The last of an odd number of nibbles is in a high half, with zeros in the low half.
     bytes: alloc::vec::Vec<u8>,
     len: usize,
 }
@@ -218,7 +219,7 @@ impl Path {
         }
     }
 
-    /// The path as a key: whole bytes, and a last nibble in a high half if one is left over.
+    /// The path as a key: whole bytes, and the last of an odd number of nibbles, in a high half.
     #[inline]
     pub(crate) fn as_key(&self) -> (&[u8], Option<u8>) {
         match self.bytes.split_last() {
@@ -228,7 +229,7 @@ impl Path {
     }
 }
 
-/// A path put together from its end, in memory that is used again.
+/// A path built from its end, in reused memory.
 #[derive(Debug, Default)]
 pub(crate) struct BackwardPath {
     nibbles: alloc::vec::Vec<u8>,
@@ -239,34 +240,34 @@ impl BackwardPath {
         self.nibbles.clear();
     }
 
-    /// Puts `nibble` before what there is.
+    /// Puts `nibble` before the path.
     pub(crate) fn push(&mut self, nibble: u8) {
         self.nibbles.push(nibble);
     }
 
-    /// Puts `partial` before what there is.
+    /// Puts `partial` before the path.
     pub(crate) fn push_partial(&mut self, partial: Partial<'_>) {
         let backwards = (0..partial.len()).rev();
         self.nibbles
             .extend(backwards.map(|index| partial.at(index)));
     }
 
-    /// The nibbles in the order of the path, one byte for each: compares as the paths do in a walk
-    /// through the trie.
+    /// The nibbles in the order of the path, one a byte. The results of several paths compare in the order
+    /// in which a walk through the trie meets them.
     pub(crate) fn into_nibbles(mut self) -> alloc::vec::Vec<u8> {
         self.nibbles.reverse();
         self.nibbles
     }
 }
 
-/// Paths as node prefixes, in memory that is used again.
+/// Paths as node prefixes, in reused memory.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
     next: BackwardPath,
     bytes: alloc::vec::Vec<u8>,
 }
 
-/// One of [`Prefixes`].
+/// Where a prefix lies in [`Prefixes`].
 #[derive(Clone, Debug)]
 pub(crate) struct PrefixRange {
     bytes: core::ops::Range<usize>,
@@ -278,13 +279,13 @@ impl Prefixes {
         self.bytes.clear();
     }
 
-    /// Where the next path is put together.
+    /// The next path, empty, which [`Self::keep`] keeps once it is built.
     pub(crate) fn next(&mut self) -> &mut BackwardPath {
         self.next.clear();
         &mut self.next
     }
 
-    /// Keeps the path that was put together, below `keyspace`.
+    /// Keeps the path that was built in [`Self::next`], after `keyspace`.
     pub(crate) fn keep(&mut self, keyspace: &[u8]) -> PrefixRange {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(keyspace);
@@ -301,7 +302,7 @@ impl Prefixes {
         }
     }
 
-    /// Keeps `prefix`, below `keyspace`.
+    /// Keeps `prefix`, after `keyspace`.
     pub(crate) fn keep_prefix(&mut self, keyspace: &[u8], prefix: NodePrefix<'_>) -> PrefixRange {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(keyspace);
@@ -358,7 +359,7 @@ mod tests {
         }
     }
 
-    /// Long enough for comparisons of many bytes at once, with one nibble that differs.
+    /// The partial keys are long enough for comparisons of many bytes at once, and one nibble differs.
     #[test]
     fn prefix_test_finds_each_nibble_that_differs() {
         let key: Vec<u8> = (0..48_u8).map(|byte| byte.wrapping_mul(0x9d)).collect();
@@ -379,7 +380,7 @@ mod tests {
         }
     }
 
-    /// At any places of both, with one nibble that differs, or none.
+    /// At several places of both, with one nibble that differs, or none.
     #[test]
     fn shared_nibbles_end_where_one_differs() {
         let key: Vec<u8> = (0..48_u8).map(|byte| byte.wrapping_mul(0x9d)).collect();
@@ -399,7 +400,7 @@ mod tests {
                         let order = nibbles[..].cmp(&all[depth..depth + length]);
                         let compared = partial.compare_at(&key, depth);
                         assert_eq!(compared, (order, index), "{depth} {length}");
-                        // Where the key ends before.
+                        // The key may also end before that nibble.
                         let short = &key[..(depth + index) / 2];
                         let rest = (2 * short.len()).saturating_sub(depth + skip);
                         assert_eq!(partial.shared_at(skip, short, depth + skip), rest);

@@ -1,4 +1,4 @@
-//! Nodes asked for together.
+//! Requests for several nodes at once.
 
 use crate::{NodeHash, NodePrefix, SourceError};
 use alloc::vec::Vec;
@@ -18,8 +18,8 @@ pub struct NodeRequest<'a> {
 /// them.
 ///
 /// A request is *open* until it has an answer. A source answers the open requests whose nodes it has
-/// and leaves the others open, so several sources can serve one batch, one after the other. A request
-/// that is open in the end stands for a missing node. A source that wraps another one may
+/// and leaves the others open, so several sources can serve one batch, one after the other. The node of
+/// a request that is open in the end is missing. A source that wraps another one may
 /// - answer some requests itself and forward the batch: the other source answers those still open;
 /// - read the answers of the other source ([`Self::get`]), and replace them ([`Self::answer`]);
 /// - keep [`Self::open`] from before it forwards the batch, to tell the answers of the other source
@@ -86,15 +86,15 @@ impl ExactSizeIterator for OpenRequests {}
 #[derive(Debug)]
 enum Answer {
     Open,
-    /// Where in the memory of the batch the node is.
+    /// The place of the node in the memory of the batch.
     Copied(Range<usize>),
     Shared(Bytes),
     Failed(SourceError),
 }
 
-/// Bytes of memory that the copies of several batches share: the first time, and the most.
+/// Bytes of memory that the copies of several batches share: the first size, which doubles up to the second.
 const MEMORY_BYTES: [usize; 2] = [1 << 14, 1 << 20];
-/// Bytes of a branch with all its children, by hash, and a little for its partial key.
+/// Bytes of a branch with 16 children by hash and a short partial key.
 const LARGE_NODE_BYTES: usize = 560;
 
 impl<'r> NodeBatch<'r> {
@@ -134,7 +134,7 @@ impl<'r> NodeBatch<'r> {
         self.requests.is_empty()
     }
 
-    /// The requests that are open now. What is answered later does not change it.
+    /// The requests that are open now. Later answers do not change the result.
     #[inline]
     pub fn open(&self) -> OpenRequests {
         OpenRequests(self.open)
@@ -143,17 +143,17 @@ impl<'r> NodeBatch<'r> {
     /// Request `index`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the batch has no such request.
     #[inline]
     pub fn request(&self, index: usize) -> &'r NodeRequest<'r> {
         &self.requests[index]
     }
 
-    /// Answers request `index` as [`NodeSource::node`](crate::NodeSource::node) does, in place of the
-    /// answer that it may have. The answer `Ok(None)` opens the request again.
+    /// Answers request `index` with a result of [`NodeSource::node`](crate::NodeSource::node), and replaces
+    /// an earlier answer. The answer `Ok(None)` opens the request again.
     ///
     /// # Panics
-    /// If there are not so many requests.
+    /// If the batch has no such request.
     #[inline]
     pub fn answer(&mut self, index: usize, answer: Result<Option<Bytes>, SourceError>) {
         let answer = match answer {
@@ -164,11 +164,11 @@ impl<'r> NodeBatch<'r> {
         self.set(index, answer);
     }
 
-    /// Answers request `index` with a copy of `node`. The copies of a block lie together, so a walk
-    /// through them is faster than through nodes spread over the memory of a whole state.
+    /// Answers request `index` with a copy of `node`. The copies of a block lie close together, so walks
+    /// through them are faster than through nodes spread over the memory of a whole state.
     ///
     /// # Panics
-    /// If there are not so many requests.
+    /// If the batch has no such request.
     #[inline]
     pub fn answer_with_copy(&mut self, index: usize, node: &[u8]) {
         let start = self.memory.copies.len();
@@ -181,7 +181,7 @@ impl<'r> NodeBatch<'r> {
     fn set(&mut self, index: usize, answer: Answer) {
         let is_open = matches!(answer, Answer::Open);
         self.memory.answers[index] = answer;
-        // There are no more answers than bits.
+        // A batch has at most as many requests as `open` has bits.
         self.open &= !(1 << index);
         self.open |= u32::from(is_open) << index;
     }
@@ -189,10 +189,10 @@ impl<'r> NodeBatch<'r> {
     /// The answer to request `index`; `Ok(None)` if it is open.
     ///
     /// # Errors
-    /// The error that it is answered with.
+    /// The error that the request was answered with.
     ///
     /// # Panics
-    /// If there are not so many requests.
+    /// If the batch has no such request.
     pub fn get(&self, index: usize) -> Result<Option<&[u8]>, &SourceError> {
         match &self.memory.answers[index] {
             Answer::Open => Ok(None),
@@ -202,11 +202,11 @@ impl<'r> NodeBatch<'r> {
         }
     }
 
-    /// The node that request `index` is answered with, to be kept: shared if the answer is, else a
-    /// copy in memory of its own.
+    /// The node that request `index` was answered with, for a caller that keeps it; `None` if there is none.
+    /// A copied answer is copied again, out of the batch's memory.
     ///
     /// # Panics
-    /// If there are not so many requests.
+    /// If the batch has no such request.
     pub fn share(&self, index: usize) -> Option<Bytes> {
         match &self.memory.answers[index] {
             Answer::Open | Answer::Failed(_) => None,
@@ -217,7 +217,7 @@ impl<'r> NodeBatch<'r> {
         }
     }
 
-    /// Hands each request with its answer to `take`, and the memory back.
+    /// Hands each request with its answer to `take`, and returns the memory.
     pub(crate) fn finish(
         self,
         mut take: impl FnMut(usize, &NodeRequest<'r>, Result<Option<Bytes>, SourceError>),
@@ -241,7 +241,7 @@ impl<'r> NodeBatch<'r> {
         memory
     }
 
-    /// The memory, whose answers nobody needs.
+    /// Drops the answers, and returns the memory.
     pub(crate) fn discard(mut self) -> AnswerMemory {
         self.memory.answers.clear();
         self.memory.copies.clear();
@@ -249,9 +249,9 @@ impl<'r> NodeBatch<'r> {
     }
 }
 
-/// Keeps most nodes from being asked for twice in one batch: walks often wait for the same one.
+/// Keeps most nodes from being requested twice in one batch, because walks often wait for the same node.
 pub(crate) struct DistinctHashes {
-    /// By the first byte of a hash: the number of requests when the last such hash was asked for.
+    /// By the first byte of a hash: one plus the index of the last request with that byte, or zero.
     last: [u8; 256],
 }
 
@@ -260,8 +260,8 @@ impl DistinctHashes {
         Self { last: [0; 256] }
     }
 
-    /// Notes that `hash` is requested after `requests`; `false` if it is one of them, which a hash with
-    /// the same first byte in between may hide.
+    /// Notes that `hash` is requested after `requests`; returns `false` if one of them has that hash. Misses
+    /// it if a later one has another hash with the same first byte.
     #[inline]
     pub(crate) fn insert(&mut self, hash: &NodeHash, requests: &[NodeRequest<'_>]) -> bool {
         let last = &mut self.last[usize::from(hash.as_bytes()[0])];
@@ -275,17 +275,17 @@ impl DistinctHashes {
     }
 }
 
-/// Memory for one batch after the other.
+/// Memory that one batch after the other uses.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerMemory {
     copies: BytesMut,
-    /// Bytes of memory that were allocated for copies the last time.
+    /// Bytes of the last allocation for copies.
     allocated: usize,
     answers: Vec<Answer>,
 }
 
 impl AnswerMemory {
-    /// Takes back the memory of all copies, if nobody has one of them any more.
+    /// Takes back the memory of all copies, if no copy is in use any more.
     pub(crate) fn reclaim(&mut self) {
         let Self {
             copies,
@@ -294,12 +294,12 @@ impl AnswerMemory {
         } = self;
         answers.clear();
         copies.clear();
-        // If somebody has a copy, the rest of the memory is used up first.
+        // If a copy is in use, the rest of the memory is used up first.
         let _ = copies.try_reclaim(*allocated);
     }
 
-    /// Has an open answer for each of so many requests, and memory in one piece for copies of so many
-    /// nodes that are not longer than a branch is as a rule.
+    /// Makes an open answer for each of `requests` requests, and memory in one piece for a copy of a node
+    /// of [`LARGE_NODE_BYTES`] for each.
     fn reserve(&mut self, requests: usize) {
         self.answers.resize_with(requests, || Answer::Open);
         let needed = requests * LARGE_NODE_BYTES;

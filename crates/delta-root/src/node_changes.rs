@@ -1,4 +1,4 @@
-//! The nodes that an update adds to a store and takes from it.
+//! The nodes that an update inserts into a store and removes from it.
 
 use crate::{NodeHash, NodePrefix};
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ pub struct NodeChange<'a> {
     pub hash: NodeHash,
     /// References gained (above zero) or lost (below zero); never zero.
     pub references: i32,
-    /// The encoded node where references are gained, else empty.
+    /// The encoded node if references are gained, else empty.
     pub encoded: &'a [u8],
 }
 
@@ -29,21 +29,21 @@ impl<'a> NodeChange<'a> {
 
 /// Nodes whose number of references changes: all paths in one buffer, all encoded nodes in another.
 ///
-/// Those of a root computation are ordered by hash, path and last nibble, each triple once, and no
-/// encoded node is copied, neither here nor by [`NodeChanges::share`]. Changes can also be collected
-/// from elsewhere: they are copied then, and stay as they are, in the order in which they come.
+/// The changes of a root computation are ordered by hash, path and last nibble, each triple once, and no
+/// encoded node is copied, neither here nor by [`NodeChanges::share`]. Changes can also be collected from
+/// an iterator: they are copied then, and keep their order.
 #[derive(Clone, Default)]
 pub struct NodeChanges {
-    /// One of each piece of the computation.
+    /// One for each piece of the computation.
     pub(crate) parts: Vec<ChangesPart>,
     pub(crate) order: Vec<WriteIndex>,
 }
 
-/// All that was written in one piece of the computation.
+/// The changes that one piece of the computation wrote.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangesPart {
     pub(crate) entries: Vec<ChangeEntry>,
-    /// What they were sorted by.
+    /// The numbers by which the entries were sorted.
     pub(crate) numbers: Vec<u64>,
     pub(crate) paths: Vec<u8>,
     pub(crate) encoded: Bytes,
@@ -53,9 +53,9 @@ pub(crate) struct ChangesPart {
 #[derive(Clone, Debug)]
 pub(crate) struct ChangeEntry {
     pub(crate) hash: NodeHash,
-    /// In the paths of the part.
+    /// The place in the paths of the part.
     pub(crate) path: Range<usize>,
-    /// In the encoded nodes of the part; empty for a node lost.
+    /// The place in the encoded nodes of the part; empty if references are lost.
     pub(crate) encoded: Range<usize>,
     pub(crate) references: i32,
     pub(crate) odd_nibble: Option<u8>,
@@ -117,8 +117,8 @@ impl NodeChanges {
         })
     }
 
-    /// The node with the bytes `encoded`, which one of these changes has: without a copy, because it
-    /// shares the memory of all nodes and keeps it. For other bytes, a copy.
+    /// The node `encoded` of one of these changes, without a copy: it shares the memory of all nodes, and
+    /// keeps that memory in use. Copies other bytes.
     pub fn share(&self, encoded: &[u8]) -> Bytes {
         let within = encoded.as_ptr_range();
         let holds = |buffer: &&Bytes| {

@@ -1,7 +1,7 @@
 //! The root update: the parent state after a block's net changes.
 //!
-//! Child tries come first. Each new child root then goes into the top trie, or leaves it with the
-//! child's last entry.
+//! Child tries come first. Each new child root is then written to the top trie, or deleted from it if
+//! the child has no entry left.
 
 use crate::{
     batch::{self, BatchInput, NotLoaded, RootMemory, MOST_CHANGES},
@@ -20,36 +20,36 @@ pub type KeyChanges<'a> = Vec<(&'a [u8], Option<&'a [u8]>)>;
 /// Net changes of a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes<'a> {
-    /// Of the top trie. Roots of child tries are not among them.
+    /// The changes of the top trie, without the roots of child tries.
     pub top: KeyChanges<'a>,
-    /// Of child tries by storage key, ordered by it. The root of a child without changes is read in the
-    /// top trie but not changed.
+    /// The changes of child tries, ordered by storage key. The root of a child without changes is read in
+    /// the top trie but not changed.
     pub children: Vec<(&'a [u8], KeyChanges<'a>)>,
 }
 
-/// What kept a root from being computed.
+/// Why a root can't be computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootError {
     /// A node of the parent state can't be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A node was not loaded before the computation: the changes are not those that were marked.
+    /// A node was not loaded before the computation, because the changes are not the marked ones.
     #[error("expected node {hash} to be loaded for the root of {trie}, found it missing")]
     NotLoaded {
-        /// Hash of the node, zero for one that lies inside its parent.
+        /// Hash of the node, zero for a node inside its parent.
         hash: NodeHash,
-        /// The trie: the child's storage key, empty for the top trie.
+        /// The storage key of the child trie, empty for the top trie.
         trie: KeyPath,
     },
-    /// Changes that are not ordered by key, or change a key twice: in the top trie, roots of child
-    /// tries handed in as changes are.
+    /// Changes that are not ordered by key, or change a key twice. The root of a changed child trie counts
+    /// as a change of the top trie, so a second one in [`Changes::top`] is refused.
     #[error("expected changes ordered by key, each key once, found {key} after one not below it")]
     Unordered {
         /// The key, after the child's storage key in a child trie.
         key: KeyPath,
     },
-    /// More changes than a computation can number.
+    /// More changes than a computation has numbers for.
     #[error("expected at most {MOST_CHANGES} changes of one trie, found {found}, or more nodes changed by them than 2^32")]
     TooManyChanges {
         /// Changes of the trie, or of the state.
@@ -57,11 +57,11 @@ pub enum RootError {
     },
 }
 
-/// The update that `changes` make to the state, in layout `version`, with every node that it needs
-/// loaded and observed first.
+/// Computes the update that `changes` make to the state, in layout `version`. First loads and observes every
+/// node that it needs.
 ///
 /// # Errors
-/// [`RootError`]; there is no root then, and nothing has changed but what is loaded.
+/// [`RootError`]. Then there is no root, and the state has changed only by what it has loaded.
 pub fn state_update<S: NodeSource>(
     state: &mut ShadowState<S>,
     changes: &Changes<'_>,
@@ -134,10 +134,10 @@ fn mark_found<S: NodeSource>(
     Ok(())
 }
 
-/// As [`state_update`], for changes whose needs were marked and settled before.
+/// Computes what [`state_update`] does, for changes that were marked and settled in a [`RootNeeds`] before.
 ///
 /// # Errors
-/// [`RootError`]; there is no root then.
+/// [`RootError`]. Then there is no root.
 pub fn state_update_of_loaded<S: NodeSource>(
     state: &mut ShadowState<S>,
     changes: &Changes<'_>,
@@ -146,7 +146,7 @@ pub fn state_update_of_loaded<S: NodeSource>(
     let mut memory = state.take_root_memory();
     memory.begin();
     let update = update_in(&mut memory, state, changes, version);
-    // Also after an error: what it left is forgotten when the next update begins.
+    // Put back also after an error, because the next update begins with clearing it.
     state.put_root_memory(memory);
     update
 }
@@ -241,7 +241,7 @@ fn trie_update<S: NodeSource>(
     })
 }
 
-/// The changes but for deletions of keys that the parent does not have: these change nothing.
+/// The changes without deletions of keys that the parent state does not have, because these change nothing.
 fn without_absent<'e, 'a, S: NodeSource>(
     state: &mut ShadowState<S>,
     handle: TrieHandle,

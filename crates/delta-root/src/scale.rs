@@ -1,13 +1,14 @@
-//! SCALE compact integers, as lengths in nodes and proofs use them.
+//! SCALE compact integers, the lengths in nodes and proofs.
 //!
-//! Why not `parity-scale-codec` 3.7, without its default features: it refuses and accepts the same bytes, but
-//! is nine more crates in the core (31 without it), a second `syn` among them, and a clean release build
-//! of the core takes 51 s instead of 37 (2026-11-22). Instructions of a block of 2,000 changes differ by less
-//! than two runs do (0.1 %, callgrind); a minimal validator for `wasm32v1-none` is 881 bytes of 274,231 larger.
+//! Why not `parity-scale-codec` 3.7, without its default features: it accepts and refuses the same bytes, but
+//! adds nine crates to the core (31 without it), a second `syn` among them, and a clean release build of the
+//! core needs 51 s instead of 37 (2026-11-22). The instructions of a block of 2,000 changes differ by less
+//! than those of two runs (0.1 %, callgrind); a minimal validator for `wasm32v1-none` is 881 bytes of
+//! 274,231 larger.
 
 use alloc::vec::Vec;
 
-/// Bytes that `value` takes as a SCALE compact integer.
+/// Length in bytes of `value` as a SCALE compact integer.
 pub const fn compact_bytes(value: u64) -> u64 {
     match value {
         0..0x40 => 1,
@@ -36,7 +37,7 @@ pub fn push_compact(out: &mut Vec<u8>, value: usize) {
     }
 }
 
-/// The compact integer that `data` begins with and the bytes it takes; `None` if there is none, or
+/// The compact integer that `data` begins with, and its length in bytes; `None` if there is none, or
 /// it is not canonical, or does not fit into 32 bits.
 pub fn read_compact(data: &[u8]) -> Option<(usize, usize)> {
     let first = *data.first()?;

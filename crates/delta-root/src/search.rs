@@ -1,12 +1,12 @@
 //! Many walks at once.
 //!
 //! A walk waits for memory at every node, and for the source at every node that is not loaded. Walks
-//! that take their steps in turn wait at the same time. And most keys have a common prefix, the names
-//! of a pallet and of a map in it, so later walks begin on the path of an earlier one.
+//! that step in turn wait at the same time. Most keys have a common prefix, the hashed names of a pallet
+//! and of a map in it, so later walks begin on the path of an earlier one.
 //!
 //! ```text
 //! search(walks, 32 at a time):
-//!     a walk begins at the end of the common prefix of its key and an earlier key that was found
+//!     a walk begins at the last node on the path to an earlier key that is on its own path, too
 //!     loop
 //!         each running walk takes a step, until all have ended or stopped
 //!         no walk stopped: done
@@ -26,20 +26,20 @@ use core::hint::black_box;
 struct Searched<'k, T> {
     trie: TrieHandle,
     key: &'k [u8],
-    /// The node that a stopped walk waits for, once it is loaded.
+    /// The node that the stopped walk waits for, once the node is loaded.
     loaded: Option<NodeId>,
     progress: Progress,
     tag: T,
 }
 
-/// Keys to be found in the parent state, each with a tag of the caller's. They are found in no
-/// particular order.
+/// Finds keys in the parent state, each with a tag of the caller. They are found in no particular order.
 pub struct Search<'k, T> {
     keys: Vec<Searched<'k, T>>,
     /// Whether every walk has ended.
     done: bool,
-    /// A key that was found, and the walks on its path, from the root down.
+    /// A key that was walked to.
     guide: Option<(TrieHandle, &'k [u8])>,
+    /// The walks at the nodes on the path to that key, from the root down.
     path: Vec<Walk>,
     /// Memory for the prefixes of nodes of child tries.
     prefixes: Prefixes,
@@ -91,7 +91,7 @@ impl<'k, T: Copy> Search<'k, T> {
         Ok(())
     }
 
-    /// The last walk on the known path that is on the path of `key`, too.
+    /// The last walk on the path to the guide that is on the path to `key`, too.
     fn guided(&self, trie: TrieHandle, key: &[u8]) -> Option<Walk> {
         let (of, guide) = self.guide?;
         if of != trie {
@@ -102,17 +102,17 @@ impl<'k, T: Copy> Search<'k, T> {
         start.copied()
     }
 
-    /// Whether there are as many keys as are walked to together.
+    /// Whether there are as many keys as one round of walks can find.
     pub fn is_full(&self) -> bool {
         self.keys.len() >= TOGETHER
     }
 
-    /// The tag of a key and the node that holds the parent's entry, if there is such an entry; `None`
-    /// when no key is left. Observes what [`ShadowState::find`] does.
+    /// The tag of the next key, and the node that holds its entry in the parent state, if there is one;
+    /// `None` when no key is left. The first call after [`Self::push`] walks to all keys, and observes the
+    /// nodes on their paths; a common prefix of several paths may be observed once.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the path to a key can't be loaded. The search is over then: no key is
-    /// left.
+    /// [`LoadError`] if a node on the path to a key can't be loaded. Then the search ends: no key is left.
     ///
     /// # Panics
     /// If the state is another one, which has fewer tries open.
@@ -130,7 +130,7 @@ impl<'k, T: Copy> Search<'k, T> {
         }
         Ok(self.keys.pop().map(|key| match key.progress {
             Progress::Ended(found) => (key.tag, found),
-            // No walk is left running.
+            // All walks have ended.
             Progress::Goes(_) | Progress::Stopped(_) => (key.tag, None),
         }))
     }
@@ -151,7 +151,7 @@ impl<'k, T: Copy> Search<'k, T> {
     }
 }
 
-/// The indices of some walks.
+/// The indices of the walks that have a turn.
 #[derive(Clone, Copy)]
 struct Turns {
     walks: [u8; TOGETHER],
@@ -178,8 +178,8 @@ impl Turns {
     }
 }
 
-/// Walks to `keys`, at most [`TOGETHER`], until all walks end. `path` gets the walks on the path to the
-/// first key.
+/// Walks to `keys`, at most [`TOGETHER`], until all walks end. Adds the walks on the path to the first
+/// key to `path`.
 fn walk_together<S: NodeSource, T>(
     keys: &mut [Searched<'_, T>],
     path: &mut Vec<Walk>,
@@ -236,8 +236,8 @@ fn load_awaited<S: NodeSource, T>(
     let mut count = 0;
     let mut distinct = DistinctHashes::new();
     let mut all_of_top = true;
-    // The hashes lie all over the memory. So little is between these reads that the processor waits for all of them at
-    // once.
+    // The hashes lie all over the memory. Reads that follow one another closely let the processor wait
+    // for all of them at once.
     let first_bytes = stopped.as_slice().iter().map(|&index| {
         let key = &keys[usize::from(index)];
         match key.progress {
@@ -256,7 +256,7 @@ fn load_awaited<S: NodeSource, T>(
             Awaited::Nothing => {}
             Awaited::Loaded(node) => key.loaded = Some(node),
             Awaited::Node(request) => {
-                // The walk that asked first loads the node for all.
+                // The first walk that waits for a node loads it for all.
                 if !distinct.insert(&request.hash, &requests[..count]) {
                     continue;
                 }
@@ -275,7 +275,7 @@ fn load_awaited<S: NodeSource, T>(
     })
 }
 
-/// Puts the keyspace of its trie before the prefix of each request; `asking` are their keys.
+/// Puts the keyspace of the trie before the prefix of each request; `asking` has the indices of their keys.
 fn add_keyspaces<'p, S, T>(
     keys: &[Searched<'_, T>],
     requests: &mut [NodeRequest<'p>],

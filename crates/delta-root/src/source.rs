@@ -14,9 +14,8 @@ pub type NodePrefix<'a> = hash_db::Prefix<'a>;
 
 /// A place to read encoded nodes from, by hash.
 ///
-/// Implementations hand out what was stored and do not need to check it. Where the store may be
-/// damaged, wrap it in an adapter that hashes every node as it is read, such as
-/// `povmeter_store::Verified`.
+/// Implementations hand out what was stored and do not need to check it. Wrap a store that may be
+/// damaged in an adapter that hashes every node as it is read, such as `povmeter_store::Verified`.
 pub trait NodeSource {
     /// The encoded node, or the value stored as a node, whose hash is `hash`; `None` if the source
     /// does not have it.

@@ -22,8 +22,8 @@ use bytes::Bytes;
 use carried::Carried;
 use povmeter_primitives::{child_root_key, TrieId, CHILD_ROOT_PREFIX};
 
-/// Nodes loaded together: enough for a processor to wait for all at once, and few enough for what
-/// is touched to stay near.
+/// Nodes loaded together: enough for the processor to wait for all of them at once, and few enough for the
+/// memory that they touch to stay in its cache.
 pub(crate) const TOGETHER: usize = NodeBatch::MOST;
 
 /// A trie of one [`ShadowState`], opened by [`ShadowState::open`]. It is not valid in another state.
@@ -34,7 +34,7 @@ impl TrieHandle {
     /// The top trie.
     pub const TOP: Self = Self(Index::ZERO);
 
-    /// The handle as an index, for tables beside the state: dense from zero.
+    /// The handle as an index for tables beside the state. Indices count from zero without gaps.
     pub const fn index(self) -> usize {
         self.0.get()
     }
@@ -51,10 +51,10 @@ struct Child {
 
 /// The parent state of a block as far as the block has loaded it.
 ///
-/// Reads walk shadow tries and load missing nodes from the source; nothing is loaded twice. Each call
-/// reports to the observer every node with a hash of its own on its path, loaded before or not, unless
-/// the observer [knows](PathCache::known) the path. So what is observed depends on the state and the
-/// calls alone, never on what was loaded earlier.
+/// Reads walk shadow tries and load missing nodes from the source; nothing that is kept is loaded twice.
+/// Each call reports to the observer every node with a hash of its own on its path, loaded before or not,
+/// unless the observer [knows](PathCache::known) the path. So what is observed depends on the state and
+/// the calls alone, never on what was loaded earlier.
 #[derive(Debug)]
 pub struct ShadowState<S> {
     source: S,
@@ -62,7 +62,7 @@ pub struct ShadowState<S> {
     top: ShadowTrie,
     children: Vec<Child>,
     child_handles: BTreeMap<Vec<u8>, TrieHandle>,
-    /// What an earlier block left.
+    /// What an earlier block has loaded.
     carried: Carried,
     options: RootOptions,
     root_memory: RootMemory,
@@ -85,7 +85,7 @@ impl<S> ShadowState<S> {
     /// already stays as it is.
     ///
     /// # Errors
-    /// [`LoadError::TooMany`], [`LoadError::Corrupt`] for a node that is too long; those before it are
+    /// [`LoadError::TooMany`]; [`LoadError::Corrupt`] for a node that is too long. The nodes before it are
     /// loaded then.
     pub fn preload(
         &mut self,
@@ -106,7 +106,7 @@ impl<S> ShadowState<S> {
     }
 
     /// The same state, with root updates computed on several threads from `changes` changes below one
-    /// branch on, instead of from where it was measured to be faster. The threads are those of the rayon
+    /// branch on, instead of from [`SPLIT_FROM`](crate::SPLIT_FROM) on. The threads are those of the rayon
     /// pool that the caller is in. The update is the same on any number of them.
     #[cfg(feature = "parallel")]
     #[must_use]
@@ -134,8 +134,8 @@ impl<S> ShadowState<S> {
         &self.source
     }
 
-    /// Number of trie nodes in the arenas, those inside their parents included, and those that an
-    /// earlier block replaced.
+    /// Number of trie nodes in the arenas, including nodes inside their parents, and nodes that an earlier
+    /// block replaced.
     pub fn loaded_nodes(&self) -> usize {
         self.top.len()
             + self
@@ -165,7 +165,7 @@ impl<S> ShadowState<S> {
     /// The trie that `handle` was given out for.
     ///
     /// # Panics
-    /// If the handle is another state's.
+    /// If the handle is of another state.
     pub fn trie_id(&self, handle: TrieHandle) -> TrieId<'_> {
         match handle.index().checked_sub(1) {
             None => TrieId::Top,
@@ -176,26 +176,26 @@ impl<S> ShadowState<S> {
     /// The nodes of trie `handle` that are loaded and have a hash of their own.
     ///
     /// # Panics
-    /// If the handle is another state's.
+    /// If the handle is of another state.
     pub fn loaded_in(&self, handle: TrieHandle) -> impl Iterator<Item = (ShadowNode, NodeId)> + '_ {
         self.trie(handle).loaded()
     }
 
-    /// The nibbles, one a byte, from the root of trie `handle` to the end of the partial key of its
-    /// node `at`: the key of the node's value.
+    /// The key of node `at` of trie `handle` in nibbles, one a byte: from the root to the end of the
+    /// node's partial key.
     ///
     /// # Panics
-    /// If the handle or the node is another state's.
+    /// If the handle or the node is of another state.
     pub fn path_of(&self, handle: TrieHandle, at: ShadowNode) -> Vec<u8> {
         let mut path = BackwardPath::default();
         self.trie(handle).add_path_to(at, &self.table, &mut path);
         path.into_nibbles()
     }
 
-    /// The node that `at` of trie `handle` is a child of, `None` for the root node.
+    /// The parent of node `at` of trie `handle`, `None` for the root node.
     ///
     /// # Panics
-    /// If the handle or the node is another state's.
+    /// If the handle or the node is of another state.
     pub fn parent_of(&self, handle: TrieHandle, at: ShadowNode) -> Option<ShadowNode> {
         self.trie(handle).parent_of(at)
     }
@@ -227,7 +227,7 @@ impl<S: NodeSource> ShadowState<S> {
     /// The root of child trie `storage_key`, `None` if the parent state has no such child.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the path can't be loaded or what lies there is no root.
+    /// [`LoadError`] if a node on the path can't be loaded or the value there is no root.
     pub fn child_root(
         &mut self,
         storage_key: &[u8],
@@ -245,11 +245,10 @@ impl<S: NodeSource> ShadowState<S> {
         }
     }
 
-    /// The handle of `trie`, a child's also where the parent state does not have it: such a child
-    /// is a trie without entries.
+    /// The handle of `trie`. A child trie that the parent state does not have is a trie without entries.
     ///
     /// # Errors
-    /// [`LoadError`] if the child's root can't be loaded.
+    /// [`LoadError`] if a node on the path to the child's root can't be loaded or the value there is no root.
     pub fn open(
         &mut self,
         trie: TrieId<'_>,
@@ -259,8 +258,8 @@ impl<S: NodeSource> ShadowState<S> {
             return Ok(TrieHandle::TOP);
         };
         if let Some(&handle) = self.child_handles.get(storage_key) {
-            // Every use of a child needs the path to its root: a rollback may have taken back the use
-            // that loaded it.
+            // Every use of a child needs the path to its root, because a rollback may have taken back
+            // the use that counted it.
             return self.find_root_of(handle, observer).map(|_| handle);
         }
         let root_key = child_root_key(storage_key);
@@ -291,8 +290,8 @@ impl<S: NodeSource> ShadowState<S> {
         Ok(handle)
     }
 
-    /// The node that holds the parent's entry at the key of child trie `handle` in the top trie,
-    /// `None` if there is none, or for the top trie; the path is observed.
+    /// The node of the top trie that holds the root of child trie `handle`, `None` if the parent state has
+    /// no such child, or for the top trie; the path is observed.
     ///
     /// # Errors
     /// [`LoadError`] if a node on the path can't be loaded.
@@ -355,7 +354,7 @@ impl<S: NodeSource> ShadowState<S> {
         trie.begin(&mut loader)
     }
 
-    /// Takes a walk to `key` past one node.
+    /// Moves a walk to `key` past one node.
     #[inline]
     pub(crate) fn step(
         &self,
@@ -367,8 +366,8 @@ impl<S: NodeSource> ShadowState<S> {
         self.trie(handle).step(key, walk, &self.table, observer)
     }
 
-    /// Goes on from where a walk to `key` stopped, with the node that it waits for if that was loaded
-    /// for it.
+    /// Continues a walk to `key` where it stopped; `loaded` is the node that it waits for, if that was
+    /// loaded for it.
     pub(crate) fn resume(
         &mut self,
         handle: TrieHandle,
@@ -380,7 +379,7 @@ impl<S: NodeSource> ShadowState<S> {
         trie.resume(key, walk, loaded, &mut loader)
     }
 
-    /// The first byte of the hash that a stopped walk goes on with: who reads it waits for the memory that has it.
+    /// The first byte of the hash that a stopped walk waits for. Reading it brings the memory near.
     #[inline]
     pub(crate) fn first_awaited_byte(&self, handle: TrieHandle, key: &[u8], walk: Walk) -> u8 {
         self.trie(handle).first_awaited_byte(key, walk, &self.table)
@@ -391,10 +390,10 @@ impl<S: NodeSource> ShadowState<S> {
         self.trie(handle).awaited(key, walk, &self.table)
     }
 
-    /// Loads nodes, and tells `loaded` of each by its place in `requests`.
+    /// Loads nodes, and tells `loaded` of each by its index in `requests`.
     ///
     /// # Errors
-    /// The first error; the other nodes are loaded.
+    /// The first error; all nodes without an error are loaded.
     pub(crate) fn load_nodes(
         &mut self,
         requests: &[NodeRequest<'_>],
@@ -442,7 +441,7 @@ impl<S: NodeSource> ShadowState<S> {
         self.trie(handle).push_with_ancestors(at, nodes);
     }
 
-    /// Whether the trie had entries and the changes marked so far deleted them all.
+    /// Whether the trie had entries and the changes marked so far delete all of them.
     ///
     /// # Panics
     /// If `handle` is of another state, which has more tries open.
@@ -450,7 +449,7 @@ impl<S: NodeSource> ShadowState<S> {
         self.trie(handle).is_emptied()
     }
 
-    /// Whether the trie had no entry to begin with, or the changes marked so far deleted them all.
+    /// Whether the trie had no entries, or the changes marked so far delete all of them.
     ///
     /// # Panics
     /// If `handle` is of another state, which has more tries open.
@@ -459,7 +458,7 @@ impl<S: NodeSource> ShadowState<S> {
         trie.root() == Root::EMPTY || trie.is_emptied()
     }
 
-    /// Loads the nodes that [`Self::settle`] needs for these, in one call of the source.
+    /// Loads the nodes that [`Self::settle`] needs for the `unsettled` nodes, in one call of the source.
     pub(crate) fn load_lone_children(
         &mut self,
         unsettled: &[(TrieHandle, ShadowNode)],
@@ -482,7 +481,7 @@ impl<S: NodeSource> ShadowState<S> {
                 continue;
             };
             loaded[index] = self.table.find(hash);
-            // The first that waits for a node loads it for all.
+            // The first branch that waits for a node loads it for all.
             if loaded[index].is_none() && distinct.insert(hash, &requests[..count]) {
                 let (hash, prefix) = (*hash, prefixes.prefix(range));
                 requests[count] = NodeRequest { hash, prefix };
@@ -501,8 +500,8 @@ impl<S: NodeSource> ShadowState<S> {
         Ok(loaded)
     }
 
-    /// Loads what a root computation would merge around `at`, after all changes are marked; `loaded` is
-    /// the result of [`Self::load_lone_children`].
+    /// Loads and observes the node that a root computation merges at or above `at`, after all changes are
+    /// marked; `loaded` is the result of [`Self::load_lone_children`].
     pub(crate) fn settle(
         &mut self,
         handle: TrieHandle,

@@ -1,4 +1,4 @@
-//! The nodes a block has loaded, each once, by hash.
+//! The nodes that a block has loaded, each once, by hash.
 
 use crate::{
     index::Index, node_batch::AnswerMemory, DecodeError, NodeBatch, NodeHash, NodePrefix,
@@ -10,15 +10,15 @@ use core::{fmt, fmt::Write};
 use hashbrown::{hash_table::Entry, HashTable};
 use povmeter_primitives::{FastState, ShortHash};
 
-/// A node or value loaded in this block, dense from zero in the order of first loading.
+/// The id of a node or value loaded in this block. Ids count from zero in the order of first loading.
 ///
-/// Two places of a trie, or of two tries, that hold equal nodes share one id, as they share one
-/// place in a proof.
+/// Equal nodes at two places of a trie, or of two tries, share one id, as they share one place in a
+/// proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) Index);
 
 impl NodeId {
-    /// The id as an index, for tables beside this one.
+    /// The id as an index for tables beside [`NodeTable`].
     pub const fn index(self) -> usize {
         self.0.get()
     }
@@ -67,7 +67,7 @@ pub enum LoadError {
     Missing {
         /// Hash that the parent node, or the caller's root, names.
         hash: NodeHash,
-        /// Where in the trie.
+        /// The node's place in the trie.
         path: KeyPath,
     },
     /// The source has bytes under the hash that are no node.
@@ -75,7 +75,7 @@ pub enum LoadError {
     Corrupt {
         /// Hash that the parent node, or the caller's root, names.
         hash: NodeHash,
-        /// Where in the trie.
+        /// The node's place in the trie.
         path: KeyPath,
         /// What is wrong with the bytes.
         error: DecodeError,
@@ -85,7 +85,7 @@ pub enum LoadError {
     Source {
         /// Hash that the parent node, or the caller's root, names.
         hash: NodeHash,
-        /// Where in the trie.
+        /// The node's place in the trie.
         path: KeyPath,
         /// The source's error.
         error: SourceError,
@@ -105,15 +105,15 @@ pub enum LoadError {
     /// An entry whose key is not a whole number of bytes.
     #[error("expected the entries of a state trie, found one at {path}, which is no key")]
     NoKey {
-        /// Where in the trie.
+        /// The entry's place in the trie.
         path: KeyPath,
     },
-    /// The top trie holds something that is no root under a child trie's key.
+    /// The top trie holds a value that is no root under a child trie's key.
     #[error("expected a root of 32 bytes under child storage key 0x{key}, found {found} bytes", key = Hex(.key))]
     ChildRoot {
         /// The child's storage key.
         key: Vec<u8>,
-        /// Bytes found.
+        /// Bytes of the value.
         found: usize,
     },
 }
@@ -163,15 +163,18 @@ struct Loaded {
     bytes: Bytes,
 }
 
-/// What [`NodeTable::look`] has found.
+/// What [`NodeTable::look`] returns.
 pub(crate) enum Looked<T> {
-    /// This, in a node that was not kept.
+    /// The result of looking at a node, which was not kept.
     Seen(T),
-    /// Nothing: the node was kept.
+    /// The node, which was kept because looking at it had no result.
     Kept(NodeId),
 }
 
 /// The node that a source answered `request` with.
+///
+/// # Errors
+/// [`LoadError`] if the source answered with none.
 fn found(
     request: &NodeRequest<'_>,
     answer: Result<Option<Bytes>, SourceError>,
@@ -183,17 +186,17 @@ fn found(
     }
 }
 
-/// The encoded nodes and values a block has loaded, each distinct hash once.
+/// The encoded nodes and values that a block has loaded, each distinct hash once.
 #[derive(Debug, Default)]
 pub struct NodeTable {
     nodes: Vec<Loaded>,
-    // Keyed per process: the hashes are Blake2b of what users write, and so can be ground.
+    // Keyed, because the hashes are Blake2b of what users write, so users can grind collisions.
     by_hash: HashTable<(NodeId, ShortHash)>,
     hasher: FastState,
     answer_memory: AnswerMemory,
-    /// Length of all nodes together.
+    /// Length of all nodes and values together.
     encoded_bytes: usize,
-    /// Whether it holds bytes that are no node.
+    /// Whether a node was refused: its bytes are no node, or a trie was full.
     has_refused: bool,
 }
 
@@ -213,19 +216,19 @@ impl NodeTable {
         (0..self.nodes.len()).filter_map(Index::new).map(NodeId)
     }
 
-    /// Bytes of memory, with the nodes and values themselves.
+    /// Bytes of memory, including the encoded nodes and values.
     pub fn memory(&self) -> usize {
         self.nodes.capacity() * size_of::<Loaded>()
             + self.by_hash.capacity() * size_of::<(NodeId, ShortHash)>()
             + self.encoded_bytes
     }
 
-    /// Notes that it holds bytes that are no node.
+    /// Notes that a node was refused.
     pub(crate) fn note_refused(&mut self) {
         self.has_refused = true;
     }
 
-    /// Whether it holds bytes that are no node.
+    /// Whether a node was refused.
     pub(crate) fn has_refused(&self) -> bool {
         self.has_refused
     }
@@ -239,7 +242,7 @@ impl NodeTable {
         &self.nodes[id.index()].bytes
     }
 
-    /// The hash it was loaded by.
+    /// The hash that the node or value was loaded by.
     ///
     /// # Panics
     /// If `id` comes from another table.
@@ -247,7 +250,7 @@ impl NodeTable {
         &self.nodes[id.index()].hash
     }
 
-    /// The id of what is loaded under `hash`.
+    /// The id of the node or value loaded under `hash`.
     #[inline]
     pub fn find(&self, hash: &NodeHash) -> Option<NodeId> {
         let short = ShortHash::of(&self.hasher, hash);
@@ -258,7 +261,7 @@ impl NodeTable {
         Some(*id)
     }
 
-    /// The id under which the node is loaded, from `source` unless it was before.
+    /// The id of the requested node, which is loaded from `source` if it was not before.
     pub(crate) fn load(
         &mut self,
         request: NodeRequest<'_>,
@@ -272,7 +275,7 @@ impl NodeTable {
         loaded.unwrap_or_else(|| Err(LoadError::missing(&request)))
     }
 
-    /// Asks `source` for a node, which is kept if `look` sees nothing in it.
+    /// Asks `source` for a node, and hands it to `look`; keeps the node if `look` returns `None`.
     pub(crate) fn look<T>(
         &mut self,
         request: NodeRequest<'_>,
@@ -289,7 +292,7 @@ impl NodeTable {
         self.insert(&request, node).map(Looked::Kept)
     }
 
-    /// The bytes of a node or value, which is not kept if it was not loaded before.
+    /// The bytes of a node or value. If it was not loaded before, it is not kept.
     pub(crate) fn share(
         &mut self,
         request: NodeRequest<'_>,
@@ -323,8 +326,8 @@ impl NodeTable {
         *hasher = FastState::default();
     }
 
-    /// Loads the nodes, not more than [`NodeBatch::MOST`], from `source`, and tells `loaded` of each of
-    /// them by its place in `requests`. A node asked for twice, or loaded before, is kept once.
+    /// Loads the nodes, not more than [`NodeBatch::MOST`], from `source`, and tells `loaded` of each by its
+    /// index in `requests`. A node that is requested twice, or was loaded before, is kept once.
     pub(crate) fn load_all(
         &mut self,
         requests: &[NodeRequest<'_>],
@@ -338,7 +341,7 @@ impl NodeTable {
         });
     }
 
-    /// The batch with the answers of `source`, in the memory of this table.
+    /// The batch of `requests` with the answers of `source`, in the memory of this table.
     fn ask<'r>(
         &mut self,
         requests: &'r [NodeRequest<'r>],
@@ -350,7 +353,7 @@ impl NodeTable {
         batch
     }
 
-    /// The node that a batch of this one request is answered with.
+    /// The node that `batch`, which has only this request, was answered with.
     fn answer_of(
         &mut self,
         batch: NodeBatch<'_>,
@@ -361,7 +364,7 @@ impl NodeTable {
         node.unwrap_or_else(|| Err(LoadError::missing(request)))
     }
 
-    /// The id of a node, which is added if it was not there before.
+    /// The id of a node, which is added if the table does not have it.
     ///
     /// No node and no value in the table is longer than [`DecodeError::TooLong`] allows, so offsets
     /// into them are indices.

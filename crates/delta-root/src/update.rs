@@ -4,16 +4,16 @@ use crate::{NodeChange, NodeChanges, Root};
 use alloc::vec::Vec;
 
 /// The step from one committed state to the next: the new root, and the nodes that are inserted into
-/// and removed from the store. Net: a node that is removed and inserted at the same place does not
-/// appear.
+/// and removed from the store. These are net changes: a node that is removed and inserted at the same
+/// place does not appear.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootUpdate {
-    /// Root of the state the update starts from.
+    /// Root of the state that the update starts from.
     pub parent: Root,
-    /// Root of the state after it.
+    /// Root of the state after the update.
     pub root: Root,
-    /// The new roots of the changed child tries, ordered by storage key; [`Root::EMPTY`] if a child has
-    /// no entry left.
+    /// The new root of each child trie in the changes, ordered by storage key; [`Root::EMPTY`] if a child
+    /// has no entry left.
     pub children: Vec<(Vec<u8>, Root)>,
     /// The nodes inserted and removed.
     pub nodes: NodeChanges,

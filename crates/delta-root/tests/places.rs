@@ -1,4 +1,4 @@
-//! Nodes are requested at their places, together or alone: by hash, and by prefix.
+//! Every request for a node has the node's hash and prefix, alone or in a batch.
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,14 +39,15 @@ fn key(number: u32) -> [u8; 32] {
     Blake2b256::hash(&number.to_le_bytes()).into()
 }
 
-/// Two values of each trie, which no other trie has: equal nodes would be loaded once for all tries.
+/// Two values for each trie. No tries share a value, because equal nodes would be loaded once for all tries.
 const VALUES: [[&[u8]; 2]; 3] = [
     [&[1; 40], &[2; 50]],
     [&[3; 40], &[4; 50]],
     [&[5; 40], &[6; 50]],
 ];
 
-/// Which of the two values the key at an index gets, if any; `None` if it is not changed.
+/// By the index of a key: the value that the key gets, by its index in [`VALUES`]; `Some(None)` deletes the
+/// key, `None` leaves it unchanged.
 type Step = fn(usize) -> Option<Option<usize>>;
 
 /// The changes of a step, in the top trie and in two child tries.
@@ -71,7 +72,7 @@ fn every_node_is_asked_for_at_its_place() {
     sorted.sort();
     let mut nodes = Nodes::default();
     let mut root = Root::EMPTY;
-    // All are written, then some are written over, then all but each 50th are deleted: what is left is
+    // All keys are written, then some are overwritten, then all but each 50th are deleted. The nodes left are
     // merged, mostly with nodes that are on no path to a changed key.
     let steps: [Step; 3] = [
         |_| Some(Some(0)),
@@ -86,7 +87,7 @@ fn every_node_is_asked_for_at_its_place() {
         root = update.root;
         nodes.commit(&update);
     }
-    // What is left is what a state of these entries alone is made of.
+    // The nodes left are those of a state that was made of the entries left.
     let left = everywhere(&sorted, |index| match (index % 50, index % 17) {
         (0, 0) => Some(Some(1)),
         (0, _) => Some(Some(0)),

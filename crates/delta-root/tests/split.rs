@@ -1,4 +1,4 @@
-//! Root updates on several threads against the same on one, to the last byte.
+//! Compares root updates on several threads with those on one thread, to the last byte.
 
 #![cfg(feature = "parallel")]
 #![allow(clippy::unwrap_used)]
@@ -34,7 +34,7 @@ fn changes(edits: &Edits) -> Changes<'_> {
     }
 }
 
-/// A state, and the threads that changes of it go to.
+/// A state, and the threads that compute its updates.
 struct State {
     nodes: Nodes,
     root: Root,
@@ -68,7 +68,7 @@ impl State {
         })
     }
 
-    /// The update on one thread, which is that on several.
+    /// The update, which is equal on one thread and on several.
     fn same(&self, edits: &Edits) -> RootUpdate {
         let expected = self.update(edits, usize::MAX).unwrap();
         assert_eq!(self.update(edits, 2).unwrap(), expected, "{edits:02x?}");
@@ -83,7 +83,7 @@ fn value(rng: &mut SmallRng) -> Option<Vec<u8>> {
     ])
 }
 
-/// Keys over few nibbles, many of them prefixes of others, and long ones.
+/// A key of few different nibbles. Many of these keys are prefixes of others, and some are long.
 fn key(rng: &mut SmallRng) -> Vec<u8> {
     let bytes = [0x00, 0x01, 0x10, 0x11, 0xf0];
     let length = [0, 1, 2, 3, 4, 16, 32, 33][rng.random_range(0..8)];

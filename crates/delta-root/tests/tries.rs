@@ -1,4 +1,4 @@
-//! Shadow tries and root updates against plain maps and trie-db.
+//! Compares shadow tries and root updates with plain maps and trie-db.
 
 #![allow(clippy::unwrap_used)]
 
@@ -50,7 +50,7 @@ impl Nodes {
     }
 }
 
-/// The two versions in turn.
+/// One of the two versions, in turn.
 fn version(seed: u64) -> StateVersion {
     match seed % 2 {
         0 => StateVersion::V0,
@@ -58,7 +58,7 @@ fn version(seed: u64) -> StateVersion {
     }
 }
 
-/// Keys over few nibbles, many of them prefixes of others, and long ones.
+/// A key of few different nibbles. Many of these keys are prefixes of others, and some are long.
 fn key(rng: &mut SmallRng) -> Vec<u8> {
     let bytes = [0x00, 0x01, 0x10, 0x11, 0xf0];
     let length = [0, 1, 2, 3, 4, 16, 32, 33][rng.random_range(0..8)];
@@ -120,8 +120,8 @@ fn reference_root(entries: &Entries, version: StateVersion) -> Root {
     Root::from(<[u8; 32]>::from(root))
 }
 
-/// One step of random changes to `entries`: overwrites, insertions, deletions of keys that are
-/// there and of keys that are not.
+/// One step of random changes to `entries`: overwrites, insertions, and deletions of present and of absent
+/// keys.
 fn step(rng: &mut SmallRng, entries: &mut Entries) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
     let deletes = [0.1, 0.5, 0.9][rng.random_range(0..3)];
     let known: Vec<_> = entries.keys().cloned().collect();
@@ -158,7 +158,7 @@ fn updates_lead_from_state_to_state_as_if_made_anew() {
             );
             nodes.commit(&update);
             root = update.root;
-            // The same state made at once has the same nodes, each referred to as often.
+            // The state made at once from all entries has equal nodes with equal reference counts.
             let mut anew = Nodes::default();
             anew.commit(&self::update(
                 &Nodes::default(),
@@ -187,7 +187,7 @@ fn reads_answer_as_a_map_does() {
         for _ in 0..200 {
             let key = key(&mut rng);
             let top = TrieId::Top;
-            // In front of a read that loads the path, or behind it.
+            // Once in a state where only such reads load nodes, and once before other reads load the path.
             for state in [&mut once, &mut state] {
                 let read = state.read_once(top, &key).unwrap();
                 assert_eq!(read.as_deref(), entries.get(&key).map(Vec::as_slice));
@@ -217,8 +217,8 @@ fn reads_answer_as_a_map_does() {
     }
 }
 
-/// trie-db 0.32 takes the value of a branch for that of the absent key which ends where the branch's
-/// partial key begins, or panics. Here the removal changes nothing.
+/// If an absent key ends where a branch's partial key begins, trie-db 0.32 removes the branch's value
+/// instead, or panics. Here the removal changes nothing.
 #[test]
 fn removing_an_absent_key_changes_nothing() {
     let keys: [&[u8]; 4] = [
@@ -276,7 +276,7 @@ fn changes_out_of_order_are_an_error() {
             },
             "0x6368696c6461",
         ),
-        // The root of a child, handed in beside the child.
+        // The root of a child is handed in beside the child's changes.
         (
             Changes {
                 top: vec![one(&root_key)],
@@ -328,7 +328,7 @@ fn what_is_observed_does_not_depend_on_what_was_loaded() {
         cold.next_key(TrieId::Top, key, &mut by_cold).unwrap();
         warm.next_key(TrieId::Top, key, &mut by_warm).unwrap();
         let hashes = |touched: &Touched, table: &povmeter_delta_root::NodeTable| -> BTreeSet<_> {
-            // Ids are given out as nodes are loaded: compare by hash.
+            // Compares by hash, because ids depend on the order of loading.
             (0..table.len())
                 .filter(|index| touched.0.contains(index))
                 .map(|index| *table.hash(table.ids().nth(index).unwrap()))
@@ -353,8 +353,8 @@ impl Observer for Told {
 
 impl PathCache for Told {}
 
-/// What a question for the key after `from`, or for the first one that is not before it, found, and which nodes it
-/// needed; or why there is no answer.
+/// Asks for the key after `from`, or for the first key that is not before it. Returns the answer or the
+/// error, and the hashes of the nodes that the search needed.
 fn next_of(
     state: &mut ShadowState<&Nodes>,
     (prefix, from, inclusive): (&[u8], &[u8], bool),
@@ -369,7 +369,7 @@ fn next_of(
     (next.map_err(|error| error.to_string()), hashes)
 }
 
-/// Many questions go on from the answer to the last one.
+/// Most questions start from the answer to the last question.
 #[test]
 fn a_step_from_the_last_key_is_as_any_other() {
     for seed in 0..200 {
@@ -406,7 +406,7 @@ fn a_step_from_the_last_key_is_as_any_other() {
                     let _ = state.value(TrieId::Top, &key(&mut rng), &mut ());
                 }
                 let found = next_of(&mut state, question);
-                // A node that was loaded before is not missed.
+                // The missing node may have been loaded before; then the answer is that of the whole state.
                 let source = if found.0.is_ok() { &nodes } else { &damaged };
                 let expected = next_of(&mut ShadowState::new(source, root), question);
                 assert_eq!(found, expected, "seed {seed}");
@@ -425,7 +425,7 @@ fn a_step_from_the_last_key_is_as_any_other() {
     }
 }
 
-/// A state with a child trie, whose long values are nodes of their own, and those of the top trie.
+/// A state with equal entries in the top trie and in a child trie. The long values are nodes of their own.
 fn with_child() -> (Entries, Nodes, Root) {
     let mut entries = Entries::new();
     for index in 0..200_u32 {
@@ -469,7 +469,7 @@ fn what_is_read_once_is_not_kept() {
             table.ids().filter(|id| is_branch(table.bytes(*id))).count()
         };
         assert_eq!(branches(&once), branches(&all));
-        // Of the top trie there is one more, the root of the child, if that is read.
+        // One more leaf of the top trie is loaded if the child is read: the one with the child's root.
         let leaves = once.table().len() - branches(&once);
         assert!(leaves <= 1, "{leaves}");
         assert!(all.table().len() > branches(&all) + entries.len() / 2);

@@ -23,20 +23,20 @@ pub struct NodeCache {
     paths: RandomState,
     /// Goes up when an update begins and when it ends.
     generation: AtomicU64,
-    /// Fills that came too late.
+    /// Nodes that were not kept because an update was applied while they were read.
     late: AtomicU64,
     bytes: usize,
 }
 
-/// A shard in memory of its own, so that locks of different shards share no cache line.
+/// A shard on its own cache lines, so that the locks of different shards share none.
 #[repr(align(128))]
 struct Slot(Mutex<Shard>);
 
 impl NodeCache {
-    /// An empty cache of at most `bytes` of memory, all that the cache itself needs included. The
-    /// operating system provides the memory as it is filled.
+    /// Makes an empty cache that uses at most `bytes` of memory, its own tables included. The operating
+    /// system provides the memory as the cache fills.
     ///
-    /// Below about 8,000 bytes large branches do not fit; a cache of zero bytes takes nothing.
+    /// Below about 8,000 bytes large branches do not fit; a cache of zero bytes keeps no node.
     pub fn new(bytes: usize) -> Self {
         let count = bytes.div_ceil(MOST_BYTES + size_of::<Slot>()).max(1);
         let each =
@@ -56,14 +56,15 @@ impl NodeCache {
         self.bytes
     }
 
-    /// The node with `hash` at `prefix`, copied, if the cache has it. Counts a hit or a miss.
+    /// Returns a copy of the node with `hash` at `prefix`, if the cache has the node. Counts a hit or a
+    /// miss.
     pub fn get(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Option<Bytes> {
         self.look_up(self.key(prefix), hash, Bytes::copy_from_slice)
     }
 
-    /// Takes a node that was read from a source. The caller answers for the hash.
+    /// Adds a node that was read from a source. The hash is not checked.
     ///
-    /// A node of more than a tenth of a shard, which is some 70,000 bytes in a large cache, is not kept.
+    /// A node of more than a tenth of a shard, which is some 78,000 bytes in a large cache, is not kept.
     pub fn insert(&self, hash: &NodeHash, prefix: NodePrefix<'_>, encoded: &[u8]) {
         let key = self.key(prefix);
         self.shard(key).fill(key, hash, encoded);
@@ -75,8 +76,8 @@ impl NodeCache {
         self.shard(key).contains(key, hash)
     }
 
-    /// Takes over an update that a store has committed: new nodes enter, each in the place of the node that
-    /// was at its path, and the nodes that the update removed leave.
+    /// Applies an update that a store has committed: each new node enters and replaces the node that was at
+    /// its path, and the nodes that the update removed leave.
     ///
     /// The order of calls matters only for hits: after an update of one fork, blocks on another one find
     /// fewer nodes, but never a wrong one.
@@ -105,7 +106,7 @@ impl NodeCache {
         self.shards.iter().for_each(|slot| slot.lock().clear());
     }
 
-    /// What the cache holds and what it did so far.
+    /// Returns what the cache holds and what it did so far.
     pub fn counters(&self) -> CacheCounters {
         let mut sum = CacheCounters {
             late_fills: self.late.load(Ordering::Relaxed),
@@ -130,7 +131,7 @@ impl NodeCache {
         self.shards[key.part(self.shards.len())].lock()
     }
 
-    /// Calls `take` with the node, which is locked until it returns.
+    /// Calls `take` with the node. The shard is locked until `take` returns.
     pub(crate) fn look_up<T>(
         &self,
         key: PathKey,
@@ -140,14 +141,14 @@ impl NodeCache {
         self.shard(key).get(key, hash).map(take)
     }
 
-    /// Changes with every update, to be handed to [`Self::fill`].
+    /// Returns a number that changes with every update, for [`Self::fill`].
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Takes a node that was missed in `generation`, unless an update began or ended since. It may have
-    /// removed the node, which would then take up room though only blocks on an older state ask for it.
-    /// It would never be a wrong answer, because its hash is compared.
+    /// Adds a node that was missed in `generation`, unless an update began or ended since. The update may
+    /// have removed the node, which would then occupy memory although only blocks on an older state ask for
+    /// it. The node would never be a wrong answer, because look-ups compare the hash.
     pub(crate) fn fill(&self, key: PathKey, hash: &NodeHash, encoded: &[u8], generation: u64) {
         let mut shard = self.shard(key);
         if self.generation() != generation {
@@ -159,7 +160,8 @@ impl NodeCache {
 }
 
 impl Slot {
-    /// The shard. A panic of another thread may have left it half changed, so it is emptied then.
+    /// Locks the shard. If a thread panicked with the lock, the shard may be half changed, so it is
+    /// emptied.
     fn lock(&self) -> MutexGuard<'_, Shard> {
         self.0.lock().unwrap_or_else(|poisoned| {
             let mut shard = poisoned.into_inner();

@@ -1,20 +1,20 @@
-//! What a cache tells of itself.
+//! The counters of a cache.
 
 use crate::shard::ShardCounts;
 use povmeter_primitives::HASH_LENGTH;
 
-/// What a [`NodeCache`](crate::NodeCache) holds, and what it did since it was made. A node exports them as
-/// they are: totals as counters, the others as gauges.
+/// What a [`NodeCache`](crate::NodeCache) holds, and what it did since it was made. A node of the chain
+/// can export them unchanged: totals as counters, the others as gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheCounters {
     /// Look-ups that found the node.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Look-ups that did not find the node.
     pub misses: u64,
     /// Nodes that entered, after a miss or with an update.
     pub insertions: u64,
-    /// Nodes that left for want of room.
+    /// Nodes that left to make room for others.
     pub evictions: u64,
     /// Nodes that left because an update removed them.
     pub superseded: u64,
@@ -24,25 +24,25 @@ pub struct CacheCounters {
     pub late_fills: u64,
     /// Nodes in the cache now.
     pub entries: u64,
-    /// Bytes of their encodings.
+    /// Bytes of the encoded nodes in the cache now.
     pub node_bytes: u64,
-    /// Bytes of memory that the cache takes when it is full: allocated, though not all of it may be in
-    /// use yet. Never above the capacity, unless that is smaller than an empty cache.
+    /// Bytes of memory that the cache has allocated, though it may not use all of them yet. Never above
+    /// the capacity, unless the capacity is smaller than an empty cache.
     pub memory_bytes: u64,
     /// Bytes that the cache was made for.
     pub capacity_bytes: u64,
-    /// Parts with a lock each.
+    /// Number of shards: parts of the cache with a lock each.
     pub shards: u64,
 }
 
 impl CacheCounters {
-    /// Hits in percent of the look-ups; `None` before the first.
+    /// Returns the hits in percent of the look-ups; `None` before the first look-up.
     pub fn hit_percent(&self) -> Option<f64> {
         let all = self.hits + self.misses;
         (all > 0).then(|| self.hits as f64 / all as f64 * 100.0)
     }
 
-    /// Bytes that the nodes need at the least: their encodings, and the hashes that tell them.
+    /// Returns the least bytes that the nodes need: their encodings and their hashes.
     pub fn payload_bytes(&self) -> u64 {
         self.node_bytes + self.entries * HASH_LENGTH as u64
     }

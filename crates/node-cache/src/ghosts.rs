@@ -1,11 +1,11 @@
-//! Paths whose nodes were evicted after one use.
+//! Paths whose nodes were evicted without a use after they entered.
 
-/// A table with a part of each path's hash. A new path takes the place of an older one with the same index.
+/// A table with a part of each path's hash. A new path replaces an older path with the same index.
 #[derive(Debug)]
 pub(crate) struct Ghosts(Box<[u32]>);
 
 impl Ghosts {
-    /// Bytes of a path.
+    /// Bytes of a path in the table.
     pub(crate) const BYTES: usize = size_of::<u32>();
 
     /// A table for about `count` paths.

@@ -1,8 +1,8 @@
 //! A cache of encoded trie nodes, shared by blocks, forks and threads, and a warmer that fills it ahead.
 //!
 //! A [`NodeCache`] lies between any [`NodeSource`](povmeter_delta_root::NodeSource) and the blocks on it. A
-//! node is found by its path in the state and told by its hash, so when an update is committed, each new node
-//! takes the place of the one before it, and nodes that no state needs any more do not take up room.
+//! node is found by its path in the state and identified by its hash. So when an update is committed, each
+//! new node replaces the node before it, and nodes that no state needs any more do not occupy memory.
 //!
 //! ```
 //! use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
@@ -34,18 +34,18 @@
 //! | [`CacheCounters`] | what the cache holds and did, for a node's metrics |
 //! | [`bytes_of_machine`] | a share of the machine's memory |
 //! | [`Warmer`], [`WarmerOptions`] | threads that load the paths of keys into the cache |
-//! | [`WarmerCounters`] | what they did |
+//! | [`WarmerCounters`] | what the warmer did |
 //!
 //! # Guarantees
-//! - **No stale and no foreign node**: every look-up compares all 32 bytes of the hash. Two nodes at one path,
-//!   on two forks or a value and its leaf, may both be in the cache. A node that enters late, after an update
-//!   has removed it, takes up room until it is evicted; it is the answer to its own hash only.
+//! - **No stale and no foreign node**: every look-up compares all 32 bytes of the hash. Two nodes at one
+//!   path, on two forks or a value and its leaf, may both be in the cache. A node that enters late, after an
+//!   update has removed it, occupies memory until it is evicted; it answers only to its own hash.
 //! - **What counts does not depend on the cache**: a block counts the nodes that it asks for, wherever they
 //!   were. Sizes, proofs and roots are the same with a cache that is cold, warm, tiny, shared, or absent.
 //! - **Only committed nodes**: nodes enter when they are read from the source, or by [`NodeCache::apply`]. A
 //!   block that is dropped leaves nothing but what it has read.
-//! - **Bounded memory**: a cache never takes more memory than it was made with, its own tables included, from
-//!   its first node on. It keeps copies, so it keeps no other buffer alive.
+//! - **Bounded memory**: a cache that has a node never uses more memory than it was made with, its own tables
+//!   included. It copies nodes, so it keeps no other buffer alive.
 //! - Nodes are not hashed: put a source that may be damaged behind `povmeter_store::Verified`, below the
 //!   cache.
 //!
@@ -56,7 +56,7 @@
 //!
 //! # Policy
 //! S3-FIFO, in logs of bytes: see [the page on the cache](https://github.com/povmeter/povmeter/blob/main/docs/cache.md)
-//! for what it was compared with.
+//! for the policies that it was compared with.
 //!
 //! # Features
 //! - `machine` (default): [`bytes_of_machine`], by the crate sysinfo.

@@ -2,10 +2,10 @@
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-/// Bytes for a cache: `percent` of the machine's memory, or of what the process may use of it if that is
-/// limited (a control group on Linux), and never more than `most`.
+/// Returns bytes for a cache: `percent` of the machine's memory, or of the process's limit if there is
+/// one (a control group on Linux), and never more than `most`.
 ///
-/// Returns `most` on a system that does not tell its memory.
+/// Returns `most` on a system that does not report its memory.
 ///
 /// ```
 /// use povmeter_node_cache::{bytes_of_machine, NodeCache};

@@ -1,12 +1,12 @@
-//! Where a node lies in the state, as a number.
+//! The path of a node in the state, as a number.
 
 use foldhash::quality::RandomState;
 use povmeter_delta_root::NodePrefix;
 use povmeter_primitives::NodeHash;
 use std::hash::{BuildHasher, Hasher};
 
-/// The hash of a path, with a secret of the cache. Two paths with the same hash share a place, which costs
-/// hits: what a node is told by is its own hash.
+/// The hash of a path, keyed with a secret of the cache. Two paths with the same hash share a place. That
+/// costs only hits, because a node is identified by its own hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PathKey(u64);
 
@@ -14,7 +14,7 @@ impl PathKey {
     pub(crate) fn new(state: &RandomState, (bytes, odd_nibble): NodePrefix<'_>) -> Self {
         let mut hasher = state.build_hasher();
         hasher.write(bytes);
-        // A nibble lies in the high half, so no nibble has the low half.
+        // An odd nibble lies in the high half of its byte, so 1 is no nibble.
         hasher.write_u8(odd_nibble.unwrap_or(1));
         Self(hasher.finish())
     }
@@ -24,15 +24,15 @@ impl PathKey {
         self.0
     }
 
-    /// The place of node `hash` while another node has the first one: on another fork, or a value whose
-    /// leaf has no partial key.
+    /// Returns the place of node `hash` if another node has the first place: a node of another fork, or a
+    /// value and its leaf without a partial key.
     pub(crate) fn second(self, hash: &NodeHash) -> u64 {
         let mut first = [0; 8];
         first.copy_from_slice(&hash.as_bytes()[..8]);
         self.0 ^ (u64::from_le_bytes(first) | 1)
     }
 
-    /// One of `count` parts, by the path alone.
+    /// Returns one of `count` parts, chosen by the path alone.
     pub(crate) fn part(self, count: usize) -> usize {
         // The product is below the count times 2^32.
         (((self.0 >> 32) * count as u64) >> 32) as usize

@@ -5,9 +5,9 @@
 //! push:   at the head; at the start of the memory if there is no room at the end
 //! pop:    the entry at the tail, the oldest
 //! ```
-//! Hand-written in place of a map of allocated nodes, because a node costs 12 bytes beside its hash and its
-//! encoding, where each library measured on 2026-11-22 costs 70 bytes or more, and because the
-//! memory is bounded exactly: it is allocated once.
+//! Hand-written in place of a map of allocated nodes for two reasons. A node costs 12 bytes beside its hash
+//! and its encoding, where each library measured on 2026-11-22 costs 70 bytes or more. And the memory is
+//! bounded exactly, because it is allocated once.
 
 use povmeter_primitives::{NodeHash, HASH_LENGTH};
 
@@ -32,11 +32,11 @@ pub(crate) struct Ring {
     tail: usize,
     /// Where the next entry goes.
     head: usize,
-    /// Where the entries end that lie behind the tail, if newer ones begin at the start of the memory.
+    /// End of the entries that begin at the tail, if newer entries are at the start of the memory.
     wrapped_at: Option<usize>,
     /// Bytes of all entries.
     used: usize,
-    /// Bytes of those that are dead.
+    /// Bytes of the dead entries.
     dead: usize,
 }
 
@@ -62,12 +62,12 @@ impl Ring {
         (self.used, self.dead) = (0, 0);
     }
 
-    /// Bytes of all entries, and of those that are dead.
+    /// Bytes of all entries, and of the dead entries.
     pub(crate) fn used_and_dead(&self) -> (usize, usize) {
         (self.used, self.dead)
     }
 
-    /// Where an entry of `length` bytes would go.
+    /// Returns the place for an entry of `length` bytes, or `None` if there is no room.
     fn room(&self, length: usize) -> Option<usize> {
         match self.wrapped_at {
             Some(_) => (self.tail - self.head >= length).then_some(self.head),
@@ -141,7 +141,8 @@ impl Ring {
         let at = self.oldest()?;
         let length = HEADER_BYTES + self.length(at);
         self.pop();
-        // The entry's own room is enough: it is behind the head, or at the end of free memory.
+        // There is room, because the memory of the entry itself is now part of the free memory after the
+        // head, or at the start.
         let to = self.take_room(length)?;
         self.bytes.copy_within(at..at + length, to);
         self.set_uses(to, uses);
@@ -166,12 +167,13 @@ impl Ring {
         u64::from_le_bytes(array(&self.bytes, at))
     }
 
-    /// Bytes of its node.
+    /// Bytes of the node of the entry at `at`.
     pub(crate) fn length(&self, at: usize) -> usize {
         (self.word(at) & LENGTH) as usize
     }
 
-    /// How often it was used since it entered or was last passed over, up to [`MOST_USES`].
+    /// Uses of the entry at `at`, up to [`MOST_USES`]. Each time that eviction passes it over, they are one
+    /// less.
     pub(crate) fn uses(&self, at: usize) -> u8 {
         // Two bits.
         (self.word(at) >> USES_SHIFT & u32::from(MOST_USES)) as u8
@@ -182,7 +184,7 @@ impl Ring {
         self.set_word(at, others | u32::from(uses.min(MOST_USES)) << USES_SHIFT);
     }
 
-    /// Whether the entry left the index, so that only its memory is left.
+    /// Whether the entry left the index, so that it only occupies memory.
     pub(crate) fn is_dead(&self, at: usize) -> bool {
         self.word(at) & DEAD != 0
     }
@@ -259,7 +261,7 @@ mod tests {
                             model.push_back((number, node, 1));
                             assert!(used + HEADER_BYTES <= capacity);
                         } else {
-                            // All that is lost is the rest before the end of the memory.
+                            // Only the rest before the end of the memory is lost.
                             assert!(
                                 used + 2 * (HEADER_BYTES + 150)
                                     >= capacity.min(used + HEADER_BYTES + 150)

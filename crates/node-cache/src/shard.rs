@@ -21,20 +21,20 @@ use crate::{
 use hashbrown::{hash_table::Entry, HashTable};
 use povmeter_primitives::NodeHash;
 
-/// Share of the memory for new nodes, as S3-FIFO was published with.
+/// Percentage of the memory for new nodes, as in the publication of S3-FIFO.
 const SMALL_PERCENT: usize = 10;
-/// Bytes of a node with its header, at the least on average: the index has room for so many.
+/// The least average bytes of a node with its header, from which the index gets its size.
 const ENTRY_BYTES: usize = 128;
-/// The main log is swept when this part of it is dead.
+/// The main log is swept when more than one part in this many of its bytes is dead.
 const DEAD_PART: usize = 8;
-/// The most places of an index, so that making it anew takes a tenth of a millisecond.
+/// The most places of an index, so that making it anew needs a tenth of a millisecond.
 const MOST_BUCKETS: usize = 1 << 13;
 const LEAST_BUCKETS: usize = 16;
 
 /// Bytes of memory of the largest shard.
 pub(crate) const MOST_BYTES: usize = MOST_BUCKETS * 3 / 4 * ENTRY_BYTES + MOST_BUCKETS * 7;
 
-/// Where a node lies: which log, and where in it.
+/// The place of a node: its log, and the offset in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place(u32);
 
@@ -108,18 +108,18 @@ pub(crate) struct Shard {
     /// The most entries: three quarters of the index.
     most: usize,
     ghosts: Ghosts,
-    /// Whether the main log had no room once.
+    /// Whether the main log or the index has been full since the shard was last empty.
     main_was_full: bool,
     counts: ShardCounts,
 }
 
-/// The hash that the index takes: the shard was chosen by the high bits.
+/// The hash for the index, with the halves swapped because the high bits chose the shard.
 fn index_hash(path: u64) -> u64 {
     path.rotate_left(32)
 }
 
 impl Shard {
-    /// A shard of `bytes` of memory, and not one more.
+    /// Makes a shard of `bytes` of memory, or of the smallest tables if `bytes` is less.
     pub(crate) fn new(bytes: usize) -> Self {
         let mut buckets = LEAST_BUCKETS;
         while buckets < MOST_BUCKETS && buckets * 3 / 4 * ENTRY_BYTES < bytes - bytes / 16 {
@@ -206,8 +206,8 @@ impl Shard {
         self.find_node(key, hash).is_some()
     }
 
-    /// Takes a node that was read from the source. Another node at its path stays: both may be of live
-    /// forks, or one is the value of the other.
+    /// Adds a node that was read from the source. Another node at its path stays, because both may be of
+    /// live forks, or one may be the value of the other.
     pub(crate) fn fill(&mut self, key: PathKey, hash: &NodeHash, node: &[u8]) {
         match self.find(key.path()) {
             None => self.insert(key.path(), hash, node),
@@ -224,11 +224,12 @@ impl Shard {
         }
     }
 
-    /// Takes a node that an update inserts. It replaces a node at its path that is marked.
+    /// Adds a node that an update inserts. It replaces a marked node at its path.
     pub(crate) fn succeed(&mut self, key: PathKey, hash: &NodeHash, node: &[u8]) {
         for path in [key.path(), key.second(hash)] {
             let Some(place) = self.find(path) else {
-                // Not by `insert`: the path may be known only because the block has just asked for it.
+                // Not by `insert`, because the path may be known only because the block has just asked for
+                // it.
                 return self.insert_into(false, path, hash, node, 0);
             };
             let log = self.logs.of_mut(place);
@@ -267,7 +268,7 @@ impl Shard {
         self.insert_into(place.is_main(), path, hash, node, uses);
     }
 
-    /// Takes the entry out of the index; its memory is free when it is the oldest of its log.
+    /// Removes the entry from the index. Its memory becomes free when it is the oldest entry of its log.
     fn remove(&mut self, path: u64, place: Place) {
         let found = self.index.find_entry(index_hash(path), |&at| at == place);
         if let Ok(entry) = found {
@@ -351,12 +352,12 @@ impl Shard {
 
     /// Evicts an entry, or moves one to the main log; `false` if there is none.
     fn evict(&mut self) -> bool {
-        // More room in the main log makes none in the index.
+        // Moving an entry to free memory of the main log would make no room in the index.
         self.main_was_full = true;
         self.advance_small() || self.advance_main()
     }
 
-    /// Removes the marks of deleted places, which use up the index.
+    /// Makes the index anew, to remove the marks of deleted places, which use up its room.
     #[cold]
     fn make_index_anew(&mut self) {
         let places: Vec<Place> = self.index.drain().collect();
@@ -369,7 +370,7 @@ impl Shard {
         }
     }
 
-    /// Takes the oldest entry out of the small log; `false` if it is empty.
+    /// Takes the oldest entry out of the small log; `false` if the log is empty.
     fn advance_small(&mut self) -> bool {
         let Some(at) = self.logs.small.oldest() else {
             return false;
@@ -403,7 +404,7 @@ impl Shard {
         let Logs { small, main } = &mut self.logs;
         let superseded = small.is_superseded(at);
         let Some(to) = main.push(path, &small.hash(at), small.node(at), 0) else {
-            // Only if the main log is smaller than the small one.
+            // This happens only if the main log is smaller than the small one.
             return self.remove(path, Place::small(at));
         };
         main.set_superseded(to, superseded);
@@ -419,7 +420,8 @@ impl Shard {
         }
     }
 
-    /// Drops the dead entries of the main log, which replacements of another length leave behind.
+    /// Drops the dead entries of the main log, which removals and replacements of another length leave
+    /// behind.
     #[cold]
     fn sweep_main(&mut self) {
         let (mut left, _) = self.logs.main.used_and_dead();

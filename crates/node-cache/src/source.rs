@@ -7,7 +7,7 @@ use povmeter_primitives::NodeHash;
 use std::sync::Arc;
 
 /// A [`NodeSource`] that answers from a [`NodeCache`] what the cache has, and reads the rest from the
-/// source below, in one call for each batch. What it read enters the cache.
+/// source below, in one call for each batch. The nodes that it read enter the cache.
 #[derive(Clone, Debug)]
 pub struct CachedSource<S> {
     source: S,
@@ -17,7 +17,7 @@ pub struct CachedSource<S> {
 impl<S> CachedSource<S> {
     /// Puts `cache` in front of `source`.
     ///
-    /// `source` may be of any state: a node is found by its path and told by its hash.
+    /// `source` may be of any state, because a node is found by its path and identified by its hash.
     pub fn new(source: S, cache: Arc<NodeCache>) -> Self {
         Self { source, cache }
     }
@@ -27,7 +27,8 @@ impl<S> CachedSource<S> {
         &self.source
     }
 
-    /// The source below, to commit an update to it. Then [`NodeCache::apply`] the update.
+    /// The source below, to commit an update to it. Afterwards call [`NodeCache::apply`] with the
+    /// update.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.source
     }

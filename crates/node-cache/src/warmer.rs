@@ -18,10 +18,11 @@ use std::{
 /// Threads that walk to keys in the state that a block starts from, so that the nodes and values are in the
 /// cache before the block asks for them.
 ///
-/// Nothing that a block counts depends on it: a block counts what it asks for, wherever the node was. A key
-/// that can't be loaded is counted and forgotten, because the block that needs it gets the error.
+/// Nothing that a block counts depends on the warmer, because a block counts the nodes that it asks for,
+/// wherever they were. A key that can't be loaded is counted and forgotten, because the block that needs it
+/// gets the error.
 ///
-/// Dropping the warmer waits for the nodes that are being read, and leaves the other keys.
+/// Dropping the warmer waits until each thread has ended its piece of work, and drops the other keys.
 ///
 /// ```
 /// use povmeter_node_cache::{CachedSource, NodeCache, Warmer, WarmerOptions};
@@ -56,12 +57,12 @@ pub struct Warmer {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// How many threads and how long a queue a [`Warmer`] has.
+/// The number of threads and the length of the queue of a [`Warmer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarmerOptions {
     /// Number of threads. They mostly wait for the store.
     pub threads: NonZeroUsize,
-    /// The most pieces of work that wait, of up to 32 keys each. A piece more is refused.
+    /// The most pieces of work that wait, of up to 32 keys each. Further pieces are refused.
     pub queue: usize,
 }
 
@@ -83,9 +84,9 @@ pub struct WarmerCounters {
     pub warmed: u64,
     /// Keys that were refused because the queue was full.
     pub refused: u64,
-    /// Keys that waited until their block was over.
+    /// Keys that were dropped because their block was over before they were loaded.
     pub outdated: u64,
-    /// Keys whose nodes could not be loaded.
+    /// Keys of pieces of work in which a node could not be loaded.
     pub failed: u64,
     /// Panics of the source, each of which lost up to 32 keys.
     pub panics: u64,
@@ -94,7 +95,7 @@ pub struct WarmerCounters {
 /// Keys of one trie of the state that `root` commits to.
 #[derive(Debug)]
 struct Job {
-    /// Number of the block that they are for.
+    /// Number of the block that the keys are for.
     block: u64,
     root: Root,
     child: Option<Box<[u8]>>,
@@ -116,7 +117,8 @@ struct Shared {
     panics: AtomicU64,
 }
 
-/// Nodes that a thread holds for one block; then it begins anew, because its memory is no cache.
+/// The most nodes that a thread holds for one block. Then it begins anew, because its shadow trie is no
+/// cache.
 const MOST_NODES: usize = 50_000;
 
 impl Warmer {
@@ -146,15 +148,15 @@ impl Warmer {
         Ok(warmer)
     }
 
-    /// From now on keys are those of a block on top of the state that `parent` commits to. Keys that
-    /// still wait for an earlier block are left.
+    /// Begins a block on the state that `parent` commits to: later calls of [`Self::warm`] are for it. Keys
+    /// that still wait for an earlier block are dropped.
     pub fn start_block(&self, parent: Root) {
         let mut block = lock(&self.shared.block);
         *block = (block.0 + 1, parent);
     }
 
-    /// Queues keys of the parent state, those that exist and those that do not. Returns how many were
-    /// taken: not all if the queue is full. Never waits.
+    /// Queues keys of the parent state, which may exist or not. Returns how many were queued: not all if
+    /// the queue is full. Never waits.
     pub fn warm(&self, trie: TrieId<'_>, keys: &[impl AsRef<[u8]>]) -> usize {
         let (block, root) = *lock(&self.shared.block);
         let mut taken = 0;
@@ -180,7 +182,7 @@ impl Warmer {
         taken
     }
 
-    /// Waits until no key is left.
+    /// Waits until no key is queued or being loaded.
     pub fn wait(&self) {
         let mut open = lock(&self.shared.open);
         while *open > 0 {
@@ -192,7 +194,7 @@ impl Warmer {
         }
     }
 
-    /// What the warmer did so far.
+    /// Returns what the warmer did so far.
     pub fn counters(&self) -> WarmerCounters {
         let Shared {
             warmed,
@@ -223,7 +225,7 @@ impl Drop for Warmer {
     }
 }
 
-/// The value behind the lock. No change under these locks can be left half done.
+/// Locks `mutex`, also after a panic, because no change under these locks can be left half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -242,7 +244,7 @@ impl Shared {
     }
 }
 
-/// Does jobs until the queue is gone.
+/// Does jobs until the queue is closed.
 fn work<S: NodeSource + Clone>(source: &CachedSource<S>, jobs: &Receiver<Job>, shared: &Shared) {
     let begin = |root| ShadowState::new(source.clone(), root);
     let (mut state, mut block) = (begin(Root::EMPTY), None);

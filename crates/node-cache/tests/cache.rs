@@ -133,7 +133,8 @@ fn a_leaf_and_its_value_are_both_kept() {
     assert_eq!(cache.counters().entries, 2);
 }
 
-/// Both children of one parent live on. Each takes away what the other needs once, then both are there.
+/// Both children of one parent live on. The update of each removes the parent's node once; then the
+/// nodes of both are in the cache.
 #[test]
 fn two_forks_are_both_kept() {
     let cache = NodeCache::new(100_000);
@@ -228,7 +229,7 @@ fn a_batch_asks_only_for_what_is_missing() {
         assert_eq!(batch.get(2).unwrap().unwrap(), b"answered before");
         assert_eq!(*asked.lock().unwrap(), calls);
     }
-    // The answer of another source does not enter.
+    // An answer that was there before does not enter.
     assert_eq!(cache.counters().entries, 2);
 }
 

@@ -10,7 +10,8 @@ use std::{
 };
 
 thread_local! {
-    /// Bytes that this thread has allocated and not freed: the test harness allocates on others.
+    /// Bytes that this thread has allocated and not freed. By thread, because the test harness
+    /// allocates on others.
     static LIVE: Cell<usize> = const { Cell::new(0) };
 }
 

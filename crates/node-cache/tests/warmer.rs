@@ -31,7 +31,7 @@ fn a_block_finds_all_it_was_warmed_for() {
     let cache = Arc::new(NodeCache::new(4 << 20));
     let warmer = Warmer::new(Arc::clone(&store), Arc::clone(&cache), options(3, 100)).unwrap();
     let mut dice = SmallRng::seed_from_u64(2);
-    // Some of them do not exist, and neither does one of the tries.
+    // Some of the keys do not exist, and neither does one of the tries.
     let keys: Vec<_> = (0..500).map(|_| key(&mut dice)).collect();
     let tries = [TrieId::Top, TrieId::Child(b"pool"), TrieId::Child(b"none")];
     warmer.start_block(store.root());
@@ -52,7 +52,8 @@ fn a_block_finds_all_it_was_warmed_for() {
     assert!(cache.counters().hits > before.hits + 50);
 }
 
-/// A source that waits for a word at each read, and panics, fails or answers as it says.
+/// A source that waits for a word at each read, and then panics, fails or answers, as the word
+/// says.
 #[derive(Clone)]
 struct Told(Arc<MemoryStore>, Arc<Mutex<Receiver<Word>>>);
 
@@ -70,7 +71,7 @@ impl NodeSource for Told {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
             .recv();
-        // All have answers once the test has said all.
+        // When the test has dropped the sender, every read is answered.
         match word.unwrap_or(Word::Answer) {
             Word::Answer => self.0.node(hash, prefix),
             Word::Fail => Err(SourceError::new(std::fmt::Error)),
@@ -111,7 +112,7 @@ fn a_panic_and_an_error_end_nothing() {
 fn a_full_queue_refuses() {
     let (words, _, warmer) = told(2);
     let taken: usize = (0..10).map(|_| warmer.warm(TrieId::Top, &[b"key"])).sum();
-    // One may be with the thread.
+    // One key may be with the thread.
     assert!((2..=3).contains(&taken), "{taken}");
     assert_eq!(warmer.counters().refused, 10 - taken as u64);
     drop(words);

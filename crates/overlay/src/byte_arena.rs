@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// The content of bytes that were just taken is undefined: it may be left from an earlier block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByteArena {
-    /// Longer than `taken`, so that most calls find the bytes that they take.
+    /// Longer than `taken`, so that most calls need not lengthen it.
     bytes: Vec<u8>,
     taken: usize,
 }
@@ -40,7 +40,7 @@ impl ByteArena {
     fn make(&mut self, end: usize) {
         let held = self.bytes.capacity();
         if end > held {
-            // In wasm memory comes in powers of two, so that growing by less wastes it.
+            // In wasm memory comes in powers of two, so growing by less than double wastes it.
             let more = if held < FEW || cfg!(target_family = "wasm") {
                 held * 2
             } else {

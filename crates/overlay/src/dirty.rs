@@ -90,8 +90,8 @@ impl DirtyLog {
         self.snapshots += 1;
     }
 
-    /// Makes the log as if no snapshot had ever been taken, with the entries `ids` dirty. The caller renews
-    /// the marks of open transactions.
+    /// Sets the log to that of an overlay without snapshots in which the entries `ids` are dirty. The caller
+    /// renews the marks of open transactions.
     pub(crate) fn relist(&mut self, ids: impl Iterator<Item = u32>, entries: &mut Entries) {
         self.ids.clear();
         self.ids.extend(ids);

@@ -34,9 +34,9 @@ pub(crate) struct Entries {
     list: Vec<Entry>,
     keys: Keys,
     table: KeyTable,
-    /// Those that hold a value or a deletion, by store and key.
+    /// The ids of entries that hold a value or a deletion, by store and key.
     order: KeyOrder,
-    /// By id, the next one in the order, or [`NOWHERE`]. Stale for an id that is not in the order.
+    /// By id, the next id in the order, or [`NOWHERE`]. Stale for an id that is not in the order.
     next: Vec<u32>,
     /// By store, how many entries it has.
     numbers: Vec<u32>,
@@ -55,14 +55,14 @@ impl Entries {
         }
     }
 
-    /// Whether `id` is that of `key` in the store of index `store`. No entry has [`NOWHERE`].
+    /// Whether `id` is that of `key` in the store of index `store`. [`NOWHERE`] is the id of no entry.
     #[inline(always)]
     fn is(&self, id: u32, store: u32, key: &[u8]) -> bool {
         let entry = self.list.get(id as usize);
         entry.is_some_and(|entry| entry.store == store && self.keys.is(entry.key, key))
     }
 
-    /// The id of `key` in the store of index `store`, which is added if it is missing.
+    /// The id of `key` in the store of index `store`. Adds the key if it is missing.
     #[inline(always)]
     pub(crate) fn find_or_insert(&mut self, store: u32, key: &[u8]) -> u32 {
         match self.find(store, key) {
@@ -109,7 +109,7 @@ impl Entries {
         id
     }
 
-    /// How many entries there are: all smaller numbers are their ids.
+    /// How many entries there are. Their ids are all smaller numbers.
     pub(crate) fn len(&self) -> u32 {
         index(self.list.len())
     }
@@ -138,7 +138,7 @@ impl Entries {
             + self.next.capacity() * size_of::<u32>()
     }
 
-    /// Keeps the order up to date: `id` held `before`.
+    /// Updates the order after entry `id`, which held `before`, was changed.
     #[inline]
     pub(crate) fn note(&mut self, id: u32, before: Fate) {
         let is_touched = self.at(id).slot.fate() != Fate::Untouched;
@@ -165,8 +165,8 @@ impl Entries {
         }
     }
 
-    /// The ids of the entries of `store` that hold something, sorted by key: those from `key` on, or
-    /// those behind it.
+    /// The ids of the entries of `store` that hold something, sorted by key: those from `key` on or, if
+    /// `behind`, those after it.
     pub(crate) fn ids_from<'a>(
         &'a self,
         store: u32,
@@ -179,9 +179,9 @@ impl Entries {
         ids.take_while(move |id| self.at(*id).store == store)
     }
 
-    /// The id of the first entry of `store` behind `key` that holds something.
+    /// The id of the first entry of `store` after `key` that holds something.
     ///
-    /// Costs a look-up if `key` is one of them, as for a caller that changes each key it comes to.
+    /// Costs a look-up if the entry of `key` holds something, as when the caller has just changed `key`.
     #[inline]
     pub(crate) fn id_behind(&self, store: u32, key: &[u8]) -> Option<u32> {
         let known = self.find(store, key);
@@ -195,7 +195,7 @@ impl Entries {
         }
     }
 
-    /// What `id` is sorted by.
+    /// The store and the key that `id` is sorted by.
     #[inline(always)]
     fn store_key(&self, id: u32) -> StoreKey<'_> {
         store_key(&self.list, &self.keys, id)
@@ -230,7 +230,7 @@ impl Entries {
     }
 }
 
-/// What entry `id` of `list` is sorted by.
+/// The store and the key that entry `id` of `list` is sorted by.
 #[inline(always)]
 fn store_key<'k>(list: &[Entry], keys: &'k Keys, id: u32) -> StoreKey<'k> {
     let entry = &list[id as usize];

@@ -19,31 +19,31 @@ use crate::{
 use alloc::vec::Vec;
 use bytes::Bytes;
 
-/// Bytes that a block's size is a multiple of.
+/// The size of each block is a multiple of this many bytes.
 const UNIT: usize = 16;
-/// The least bytes of a block with memory of its own.
+/// Bytes of the smallest block with memory of its own. Values of more than 28 KiB lie in such blocks.
 pub const LARGE_BYTES: usize = 32 << 10;
 
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heap {
     bytes: ByteArena,
-    /// For each size, the block freed last; for none as long as there are no blocks.
+    /// For each size, the block freed last, or [`NOWHERE`]. Empty until the first block is made.
     free: Vec<u32>,
     large: LargeBlocks,
 }
 
-/// A block of the heap: of whoever holds it, who frees it once. A copy is a way to read it.
+/// A block of the heap. Its owner frees it once; copies are for reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeapBlock {
     /// Place in units; of a large block, its number.
     pub(crate) at: u32,
-    /// Which of the sizes it has.
+    /// The index of its size.
     pub(crate) class: u8,
 }
 
 impl HeapBlock {
-    /// How many bytes it takes.
+    /// How many bytes it has room for.
     #[inline(always)]
     pub(crate) fn capacity(self) -> usize {
         CAPACITIES[usize::from(self.class)]
@@ -60,7 +60,7 @@ impl HeapBlock {
         self.at as usize * UNIT
     }
 
-    /// Where it ends; beyond all addresses, where memory has no room for it.
+    /// Where it ends; `usize::MAX` if memory has no room for it.
     #[inline(always)]
     fn end(self) -> usize {
         self.start().saturating_add(self.capacity())
@@ -68,7 +68,7 @@ impl HeapBlock {
 }
 
 impl Heap {
-    /// A block that takes `len` bytes; what is in it means nothing.
+    /// Returns a block with room for `len` bytes, whose content is undefined.
     #[inline(always)]
     pub(crate) fn allocate(&mut self, len: usize) -> HeapBlock {
         let class = class_of(len);
@@ -93,7 +93,7 @@ impl Heap {
         HeapBlock { at, class }
     }
 
-    /// A block that begins with `content`, in the same memory if it is large enough.
+    /// Returns a block that begins with `content`, and shares its memory if the block is large.
     pub(crate) fn adopt(&mut self, content: &Bytes) -> HeapBlock {
         let class = class_of(content.len());
         if class >= LARGE_CLASS {
@@ -130,7 +130,7 @@ impl Heap {
         }
     }
 
-    /// What lies from `start` to `end` in `block`.
+    /// The bytes from `start` to `end` in `block`.
     #[inline(always)]
     pub(crate) fn part(&self, block: HeapBlock, start: usize, end: usize) -> &[u8] {
         if block.is_large() {
@@ -139,7 +139,7 @@ impl Heap {
         &self.bytes.get()[block.start() + start..block.start() + end]
     }
 
-    /// What lies from `start` to `end` in `block`, to be kept by a reader. Copies nothing of a large block.
+    /// The bytes from `start` to `end` in `block`, for a reader to keep. Copies nothing of a large block.
     pub(crate) fn share(&mut self, block: HeapBlock, start: usize, end: usize) -> Bytes {
         if block.is_large() {
             return self.large.share(block.at).slice(start..end);
@@ -156,7 +156,7 @@ impl Heap {
         &mut self.bytes.get_mut()[block.start()..][..len]
     }
 
-    /// Writes `content` behind the first `from` bytes of `block`; what lies behind it means nothing.
+    /// Writes `content` after the first `from` bytes of `block`; the bytes after it are undefined.
     #[inline(always)]
     pub(crate) fn write(&mut self, block: HeapBlock, from: usize, content: &[u8]) {
         if block.is_large() {
@@ -166,7 +166,7 @@ impl Heap {
         bytes[..content.len()].copy_from_slice(content);
     }
 
-    /// A larger block that begins with the first `len` bytes of `block`, which is freed.
+    /// Returns a larger block that begins with the first `len` bytes of `block`, which is freed or grown.
     pub(crate) fn enlarge(&mut self, block: HeapBlock, len: usize, needed: usize) -> HeapBlock {
         // Twice as much, so that a list that grows by appends is copied once per doubling.
         let needed = needed.max(block.capacity() * 2);
@@ -175,7 +175,7 @@ impl Heap {
         }
         let from = block.start();
         if block.end() == self.bytes.taken() {
-            // Nothing lies behind it: it grows where it is.
+            // No block follows, so it grows in place.
             let larger = HeapBlock {
                 class: class_of(needed),
                 ..block
@@ -225,7 +225,7 @@ impl Heap {
     }
 }
 
-/// The smallest size that takes `len` bytes.
+/// The index of the smallest size with room for `len` bytes.
 #[inline]
 fn class_of(len: usize) -> u8 {
     // One less than the units needed.
@@ -236,14 +236,14 @@ fn class_of(len: usize) -> u8 {
         let power = over.ilog2() as usize;
         4 * (power - 1) + (over >> (power - 2)) % 4
     };
-    // A class for each quarter of a power of two.
+    // There are four sizes for each power of two, so the index fits.
     u8::try_from(class).unwrap_or(u8::MAX)
 }
 
-/// Sizes: blocks of 4 GiB need no more.
+/// Number of sizes; blocks of 4 GiB need no more.
 const CLASSES: usize = 112;
 
-/// The first size of large blocks.
+/// The index of the smallest size of large blocks.
 const LARGE_CLASS: u8 = {
     let mut class = 0;
     while units_of_class(class as usize) * UNIT < LARGE_BYTES {
@@ -252,7 +252,7 @@ const LARGE_CLASS: u8 = {
     class
 };
 
-/// Bytes of each size; of one that no memory has room for, as many as there are addresses.
+/// Bytes of each size; `usize::MAX` for a size that no memory has room for.
 const CAPACITIES: [usize; CLASSES] = {
     let mut capacities = [usize::MAX; CLASSES];
     let mut class = 0;
@@ -301,7 +301,7 @@ mod tests {
         let edges = sizes
             .iter()
             .flat_map(|units| [units * unit - 1, units * unit, units * unit + 1]);
-        // As many as there are addresses, where those are of 32 bits.
+        // Lengths of less than 4 GiB, which are all that 32-bit addresses allow.
         for len in edges
             .chain(0..5_000)
             .filter_map(|len| u32::try_from(len).ok())
@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    /// Where it ends must not wrap around.
+    /// The end of the block must not wrap around.
     #[test]
     #[cfg(target_pointer_width = "32")]
     #[should_panic = "capacity overflow"]

@@ -5,7 +5,7 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// `at` as a place in an arena, in the units that the arena counts in.
 ///
-/// A place takes four bytes, so that entries stay small. Each place is at least one byte of the overlay's
+/// A place is four bytes, so that entries stay small. Each place is at least one byte of the overlay's
 /// memory, so no overlay of less than 4 GiB fills an arena, and none does on a machine with addresses of
 /// 32 bits. Arenas are full at
 ///

@@ -8,7 +8,7 @@
 //! replacing a list that the same transaction
 //! appended to:                                 shorten the list and move it into the record
 //! roll back:                                   pop the transaction's records; each restores its entry
-//! commit into a parent transaction:            keep the records of entries of which the parent has none
+//! commit into a parent transaction:            keep the records of entries for which the parent has none
 //! commit of the outermost transaction:         remove all records
 //! ```
 //!
@@ -42,7 +42,7 @@ struct JournalRecord {
 }
 
 impl Journal {
-    /// Where the part of a transaction that starts now starts.
+    /// Where the part of a transaction that starts now will begin: the number of records.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         index(self.records.len())
@@ -174,7 +174,7 @@ impl Journal {
         self.records.capacity() * size_of::<JournalRecord>()
     }
 
-    /// Removes all records and frees no value of theirs, because the heap is reset with the journal.
+    /// Removes all records without freeing their values, because the heap is reset with the journal.
     /// Keeps memory for up to `most` records.
     pub(crate) fn reset(&mut self, most: usize) {
         let Self { records } = self;
@@ -205,7 +205,7 @@ fn take_back(slot: Slot, mark: ListMark, heap: &mut Heap) -> Slot {
     }
 }
 
-/// One record in place of two of the same entry.
+/// Joins two records of the same entry into one.
 fn join_records(older: Slot, younger: Slot, heap: &mut Heap) -> Slot {
     if younger.list().is_some() {
         // The younger record is of appends alone, so the older one restores the list as well.
@@ -234,8 +234,8 @@ impl Journal {
 mod tests {
     use crate::{Overlay, TrieId::Top};
 
-    /// However often inner transactions are closed and the outer one writes again. A second record
-    /// would cost memory for a value at every write.
+    /// Inner transactions are closed and the outer one writes again, many times. A second record would
+    /// cost memory for a value at every write.
     #[test]
     fn a_transaction_has_one_record_of_an_entry() {
         type Close = fn(&mut Overlay);

@@ -7,16 +7,16 @@
 //!
 //! find:     near: a slot with the tag of the sample?  compare the keys
 //!                 a free slot?  the table does not have the key
-//!           otherwise the same in far, with the hash of the whole key for a tag
-//! insert:   takes the first free slot that `find` would come to
+//!           otherwise the same in far, with the hash of the whole key as the tag
+//! insert:   uses the first free slot that `find` would reach
 //! ```
 //!
 //! The sample is made of the bytes in which the keys of a runtime differ, so that most keys are never hashed as a
-//! whole. Keys that share a sample, by chance or by intent, fill one bucket; all others of them lie where
+//! whole. Keys that share a sample, by chance or by intent, fill one bucket; the rest of them lie where
 //! the hash of the whole key says, and cost one more hash.
 //!
-//! The hash is foldhash's variant for quality, because a bucket is selected by few bits: with the fast
-//! one some seeds put a tenth of a map's keys, counted up, out of their buckets.
+//! The hash is foldhash's quality variant, because few bits select a bucket: with some seeds of the fast
+//! variant, a tenth of the keys of a map that count up do not fit into their buckets.
 //!
 //! Why not `hashbrown::HashTable`: with it, and the same hash over whole keys, a block of 544 transfers
 //! takes 1.3 % more instructions (callgrind, November 2026).
@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hasher};
 use povmeter_primitives::QualityState;
 
-/// A hash table of the ids under which somebody else keeps keys. Ids count from zero, in the order of
+/// A hash table of the ids under which the caller keeps keys. Ids count from zero, in the order of
 /// [`KeyTable::insert`].
 ///
 /// Users choose keys, so the hash is seeded, and each block draws a new seed. Nothing reads the table
@@ -51,7 +51,7 @@ struct TableSlot {
     id: u32,
 }
 
-/// What the bucket of a key's sample says of the key.
+/// What the bucket of a key's sample says about the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Near {
     /// The table does not have the key.
@@ -95,8 +95,8 @@ impl KeyTable {
         Near::Unclear
     }
 
-    /// The id of `key` in `store`. `is_it` tells whether an id is the one of that key. For the few keys of
-    /// which [`Self::near`] does not say it.
+    /// The id of `key` in `store`. `is_it` tells whether an id is that of the key. For the few keys whose
+    /// id [`Self::near`] does not find.
     #[cold]
     #[inline(never)]
     pub(crate) fn find(&self, store: u32, key: &[u8], is_it: impl Fn(u32) -> bool) -> Option<u32> {
@@ -198,7 +198,7 @@ impl KeyTable {
     }
 }
 
-/// 32 bits of a hash, different for each store. Those of the top store are the hash's own.
+/// 32 bits of a hash, mixed with the index of the store, which leaves those of the top store unchanged.
 #[inline(always)]
 fn tag(store: u32, hash: u64) -> u32 {
     const SPREAD: u32 = 0x9e37_79b1;
@@ -207,9 +207,9 @@ fn tag(store: u32, hash: u64) -> u32 {
     u32::from_le_bytes([a, b, c, d]) ^ store.wrapping_mul(SPREAD)
 }
 
-/// What the keys of a runtime differ in, in 16 bytes: the last 8 of a key, and the 8 behind the name of the storage
-/// item, where a map has the hash of its first key. Parts of the name are mixed into these, because several maps have
-/// one account for a key, and several pallets one name for an item. A key of up to 16 bytes as a whole.
+/// The 16 bytes in which the keys of a runtime differ: the last 8 of a key, and the 8 after the name of the storage
+/// item, where a map has the hash of its first key. Parts of the name are mixed into the latter, because several maps
+/// have keys for one account, and several pallets give an item the same name. A key of up to 16 bytes is used whole.
 #[inline(always)]
 fn sample(key: &[u8]) -> u128 {
     let [a, b] = match key.len().checked_sub(16) {
@@ -343,7 +343,7 @@ mod tests {
         (0..count).map(key).collect()
     }
 
-    /// Against a map, with keys of all lengths in several stores, of which many share a sample.
+    /// Compared with a map: keys of all lengths in several stores, many of which share a sample.
     #[test]
     fn ids_are_those_of_a_map() {
         let (mut tested, mut model) = (Tested::default(), BTreeMap::new());
@@ -398,7 +398,7 @@ mod tests {
         }
     }
 
-    /// As of several maps of a runtime with accounts for keys.
+    /// Keys like those of several maps of a runtime that have accounts as keys.
     #[test]
     fn keys_of_several_maps_lie_near() {
         let mut tested = Tested::default();
@@ -421,7 +421,7 @@ mod tests {
         assert!(other < 400, "{other}");
     }
 
-    /// Keys of one sample, as somebody may choose them: all far, and few steps away nevertheless.
+    /// Keys with one sample, as an attacker may choose them: nearly all are far, but few steps away.
     #[test]
     fn keys_of_one_sample_cost_a_hash_and_a_few_steps() {
         let mut tested = Tested::default();

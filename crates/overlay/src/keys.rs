@@ -79,7 +79,7 @@ fn same_part<const LEN: usize>(a: &[u8], b: &[u8], at: usize) -> bool {
     a[at..].first_chunk::<LEN>() == b[at..].first_chunk()
 }
 
-/// Whether bytes 64 to the last 32 are the same.
+/// Whether the bytes from 64 up to the last 32 are the same.
 #[inline(always)]
 fn same_middle(a: &[u8], b: &[u8]) -> bool {
     let mut at = 64;

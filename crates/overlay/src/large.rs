@@ -4,14 +4,14 @@
 //! meanwhile. In wasm the copy that is given up is lost, because there memory comes in powers of two and
 //! is neither split nor joined.
 //!
-//! A block holds what was written to it, and has room for more. Its memory is never cleared, because that takes as
-//! long as to write it.
+//! A block holds what was written to it, and has room for more. Its memory is never cleared, because clearing takes
+//! as long as writing.
 //!
 //! A reader that keeps a value shares its block, and so does a writer that keeps it. The next write to the block copies
 //! it if somebody else still has it.
 //!
-//! Elsewhere memory of freed blocks is kept for blocks of the same size. The heap has few sizes, so a list that grows
-//! by appends, as the events of a block do, finds the memory of the last block's list.
+//! Except in wasm, memory of freed blocks is kept for blocks of about that size. The heap has few sizes, so a list that
+//! grows by appends, as the events of a block do, finds the memory of the last block's list.
 
 use crate::index::index;
 use alloc::vec::Vec;
@@ -26,16 +26,16 @@ pub(crate) struct LargeBlocks {
     spare: Vec<Vec<u8>>,
 }
 
-/// A block: its memory is in one of the two, and the other is empty.
+/// A block: its memory is in one of the two fields, and the other is empty.
 #[derive(Clone, Debug, Default)]
 struct LargeBlock {
     own: Vec<u8>,
-    /// Also of readers, or it was.
+    /// Shared with readers or a writer, now or before.
     shared: Bytes,
 }
 
 impl LargeBlocks {
-    /// The number of a new block with room for so many bytes; what is in it means nothing.
+    /// The number of a new block with room for `bytes` bytes, whose content is undefined.
     pub(crate) fn allocate(&mut self, bytes: usize) -> u32 {
         let room = bytes..bytes.saturating_mul(2);
         let mut spare = self.spare.iter().map(Vec::capacity);
@@ -49,7 +49,7 @@ impl LargeBlocks {
         })
     }
 
-    /// The number of a new block in the memory of `content`, which others may have, too.
+    /// The number of a new block in the memory of `content`, which others may share.
     pub(crate) fn adopt(&mut self, content: Bytes) -> u32 {
         self.add(LargeBlock {
             own: Vec::new(),
@@ -71,7 +71,7 @@ impl LargeBlocks {
     pub(crate) fn free(&mut self, number: u32) {
         self.freed.push(number);
         let block = core::mem::take(&mut self.blocks[number as usize]);
-        // In wasm the allocator does so itself, and an instance executes few blocks.
+        // In wasm the allocator keeps it, and an instance executes few blocks.
         if !cfg!(target_family = "wasm") {
             self.spare.push(block.into_memory());
         }
@@ -88,7 +88,7 @@ impl LargeBlocks {
         self.blocks[number as usize].get()
     }
 
-    /// A block, to be kept by a reader. Copies nothing.
+    /// The content of a block, for a reader to keep. Copies nothing.
     pub(crate) fn share(&mut self, number: u32) -> Bytes {
         let block = &mut self.blocks[number as usize];
         if block.shared.is_empty() {
@@ -106,7 +106,7 @@ impl LargeBlocks {
         &mut block[..len]
     }
 
-    /// Writes `content` behind the first `from` bytes of a block; what lay there and behind it is gone.
+    /// Replaces all but the first `from` bytes of a block by `content`.
     pub(crate) fn write(&mut self, number: u32, from: usize, content: &[u8]) {
         self.blocks[number as usize].write(from, content);
     }
@@ -145,7 +145,7 @@ impl LargeBlock {
         }
     }
 
-    /// Its memory, which nobody else has. It is copied if a reader still has it.
+    /// Its memory, which the block alone has: a copy if others still share it.
     fn own(&mut self) -> &mut Vec<u8> {
         if !self.shared.is_empty() {
             self.own = core::mem::take(&mut self.shared).into();
@@ -159,7 +159,7 @@ impl LargeBlock {
         block.extend_from_slice(content);
     }
 
-    /// Its memory, unless a reader has it.
+    /// Its memory; empty if others still share it.
     fn into_memory(self) -> Vec<u8> {
         let is_read = !self.shared.is_empty() && !self.shared.is_unique();
         if is_read {

@@ -35,12 +35,13 @@
 //! | [`ChangeSet`] | the changes of a store, sorted by key |
 //!
 //! # Guarantees
-//! - No call panics unless memory runs out: a value of 4 GiB, or an overlay of 16 GiB and more, is out of
-//!   memory as a `Vec` is. [`Overlay::memory`] returns how much is held. Misuse of transactions is an error
-//!   and changes nothing.
+//! - No call panics unless memory runs out. A value of 4 GiB counts as out of memory, and so does an overlay
+//!   that fills an arena, at 16 GiB or more. [`Overlay::memory`] returns how much is held. Misuse of
+//!   transactions is an error and changes nothing.
 //! - Every order follows from the calls alone: by key, or by first change. Hash tables draw a new seed for
 //!   each overlay and each reset, and no result depends on it.
-//! - Reads take `&self`, but for [`Overlay::share`], which turns a large value into a shared one. `Overlay` is `Send` and `Sync`.
+//! - Reads take `&self`, except [`Overlay::share`], which turns a large value into a shared one. `Overlay` is
+//!   `Send` and `Sync`.
 //! - The runtime cannot close a transaction that the host opened, and what it leaves open is rolled
 //!   back.
 //!

@@ -81,8 +81,8 @@ impl Overlay {
         *revision += 1;
     }
 
-    /// Bytes of memory that the overlay holds for keys, values and transactions, used or not; without those
-    /// for the names of child stores.
+    /// Bytes of memory that the overlay holds for keys, values and transactions, used or not. The list of child
+    /// stores is not included.
     pub fn memory(&self) -> usize {
         let transactions = self.transactions.capacity() * size_of::<OpenTransaction>();
         self.entries.memory()
@@ -119,8 +119,8 @@ impl Overlay {
         }
     }
 
-    /// The value of `key` in memory that the caller may keep; `None` for a deletion. Outside, `None` if the
-    /// overlay does not know the key.
+    /// The value of `key` in memory that the caller may keep: `Some(None)` for a deletion, `None` if the overlay
+    /// does not know the key.
     ///
     /// Costs one look-up, and a copy unless the value is large, that is, has memory of its own. The next write
     /// to a large value copies it if the caller still keeps it.
@@ -318,9 +318,9 @@ impl Overlay {
         }
     }
 
-    /// Makes all keys dirty that the overlay knows, for a reader that has seen none of them: as if no
-    /// snapshot had been taken. Keys whose changes were rolled back, too, with [`Fate::Untouched`], and a
-    /// later rollback of an open transaction leaves keys dirty that it no longer changes.
+    /// Makes all keys that the overlay knows dirty, for a reader that has seen none of them, as if no
+    /// snapshot had been taken. Keys whose changes were rolled back become dirty, too, with
+    /// [`Fate::Untouched`]. A later rollback of an open transaction leaves the keys that it restores dirty.
     ///
     /// Costs a pass over all keys and open transactions.
     pub fn forget_snapshots(&mut self) {
@@ -407,7 +407,7 @@ impl Overlay {
     }
 }
 
-/// Not inlined, because most writes overwrite a value and need it not.
+/// Not inlined, because most writes overwrite a value and do not need it.
 #[inline(never)]
 fn note(stores: &mut Stores, entries: &mut Entries, id: u32, before: Fate) {
     stores.note(entries, id, before);
@@ -481,7 +481,7 @@ mod tests {
         }
     }
 
-    /// More than memory is kept for.
+    /// An overlay of more keys and values than memory is kept for.
     #[test]
     fn a_large_overlay_keeps_little() {
         let mut overlay = Overlay::new();

@@ -14,7 +14,7 @@ pub struct OwnedChanges {
 }
 
 impl Overlay {
-    /// The changes so far, as a copy of their own.
+    /// Returns a copy of the changes so far.
     ///
     /// Costs a copy of keys and values.
     ///
@@ -64,7 +64,7 @@ impl OwnedChanges {
     /// The changes of the top store and those of the child stores by child storage key, everything
     /// sorted by key.
     ///
-    /// Hands them to a database without a copy.
+    /// Copies nothing, so a database can take them over.
     pub fn into_parts(self) -> (ChangeSet, Vec<(Vec<u8>, ChangeSet)>) {
         (self.top, self.children)
     }

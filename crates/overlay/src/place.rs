@@ -20,7 +20,7 @@ impl Overlay {
     /// The keys that the innermost open transaction has changed so far, each once, by first change; none if no
     /// transaction is open. Nested transactions that are committed count, those rolled back do not.
     ///
-    /// For who keeps a list of changes, as it costs no look-up of a key.
+    /// For a caller that keeps a list of changes, because it costs no look-up of a key.
     pub fn changed_in_transaction(&self) -> impl Iterator<Item = ChangedInTransaction> + '_ {
         let start = match self.transactions.last() {
             Some(transaction) => transaction.journal_start,

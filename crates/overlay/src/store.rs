@@ -50,7 +50,7 @@ pub(crate) const TOP: u32 = 0;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stores {
     top: Store,
-    /// With the place of the child storage key.
+    /// Each with the place of its child storage key.
     children: Vec<(KeyAt, Store)>,
     keys: Keys,
     /// Child storage key to index in `children`.

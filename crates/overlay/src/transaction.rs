@@ -108,8 +108,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// How many transactions the runtime left open, which were rolled back; control is with the
-    /// host again.
+    /// Returns control to the host, rolls back the transactions that the runtime left open, and returns
+    /// how many they were.
     ///
     /// # Errors
     /// [`TransactionError::NotInRuntime`] if the host is in control.

@@ -118,7 +118,7 @@ impl Value {
         heap.share(self.block(), usize::from(self.start), self.len as usize)
     }
 
-    /// The value with `content` written over it, in its block if that takes it.
+    /// Overwrites the value with `content`, in its block if that has room for it.
     #[inline(always)]
     pub(crate) fn overwrite(mut self, content: &[u8], heap: &mut Heap) -> Self {
         if content.len() > self.block().capacity() {

@@ -1,7 +1,7 @@
 //! The cost of calls: allocations, and times in a test that is ignored by default.
 
 #![allow(clippy::unwrap_used)]
-#![allow(unsafe_code)] // A global allocator that counts cannot do without.
+#![allow(unsafe_code)] // A global allocator that counts needs it.
 
 use povmeter_overlay::{Lookup, Overlay, TrieId::Child, TrieId::Top};
 use std::{

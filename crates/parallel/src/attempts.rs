@@ -1,4 +1,4 @@
-//! The executions ahead of their turn, until their transactions are committed.
+//! Keeps executions ahead of their turn until their transactions are committed.
 
 use crate::{
     executor::Trap,
@@ -20,21 +20,21 @@ pub(crate) struct Attempt<T> {
 
 /// The last attempt of each transaction that was executed ahead.
 ///
-/// Transactions share places, as only so many are executed ahead of the last committed one. With a place for each, a
-/// block of 10,000 would clear 3 MB at its start, also if it is executed in order.
+/// Transactions share places, because at most a window of them is executed ahead of the last committed one. With one
+/// place for each transaction, a block of 10,000 would clear 3 MB at its start, even if it is executed in order.
 #[derive(Debug)]
 pub(crate) struct Attempts<T>(Box<[Mutex<Place<T>>]>);
 
 #[derive(Debug)]
 struct Place<T> {
     attempt: Option<Attempt<T>>,
-    /// Memory of a record that was here, for the thread that keeps the next attempt. So records go from thread to
-    /// thread with the place, which does so anyway.
+    /// An empty record of an earlier attempt, whose memory the thread that keeps the next attempt reuses. The record
+    /// moves between threads together with the place, which moves anyway.
     spent: Option<Box<Record>>,
 }
 
 impl<T> Attempts<T> {
-    /// For `transactions`, at most `window` of which are executed ahead at a time.
+    /// Makes places for `transactions`, at most `window` of which are executed ahead at a time.
     pub(crate) fn new(transactions: u32, window: u32) -> Self {
         let places = transactions.min(window).max(1);
         let place = || Place {
@@ -48,8 +48,8 @@ impl<T> Attempts<T> {
         &self.0[index_of(index) % self.0.len()]
     }
 
-    /// Keeps `attempt`, and returns a record that nobody needs any more, if there is one: given back, or of an attempt of
-    /// the same transaction, or of one that was executed in order after it.
+    /// Keeps `attempt`, and returns a record whose memory can be reused, if there is one: a record that was given
+    /// back, or that of an earlier attempt in the same place.
     pub(crate) fn keep(&self, attempt: Attempt<T>) -> Option<Box<Record>> {
         let mut place = lock(self.place(attempt.index));
         match place.attempt.replace(attempt) {
@@ -58,9 +58,9 @@ impl<T> Attempts<T> {
         }
     }
 
-    /// Takes the memory of the record of `index`, which was taken.
+    /// Takes back the record of `index` after [`Self::take`], to reuse its memory.
     pub(crate) fn give_back(&self, index: u32, mut record: Box<Record>) {
-        // Large values in it are others', too, and need not stay for it.
+        // Its large values are shared, and must not stay in memory because of it.
         record.clear();
         lock(self.place(index)).spent = Some(record);
     }
@@ -71,12 +71,12 @@ impl<T> Attempts<T> {
         place.attempt.take_if(|attempt| attempt.index == index)
     }
 
-    /// What `look` says of the last attempt of `index`; `None` if there is none.
+    /// Returns what `look` returns for the last attempt of `index`; `None` if there is none.
     pub(crate) fn look<R>(&self, index: u32, look: impl FnOnce(&Attempt<T>) -> R) -> Option<R> {
         Self::look_at(&lock(self.place(index)), index, look)
     }
 
-    /// As [`Self::look`], and `None` if another thread has the attempt.
+    /// As [`Self::look`], but also `None` if another thread holds the attempt.
     pub(crate) fn try_look<R>(&self, index: u32, look: impl FnOnce(&Attempt<T>) -> R) -> Option<R> {
         Self::look_at(&self.place(index).try_lock().ok()?, index, look)
     }
@@ -110,19 +110,19 @@ mod tests {
         assert!(attempts.take(4).is_none());
         assert_eq!(attempts.look(4, |attempt| attempt.index), None);
         assert_eq!(attempts.try_look(1, |attempt| attempt.index), Some(1));
-        // The first was executed in order in the end.
+        // Transaction 1 was executed in order in the end, so its attempt is still in the place.
         let before = attempts.keep(attempt(4));
         assert!(before.is_some());
         assert!(attempts.take(1).is_none());
         assert_eq!(attempts.take(4).map(|taken| taken.index), Some(4));
         assert!(attempts.take(4).is_none());
         assert_eq!(attempts.look(2, |attempt| attempt.index), Some(2));
-        // What is given back is for the next one there.
+        // A record that was given back goes to the next attempt in the place.
         attempts.give_back(4, Box::default());
         assert!(attempts.keep(attempt(7)).is_some());
         assert!(attempts.take(7).is_some());
         assert!(attempts.keep(attempt(10)).is_none());
-        // None is executed ahead.
+        // Without a window no transaction is executed ahead.
         assert!(Attempts::<()>::new(10, 0).take(3).is_none());
         assert!(Attempts::<()>::new(0, 3).take(3).is_none());
     }

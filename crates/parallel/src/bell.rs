@@ -1,17 +1,18 @@
-//! Where threads without work wait.
+//! The bell: threads without work wait here until another thread rings.
 //!
 //! ```text
 //! wait: look for work a while; none:
 //!       sleepers += 1; look for work once more; none: sleep until the number of rings changes; sleepers -= 1
 //! ring: make the work visible; sleepers > 0: rings += 1, wake all
 //! ```
-//! Either the ringer sees the sleeper, or the sleeper, which looks once more, sees the work: both write
-//! before they read, with a fence in between. A ring that nobody waits for costs that fence and a load.
+//! Either the ringing thread sees the sleeper, or the sleeper sees the work when it looks once more, because both
+//! write before they read, with a fence in between. A ring without sleepers costs that fence and a load.
 //!
-//! A thread looks a while because to wake one that sleeps takes about as long as a transaction, on virtual
-//! machines above all: 38 us until the sleeper runs, and 14 us of the one who wakes it, on one of 2026-11-25. There, 544
-//! signed transfers that wait for their turns took two threads 28 ms without it, and 22 ms with it; in wasm, where each
-//! holds the block for 70 us, 63 to 66 ms with 20 us or less, 42 with 50, and 40 with 100.
+//! A thread looks for a while before it sleeps, because waking a thread takes about as long as a transaction, above
+//! all on virtual machines: on one of 2026-11-25 the sleeper ran after 38 us, and waking it took the other thread 14
+//! us. There, 544 signed transfers that wait for their turns took two threads 28 ms without looking for a while, and
+//! 22 ms with it. In wasm, where each transfer holds the block for 70 us, they took 63 to 66 ms with 20 us or less of
+//! looking, 42 with 50, and 40 with 100.
 
 use crate::sync::{
     atomic::{fence, AtomicUsize, Ordering},
@@ -40,7 +41,7 @@ impl Default for Bell {
 }
 
 impl Bell {
-    /// Waits for a ring, unless `has_work` then returns `true`. May return without a ring.
+    /// Waits for a ring, unless `has_work` returns `true`. May return without a ring.
     pub(crate) fn wait_unless(&self, has_work: impl Fn() -> bool) {
         if look(&has_work) {
             return;
@@ -57,7 +58,7 @@ impl Bell {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Wakes all who wait. Make the work visible before.
+    /// Wakes all waiting threads. The caller makes the work visible first.
     pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -67,9 +68,9 @@ impl Bell {
     }
 }
 
-/// Looks for work a while: at first all the time, then as often as other threads leave the processor to it.
+/// Looks for work for a while: first without a break, then whenever other threads yield the processor.
 fn look(has_work: &impl Fn() -> bool) -> bool {
-    // Not under a tool that tries orders, because nothing is different for it but more of them.
+    // Tools that try orders of threads skip this: it would only add orders.
     if cfg!(all(test, any(povmeter_loom, povmeter_shuttle))) {
         return false;
     }
@@ -91,13 +92,13 @@ fn look(has_work: &impl Fn() -> bool) -> bool {
     false
 }
 
-/// Looks with pauses in between. All of them take some microseconds.
+/// How often a thread looks with pauses in between. All pauses together take some microseconds.
 const BUSY_ROUNDS: u32 = 64;
 const PAUSES: u32 = 8;
-/// For so long a thread looks, and leaves the processor to others in between: for longer than it takes to wake a thread,
-/// and than most transactions hold the block. How long a look takes depends on the machine; a hundred of them were over
-/// after 16 us on one where it takes 50 to wake a thread.
+/// How long a thread looks while it yields the processor in between: longer than waking a thread takes, and longer
+/// than most transactions hold the block. It is a time because the duration of a look depends on the machine: a
+/// hundred looks took 16 us on one where waking a thread takes 50.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// The least looks. Where threads share a core, each takes as long as others have work, and one that sleeps too soon has
-/// to be woken again.
+/// The fewest looks with yields. If threads share a core, a look takes as long as the other threads have work, and a
+/// thread that sleeps too soon has to be woken again.
 const YIELDS: u32 = 100;

@@ -12,14 +12,14 @@ use bytes::Bytes;
 use povmeter_delta_root::{LoadError, NodeSource, Root, ShadowState};
 use std::sync::Arc;
 
-/// Reads of one thread, none of which is counted.
+/// Reads the state below a transaction, for one thread. Its reads do not count.
 #[derive(Debug)]
 pub(crate) struct Below<P> {
     parent: ShadowState<P>,
     found: Found,
-    /// Whether the last answer is that of the parent state, which nobody below the transaction has changed.
+    /// Whether the last answer is that of the parent state, unchanged by the transactions below.
     of_parent: bool,
-    /// The value, where it had to be computed, or was copied.
+    /// The value, if it was computed or copied.
     copied: Vec<u8>,
     /// Updates above the value, from the highest writer down.
     chain: Vec<Link>,
@@ -35,14 +35,15 @@ enum Found {
     Copied,
 }
 
-/// The transaction that asks, and whom.
+/// The transaction that asks, and where it looks.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'r> {
-    /// Above what it reads.
+    /// The position of the transaction. It reads what lower positions write.
     pub(crate) position: u32,
     pub(crate) store: &'r MultiVersion,
-    /// For the thread of the block, which commits most transactions: what it reads here the block need not load again.
-    /// Other threads read by themselves, because memory that goes from core to core takes as long as a second load.
+    /// The block, for the thread that owns it: the block need not load again what this thread reads through it.
+    /// `None` for other threads. These load nodes themselves, because memory that moves from core to core costs as
+    /// much as a second load.
     pub(crate) block: Option<&'r dyn LoadedParent>,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Asker<'r> {
 pub(crate) enum Miss {
     /// The transaction at this position will likely write the key.
     Estimate(u32),
-    /// The parent state has no answer; the block will say why.
+    /// The parent state could not be read. The block will report the error.
     Load,
 }
 
@@ -73,12 +74,12 @@ impl<P: NodeSource> Below<P> {
         }
     }
 
-    /// Finds the value of `key` below the transaction. [`Self::value`] returns it then.
+    /// Finds the value of `key` below the transaction, for [`Self::value`] to return.
     pub(crate) fn find(&mut self, asker: Asker<'_>, key: KeyId) -> Result<(), Miss> {
         self.find_of(asker, key, false)
     }
 
-    /// As [`Self::find`]. If only a `likely` value is needed, estimates are values.
+    /// As [`Self::find`]. If a `likely` value is enough, an estimate is taken for the value.
     pub(crate) fn find_of(
         &mut self,
         asker: Asker<'_>,
@@ -118,7 +119,7 @@ impl<P: NodeSource> Below<P> {
         Ok(())
     }
 
-    /// What the parent state has at `key`.
+    /// Finds the value of `key` in the parent state.
     fn find_in_parent(&mut self, asker: Asker<'_>, key: KeyId) -> Result<Found, Miss> {
         let keys = &asker.store.keys;
         let named = keys.key(key);
@@ -133,7 +134,7 @@ impl<P: NodeSource> Below<P> {
                     None => self.parent.read_once(trie, &named.bytes)?,
                 };
                 let found = ParentValue { value, in_block };
-                // What another thread found meanwhile is the same.
+                // If another thread has stored a value meanwhile, it is the same.
                 named.parent.get_or_init(|| found)
             }
         };
@@ -141,7 +142,7 @@ impl<P: NodeSource> Below<P> {
             None => Found::Absent,
             Some(value) => match value.shared() {
                 Some(shared) if shared.len() > LARGE_BYTES => Found::Shared(shared.clone()),
-                // Copied, because threads that share a value write to one counter.
+                // Copied, because threads that share a value would all write to its reference count.
                 _ => {
                     self.copied.clear();
                     self.copied.extend_from_slice(value);
@@ -151,7 +152,7 @@ impl<P: NodeSource> Below<P> {
         })
     }
 
-    /// Applies the updates of the chain to what was found.
+    /// Applies the updates of the chain to the found value.
     fn fold(&mut self, key: KeyId) {
         let base = match &self.found {
             _ if self.of_parent => Base::Parent,
@@ -172,7 +173,7 @@ impl<P: NodeSource> Below<P> {
         self.chain.clear();
     }
 
-    /// The value that was found last.
+    /// Returns the value that was found last.
     pub(crate) fn value(&self) -> Option<&[u8]> {
         match &self.found {
             Found::Absent => None,
@@ -182,7 +183,7 @@ impl<P: NodeSource> Below<P> {
         }
     }
 
-    /// The value that was found last, if it is a large one in memory that is shared.
+    /// Returns the value that was found last if it is a large one in shared memory.
     pub(crate) fn shared(&self) -> Option<&Bytes> {
         match &self.found {
             Found::Shared(value) => Some(value),
@@ -191,12 +192,13 @@ impl<P: NodeSource> Below<P> {
         }
     }
 
-    /// Whether the last answer, to a question for a value or for existence, is that of the parent state.
+    /// Whether the last answer (a value, or existence) is that of the parent state.
     pub(crate) fn of_parent(&self) -> bool {
         self.of_parent
     }
 
-    /// Whether `key` has a value below the transaction. Loads no value of the parent state that is a node.
+    /// Whether `key` has a value below the transaction. Does not load a value of the parent state that is a node of
+    /// its own.
     pub(crate) fn exists(&mut self, asker: Asker<'_>, key: KeyId) -> Result<bool, Miss> {
         let Asker {
             position, store, ..
@@ -258,10 +260,10 @@ impl<P: NodeSource> Below<P> {
         Ok(in_parent.filter(|key| is_before(key)))
     }
 
-    /// Whether every question of `record`, asked again, has the same answer. Sizes are not
-    /// asked for, because only the block knows them. Predicted values are compared if the store is
-    /// `complete`, because else they know more than the store. An answer of the parent state is the same as long as
-    /// nobody writes the key; to walk to it again would load nodes that this thread may not have.
+    /// Whether every question of `record`, asked again, has the same answer. Sizes are skipped, because only the
+    /// block knows them. Predicted values are compared only if the store is `complete`; otherwise a prediction knows
+    /// more than the store. An answer of the parent state is the same as long as no transaction writes the key, so it
+    /// is not looked up again: the walk could load nodes that this thread does not have.
     pub(crate) fn answers_alike(
         &mut self,
         asker: Asker<'_>,
@@ -285,7 +287,7 @@ impl<P: NodeSource> Below<P> {
                     let found = self.next_key(asker, next.trie, after, before)?;
                     found.as_deref() == next.found.map(bytes)
                 }
-                // Only the block knows what is below an update after an ask.
+                // Only the block knows the value below an update that follows a question for the size.
                 Seen::Told(_) if !record.asks.is_empty() => true,
                 Seen::Told(number) => {
                     self.find(asker, read.key)?;
@@ -368,7 +370,7 @@ mod tests {
         // By a higher transaction: not seen.
         write(&store, 3, there, Some(b"other"));
         assert!(alike(&values) && alike(&existence));
-        // What is there already, then something else, then nothing.
+        // A write of the value that is already there, then of another value, then a deletion.
         write(&store, 2, there, Some(&[7; 40]));
         assert!(alike(&values) && alike(&existence));
         write(&store, 2, there, Some(b"other"));
@@ -378,7 +380,7 @@ mod tests {
         write(&store, 2, absent, Some(b"new"));
         assert!(!alike(&values) && !alike(&existence));
 
-        // A value that a transaction wrote is none of the parent state.
+        // A value that a transaction wrote is not one of the parent state.
         let mut of_other = Record::default();
         reader.find(asker, absent).unwrap();
         let of_parent = reader.of_parent();

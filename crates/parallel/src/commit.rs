@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! the thread of the block, for the transaction whose turn it is:
-//!     executed ahead, and the block gives the same answers:   apply what it wrote
+//!     executed ahead, and the block gives the same answers:   apply its writes
 //!     another thread executes it:                             work as a worker until it is done
 //!     else:                                                   execute it on the block
-//! any thread, whose transaction asks what only the block can answer:
-//!     wait for the turn, and commit meanwhile what was executed ahead
-//!     the block gives the same answers so far:                apply what it wrote so far, and go on on the block
+//! any thread, if its transaction asks a question that only the block can answer:
+//!     wait for the turn, and meanwhile commit transactions that were executed ahead
+//!     the block gives the same answers so far:                apply the writes so far, and continue on the block
 //!     else:                                                   leave it to the thread of the block
 //! ```
 
@@ -36,10 +36,10 @@ use std::{
 pub(crate) struct Committer<'c, 'a, S, A: Accounting, P, E: Executor> {
     pub(crate) shared: &'c Shared<'a, P, E>,
     pub(crate) transactions: u32,
-    /// Executes each transaction ahead of its turn first, also where its turn has come.
+    /// Whether each transaction is executed ahead first, even if its turn has come.
     pub(crate) speculate_first: bool,
     pub(crate) commits: Mutex<Commits<'c, S, A, E::Output>>,
-    /// A panic of a commit that a waiting transaction made for the thread of the block.
+    /// The panic of a commit that a waiting transaction made on behalf of the thread of the block.
     pub(crate) panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -52,7 +52,7 @@ where
     P: NodeSource + Sync,
     E: Executor,
 {
-    /// Commits all transactions, or those before the block ends. For the thread of the block, which owns
+    /// Commits all transactions, or those up to the end of the block. Called by the thread of the block, which owns
     /// `worker`. `start` starts the other threads.
     pub(crate) fn run(&self, worker: &mut Worker<'_, P, E>, start: impl FnOnce()) {
         let scheduler = &self.shared.scheduler;
@@ -72,7 +72,7 @@ where
                 }
             } else if let Some(start) = start.take() {
                 start();
-                // This is no part of what transactions in parallel take.
+                // The time to start threads is not part of the time in parallel.
                 lock(&self.commits).pace.started();
             }
             let claim = self.claim(index, worker);
@@ -100,8 +100,8 @@ where
         }
     }
 
-    /// Lets other threads see what the block changed before its first transaction. `false` if nothing will
-    /// ever be executed ahead.
+    /// Publishes what the block changed before its first transaction. Returns `false` if no transaction will ever be
+    /// executed ahead.
     fn open(&self) -> bool {
         let commits = &mut *lock(&self.commits);
         let open = commits.pace.is_open();
@@ -120,15 +120,15 @@ where
         open
     }
 
-    /// Lets preparations see what the block changed before its first transaction.
+    /// Publishes, for preparations, what the block changed before its first transaction.
     pub(crate) fn open_preparations(&self) {
         let commits = &mut *lock(&self.commits);
         commits.log.note_all(commits.block.overlay());
         commits.publish_log(&self.shared.store, 0);
     }
 
-    /// Executes transactions in order from `first` on, none of which was begun, until the block goes on in parallel.
-    /// No other thread has anything to do meanwhile.
+    /// Executes transactions in order, from `first` on, until the block continues in parallel. No thread has begun
+    /// any of them, and the other threads have no work meanwhile.
     fn run_in_order(&self, first: u32, worker: &mut Worker<'_, P, E>) {
         let scheduler = &self.shared.scheduler;
         let mut commits = lock(&self.commits);
@@ -148,7 +148,7 @@ where
         scheduler.end();
     }
 
-    /// Claims `index`, whose turn it is. Works as other threads do as long as one of them executes it.
+    /// Claims `index`, whose turn it is. While another thread executes it, works as a worker.
     fn claim(&self, index: u32, worker: &mut Worker<'_, P, E>) -> Claim {
         let scheduler = &self.shared.scheduler;
         loop {
@@ -166,7 +166,7 @@ where
             match scheduler.next_task(true) {
                 Some(task) => self.shared.perform(task, worker, self),
                 None if first && !scheduler.is_busy(index) && !scheduler.is_due(index) => {
-                    // Nobody will execute it ahead.
+                    // No thread will execute it ahead.
                     match scheduler.claim(index) {
                         Claim::Busy => {}
                         claim => return claim,
@@ -177,8 +177,8 @@ where
         }
     }
 
-    /// The execution ahead of `index`, whose turn has come. Loads what the block will need for it and for those behind
-    /// it.
+    /// Takes the execution ahead of `index`, whose turn has come. Loads the nodes that the block will need for it and
+    /// for the transactions after it.
     fn take_attempt(
         &self,
         commits: &mut Commits<'c, S, A, E::Output>,
@@ -191,7 +191,7 @@ where
         if !due.is_empty() {
             let fetch = &mut commits.fetch;
             for number in due {
-                // One that somebody executes or compares is not waited for.
+                // Do not wait for one that another thread executes or compares.
                 let noted = attempts.try_look(number, |Attempt { record, writes, .. }| {
                     fetch.note(&store.keys, number, record, writes);
                 });
@@ -204,8 +204,8 @@ where
         attempts.take(index)
     }
 
-    /// Commits `index` as it was executed ahead, and returns whether transactions above may have read something
-    /// else. `None` if the block does not give it the same answers; then it has left no trace.
+    /// Commits `index` as it was executed ahead. Returns whether transactions above may have read other values, or
+    /// `None` if the block gives other answers. Then the execution has left no trace.
     fn commit_ahead(
         &self,
         commits: &mut Commits<'c, S, A, E::Output>,
@@ -235,7 +235,7 @@ where
             .map(Some)
     }
 
-    /// Executes `index` on the block, and commits it. As [`Self::end`].
+    /// Executes `index` on the block and commits it. Returns what [`Self::end`] returns.
     fn execute(
         &self,
         commits: &mut Commits<'c, S, A, E::Output>,
@@ -256,14 +256,14 @@ where
         self.finish(commits, index, result, failure)
     }
 
-    /// Before the runtime is called on the block.
+    /// Prepares the block for a call into the runtime.
     fn enter(&self, commits: &mut Commits<'c, S, A, E::Output>) -> Result<(), BlockError> {
         let parallel = commits.pace.is_parallel();
         commits.log.keep_elements(parallel);
         commits.block.enter_runtime()
     }
 
-    /// Commits `index`, of which at least the end was executed on the block. As [`Self::end`].
+    /// Commits `index`, whose execution ended on the block. Returns what [`Self::end`] returns.
     fn finish(
         &self,
         commits: &mut Commits<'c, S, A, E::Output>,
@@ -277,8 +277,8 @@ where
         self.end(commits, index, applied, By::Execution)
     }
 
-    /// Commits `index`, whose effects are on the block, in an open transaction of the host. `true` if
-    /// transactions above may have read something else.
+    /// Commits `index`, whose effects are on the block in an open transaction of the host. Returns whether
+    /// transactions above may have read other values.
     fn end(
         &self,
         commits: &mut Commits<'c, S, A, E::Output>,
@@ -303,7 +303,8 @@ where
                 *lock(last_size) = done.size;
             }
             if !commits.log.is_empty() {
-                // What was committed since the last transaction of the store, as if this one wrote it.
+                // All changes that were committed in order since the last publication, as if this transaction wrote
+                // them.
                 commits.publish_log(store, index + 1);
             }
             if !was_parallel {
@@ -319,11 +320,11 @@ where
         Ok(changed)
     }
 
-    /// Ends the turn of `index`, and the block if it could not be committed. Returns whether later transactions may
-    /// have read something else; `None` if the block is over.
+    /// Ends the turn of `index`, and ends the block if it could not be committed. Returns whether later transactions
+    /// may have read other values, or `None` if the block is over.
     ///
-    /// The lock is released before the scheduler counts the commit: else the thread whose turn is next would find
-    /// it locked, and sleep.
+    /// Releases the lock before the scheduler counts the commit. Otherwise the thread whose turn is next would find
+    /// the block locked, and sleep.
     fn end_turn(
         &self,
         mut commits: Guard<'_, 'c, S, A, E::Output>,
@@ -344,8 +345,9 @@ where
         changed
     }
 
-    /// As [`Self::commit_claimed`], from inside the executor of a transaction that waits. A panic of the host's code
-    /// ends the block. It must not unwind through that executor, or it would be a trap of the waiting transaction.
+    /// As [`Self::commit_claimed`], called inside the executor of a waiting transaction. A panic of the host's code
+    /// ends the block. It must not unwind through that executor, because it would become a trap of the waiting
+    /// transaction.
     fn help(&self, index: u32) {
         let commit = || self.commit_claimed(index);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(commit)) {
@@ -354,8 +356,8 @@ where
         }
     }
 
-    /// Commits `index`, which the caller has claimed, as it was executed ahead, or leaves it to the thread of
-    /// the block.
+    /// Commits `index`, which the caller has claimed, as it was executed ahead. If that is not possible, leaves it to
+    /// the thread of the block.
     fn commit_claimed(&self, index: u32) {
         let mut commits = lock(&self.commits);
         let attempt = self.take_attempt(&mut commits, index);
@@ -373,8 +375,8 @@ where
         }
     }
 
-    /// Brings what a transaction read and wrote before its turn onto the block. `false` if the block does
-    /// not give it the same answers; then it has left no trace.
+    /// Repeats on the block what a transaction read and wrote before its turn. Returns `false` if the block gives
+    /// other answers. Then the transaction has left no trace.
     fn resume(
         &self,
         commits: &mut Commits<'c, S, A, E::Output>,
@@ -448,12 +450,12 @@ where
     }
 }
 
-/// A transaction that has waited for its turn, and goes on on the block.
+/// A transaction that has waited for its turn and continues on the block.
 struct Resumed<'t, 'c, 'a, S, A: Accounting, P, E: Executor> {
     committer: &'t Committer<'c, 'a, S, A, P, E>,
     index: u32,
     access: InOrder<Guard<'t, 'c, S, A, E::Output>>,
-    /// If the thread panics before the end, nobody may go on with this block.
+    /// Ends the block if the thread panics before the end of the transaction.
     unfinished: EndOnDrop<'t>,
 }
 
@@ -485,7 +487,7 @@ where
     }
 }
 
-/// What becomes of a transaction that was executed on the block.
+/// Returns the outcome of a transaction that was executed on the block.
 fn applied<T>(
     result: Result<T, Ended>,
     failure: Option<BlockError>,

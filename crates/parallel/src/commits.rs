@@ -1,4 +1,4 @@
-//! The block, and what is committed to it so far. One thread at a time has it.
+//! The block, and the transactions that are committed to it so far. One thread at a time holds it.
 
 use crate::{
     executor::Trap,
@@ -15,10 +15,10 @@ use crate::{
 use povmeter::{Accounting, Block, BlockError, NodeSource, ProofSize, TrieId};
 use std::sync::Arc;
 
-/// See the top of the file.
+/// The block with its committed transactions, behind one lock.
 pub(crate) struct Commits<'c, S, A: Accounting, T> {
     pub(crate) block: &'c mut Block<S, A>,
-    /// What transactions changed on the block since it was last published.
+    /// Changes that transactions made on the block and that are not published yet.
     pub(crate) log: WriteLog<'c>,
     pub(crate) pace: Pace,
     pub(crate) fetch: Fetch,
@@ -27,11 +27,11 @@ pub(crate) struct Commits<'c, S, A: Accounting, T> {
     /// The transactions whose turn is over.
     pub(crate) done: Vec<Executed<T>>,
     pub(crate) statistics: Statistics,
-    /// Why no later transaction has a turn, if there is a reason.
+    /// Why the block ended early, if it did.
     pub(crate) ended: Option<BlockEnd>,
 }
 
-/// What decides whether a transaction stays.
+/// The caller's function that decides whether a transaction stays.
 pub(crate) type Decide<'d, T> = dyn FnMut(Decided<'_, T>) -> Verdict + Send + 'd;
 
 /// The result of a transaction whose effects are on the block, in an open transaction of the host.
@@ -39,21 +39,21 @@ pub(crate) type Applied<T> = Result<T, Trap>;
 
 #[derive(Debug)]
 pub(crate) enum BlockEnd {
-    /// By a verdict.
+    /// A verdict stopped it.
     Stopped,
     Failed(ParallelError),
 }
 
-/// How the effects of a transaction got onto the block.
+/// How the effects of a transaction came onto the block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By<'w> {
-    /// By an execution ahead of its turn, which wrote this, and which other threads know.
+    /// By an execution ahead of its turn with these writes, which the other threads know.
     Ahead(&'w WriteSet),
     /// By an execution on the block.
     Execution,
 }
 
-/// Who may change the block.
+/// A holder of the block, who may change it.
 pub(crate) trait HoldsBlock {
     type Source: NodeSource;
     type Sizes: Accounting;
@@ -77,7 +77,7 @@ impl<S: NodeSource, A: Accounting, T> HoldsBlock for &mut Commits<'_, S, A, T> {
     }
 }
 
-/// A thread that shares the block with others, for as long as it holds the lock.
+/// A thread that shares the block with others holds it as long as it holds the lock.
 impl<S: NodeSource, A: Accounting, T> HoldsBlock for MutexGuard<'_, Commits<'_, S, A, T>> {
     type Source = S;
     type Sizes = A;
@@ -91,19 +91,19 @@ impl<S: NodeSource, A: Accounting, T> HoldsBlock for MutexGuard<'_, Commits<'_, 
     }
 }
 
-/// Updates are replaced by their values at each transaction whose position is a multiple of this, so that
-/// a read passes few of them.
+/// A transaction whose position is a multiple of this has its updates replaced by values, so that a read passes few
+/// updates.
 const COLLAPSED: u32 = 4;
 
 impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
-    /// No later transaction has a turn, because `index` failed.
+    /// Ends the block, because `index` failed.
     pub(crate) fn fail(&mut self, index: u32, error: BlockError) {
         let failed = BlockEnd::Failed(ParallelError::Block { index, error });
         self.ended.get_or_insert(failed);
     }
 
-    /// Closes the transaction of the host, which holds the effects of `index`, and hands them to other
-    /// threads. `true` if transactions above may have read something else.
+    /// Closes the transaction of the host that holds the effects of `index`, and publishes them to the other threads.
+    /// Returns whether transactions above may have read other values.
     pub(crate) fn end(
         &mut self,
         store: &MultiVersion,
@@ -120,7 +120,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
                 self.done.push(Executed { ending, size });
                 return Ok(match by {
                     By::Execution if self.pace.is_parallel() => self.withdraw(store, index),
-                    // It is known to have no effects, or nobody looks.
+                    // The other threads know that it has no effects, or there are none at work.
                     By::Execution | By::Ahead(_) => false,
                 });
             }
@@ -155,8 +155,8 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         }
     }
 
-    /// Notes what the transaction of the host that is committed next has changed, unless the other threads know it or
-    /// will never need it.
+    /// Notes the changes of the transaction of the host that is committed next, unless the other threads know them or
+    /// will never need them.
     fn note(&mut self, by: By<'_>) {
         let known = matches!(by, By::Ahead(_)) && self.pace.is_parallel();
         if self.pace.is_open() && !known {
@@ -164,8 +164,8 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         }
     }
 
-    /// Hands what `index` did to the other threads, if they are at work; `true` if transactions above may have read
-    /// something else.
+    /// Publishes the changes of `index` to the other threads if they are at work. Returns whether transactions above
+    /// may have read other values.
     fn publish(
         &mut self,
         store: &MultiVersion,
@@ -184,14 +184,14 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         }
     }
 
-    /// Hands what is in the log to the other threads, as what the transaction at `position` writes; `true` if
-    /// transactions above may have read something else.
+    /// Publishes the changes in the log to the other threads, as the writes of the transaction at `position`. Returns
+    /// whether transactions above may have read other values.
     pub(crate) fn publish_log(&mut self, store: &MultiVersion, position: u32) -> bool {
         let writes = self.log.take(self.block);
         store.publish(position, Arc::new(writes)).seen
     }
 
-    /// Tells the other threads that `index` changes nothing; `true` if transactions above may have read something else.
+    /// Publishes that `index` changes nothing. Returns whether transactions above may have read other values.
     pub(crate) fn withdraw(&mut self, store: &MultiVersion, index: u32) -> bool {
         if !self.pace.is_open() {
             return false;
@@ -202,7 +202,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         store.publish(index + 1, Arc::new(WriteSet::default())).seen
     }
 
-    /// The size after a transaction.
+    /// Returns the size after a transaction.
     fn size_after(&mut self) -> Result<ProofSize, BlockError> {
         match self.sizes {
             SizeAfter::Counted => self.block.proof_size(),
@@ -212,7 +212,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         }
     }
 
-    /// The value of `result`. After an error, the open transaction of the host is rolled back.
+    /// Returns `result`. If it is an error, rolls back the open transaction of the host first.
     pub(crate) fn or_roll_back<R>(
         &mut self,
         result: Result<R, BlockError>,
@@ -223,8 +223,8 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         result
     }
 
-    /// Asks the block what the transaction asked, and applies what it wrote, in the order in which it
-    /// did. `false` if an answer is another one.
+    /// Asks the block the questions of the transaction and applies its writes, in the order of the transaction.
+    /// Returns `false` if an answer differs.
     pub(crate) fn replay(
         &mut self,
         keys: &Keys,
@@ -271,7 +271,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         Ok(true)
     }
 
-    /// Applies `writes` to the block, of their updates those from number `from` on.
+    /// Applies `writes` to the block. Skips updates with a number below `from`, which were applied before.
     fn apply(&mut self, keys: &Keys, writes: &WriteSet, from: u32) -> Result<(), BlockError> {
         let mut new = Vec::new();
         for entry in writes.entries() {
@@ -303,7 +303,7 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         Ok(())
     }
 
-    /// Replaces updates by rules, at a committed transaction, by the values that they led to.
+    /// Replaces the updates by rules of a committed transaction by the resulting values.
     fn collapse(
         &mut self,
         store: &MultiVersion,

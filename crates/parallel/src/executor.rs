@@ -1,4 +1,4 @@
-//! What executes transactions.
+//! The executor of transactions, which the caller implements.
 
 use crate::view::View;
 use povmeter::{BlockError, TrieId};
@@ -6,26 +6,25 @@ use std::{any::Any, error::Error};
 
 /// Executes the transactions of a block, on any thread, in any order, and as often as necessary.
 ///
-/// A transaction must depend on its index and on what the [`View`] returns, and on nothing else. All
-/// that it changes goes through the view. Speculative executions may see values that no sequential
-/// execution sees, such as a balance without the nonce that belongs to it; the result of such an execution
-/// is dropped, but it must end.
+/// A transaction must depend only on its index and on what the [`View`] returns. It makes all changes through the
+/// view. Executions ahead of the turn may see values that no sequential execution sees, such as a balance without the
+/// nonce that belongs to it. The result of such an execution is dropped, but the execution must end.
 pub trait Executor: Sync {
-    /// What one thread needs for itself, such as an instance of a runtime.
+    /// The state of one thread, such as an instance of a runtime.
     type Worker;
     /// What a transaction returns.
     type Output: Send;
 
-    /// A worker, for the thread that calls. Also called when a worker's transaction panicked.
+    /// Makes the worker of the calling thread. Also called after a transaction of a worker has panicked.
     fn worker(&self) -> Self::Worker;
 
     /// Executes transaction `index`.
     ///
     /// # Errors
-    /// [`Interrupt::Stopped`] if a call of the view returned [`Stopped`]: return it at once, `?` does that.
-    /// [`Interrupt::Failed`] if the transaction cannot be part of the block: nothing that it changed or
-    /// read is then. A panic has the same effect. A transaction that fails and is part of the block, as
-    /// a failed dispatch is, returns its own [`Self::Output`].
+    /// [`Interrupt::Stopped`] if a call of the view returned [`Stopped`]: return it at once, as `?` does.
+    /// [`Interrupt::Failed`] if the transaction cannot be part of the block: then its changes are undone and its
+    /// reads do not count. A panic has the same effect. A transaction that fails but is part of the block, such as a
+    /// failed dispatch, returns its own [`Self::Output`].
     fn execute(
         &self,
         worker: &mut Self::Worker,
@@ -33,15 +32,16 @@ pub trait Executor: Sync {
         view: &mut View<'_>,
     ) -> Result<Self::Output, Interrupt>;
 
-    /// Does what [`Self::execute`] of transaction `index` will need, and remembers it in the executor: checks its
-    /// signature, say. Only with [`Strategy::Prepare`], at most once for each transaction, on another thread than the
-    /// block's, and before or while the block executes it. Changes no result. By default the beginning of an execution.
+    /// Does work that [`Self::execute`] of transaction `index` will need, such as the check of its signature, and
+    /// remembers the result in the executor. Called only with [`Strategy::Prepare`], at most once for each
+    /// transaction, on a thread other than the block's. It usually begins before the block executes the transaction,
+    /// and may still run afterwards. Changes no outcome. By default, executes the beginning of the transaction.
     ///
-    /// `view` shows the state before the first transaction of the call. It stops at a change of the state, and at what
-    /// only the block can answer.
+    /// `view` shows the state before the first transaction of the call. It stops at a change of the state, and at a
+    /// question that only the block can answer.
     ///
-    /// Returns whether that was of use. A thread whose last 32 were of none makes no others. A panic is of no use, and has
-    /// no other effect.
+    /// Returns whether the preparation was of use. A thread makes no more after 32 useless preparations in a row. A
+    /// panic counts as a useless preparation, and has no other effect.
     ///
     /// [`Strategy::Prepare`]: crate::Strategy::Prepare
     fn prepare(&self, worker: &mut Self::Worker, index: u32, view: &mut View<'_>) -> bool {
@@ -49,17 +49,17 @@ pub trait Executor: Sync {
         true
     }
 
-    /// Predicts the value that transaction `index` finds at `key`: appends it to `value`, which is empty,
-    /// and returns `true`. A speculative execution then depends on no earlier transaction for this key. For
-    /// values that each transaction changes and that follow from the index, such as the index of the
-    /// current extrinsic. A wrong prediction costs an execution.
+    /// Predicts the value that transaction `index` finds at `key`: appends it to `value`, which is empty, and returns
+    /// `true`. An execution ahead then depends on no earlier transaction for this key. For values that every
+    /// transaction changes and that follow from the index, such as the index of the current extrinsic. A wrong
+    /// prediction costs an execution.
     fn predict(&self, index: u32, trie: TrieId<'_>, key: &[u8], value: &mut Vec<u8>) -> bool {
         let _ = (index, trie, key, value);
         false
     }
 }
 
-/// A view cannot answer; the execution must end. Only a view makes one.
+/// The error of a view that cannot answer: the execution must end. Only views make it.
 #[derive(Debug, thiserror::Error)]
 #[error("the execution cannot go on; it may be repeated")]
 pub struct Stopped(pub(crate) ());
@@ -93,7 +93,7 @@ pub enum Trap {
     /// The executor panicked.
     #[error("the transaction panicked: {message}")]
     Panicked {
-        /// What the panic said; empty if it was no text.
+        /// The text of the panic; empty if the panic had none.
         message: String,
     },
     /// The block refused a call: a write to a child trie's root, or a transaction that was not open.

@@ -1,8 +1,8 @@
-//! What the block will need for transactions that were executed ahead, loaded before their turns.
+//! Loads the nodes that the block will need for transactions that were executed ahead, before their turns.
 //!
-//! The block asks for one key after the other, and waits for memory, or for the store, at each of them. The keys of
-//! transactions that were executed ahead are known, so it finds them together: once for each key, because what is
-//! loaded stays.
+//! The block looks up one key after the other, and waits for memory or for the store each time. The keys of
+//! transactions that were executed ahead are known, so they are looked up together, each key once, because loaded
+//! nodes stay in memory.
 
 use crate::{
     record::{Record, Seen},
@@ -11,19 +11,19 @@ use crate::{
 use povmeter::{Accounting, Block, NodeSource};
 use std::ops::Range;
 
-/// See the top of the file. Belongs to whoever has the block.
+/// See the top of the file. Belongs to the holder of the block.
 #[derive(Debug, Default)]
 pub(crate) struct Fetch {
-    /// The first transaction that was not looked at.
+    /// One above the highest transaction whose keys were noted.
     next: u32,
-    /// For each key, by its number.
+    /// What was noted of each key, by the key's number.
     noted: Vec<Noted>,
-    /// Keys whose values are needed and not loaded yet, then those of which the path is enough.
+    /// Noted keys that are not loaded yet: those whose value is needed, and those whose path is enough.
     values: Vec<KeyId>,
     paths: Vec<KeyId>,
 }
 
-/// What was noted of a key.
+/// How much of a key is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Noted {
     Nothing,
@@ -31,12 +31,12 @@ enum Noted {
     Value,
 }
 
-/// Most transactions whose keys are loaded together.
+/// The most transactions whose keys are loaded together.
 const TOGETHER: u32 = 8;
 
 impl Fetch {
-    /// The transactions to look at when the turn of `transaction` has come: none, if that was done with an earlier
-    /// one.
+    /// Returns the transactions to note when the turn of `transaction` has come; none if `transaction` was noted
+    /// before.
     pub(crate) fn due(&self, transaction: u32) -> Range<u32> {
         if transaction < self.next {
             return 0..0;
@@ -56,7 +56,7 @@ impl Fetch {
         for read in &record.reads {
             match read.seen {
                 Seen::Next(_) | Seen::Ask(_) => {}
-                // A lower transaction wrote it, so the block need not ask the parent state.
+                // A lower transaction wrote the key, so the block need not look into the parent state.
                 Seen::Absent | Seen::Value(_) | Seen::Large(_) | Seen::Exists(_)
                     if !read.of_parent => {}
                 Seen::Exists(_) => self.note_key(keys, read.key, Noted::Path),
@@ -88,7 +88,7 @@ impl Fetch {
         }
     }
 
-    /// Loads the nodes of the keys that were noted. An error is left to the call that needs the node.
+    /// Loads the nodes of the noted keys. An error is left to the call that needs the node.
     pub(crate) fn load<S: NodeSource, A: Accounting>(
         &mut self,
         keys: &Keys,
@@ -102,7 +102,7 @@ impl Fetch {
         } = self;
         let trie_of = |id: &KeyId| keys.key(*id).trie;
         let bytes_of = |id: &KeyId| &keys.key(*id).bytes[..];
-        // Nearly always all are of one trie.
+        // Nearly always, all keys are of one trie.
         values.sort_by_key(trie_of);
         paths.sort_by_key(trie_of);
         let (mut read, mut changed) = (Vec::new(), Vec::new());
@@ -133,7 +133,7 @@ mod tests {
         collections::BTreeSet,
     };
 
-    /// A store that counts calls, and notes which nodes they ask for.
+    /// A store that counts calls and notes the requested nodes.
     struct Noting<'s> {
         store: &'s MemoryStore,
         calls: Cell<usize>,
@@ -191,8 +191,8 @@ mod tests {
         store
     }
 
-    /// Transaction `index` has read key `3 * index`, asked whether `3 * index + 1` is there, and written
-    /// `3 * index + 2`.
+    /// The record and the writes of transaction `index`: it has read key `3 * index`, asked whether `3 * index + 1`
+    /// exists, and written `3 * index + 2`.
     fn executed(keys: &Keys, index: u32) -> (Record, WriteSet) {
         let id = |number| keys.number(Top, &key(3 * index + number));
         let mut record = Record::default();
@@ -254,7 +254,7 @@ mod tests {
         fetch.note(&keys, 5, &record, &writes);
         assert_eq!(fetch.values, []);
         assert_eq!(fetch.paths.len(), 2);
-        // A write of what was read needs no second look.
+        // A write of a key that was read needs no second look-up.
         let mut again = WriteSetBuilder::default();
         again.write(record.reads[0].key, None).unwrap();
         fetch.note(&keys, 6, &Record::default(), &again.finish());

@@ -1,23 +1,24 @@
-//! Values that follow from updates: those that were computed last, so that each update is applied once and not again
-//! for each transaction above it.
+//! The last computed values of keys with updates, so that each update is applied once and not again for each
+//! transaction above it.
 //!
 //! ```text
-//! value(key, base, chain):     chain: the write sets whose updates are to be applied, from the lowest up
-//!     the last one of key had the same base, and its chain is the beginning of this one:
-//!         apply the rest
-//!     else apply all
+//! value(key, base, chain):     chain: the write sets whose updates are applied, from the lowest up
+//!     the last value of key has the same base, and its chain is the beginning of this chain:
+//!         apply the rest of the chain to that value
+//!     else apply the whole chain to the base
 //! ```
-//! Write sets are compared by address. They are kept, so that no other one gets it.
+//! Write sets are compared by address. A fold keeps its write sets alive, so that no other write set gets such an
+//! address.
 
 use crate::store::{KeyId, WriteSet};
 use std::sync::Arc;
 
-/// What a chain of updates begins with.
+/// The base of a chain of updates: where the value below them comes from.
 #[derive(Clone, Debug)]
 pub(crate) enum Base {
-    /// What the parent state has at the key.
+    /// The parent state.
     Parent,
-    /// The value that this write set has for the key.
+    /// The value of the key in this write set.
     Written(Arc<WriteSet>),
     /// Nothing: the key was deleted.
     Deleted,
@@ -36,11 +37,11 @@ impl Base {
 /// A part of a chain: the updates `first..first + count` of a write set.
 pub(crate) type Link = (Arc<WriteSet>, u32, u32);
 
-/// See the top of the file. Belongs to a thread.
+/// See the top of the file. Each thread has its own.
 #[derive(Debug, Default)]
 pub(crate) struct Folds {
     folds: Vec<Fold>,
-    /// The one to be replaced next.
+    /// The fold that was replaced last; the next one follows it.
     oldest: usize,
     spare: Vec<u8>,
 }
@@ -54,14 +55,14 @@ struct Fold {
     present: bool,
 }
 
-/// Few keys are updated by all transactions of a block.
+/// The most folds that are kept. Few keys are updated by all transactions of a block.
 const KEPT: usize = 16;
-/// Longer values are not kept: lists, which nobody reads again and again.
+/// Longer values are not kept: they are lists, which are rarely read again.
 const KEPT_BYTES: usize = 1024;
 
 impl Folds {
-    /// The value of `key` after the updates of `chain`, which is from the highest link down, on top of `value`, which
-    /// is what `base` has.
+    /// Returns the value of `key`: applies the updates of `chain`, whose highest link is first, to `value`, the value
+    /// of `base`.
     pub(crate) fn value(
         &mut self,
         key: KeyId,
@@ -95,14 +96,14 @@ impl Folds {
             fold.chain.push(writes.clone());
         }
         if fold.value.len() > KEPT_BYTES {
-            // For no key, so that the next value is computed from its base. The write sets are given back.
+            // Assigned to no key, so that the next value is computed from its base. This releases the write sets.
             fold.key = KeyId::NONE;
             fold.chain.clear();
         }
         fold.present.then_some(fold.value.as_slice())
     }
 
-    /// The place of the last value of `key`, else one of no key, else one that may be replaced.
+    /// Returns the place of the fold of `key`; else that of a fold without a key; else one that may be replaced.
     fn place_of(&mut self, key: KeyId) -> usize {
         let place_of = |key| self.folds.iter().position(|fold| fold.key == key);
         if let Some(place) = place_of(key).or_else(|| place_of(KeyId::NONE)) {
@@ -133,7 +134,7 @@ mod tests {
     use povmeter::TrieId::Top;
     use rand::{rngs::SmallRng, Rng, SeedableRng};
 
-    /// Appends the operand, and refuses once the value is long.
+    /// Appends the operand. Refuses if the value is long, unless the operand is above 250.
     fn add(current: Option<&[u8]>, operand: &[u8], new: &mut Vec<u8>) -> bool {
         let current = current.unwrap_or_default();
         new.extend_from_slice(current);
@@ -155,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Chains that grow, lose links, change in the middle, and get another base, for more keys than are kept.
+    /// Chains grow, lose links, change in the middle, and get another base, for more keys than are kept.
     #[test]
     fn a_value_is_that_of_all_its_updates() {
         let mut rng = SmallRng::seed_from_u64(3);
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A long value is computed again, and takes the place of no other.
+    /// A long value is computed again each time, and replaces no other fold.
     #[test]
     fn a_long_value_is_not_kept() {
         let keys = Keys::default();

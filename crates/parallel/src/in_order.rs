@@ -7,11 +7,11 @@ use povmeter::{
 };
 use povmeter_overlay::{Lookup, LARGE_BYTES};
 
-/// The block, for one transaction. See [`Access`]. `H` holds the block: for a transaction that has waited
-/// for its turn, together with the right to commit.
+/// The block, as one transaction accesses it. `H` holds the block; for a transaction that has waited for its turn, it
+/// also holds the right to commit.
 pub(crate) struct InOrder<H> {
     holder: H,
-    /// Whether others may be executed ahead.
+    /// Whether other transactions may still be executed ahead.
     among_others: bool,
     failure: Option<BlockError>,
     new: Vec<u8>,
@@ -27,7 +27,7 @@ impl<H: HoldsBlock> InOrder<H> {
         }
     }
 
-    /// Who holds the block, and why a call failed.
+    /// Returns the holder of the block, and the error of the call that failed, if one did.
     pub(crate) fn into_parts(self) -> (H, Option<BlockError>) {
         (self.holder, self.failure)
     }
@@ -63,8 +63,8 @@ impl<H: HoldsBlock> Access for InOrder<H> {
             return Err(Stopped(()));
         }
         match holder.block().get(trie, key) {
-            // Told apart, so that address and length are two words of their own. Copied as one, right after the block has
-            // written them one by one, they have to wait for both: 5 ns, a third of such a call.
+            // This arm makes the compiler copy address and length as two words. Copied as one, right after the block
+            // has written them separately, they would have to wait for both writes: 5 ns, a third of such a call.
             Ok(Some([])) => Ok(Some(&[])),
             Ok(found) => Ok(found),
             Err(error) => {
@@ -206,8 +206,8 @@ impl<H: HoldsBlock> Access for InOrder<H> {
     }
 }
 
-/// Sets a large value. One that is there already stays in its memory: others have read it there, and see at a glance
-/// that it is the same.
+/// Sets a large value. If the key already has this value, keeps its memory: other threads have read the value there,
+/// and recognise it by its address.
 fn set_large<S: NodeSource, A: Accounting>(
     block: &mut Block<S, A>,
     trie: TrieId<'_>,
@@ -233,7 +233,7 @@ mod tests {
     use povmeter::TrieId::Top;
     use povmeter_store::MemoryStore;
 
-    /// In the block, and in what is handed to other threads.
+    /// In the block, and in the write set for the other threads.
     #[test]
     fn a_large_value_that_is_written_again_stays_in_its_memory() {
         let (store, keys) = (MemoryStore::new(), Keys::default());

@@ -2,10 +2,10 @@
 //!
 //! Transactions are executed ahead of their turn, on what the transactions before them have written so
 //! far. At its turn, a transaction whose reads still have the same answers is committed to the
-//! [`Block`](povmeter::Block) as it was executed; any other one is executed again. Some are left to the thread
-//! of the block, and executed at their turn only, which costs less. So the result is that of sequential
-//! execution, on any number of threads: endings, root, changes, proof, and the proof size after each
-//! transaction. The optimistic scheme is Block-STM's.
+//! [`Block`](povmeter::Block) as it was executed; otherwise it is executed again. Some transactions are left to
+//! the thread of the block, which executes them only at their turn, because that costs less. So the result is that
+//! of sequential execution, on any number of threads: endings, root, changes, proof, and the proof size after
+//! each transaction. The optimistic scheme is Block-STM's.
 //!
 //! ```
 //! use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
@@ -48,27 +48,27 @@
 //! | [`Executor`], [`Interrupt`] | executes one transaction; implemented by the caller |
 //! | [`View`], [`Stopped`] | the state as a transaction sees it |
 //! | [`Rule`], [`Addition`], [`CounterWidth`] | a change that is a function of the value below it |
-//! | [`Batch`], [`Executed`], [`Ending`], [`Trap`] | what became of each transaction, and the size after it |
-//! | [`Decided`], [`Verdict`] | at its turn, an author keeps a transaction or leaves it out |
+//! | [`Batch`], [`Executed`], [`Ending`], [`Trap`] | the outcome of each transaction, and the size after it |
+//! | [`Decided`], [`Verdict`] | an author's decision, at its turn, to keep a transaction or to leave it out |
 //! | [`Statistics`] | how the transactions were executed |
-//! | [`Experience`] | what a block found out about their speed, for the next one |
+//! | [`Experience`] | what a block measured of their speed, for the next block |
 //! | [`ParallelError`] | why a block could not be executed |
-//! | [`VersionStore`], [`VersionRead`] | the store of the transactions' writes, alone |
+//! | [`VersionStore`], [`VersionRead`] | the multi-version store alone |
 //!
 //! # Guarantees
 //! - The result is that of [`Strategy::Adaptive`] with one worker, which executes each transaction on the
 //!   block, in a transaction of the host, and asks for the size after it. Only [`Statistics`] differ.
-//! - Nothing is committed on trust: before a transaction is committed, the block itself answers all that
-//!   the transaction asked, and the answers are compared, values byte by byte. This is also how the reads
-//!   are counted. No error of the scheduler can change a result.
-//! - Nodes that speculative executions load count nothing.
-//! - A transaction that fails or panics is a [`Trap`] of this transaction. It leaves no trace in the block.
-//! - A thread waits for other transactions only in [`View::wait_for_turn`] and the calls that imply it. When a
-//!   call returns or panics, its threads have ended.
+//! - Nothing is committed on trust. Before a transaction is committed, the block itself answers every question that
+//!   the transaction asked, and the answers are compared, values byte by byte. This also counts the reads. So a fault
+//!   of the scheduler cannot change a result.
+//! - The nodes that speculative executions load do not count.
+//! - If a transaction fails or panics, its outcome is a [`Trap`], and it leaves no trace in the block.
+//! - A thread waits for other transactions only in [`View::wait_for_turn`] and in the calls that imply it. When
+//!   [`Parallel::execute`] returns or panics, its threads have ended.
 //!
 //! # What does not conflict
 //! Transactions conflict if one reads what another writes. These do not:
-//! - a write of the value that is there already, if the readers see the same value;
+//! - a write of the value that is already there, with any read of it;
 //! - [`View::exists`] and a write that keeps the key;
 //! - [`View::next_key`] and a write outside of the gap that it looked at;
 //! - [`View::append`]s to one list, and [`View::update`]s of one key, such as [`View::add`];
@@ -77,23 +77,24 @@
 //! - reads that [`Executor::predict`] predicts, if the prediction is right.
 //!
 //! # Costs
-//! - Ahead of its turn: a read is one or two look-ups under locks that are held for nanoseconds, and the first
-//!   read of a key of the parent state a walk: in the block, for the thread that owns it, else in the worker's own
-//!   shadow trie. An update is applied once by each thread that reads the value. A transaction allocates twice
-//!   for its writes, some times more for updates and for values of more than 256 bytes, and for a key that nobody has
-//!   touched. Other memory is a worker's, and used again.
-//! - At its turn: each distinct read once more, on the block, and a copy of what was written, but for values of 32 KiB
-//!   and more. The block loads the nodes of up to eight transactions together. This part is done by one thread, so it
-//!   bounds what more threads can gain.
-//! - Memory: a number for each transaction that writes a key, the written values, the values of the parent
-//!   state that were read, which share memory with their nodes, and a shadow trie for each worker, until the
-//!   call returns. Reads are kept while a transaction waits for its turn.
-//! - Where nothing is gained, [`Strategy::Adaptive`] goes on in order, after three trials at most; with the
-//!   [`Experience`] of the block before, at once.
+//! - Ahead of its turn: a read is one or two look-ups under locks that are held for nanoseconds. The first read of a
+//!   key of the parent state is also a walk: in the block, for the thread that owns it, else in the worker's own
+//!   shadow trie. Each thread that reads the value of an update applies the update once. A transaction allocates
+//!   twice for its writes, and a few times more for updates, for values of more than 256 bytes, and for keys that are
+//!   new to the block. Workers reuse all other memory.
+//! - At its turn: each distinct read is repeated on the block, and written values of less than 32 KiB are copied. The
+//!   block loads the nodes of up to eight transactions together. One thread does this part, so it limits what more
+//!   threads can gain.
+//! - Memory: for each written key a number per writing transaction; the written values; the values of the parent
+//!   state that were read, which share memory with their nodes; and a shadow trie for each worker. All are kept until
+//!   the call returns. Reads are kept while a transaction waits for its turn.
+//! - If parallel execution gains nothing, [`Strategy::Adaptive`] continues in order after at most three trials, or at
+//!   once with the [`Experience`] of the block before.
 //!
 //! # Preparations
-//! Where what takes long depends on no state, as checks of signatures, [`Strategy::Prepare`] leaves the block to one
-//! thread, and the others [prepare](Executor::prepare) what comes next. No transaction is executed twice or compared then.
+//! If the slow part of transactions depends on no state, as the check of a signature does, use [`Strategy::Prepare`]:
+//! one thread executes the block in order, and the others [prepare](Executor::prepare) the next transactions. Then no
+//! transaction is executed twice or compared.
 //!
 //! The chapter on parallel execution in the repository, `docs/parallel.md`, explains how it works.
 //!

@@ -1,25 +1,25 @@
-//! What executing transactions returns.
+//! The outcome of executing transactions.
 
 use crate::{executor::Trap, pace::Experience};
 use povmeter::{BlockError, ProofSize};
 
-/// A transaction whose turn has come, executed on the block, before it is decided whether it stays.
+/// A transaction at its turn, with its effects on the block, before the decision whether it stays.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a, T> {
     /// The index of the transaction.
     pub index: u32,
-    /// What it returned.
+    /// The output of the transaction.
     pub output: &'a T,
-    /// The size of the storage proof if the block ended with it.
+    /// The size of the storage proof if the block ended with this transaction; see [`SizeAfter`](crate::SizeAfter).
     pub size: ProofSize,
 }
 
-/// What happens to a transaction whose turn has come.
+/// The decision on a transaction at its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It stays in the block.
+    /// The transaction stays in the block.
     Keep,
-    /// It leaves no trace in the block: its changes are undone, its reads are not counted.
+    /// The transaction leaves no trace in the block: its changes are undone and its reads do not count.
     LeaveOut,
     /// As [`Self::LeaveOut`], and no later transaction is executed.
     Stop,
@@ -28,31 +28,31 @@ pub enum Verdict {
 /// A transaction whose turn is over.
 #[derive(Debug)]
 pub struct Executed<T> {
-    /// What became of it.
+    /// What became of the transaction.
     pub ending: Ending<T>,
-    /// The size of the storage proof if the block ended after its turn.
+    /// The size of the storage proof if the block ended after this turn; see [`SizeAfter`](crate::SizeAfter).
     pub size: ProofSize,
 }
 
 /// What became of a transaction.
 #[derive(Debug)]
 pub enum Ending<T> {
-    /// It is part of the block, and returned this.
+    /// The transaction is part of the block. Holds its output.
     Kept(T),
-    /// It returned this, and a [`Verdict`] left it out.
+    /// A [`Verdict`] left the transaction out. Holds its output.
     LeftOut(T),
-    /// It cannot be part of the block.
+    /// The transaction cannot be part of the block.
     Trapped(Trap),
 }
 
-/// The transactions that were executed, in order, and how.
+/// The executed transactions, in order, and how they were executed.
 #[derive(Debug)]
 pub struct Batch<T> {
     /// One for each transaction, or fewer if a [`Verdict`] stopped the block.
     pub transactions: Vec<Executed<T>>,
-    /// How they were executed. Differs from run to run, as nothing but this and `experience` does.
+    /// How they were executed. Only this and `experience` differ from run to run.
     pub statistics: Statistics,
-    /// For the block after this one: [`Parallel::with_experience`](crate::Parallel::with_experience).
+    /// What the block measured, for the next block: [`Parallel::with_experience`](crate::Parallel::with_experience).
     pub experience: Option<Experience>,
 }
 
@@ -61,41 +61,41 @@ pub struct Batch<T> {
 pub struct Statistics {
     /// Transactions committed as they were executed ahead of their turn.
     pub ahead: u64,
-    /// Transactions executed ahead until they asked what only the block can answer, and from there on at
-    /// their turn, on the block.
+    /// Transactions executed ahead until they asked a question that only the block can answer, and continued on the
+    /// block at their turn.
     pub resumed: u64,
     /// Transactions executed on the block, at their turn, from their beginning.
     pub in_order: u64,
-    /// Executions ahead of a turn, halted ones included.
+    /// Executions ahead of a turn, including halted ones.
     pub speculations: u64,
-    /// Those that halted: at a key that another transaction will likely write, or at a call that only the
+    /// Executions ahead that halted: at a key that another transaction will likely write, or at a call that only the
     /// block can answer.
     pub halts: u64,
     /// How often the reads of an execution were compared before its turn.
     pub validations: u64,
-    /// How often an execution was dropped because of that.
+    /// How often such a comparison dropped an execution.
     pub aborts: u64,
-    /// Preparations: [`Strategy::Prepare`](crate::Strategy::Prepare).
+    /// Preparations, made with [`Strategy::Prepare`](crate::Strategy::Prepare).
     pub preparations: u64,
 }
 
 impl Statistics {
-    /// Transactions committed of which at least the beginning was executed ahead of their turn.
+    /// Returns how many committed transactions were executed ahead of their turn, at least in part.
     pub const fn begun_ahead(&self) -> u64 {
         self.ahead.saturating_add(self.resumed)
     }
 }
 
-/// Why transactions could not be executed. The block holds the effects of those before.
+/// Why transactions could not be executed. The block holds the effects of the transactions before the failed one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParallelError {
     /// The block failed at a transaction's turn.
     #[error("transaction {index} cannot be executed: {error}")]
     Block {
-        /// The index of the transaction. It has left no trace in the block.
+        /// The index of the transaction, which has left no trace in the block.
         index: u32,
-        /// What the block says.
+        /// The error of the block.
         #[source]
         error: BlockError,
     },
@@ -104,7 +104,7 @@ pub enum ParallelError {
     TooMany {
         /// The most transactions of one call.
         most: u32,
-        /// How many there were.
+        /// The transactions of this call.
         found: u32,
     },
 }

@@ -1,114 +1,115 @@
-//! When a block is executed in parallel, and when in order.
+//! Decides when a block is executed in parallel, and when in order.
 //!
 //! ```text
-//! probe:     the first 32 transactions in order: time per transaction in order, of the last 16; 96 more if that is
-//!            below 8 us
-//! below 2 us? in order: measured again after 512 transactions, 1,024, 2,048; then to the end
+//! probe:     the first 32 transactions in order; the last 16 give the time in order; 96 more if it is below 8 us
+//! below 2 us? 512 transactions in order, then measure again; then 1,024; then in order to the end
 //! trial:     96 transactions in parallel, after 32 that do not count
-//! check:     32 transactions in order, after those that were already executed ahead: time in order, once more, of the
-//!            last 16; none but the first where transactions on the block took much longer than one did in parallel
-//! faster?    on, and compare again every 256 transactions; check again after 512, 2,048, 8,192, ... of them, or where
-//!            they have become an eighth faster
-//! far slower, at any time; much slower; slower twice, or in the trial; or the first 32 much slower; or the first 64
-//! slower, and none of them of use ahead:
-//!            512 transactions in order; then another trial, if what is left is worth it; after the second in a row
-//!            1,024; after the third in order to the end
+//! check:     32 transactions in order, after those that were already executed ahead; the last 16 give the time in
+//!            order. Only the first check is needed while transactions on the block take much longer than in parallel
+//! faster?    continue in parallel, and compare every 256 transactions; check again after 512, 2,048, 8,192, ... of
+//!            them, or when they have become an eighth faster
+//! slower?    far slower at any time; or much slower in a comparison; or slower in two in a row, or in the trial; or
+//!            the first 32 of the trial much slower; or its first 64 slower, and none of them of use ahead:
+//!            512 transactions in order, then another trial if the transactions left are worth it; after a second
+//!            such trial in a row 1,024; after the third in order to the end
 //! ```
-//! So a block in which nothing can be gained loses a few trials, and one that gains goes on after a time in which
-//! something else had its cores. Transactions that take less than 2 us take no less in parallel, so they are not tried;
-//! but the first ones of a block take longer, as they load nodes.
+//! So a block that can gain nothing loses a few trials. A block that gains recovers after a time in which something
+//! else had its cores. Transactions that take less than 2 us are not tried, because they gain nothing in parallel.
+//! The first ones of a block take longer, because they load nodes.
 //!
-//! A block that knows what the one before it found out begins as that one ended: in parallel, and compares after 128
-//! transactions; or in order, for as long as another trial is not worth it. After sixteen such blocks one begins from the
-//! start; sooner if it is not long known that nothing is gained.
+//! A block with the experience of the block before it begins as that block ended: in parallel, with a comparison
+//! after 128 transactions; or in order, until another trial is worth it. At most sixteen blocks in a row begin like
+//! this before one measures from its start; fewer at first, after it was found that nothing is gained.
 //!
-//! The time of a transaction is that of the middle one of a phase's parts, because a part in which a table grows, in
-//! which a thread wakes, or in which something else has the core, says nothing about the rest. Checks are there because
-//! the first transactions of a block load what later ones find in memory: those that only read and write some accounts
-//! take a tenth of the time later. Where transactions become cheaper in order, they do in parallel, too, if not as much. So
-//! checks at any other time are rare: threads have to stop and start again, so one takes 0.6 ms of a block of 105, whose
-//! transactions take 10 us on two threads. In parallel, too, the committer executes some transactions on the block. Beside
-//! other threads these take longer than in order, and a check finds out how much. If what is left without that is still more
-//! than one takes in parallel, that gains, and nothing has to stop for the next check.
-//! Time decides only which way is taken; results are the same.
+//! The time of a transaction is that of the middle part of its phase, because a part in which a table grows, a thread
+//! wakes, or something else has the core, says nothing about the rest. Checks exist because the first transactions of
+//! a block load nodes that later ones find in memory: those that only read and write some accounts take a tenth of
+//! the time later. When transactions become cheaper in order, they also become cheaper in parallel, if not as much.
+//! So checks at any other time are rare: threads have to stop and start again, so one takes 0.6 ms of a block of 105
+//! ms, whose transactions take 10 us on two threads. In parallel, too, the committer executes some transactions on
+//! the block. Beside other threads these take longer than in order, and a check finds out how much longer. If their
+//! time without that excess is still more than the time in parallel, parallel execution gains, and the next check
+//! need not stop the threads.
+//!
+//! The measured times decide only how transactions are executed; the outcome is the same.
 
 use std::{
     mem::take,
     time::{Duration, Instant},
 };
 
-/// Transactions in order before those whose time counts, which find in memory what they need, as later ones will.
+/// Transactions in order before those whose time counts, so that these find nodes in memory, as later ones will.
 const SETTLE: u32 = 16;
 const PROBE: u32 = 16;
-/// Another probe, of transactions that took less than [`PERHAPS_SHORT`] in the first one: they may have loaded nodes that later
-/// ones find in memory, and in parallel they gain little.
+/// The length of a second probe, for transactions that took less than [`PERHAPS_SHORT`] in the first one: they may
+/// have loaded nodes that later ones find in memory, and in parallel they gain little.
 const LONG_PROBE: u32 = 96;
 const PERHAPS_SHORT: Duration = Duration::from_micros(8);
-/// Shorter transactions gain nothing: on two threads those that cost nothing but reads and writes of 100 accounts are
-/// faster from 2 to 3 us on, and to commit one that was executed ahead takes one thread half of that.
+/// Shorter transactions gain nothing. On two threads, transactions that only read and write 100 accounts are faster
+/// from 2 to 3 us on, and committing one that was executed ahead takes one thread half of that.
 const SHORT: Duration = Duration::from_micros(2);
 const WARM: u32 = 32;
 const TRIAL: u32 = 96;
 const CHECK: u32 = 16;
-/// A check is worth its transactions in order if so many times as many follow.
+/// A check is worth its transactions in order only if more than this many times as many follow.
 const CHECKED: u32 = 8;
 /// The most transactions of a part of a phase; see [`Pace::parts`].
 const PART: u32 = 32;
 /// The fewest parts of a phase.
 const PARTS: u32 = 4;
-/// Transactions in parallel from the first check, which is at the end of the trial, to the second; then four times as many
-/// each time.
+/// Transactions in parallel between the first check, at the end of the trial, and the second.
 const UNCHECKED: u32 = 512;
+/// The factor by which each later interval between checks grows.
 const LONGER_UNCHECKED: u32 = 4;
-/// A check is due sooner where transactions in parallel take less than this part of their time before the last check, in
-/// percent.
+/// A check is due sooner if transactions in parallel take less than this share of their time before the last check,
+/// in percent.
 const CHEAPER_PERCENT: u32 = 88;
-/// On the block, while other threads work, a transaction is taken to need at least this part of its time in order, in
-/// percent. A fifth more was measured with two threads and transactions that compute; more where they mostly wait for memory.
+/// The least time of a transaction on the block beside other threads, in percent of its time in order. A fifth more
+/// was measured with two threads and transactions that compute; more if transactions mostly wait for memory.
 const BESIDE_PERCENT: u32 = 125;
-/// Added to what a check finds out, in percent of the time in order.
+/// A margin on the share that a check finds out, in percent of the time in order.
 const BESIDE_MARGIN: u32 = 10;
-/// Fewer transactions on the block say nothing.
+/// The fewest transactions on the block whose time is used.
 const FEWEST_BESIDE: usize = 8;
+/// Transactions in parallel between comparisons.
 const PERIOD: u32 = 256;
-/// Transactions in order after the first trial that gained nothing; then twice as many each time.
+/// Transactions in order after the first trial that gained nothing; doubles after each further one.
 const REST: u32 = 512;
-/// Most such trials, one after the other.
+/// The most such trials in a row.
 const TRIALS: u32 = 3;
-/// Fewer transactions are not worth a thread.
+/// The fewest transactions that are worth a thread.
 const SMALL: u32 = 64;
-/// Nor is less work in all.
+/// The least work that is worth a thread, as the time of all transactions left.
 const LITTLE: Duration = Duration::from_micros(300);
-/// In parallel has to take less than this part of the time in order, in percent.
+/// Parallel execution gains if it takes less than this share of the time in order, in percent.
 const GAIN_PERCENT: u32 = 97;
-/// Transactions in parallel end as soon as they have taken so many times the time of all of them in order: on a
-/// machine whose cores are busy with something else, each may wait for a thread that waits for its core.
+/// A phase in parallel ends as soon as it has taken this many times the time in order of all its transactions. On a
+/// machine whose cores are busy with something else, each transaction may wait for a thread that waits for its core.
 const FAR: u32 = 2;
-/// A trial ends early if it takes more than this part of the time in order, in percent.
+/// A trial ends early, and one slower comparison is enough, above this share of the time in order, in percent.
 const MUCH_PERCENT: u32 = 125;
-/// There is another trial only if what is left would take at least so many times as long, in order, as one like the
-/// last trial would lose.
+/// Another trial takes place only if the transactions left take more than this many times its expected loss.
 const WORTH: u32 = 32;
-/// The least that a trial is taken to lose, as a part of its time: that the last one lost less may be chance.
+/// The least expected loss of a trial is its time divided by this. A smaller loss of the last trial may be chance.
 const LEAST_LOSS: u32 = 4;
 
-/// Most blocks from one that measures from its start to the next.
+/// The most blocks between one that measures from its start and the next.
 const RELEARN: u32 = 16;
-/// The same after the first such block that gained nothing, as chance may have decided; then twice as many each time.
+/// The same after it was first found out that nothing is gained, because chance may have decided; doubles each time.
 const DOUBTED: u32 = 2;
 
-/// What a block found out about how fast its transactions are executed, for the block after it:
-/// [`Parallel::with_experience`](crate::Parallel::with_experience). Only times, so it changes no result.
+/// What a block measured of the speed of its transactions, for the block after it:
+/// [`Parallel::with_experience`](crate::Parallel::with_experience). Holds only times, so it changes no outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Experience {
-    /// Time of a transaction in order.
+    /// The time of a transaction in order.
     in_order: Duration,
-    /// Time of a transaction in parallel.
+    /// The time of a transaction in parallel.
     parallel: Duration,
     gains: bool,
-    /// Blocks since one measured from its start.
+    /// Blocks since the last one that measured from its start.
     age: u32,
-    /// How often in a row nothing was gained.
+    /// How many times in a row it was found out that nothing is gained.
     losses: u32,
 }
 
@@ -118,7 +119,7 @@ impl Experience {
         self.gains
     }
 
-    /// Whether a block has to measure from its start.
+    /// Whether the next block has to measure from its start.
     fn is_old(&self) -> bool {
         let most = match self.losses.checked_sub(1) {
             Some(doublings) => DOUBTED.saturating_mul(1 << doublings.min(8)).min(RELEARN),
@@ -132,46 +133,46 @@ impl Experience {
 #[derive(Debug)]
 pub(crate) struct Pace {
     phase: Phase,
-    /// How many transactions the phase has, and how many of them are left.
+    /// The transactions of the phase, and how many of them are left.
     length: u32,
     left: u32,
     since: Instant,
-    /// What the parts of the phase took that are over, and when the last one ended.
+    /// The times of the parts of the phase that are over, and when the last of them ended.
     parts: Vec<Duration>,
     part_since: Instant,
-    /// Transactions that may be executed ahead when a phase in order begins.
+    /// The most transactions that are already executed ahead when a phase in order begins.
     window: u32,
-    /// Time of a transaction in order, and in parallel, when each was measured last.
+    /// The last measured times of a transaction in order and in parallel.
     in_order: Duration,
     parallel: Duration,
-    /// What it took last to hand over what one transaction in order had changed.
+    /// The time that handing over the changes took last, per transaction executed in order.
     handing_over: Duration,
-    /// Transactions in order that the other threads do not know yet.
+    /// Transactions executed in order whose changes are not published yet.
     unknown: u32,
-    /// Transactions executed in parallel since the last check, and how many of them bring the next one.
+    /// Transactions in parallel since the last check, and after how many of them the next one is due.
     unchecked: u32,
     check_after: u32,
-    /// Time of a transaction in parallel before the last check.
+    /// The time of a transaction in parallel before the last check.
     checked: Duration,
-    /// When the current transaction was begun on the block, in parallel.
+    /// When the current transaction began on the block, in a parallel phase.
     beside_since: Option<Instant>,
-    /// What transactions of the phase took on the block beside other threads.
+    /// The times of the phase's transactions on the block beside other threads.
     beside: Vec<Duration>,
-    /// What one of them took before the check that is in progress, if it is known.
+    /// The middle one of these times before the check that is in progress, if it is known.
     beside_before: Option<Duration>,
-    /// What one takes there of its time in order, in percent, as the last check has found.
+    /// The time of a transaction beside other threads, in percent of its time in order, as of the last check.
     beside_percent: Option<u32>,
-    /// Trials since transactions in parallel were faster, or times at which transactions were too short for one.
+    /// Trials since parallel execution was faster, and measurements that found transactions too short for one.
     trials: u32,
-    /// None of the first transactions of a trial may be of use ahead once: other threads may not run yet.
+    /// Whether the trial may begin again if none of its first transactions was of use: other threads may not run yet.
     warm_again: bool,
-    /// How many were executed ahead and committed, when the phase began.
+    /// How many transactions had been executed ahead and committed when the phase began.
     ahead: u64,
-    /// Whether transactions in parallel were faster when both were compared last.
+    /// Whether parallel execution was faster in the last comparison that decided.
     gains: Option<bool>,
-    /// They gained in the last comparison, or the block before gained; nothing speaks against it yet.
+    /// Whether the last comparison, or the block before, gained. Then one slower comparison is no reason to stop.
     gained: bool,
-    /// Blocks since one measured from its start; 0 in such a block.
+    /// Blocks since the last one that measured from its start; 0 in such a block.
     age: u32,
     losses: u32,
 }
@@ -182,18 +183,19 @@ enum Phase {
     Probe,
     Warm,
     Parallel,
-    /// In order, but for what is executed already; then in order.
+    /// In order, after the transactions that were already executed ahead. These do not count.
     Drain,
     Check,
     Rest,
-    /// In parallel, whatever it takes.
+    /// In parallel to the end, whatever time it takes.
     Always,
     /// In order, to the end.
     Never,
 }
 
 impl Pace {
-    /// At most `window` transactions are executed ahead at a time. `before` is what the block before found out.
+    /// Returns the pace of a block that measures. At most `window` transactions are executed ahead at a time.
+    /// `before` is the experience of the block before.
     pub(crate) fn adaptive(transactions: u32, window: u32, before: Option<Experience>) -> Self {
         let pace = match before {
             _ if transactions < SMALL => Self::begin(Phase::Never, 0),
@@ -232,7 +234,7 @@ impl Pace {
         }
     }
 
-    /// What the block found out, or the block before it. `None` if neither compared anything.
+    /// Returns what the block found out, or what the block before it did. `None` if neither compared anything.
     pub(crate) fn experience(&self) -> Option<Experience> {
         Some(Experience {
             in_order: self.in_order,
@@ -290,12 +292,12 @@ impl Pace {
         matches!(self.phase, Phase::Warm | Phase::Parallel | Phase::Always)
     }
 
-    /// Whether it may still become parallel.
+    /// Whether the block is parallel or may still become so.
     pub(crate) fn is_open(&self) -> bool {
         self.phase != Phase::Never
     }
 
-    /// A transaction is begun on the block.
+    /// Notes that a transaction begins on the block.
     pub(crate) fn begin_on_block(&mut self) {
         self.begin_on_block_at(Instant::now);
     }
@@ -304,22 +306,22 @@ impl Pace {
         self.beside_since = (self.phase == Phase::Parallel).then(now);
     }
 
-    /// A transaction was committed, and `left` are left. So far `ahead` were executed ahead, at
-    /// least in part, and committed.
+    /// Notes that a transaction was committed, and `left` are left. So far, `ahead` committed transactions were
+    /// executed ahead, at least in part.
     pub(crate) fn committed(&mut self, left: u32, ahead: u64) {
         if !matches!(self.phase, Phase::Always | Phase::Never) {
             self.committed_at(Instant::now, left, ahead);
         }
     }
 
-    /// All that was changed in order was handed to the other threads, so that transactions in parallel begin now.
+    /// Notes that all changes made in order are published, so that the time in parallel begins now.
     pub(crate) fn handed_over(&mut self) {
         if !matches!(self.phase, Phase::Always | Phase::Never) {
             self.handed_over_at(Instant::now());
         }
     }
 
-    /// The other threads were started, so that transactions in parallel begin now.
+    /// Notes that the other threads were started, so that the time in parallel begins now.
     pub(crate) fn started(&mut self) {
         let now = Instant::now();
         (self.since, self.part_since) = (now, now);
@@ -336,7 +338,7 @@ impl Pace {
         if !self.is_parallel() {
             self.unknown = self.unknown.saturating_add(1);
             if self.left > 0 && !done.is_multiple_of(self.part()) {
-                // To look at the clock takes a tenth of the shortest transactions.
+                // Reading the clock takes a tenth of the time of the shortest transactions.
                 return;
             }
         }
@@ -372,7 +374,7 @@ impl Pace {
         self.ahead = ahead;
     }
 
-    /// Transactions of a part of the phase.
+    /// Returns the number of transactions of a part of the phase.
     fn part(&self) -> u32 {
         (self.length / PARTS).clamp(1, PART)
     }
@@ -382,7 +384,7 @@ impl Pace {
         self.parts.get(self.parts.len() / 2).copied()
     }
 
-    /// The phase after one whose transactions took `each`, and its length.
+    /// Returns the phase that follows one whose transactions took `each`, and its length.
     fn next(&mut self, each: Duration, left: u32, ahead: u64) -> (Phase, u32) {
         match self.phase {
             Phase::Settle => (Phase::Probe, PROBE),
@@ -391,20 +393,20 @@ impl Pace {
                 if each < PERHAPS_SHORT && self.length < LONG_PROBE {
                     return (Phase::Probe, LONG_PROBE);
                 }
-                // What is loaded only makes the first parts longer.
+                // The least time, because nodes that are loaded make only the first parts longer.
                 let least = self.parts.first().map_or(each, |part| *part / self.part());
                 self.try_parallel(least, left)
             }
             Phase::Rest => {
                 self.in_order = each;
                 let pays = match self.parallel {
-                    // Nothing was tried yet, because they were short. If they still are, there will be no trial.
+                    // There was no trial yet, because transactions were short. If they still are, there will be none.
                     Duration::MAX => {
                         each < SHORT || is_worth(SHORT.saturating_mul(self.unknown), each, left)
                     }
                     parallel => {
                         let handing_over = self.handing_over.saturating_mul(self.unknown);
-                        // It ends when it is far slower, which may have been chance.
+                        // A trial that is far slower ends early. That it was so may have been chance.
                         let parallel = parallel.min(each.saturating_mul(FAR));
                         let lost = lost_in_trial(parallel, each).saturating_add(handing_over);
                         is_worth(lost, each, left)
@@ -416,7 +418,7 @@ impl Pace {
                 }
             }
             Phase::Warm if self.parallel > self.in_order * MUCH_PERCENT / 100 => self.slower(),
-            // Executions ahead that are dropped may still help, as they load nodes.
+            // Executions ahead that are dropped may still help, because they load nodes.
             Phase::Warm if ahead == self.ahead && self.parallel > self.in_order => {
                 match take(&mut self.warm_again) {
                     true => (Phase::Warm, WARM),
@@ -426,7 +428,7 @@ impl Pace {
             Phase::Warm => (Phase::Parallel, TRIAL),
             Phase::Parallel => {
                 self.unchecked = self.unchecked.saturating_add(self.length);
-                // A check of the last transactions would cost more than it could save.
+                // Near the end, a check would cost more than it could save.
                 let saves = left / CHECKED > self.window.saturating_add(SETTLE + CHECK);
                 let due = self.unchecked >= self.check_after;
                 let cheaper = self.parallel < self.checked.saturating_mul(CHEAPER_PERCENT) / 100;
@@ -458,8 +460,8 @@ impl Pace {
         }
     }
 
-    /// Whether transactions in parallel take less time than in order, as far as those on the block tell. Then the time in
-    /// order is what they say.
+    /// Whether the times of transactions on the block show that parallel execution gains. If so, derives the time in
+    /// order from them.
     fn surely_gains(&mut self) -> bool {
         let (Some(most), Some(percent)) = (self.beside_before, self.beside_percent) else {
             return false;
@@ -472,7 +474,7 @@ impl Pace {
         gains
     }
 
-    /// What a transaction of the phase took on the block, if enough were executed there.
+    /// Returns the middle time of the phase's transactions on the block, if there are enough.
     fn middle_beside(&mut self) -> Option<Duration> {
         self.beside.sort_unstable();
         let middle = self.beside.get(self.beside.len() / 2).copied();
@@ -483,10 +485,10 @@ impl Pace {
         self.parallel < in_order * GAIN_PERCENT / 100
     }
 
-    /// In parallel, if that is faster.
+    /// Continues in parallel if that is faster, or if this is the first slower comparison after a faster one.
     fn go_on(&mut self) -> (Phase, u32) {
         let faster = self.is_faster_than(self.in_order);
-        // Once may be chance.
+        // One slower comparison may be chance.
         let much_slower = self.parallel > self.in_order * MUCH_PERCENT / 100;
         let doubted = take(&mut self.gained) && !much_slower;
         if !faster && !doubted {
@@ -512,7 +514,7 @@ impl Pace {
         (Phase::Rest, REST << self.trials.saturating_sub(1))
     }
 
-    /// In parallel, unless the transactions that are left, which will take `each` in order, are too few or too short.
+    /// Begins a trial, unless the transactions left, which take `each` in order, are too few or too short.
     fn try_parallel(&mut self, each: Duration, left: u32) -> (Phase, u32) {
         if left < SMALL || self.in_order.saturating_mul(left) < LITTLE {
             return (Phase::Never, 0);
@@ -526,13 +528,13 @@ impl Pace {
     }
 }
 
-/// What a trial loses, if it gains nothing.
+/// Returns the expected loss of a trial that gains nothing.
 fn lost_in_trial(parallel: Duration, in_order: Duration) -> Duration {
     let each = parallel.saturating_sub(in_order).max(parallel / LEAST_LOSS);
     each.saturating_mul(WARM + TRIAL)
 }
 
-/// Whether what is `lost` is a small part of what `left` transactions take in order.
+/// Whether `lost` is a small part of the time that `left` transactions take in order.
 fn is_worth(lost: Duration, in_order: Duration, left: u32) -> bool {
     lost.saturating_mul(WORTH) < in_order.saturating_mul(left)
 }

@@ -30,49 +30,48 @@ pub struct Parallel {
 /// When transactions are executed ahead of their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// While that is faster than one after the other, which is measured.
+    /// While measurements show that this is faster than in order.
     #[default]
     Adaptive,
-    /// Always, if there are several workers. The thread of the block executes a transaction whose turn
-    /// has come and that nobody has begun; the others leave it some.
+    /// Always, if there are several workers. The thread of the block executes a transaction whose turn has come and
+    /// that no thread has begun; the other threads leave some transactions to it.
     Always,
-    /// Always, also by one worker, and each transaction at least once. For tests and measurements: it
-    /// costs more.
+    /// Always, even with one worker, and each transaction at least once. For tests and measurements: it costs more.
     EachAhead,
-    /// Never: the block executes all in order, while the other threads [prepare](Executor::prepare) transactions. For
-    /// executors that remember what takes most of the time and depends on no state, as checks of signatures.
+    /// Never: the block executes all transactions in order, while the other threads [prepare](Executor::prepare)
+    /// them. For executors that remember the slow part of a transaction if it depends on no state, such as a check of
+    /// signatures.
     Prepare,
 }
 
-/// The size that is returned for a transaction.
+/// Which size is returned for each transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SizeAfter {
-    /// [`Block::proof_size`]: with [`Consensus`](povmeter::Consensus) accounting, a question that is part of
-    /// the block.
+    /// [`Block::proof_size`]: with [`Consensus`](povmeter::Consensus) accounting, this question is part of the block.
     #[default]
     Counted,
-    /// The same, without a trace: [`Block::peek_proof_size`] with `Consensus` accounting. For runtimes that
-    /// ask themselves, because it costs a walk for each key that was changed since somebody asked.
+    /// The size without a trace: [`Block::peek_proof_size`] with `Consensus` accounting. For runtimes that ask for
+    /// sizes themselves, because asking costs a walk for each key that was changed since the last question.
     Peeked,
-    /// [`Block::recorded_size`]: without an estimate. For who needs no sizes.
+    /// [`Block::recorded_size`]: without an estimate. For callers that need no sizes.
     Recorded,
 }
 
-/// Transactions in the window for each worker.
+/// The default window, in transactions for each worker.
 const WINDOW: u32 = 6;
-/// Transactions for each worker that wait for their turn, if they ask what only the block can answer: one that is
-/// farther ahead would keep its thread from work.
+/// How far ahead a transaction may wait for its turn, in transactions for each worker. One that is farther ahead
+/// would keep its thread from work.
 const WAITING: u32 = 2;
-/// The smallest window.
+/// The smallest default window.
 const LEAST_WINDOW: u32 = 12;
-/// How many transactions in a row two workers leave to the thread of the block. One at a time, blocks whose transactions
-/// touch different keys took 3 % longer on a machine of 2026-11-25, and 1 to 3 % on another one. More workers leave one:
-/// they gain nothing by more in a model, and 15 % less where transactions conflict, as more of those above have missed
-/// what these write.
+/// How many transactions in a row two workers leave to the thread of the block. With one at a time, blocks whose
+/// transactions touch different keys took 3 % longer on a machine of 2026-11-25, and 1 to 3 % on another one. More
+/// workers leave one: in a model they gain nothing with more, and they take 15 % longer if transactions conflict,
+/// because more of the transactions above have missed the writes of those that are left.
 const LEFT_BY_TWO: u32 = 4;
 
 impl Parallel {
-    /// With `workers` threads, the caller's included, and [`Strategy::Adaptive`].
+    /// Uses `workers` threads, including the caller's, and [`Strategy::Adaptive`].
     pub fn new(workers: NonZeroUsize) -> Self {
         let count = u32::try_from(workers.get()).unwrap_or(u32::MAX);
         Self {
@@ -84,21 +83,21 @@ impl Parallel {
         }
     }
 
-    /// With another strategy.
+    /// Sets the strategy.
     #[must_use]
     pub const fn with_strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// With other sizes after each transaction.
+    /// Sets which sizes are returned.
     #[must_use]
     pub const fn with_sizes(mut self, sizes: SizeAfter) -> Self {
         self.sizes = sizes;
         self
     }
 
-    /// With sizes that leave no trace: [`SizeAfter::Peeked`] in place of [`SizeAfter::Counted`].
+    /// Makes sizes leave no trace: replaces [`SizeAfter::Counted`] by [`SizeAfter::Peeked`].
     #[must_use]
     pub const fn without_trace(mut self) -> Self {
         if matches!(self.sizes, SizeAfter::Counted) {
@@ -107,21 +106,21 @@ impl Parallel {
         self
     }
 
-    /// With executions at most `transactions` ahead of the last committed one. By default that is some for
-    /// each worker: more keep workers busy while one transaction takes long, and more are executed in vain.
+    /// Sets how many transactions are at most executed ahead of the last committed one. The default is some for each
+    /// worker. A larger window keeps workers busy while one transaction takes long, but more executions are in vain.
     #[must_use]
     pub const fn with_window(mut self, transactions: u32) -> Self {
         self.window = transactions;
         self
     }
 
-    /// How many transactions are at most executed ahead of the last committed one.
+    /// Returns how many transactions are at most executed ahead of the last committed one.
     pub const fn window(&self) -> u32 {
         self.window
     }
 
-    /// How many transactions in a row the other threads leave to the thread of the block, while they execute those
-    /// behind them.
+    /// Returns how many transactions in a row the other threads leave to the thread of the block, while they execute
+    /// those above.
     pub const fn left_to_block(&self) -> u32 {
         match self.strategy {
             Strategy::EachAhead | Strategy::Prepare => 0,
@@ -130,24 +129,25 @@ impl Parallel {
         }
     }
 
-    /// With what a block before this one found out: [`Batch::experience`]. [`Strategy::Adaptive`] then need not measure
-    /// each block of a chain from its start. A block with other transactions finds that out; some blocks in a
-    /// hundred measure from the start in any case.
+    /// Sets what a block before this one found out: [`Batch::experience`]. [`Strategy::Adaptive`] then need not
+    /// measure each block of a chain from its start. If the transactions are different now, the block finds that out;
+    /// some blocks in a hundred measure from the start in any case.
     #[must_use]
     pub const fn with_experience(mut self, experience: Option<Experience>) -> Self {
         self.experience = experience;
         self
     }
 
-    /// Executes transactions `0..transactions` on `block`, with the result of executing each in a
-    /// transaction of the host, one after the other, with a [`Block::proof_size`], or another [`SizeAfter`],
-    /// after each.
+    /// Executes transactions `0..transactions` on `block`. The result is that of executing them one after the other,
+    /// each in a transaction of the host, and asking for the [`Block::proof_size`], or another [`SizeAfter`], after
+    /// each.
     ///
-    /// `source` holds the parent state of `block` for the other threads. What they load from it counts
-    /// nothing. `block` may hold changes; no transaction should be open, and the host is in control.
+    /// `source` holds the parent state of `block` for the other threads. Nodes that they load from it do not count.
+    /// `block` may hold changes, but no transaction should be open, and the host must be in control.
     ///
     /// # Errors
-    /// [`ParallelError`]; `block` holds the transactions before.
+    /// [`ParallelError::Block`] if the block fails at a transaction's turn: `block` holds the transactions before it.
+    /// [`ParallelError::TooMany`] if there are more than 2^30 transactions: none is executed.
     ///
     /// # Panics
     /// If [`Executor::worker`] panics.
@@ -167,11 +167,11 @@ impl Parallel {
         self.execute_if(block, source, executor, transactions, |_| Verdict::Keep)
     }
 
-    /// As [`Self::execute`], and calls `decide` for each transaction at its turn, in order, unless it
-    /// trapped: for authors, who leave out what does not fit. Any thread may make the call.
+    /// As [`Self::execute`], and calls `decide` for each transaction at its turn, in order, unless it trapped: for
+    /// authors, who leave out transactions that do not fit. Any thread may make the call.
     ///
     /// # Errors
-    /// [`ParallelError`]; `block` holds the transactions before.
+    /// As [`Self::execute`].
     ///
     /// # Panics
     /// If [`Executor::worker`] or `decide` panics.
@@ -197,7 +197,7 @@ impl Parallel {
         }
         let pace = self.pace(transactions);
         let parent = (source, block.parent_root());
-        // Nobody needs them if nothing is ever executed ahead.
+        // Without executions ahead, no slots are needed.
         let slots = if pace.is_open() { transactions } else { 0 };
         let workers = u32::try_from(self.workers.get()).unwrap_or(u32::MAX);
         let limits = Limits {
@@ -240,7 +240,7 @@ impl Parallel {
             let start = || {
                 for _ in 1..self.workers.get() {
                     scope.spawn(|| {
-                        // If it panics, nobody may wait for what it has begun.
+                        // If this thread panics, no other thread may wait for the transaction that it has begun.
                         let unfinished = EndOnDrop(&shared.scheduler);
                         shared.work(&committer);
                         forget(unfinished);
@@ -277,7 +277,7 @@ impl Parallel {
     }
 }
 
-/// Ends the block when it is dropped, also in a panic, so that no thread waits for ever.
+/// Ends the block when it is dropped, even in a panic, so that no thread waits for ever.
 pub(crate) struct EndOnDrop<'s>(pub(crate) &'s Scheduler);
 
 impl Drop for EndOnDrop<'_> {

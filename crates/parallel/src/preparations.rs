@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! turn      the transaction that the block executes
-//! next      above all that were taken
-//! take:     the lowest one that is at least `next`, and `LEAD` above `turn`
+//! next      one above the highest transaction that was taken
+//! take:     the lowest transaction that is at least `next`, and at least `turn + LEAD`
 //! ```
-//! Nobody waits for a preparation. What it finds the executor remembers, or not yet; nothing else depends on it.
+//! No thread waits for a preparation. The executor remembers its result, or has not remembered it yet; nothing else
+//! depends on it.
 
 use crate::{
     below::{Asker, Below},
@@ -17,7 +18,7 @@ use crate::{
 };
 use povmeter::{NodeHash, NodeSource, ProofSize, Removal, Root, StateVersion, TrieId};
 
-/// Which transactions nobody has prepared or begun.
+/// The transactions that no thread has prepared or begun.
 #[derive(Debug)]
 pub(crate) struct Preparations {
     turn: AtomicU32,
@@ -25,7 +26,8 @@ pub(crate) struct Preparations {
     transactions: u32,
 }
 
-/// The next transaction of the block is not prepared: the block would reach it before that is done, and do the same.
+/// How far above the block's transaction preparations begin. The very next transaction is not prepared, because the
+/// block would reach it before the preparation is done, and do the same work.
 const LEAD: u32 = 2;
 
 impl Preparations {
@@ -42,13 +44,13 @@ impl Preparations {
         self.transactions <= LEAD
     }
 
-    /// The block executes `index` now.
+    /// Notes that the block executes `index` now.
     #[inline]
     pub(crate) fn begin(&self, index: u32) {
         self.turn.store(index, Ordering::Relaxed);
     }
 
-    /// Ends when it is dropped, also in a panic: nobody takes any more then.
+    /// Ends the preparations when the returned value is dropped, even in a panic: no thread takes another one then.
     pub(crate) fn end_on_drop(&self) -> impl Drop + '_ {
         struct End<'p>(&'p Preparations);
         impl Drop for End<'_> {
@@ -59,7 +61,7 @@ impl Preparations {
         End(self)
     }
 
-    /// A transaction to prepare, which nobody else is given.
+    /// Returns a transaction to prepare, for the caller alone; `None` if none is left.
     pub(crate) fn take(&self) -> Option<u32> {
         let mut next = self.next.load(Ordering::Relaxed);
         loop {
@@ -68,7 +70,7 @@ impl Preparations {
             if index >= self.transactions {
                 return None;
             }
-            // Nothing but the index goes from thread to thread here.
+            // Relaxed, because only the index goes from thread to thread here.
             let relaxed = Ordering::Relaxed;
             match self
                 .next
@@ -81,7 +83,8 @@ impl Preparations {
     }
 }
 
-/// The state before the first transaction, for a preparation. Stops at what it cannot answer, and at changes.
+/// The state before the first transaction, for a preparation. Stops at a question that it cannot answer, and at a
+/// change.
 pub(crate) struct Preparation<'p, P> {
     below: &'p mut Below<P>,
     store: &'p MultiVersion,
@@ -100,7 +103,7 @@ impl<'p, P: NodeSource> Preparation<'p, P> {
         }
     }
 
-    /// The answer of `ask`; stops if there is none.
+    /// Returns the answer of `ask`. Stops if there is none.
     fn ask<T, M>(
         &mut self,
         ask: impl FnOnce(&mut Below<P>, Asker<'_>) -> Result<T, M>,
@@ -109,7 +112,7 @@ impl<'p, P: NodeSource> Preparation<'p, P> {
             return self.stop();
         }
         let asker = Asker {
-            // That of the first transaction.
+            // The position of the first transaction.
             position: 1,
             store: self.store,
             block: None,

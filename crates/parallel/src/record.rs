@@ -1,4 +1,4 @@
-//! What a speculative execution asked, and what it was told.
+//! The questions that an execution ahead asked, and the answers that it got.
 
 use crate::{
     store::{same_bytes, KeyId, Span, TooLong, TrieNumber, WriteSet, LARGE_BYTES},
@@ -6,8 +6,8 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// The questions of one execution that reached what lies below the transaction, in order. At its turn, the
-/// transaction is right if the block gives the same answers.
+/// The questions of one execution to the state below the transaction, in order. At its turn, the execution is right
+/// if the block gives the same answers.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) reads: Vec<Read>,
@@ -23,7 +23,7 @@ pub(crate) struct Record {
 pub(crate) struct Read {
     pub(crate) key: KeyId,
     pub(crate) seen: Seen,
-    /// Whether the answer is that of the parent state, because nobody had written the key.
+    /// Whether the answer is that of the parent state, because no transaction below had written the key.
     pub(crate) of_parent: bool,
 }
 
@@ -34,13 +34,14 @@ pub(crate) enum Seen {
     Absent,
     /// The value.
     Value(Span),
-    /// The value, as the executor predicted it.
+    /// The value that the executor predicted.
     Predicted(Span),
-    /// The value, a large one, in memory that is shared.
+    /// A large value, in shared memory.
     Large(u32),
     /// Whether there is a value.
     Exists(bool),
-    /// Nothing: the transaction changed the value by an update. The read counts all the same.
+    /// No answer: the transaction changed the value by an update, or read a likely value. The read counts all the
+    /// same.
     Counted,
     /// The next key, by its number among [`Record::nexts`].
     Next(u32),
@@ -59,28 +60,28 @@ pub(crate) struct NextRead {
     pub(crate) found: Option<Span>,
 }
 
-/// A question for a bound of the proof size in the middle of the transaction.
+/// A question in the middle of the transaction whether the proof size is within a bound.
 #[derive(Debug)]
 pub(crate) struct Ask {
-    /// What the transaction had written by then.
+    /// The writes of the transaction before the question.
     pub(crate) writes: WriteSet,
-    /// How many updates it had made by then.
+    /// The number of its updates before the question.
     pub(crate) updates: u32,
     /// Whether the size was at most `bytes`.
     pub(crate) holds: bool,
     pub(crate) bytes: u64,
 }
 
-/// An answer to whether an update changes the value.
+/// The answer to the question whether an update changes the value.
 #[derive(Clone, Copy, Debug)]
 struct Told {
-    /// Its steps: the transaction's own updates of the key since the last ask, and the one in question.
+    /// Its steps: the transaction's own updates of the key since the last [`Ask`], and the update in question.
     first: u32,
     count: u32,
     changed: bool,
 }
 
-/// How many of the last reads are looked through for the same one.
+/// How many of the last reads are searched for an equal one.
 const LOOKED_THROUGH: usize = 24;
 
 impl Record {
@@ -103,7 +104,7 @@ impl Record {
         bytes.clear();
     }
 
-    /// Whether one of the last reads of `key` satisfies `is`.
+    /// Whether one of the last reads is of `key` and satisfies `is`.
     pub(crate) fn has(&self, key: KeyId, is: impl Fn(Seen) -> bool) -> bool {
         let last = self.reads.iter().rev().take(LOOKED_THROUGH);
         last.into_iter()
@@ -114,7 +115,7 @@ impl Record {
         self.push_of(key, seen, false);
     }
 
-    /// As [`Self::push`], of an answer that is that of the parent state, or not.
+    /// As [`Self::push`]. `of_parent` tells whether the answer is that of the parent state.
     pub(crate) fn push_of(&mut self, key: KeyId, seen: Seen, of_parent: bool) {
         self.reads.push(Read {
             key,
@@ -123,14 +124,14 @@ impl Record {
         });
     }
 
-    /// What read `number` of a value saw.
+    /// Returns the value that read `number` saw.
     pub(crate) fn known_value(&self, number: u32) -> Option<&[u8]> {
         self.value(self.reads[number as usize].seen)?
     }
 
-    /// Notes that the value of `key` was read. A large one is copied unless it is `shared`.
+    /// Notes that the value of `key` was read. A large value is copied unless it is `shared`.
     ///
-    /// A second read with another answer is noted too, so that the record holds for no state.
+    /// A second read with another answer is noted too. Such a record is right for no state.
     pub(crate) fn push_value(
         &mut self,
         key: KeyId,
@@ -154,7 +155,7 @@ impl Record {
         Ok(())
     }
 
-    /// The large value that was read at `key`, if it is `value`.
+    /// Returns the large value that was read at `key`, if it equals `value`.
     pub(crate) fn shared(&self, key: KeyId, value: &[u8]) -> Option<&Bytes> {
         let seen = self.reads.iter().filter(|read| read.key == key);
         seen.into_iter().find_map(|read| match read.seen {
@@ -166,7 +167,7 @@ impl Record {
         })
     }
 
-    /// Notes that the value of `key` was read, and that the executor predicted it.
+    /// Notes that the value of `key` was read as the executor predicted it.
     pub(crate) fn push_predicted(&mut self, key: KeyId, value: &[u8]) -> Result<(), TooLong> {
         if !self.has(key, |seen| self.is(seen, Some(value))) {
             let seen = Seen::Predicted(self.copy(value)?);
@@ -175,8 +176,8 @@ impl Record {
         Ok(())
     }
 
-    /// Notes that the last one of `steps`, made one after the other from the value of `key`, was said to
-    /// have `changed` it.
+    /// Notes the answer to the question whether the last of `steps`, which apply to the value of `key` one after the
+    /// other, has `changed` the value.
     pub(crate) fn push_told<'o>(
         &mut self,
         key: KeyId,
@@ -198,7 +199,7 @@ impl Record {
         Ok(())
     }
 
-    /// Whether answer `number` is right for the value `current`.
+    /// Whether answer `number` is right if the value below is `current`.
     pub(crate) fn is_told_right(&self, number: u32, current: Option<&[u8]>) -> bool {
         let told = self.tolds[number as usize];
         let mut value = current.unwrap_or_default().to_vec();
@@ -220,7 +221,7 @@ impl Record {
         span.of(&self.bytes)
     }
 
-    /// The value that a read of a value saw; `None` for other reads.
+    /// Returns the value that a read of a value saw, or `None` for other reads.
     pub(crate) fn value(&self, seen: Seen) -> Option<Option<&[u8]>> {
         match seen {
             Seen::Absent => Some(None),

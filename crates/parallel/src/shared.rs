@@ -23,14 +23,14 @@ use std::{
     sync::Arc,
 };
 
-/// So many preparations in a row that were of no use end those of a thread.
+/// A thread makes no more preparations after this many useless ones in a row.
 const USELESS: u32 = 32;
 
 pub(crate) struct Shared<'a, P, E: Executor> {
     pub(crate) store: MultiVersion,
     pub(crate) scheduler: Scheduler,
     pub(crate) attempts: Attempts<E::Output>,
-    /// Of none, unless the strategy asks for them.
+    /// Empty, unless the strategy is to prepare.
     pub(crate) preparations: Preparations,
     pub(crate) executor: &'a E,
     pub(crate) last_size: Apart<Mutex<ProofSize>>,
@@ -39,7 +39,7 @@ pub(crate) struct Shared<'a, P, E: Executor> {
     root: Root,
 }
 
-/// How often something happened.
+/// Counters for [`Statistics`].
 #[derive(Debug)]
 pub(crate) struct Counts {
     pub(crate) speculations: AtomicU64,
@@ -66,11 +66,11 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What one thread of a block owns.
+/// The state that one thread of a block owns.
 pub(crate) struct Worker<'w, P, E: Executor> {
     pub(crate) executor: E::Worker,
     pub(crate) scratch: Scratch<'w, &'w P>,
-    /// Whether its thread is that of the block.
+    /// Whether the thread is that of the block.
     of_block: bool,
 }
 
@@ -196,7 +196,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
                 given_back.keep();
                 count(&self.counts.halts);
                 match halt {
-                    // The position of a transaction is one above its index.
+                    // A transaction's position is one above its index.
                     Halt::Wait(position) => {
                         self.scheduler.wait_for(index, position - 1, &self.store);
                     }
@@ -206,7 +206,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         }
     }
 
-    /// Returns a record that nobody needs any more, if there is one.
+    /// Keeps and publishes `attempt`. Returns a record whose memory can be reused, if there is one.
     fn publish(&self, attempt: Attempt<E::Output>, since: u32) -> Option<Box<Record>> {
         let (index, writes) = (attempt.index, attempt.writes.clone());
         let spent = self.attempts.keep(attempt);
@@ -215,7 +215,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         spent
     }
 
-    /// The result of the executor. A panic is a trap, and costs the worker.
+    /// Calls the executor and returns its result. A panic is a trap, and the worker is replaced.
     pub(crate) fn run(
         &self,
         worker: &mut E::Worker,
@@ -236,7 +236,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         }
     }
 
-    /// Takes the last execution of `index` back if its reads have other answers now.
+    /// Aborts the last execution of `index` if its reads have other answers now.
     fn validate(&self, index: u32, worker: &mut Worker<'_, P, E>) {
         count(&self.counts.validations);
         let below = &mut worker.scratch.below;
@@ -255,7 +255,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         }
     }
 
-    /// How the block was executed, with what was `committed` how.
+    /// Returns the statistics of the block: those of the `committed` transactions, and the counters.
     pub(crate) fn statistics(&self, committed: Statistics) -> Statistics {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Statistics {

@@ -1,5 +1,5 @@
-//! The primitives that threads share, in one place, so that a tool that tries orders of threads can replace
-//! them: loom for the bell and the scheduler, shuttle for all.
+//! The primitives that threads share, in one place, so that tools that try orders of threads can replace them: loom
+//! for the bell, the store and the scheduler, shuttle for everything.
 
 #[cfg(all(test, povmeter_loom))]
 pub(crate) use loom::sync::{atomic, Condvar, Mutex, MutexGuard, RwLock};
@@ -8,7 +8,7 @@ pub(crate) use shuttle::{
     sync::{atomic, Condvar, Mutex, MutexGuard, RwLock},
     thread,
 };
-// loom has no threads that borrow, and tries no whole blocks.
+// loom has no scoped threads, and tries no whole blocks.
 #[cfg(not(all(test, any(povmeter_loom, povmeter_shuttle))))]
 pub(crate) use std::sync::{atomic, Condvar, Mutex, MutexGuard, RwLock};
 #[cfg(not(all(test, povmeter_shuttle)))]
@@ -16,7 +16,8 @@ pub(crate) use std::thread;
 
 use std::{ops::Deref, sync::PoisonError};
 
-/// Something in cache lines of its own. Beside what other threads write, it would come from another core each time.
+/// A value in cache lines of its own. Beside data that other threads write, each read would have to fetch it from
+/// another core.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Apart<T>(pub(crate) T);
@@ -29,18 +30,18 @@ impl<T> Deref for Apart<T> {
     }
 }
 
-/// Locks, also after a panic under the lock. No change under a lock of this crate can be left half done:
-/// code of executors runs under none.
+/// Locks, even after a panic under the lock. No change under a lock of this crate stays half done: panics of
+/// executors are caught, and a panic in any other code of the caller ends the block.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`lock`], shared.
+/// As [`lock`], for shared access.
 pub(crate) fn read<T>(lock: &RwLock<T>) -> impl std::ops::Deref<Target = T> + '_ {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`lock`], exclusive.
+/// As [`lock`], for exclusive access.
 pub(crate) fn write<T>(lock: &RwLock<T>) -> impl std::ops::DerefMut<Target = T> + '_ {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,21 +1,21 @@
-//! Turns: how an execution ahead goes on on the block, and what it may see of it before.
+//! Turns: how an execution ahead continues on the block, and what it may see of the block before.
 //!
-//! Traits, because an execution ahead knows neither the source nor the accounting of the block.
+//! These are traits, because an execution ahead knows neither the source nor the accounting of the block.
 
 use crate::{record::Record, shared::Ended, store::WriteSet, view::Access};
 use povmeter::{BlockError, KeptValue, TrieId};
 
-/// The parent state through the block, which loads what it lacks.
+/// The parent state, read through the block, which loads missing nodes.
 pub(crate) trait LoadedParent: Sync {
-    /// The value at `key`; `None` if another thread has the block.
+    /// Returns the value at `key`, or `None` if another thread holds the block.
     fn peek(&self, trie: TrieId<'_>, key: &[u8]) -> Option<Result<Option<KeptValue>, BlockError>>;
 }
 
 /// Gives a transaction the block when its turn has come.
 pub(crate) trait Turns<T>: LoadedParent {
-    /// Waits for the turn of `index`, which the caller executes, and compares what it read with the block. From
-    /// then on it goes on on the block. `None` if it has to be executed again, at its turn. `of_block` for
-    /// the thread of the block.
+    /// Waits for the turn of `index`, which the caller executes, and compares its reads with the block. From then on
+    /// the transaction continues on the block. `None` if it has to be executed again at its turn. `of_block` is
+    /// `true` for the thread of the block.
     fn take<'t>(
         &'t self,
         index: u32,
@@ -25,9 +25,9 @@ pub(crate) trait Turns<T>: LoadedParent {
     ) -> Option<Box<dyn AtTurn<T> + 't>>;
 }
 
-/// A transaction that goes on on the block. No other one is committed before its end.
+/// A transaction that continues on the block. No other transaction is committed before it ends.
 pub(crate) trait AtTurn<T> {
-    /// The block.
+    /// Returns the block.
     fn access(&mut self) -> &mut dyn Access;
 
     /// Commits the transaction, which has returned `result`.

@@ -2,14 +2,14 @@
 
 use povmeter_delta_root::{push_compact, read_compact};
 
-/// Computes a new value from the current one and an operand: `rule(current, operand, new)` writes the new
+/// Computes a new value from the current one and an operand. `rule(current, operand, new)` either writes the new
 /// value into `new`, which is empty, and returns `true`; or it returns `false`, and the value stays.
 ///
-/// `current` is `None` where there is no value. A rule is called as often as the value is needed, on any
-/// thread, so it must return the same for the same arguments, and must not panic.
+/// `current` is `None` if there is no value. A rule is called as often as the value is needed, on any thread. So it
+/// must return the same for the same arguments, and must not panic.
 pub type Rule = fn(current: Option<&[u8]>, operand: &[u8], new: &mut Vec<u8>) -> bool;
 
-/// What an update does to the value.
+/// How an update changes the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// Appends the operand to the SCALE list.
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Replaces `value` by the value after the update, with `spare` for memory; `false` if it stays.
+    /// Replaces `value` by the value after the update, with `spare` as memory. Returns `false` if the value stays.
     pub(crate) fn apply_to(
         self,
         present: &mut bool,
@@ -36,7 +36,7 @@ impl Kind {
         applied
     }
 
-    /// Writes the value after the update into `new`, which is empty; `false` if the value stays.
+    /// Writes the value after the update into `new`, which is empty. Returns `false` if the value stays.
     pub(crate) fn apply(self, current: Option<&[u8]>, operand: &[u8], new: &mut Vec<u8>) -> bool {
         match self {
             Self::Append => {
@@ -48,14 +48,14 @@ impl Kind {
     }
 }
 
-/// The SCALE list `current` with one element more; of this element alone if `current` is no list, as in
-/// the overlay.
+/// Writes the SCALE list `current` with `element` appended into `new`; a list of `element` alone if `current` is no
+/// list, as the overlay does.
 fn append(current: Option<&[u8]>, element: &[u8], new: &mut Vec<u8>) {
     let current = current.unwrap_or_default();
     let list = read_compact(current)
         .and_then(|(count, prefix)| Some((u32::try_from(count).ok()?, prefix)));
     let (count, elements) = match list {
-        // As the overlay's, the length starts again at 0 after 2^32 - 1.
+        // As in the overlay, the length starts again at 0 after 2^32 - 1.
         Some((count, prefix)) => (count.wrapping_add(1), &current[prefix..]),
         None => (1, &[][..]),
     };
@@ -64,11 +64,11 @@ fn append(current: Option<&[u8]>, element: &[u8], new: &mut Vec<u8>) {
     new.extend_from_slice(element);
 }
 
-/// A change to a counter: an unsigned little-endian integer, which is 0 where there is no value.
+/// An addition to a counter: an unsigned little-endian integer, which is 0 if there is no value.
 ///
-/// Additions of several transactions to one counter do not conflict. With bounds, an addition is a
-/// question too: it is only made if the sum is within the bounds. Then two transactions conflict only if
-/// the answer is another one.
+/// An addition is made only if the sum is within its bounds. Additions of several transactions to one counter do not
+/// conflict. Two calls of [`View::try_add`](crate::View::try_add), which return whether the addition is made,
+/// conflict only if that answer changes.
 ///
 /// ```
 /// use povmeter_parallel::{Addition, CounterWidth};
@@ -88,7 +88,7 @@ pub struct Addition {
     most: u128,
 }
 
-/// How many bytes a counter has.
+/// The width of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterWidth {
     /// 4 bytes.
@@ -100,7 +100,7 @@ pub enum CounterWidth {
 }
 
 impl CounterWidth {
-    /// The width in bytes.
+    /// Returns the width in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::U32 => 4,
@@ -118,11 +118,11 @@ impl CounterWidth {
     }
 }
 
-/// Bytes of an encoded [`Addition`].
+/// The length of an encoded [`Addition`].
 const OPERAND_BYTES: usize = 3 * 16 + 1;
 
 impl Addition {
-    /// Adds `by`, if the sum fits into the counter.
+    /// Returns an addition of `by`, which is made only if the sum fits into the counter.
     pub const fn new(width: CounterWidth, by: i128) -> Self {
         Self {
             width,
@@ -132,21 +132,21 @@ impl Addition {
         }
     }
 
-    /// The same, only if the sum is `least` or more.
+    /// Makes the addition only if the sum is `least` or more.
     #[must_use]
     pub const fn at_least(mut self, least: u128) -> Self {
         self.least = least;
         self
     }
 
-    /// The same, only if the sum is `most` or less.
+    /// Makes the addition only if the sum is `most` or less.
     #[must_use]
     pub fn at_most(mut self, most: u128) -> Self {
         self.most = most.min(self.width.most());
         self
     }
 
-    /// The rule of additions, and this one as its operand. The rule also keeps a value of another
+    /// Returns the rule of additions, and this addition as its operand. The rule also keeps a value of another
     /// length.
     pub fn as_update(&self) -> (Rule, [u8; OPERAND_BYTES]) {
         let mut operand = [0; OPERAND_BYTES];
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use povmeter_overlay::{Lookup, Overlay, TrieId::Top};
 
-    /// The overlay is the reference of what an append does.
+    /// The overlay is the reference for appends.
     #[test]
     fn an_append_is_the_overlays() {
         let mut values = vec![None, Some(vec![]), Some(vec![0]), Some(b"no list".to_vec())];

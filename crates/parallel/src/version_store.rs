@@ -7,8 +7,8 @@ use crate::{
 use povmeter::TrieId;
 use std::sync::Arc;
 
-/// The store that [`Parallel`](crate::Parallel) keeps the writes of a block's transactions in, alone: for
-/// measurements, and for schedulers of another kind. Calls from any thread.
+/// The store in which [`Parallel`](crate::Parallel) keeps the writes of a block's transactions, alone: for
+/// measurements, and for other schedulers. Any thread may call it.
 ///
 /// ```
 /// use povmeter_parallel::{VersionRead, VersionStore};
@@ -25,23 +25,23 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct VersionStore {
     store: MultiVersion,
-    /// Memory to collect writes in, for the next ones.
+    /// Memory in which later calls collect writes.
     builders: Mutex<Vec<WriteSetBuilder>>,
 }
 
-/// What [`VersionStore::read`] found.
+/// The answer of [`VersionStore::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionRead<T> {
     /// No transaction below the position writes the key.
     Parent,
-    /// The transaction at this position writes it, and this was made of the value.
+    /// The transaction at this position writes the key. Holds what `look` returned for the value.
     Written(u32, T),
-    /// The transaction at this position will likely write it.
+    /// The transaction at this position will likely write the key.
     Estimate(u32),
 }
 
 impl VersionStore {
-    /// A store for transactions at the positions `0..positions`.
+    /// Returns a store for transactions at the positions `0..positions`.
     pub fn new(positions: u32) -> Self {
         Self {
             store: MultiVersion::new(positions),
@@ -49,9 +49,9 @@ impl VersionStore {
         }
     }
 
-    /// Replaces what the transaction at `position` writes: keys, each once, with their values, or `None`
-    /// for a deletion. Returns whether that is anything else than before; `false` also if it is 4 GiB or
-    /// more, and nothing changes.
+    /// Replaces the writes of the transaction at `position`: keys, each once, with their values, or `None` for a
+    /// deletion. Returns whether they differ from the writes before. If the values take 4 GiB or more, changes
+    /// nothing and returns `false`.
     ///
     /// # Panics
     /// If there is no such position.
@@ -73,7 +73,7 @@ impl VersionStore {
         self.store.publish(position, writes).changed
     }
 
-    /// Marks what the transaction at `position` writes as an estimate, until it is published again.
+    /// Marks the writes of the transaction at `position` as an estimate, until it publishes again.
     ///
     /// # Panics
     /// If there is no such position.
@@ -81,7 +81,8 @@ impl VersionStore {
         self.store.mark_estimate(position);
     }
 
-    /// Calls `look` with the value of `key` that the nearest transaction below `position` writes.
+    /// Calls `look` with the value of `key` that the nearest transaction below `position` writes; with `None` for a
+    /// deletion.
     pub fn read<T>(
         &self,
         position: u32,
@@ -110,7 +111,7 @@ mod tests {
     use rand::{rngs::SmallRng, Rng, SeedableRng};
     use std::collections::BTreeMap;
 
-    /// Publishing, publishing again, deleting and estimating, against one tree per position.
+    /// Publishing, publishing again, deleting and estimating, compared with one tree per position.
     #[test]
     fn reads_are_those_of_a_tree_per_position() {
         const POSITIONS: u32 = 200;

@@ -3,9 +3,9 @@
 use crate::{executor::Stopped, update::Rule, Addition};
 use povmeter::{NodeHash, ProofSize, Removal, Root, StateVersion, TrieId};
 
-/// What a view does, on a block and in a speculation.
+/// The calls of a view, on a block and in an execution ahead.
 pub(crate) trait Access {
-    /// What answers from here on: the block, for a speculation that has waited for its turn.
+    /// Returns the access that answers from here on: the block, if an execution ahead has waited for its turn.
     fn current(&mut self) -> &mut dyn Access;
     fn get(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped>;
     fn guess(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<&[u8]>, Stopped>;
@@ -14,7 +14,7 @@ pub(crate) trait Access {
     fn next_key(&mut self, trie: TrieId<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped>;
     fn write(&mut self, trie: TrieId<'_>, key: &[u8], value: Option<&[u8]>) -> Result<(), Stopped>;
     fn append(&mut self, trie: TrieId<'_>, key: &[u8], element: &[u8]) -> Result<(), Stopped>;
-    /// Returns whether the rule changed the value, if it is `told`.
+    /// If `told`, returns whether the rule changed the value, and the transaction depends on that answer.
     fn update(
         &mut self,
         trie: TrieId<'_>,
@@ -32,7 +32,7 @@ pub(crate) trait Access {
     fn proof_size(&mut self) -> Result<ProofSize, Stopped>;
     fn proof_size_at_most(&mut self, bytes: u64) -> Result<bool, Stopped>;
     fn recorded_size(&mut self) -> Result<ProofSize, Stopped>;
-    /// The root of the top trie, or of a child.
+    /// Returns the root of the top trie, or of a child trie.
     fn root(&mut self, child: Option<&[u8]>, version: StateVersion) -> Result<Root, Stopped>;
     fn is_ahead(&self) -> bool;
     fn is_alone(&self) -> bool;
@@ -43,12 +43,11 @@ pub(crate) trait Access {
     fn rollback_transaction(&mut self) -> Result<(), Stopped>;
 }
 
-/// The state as one transaction of a block sees it: with the effects of all transactions before it, and
-/// its own.
+/// The state as one transaction of a block sees it: with the effects of all transactions before it, and its own.
 ///
-/// The calls are those of [`Block`](povmeter::Block), and count what they count there. Each may return
-/// [`Stopped`]: in a speculation, when the answer is not known yet; at the transaction's turn, when the
-/// block has no answer. The execution must end then. All later calls return it too.
+/// The calls are those of [`Block`](povmeter::Block), and count the same. Each may return [`Stopped`]: ahead of the
+/// turn, if the answer is not known yet; at the transaction's turn, if the block fails or refuses the call. Then the
+/// execution must end. All later calls return it too.
 pub struct View<'v>(&'v mut dyn Access);
 
 impl<'v> View<'v> {
@@ -58,7 +57,7 @@ impl<'v> View<'v> {
 }
 
 impl View<'_> {
-    /// The value at `key`.
+    /// Returns the value at `key`.
     ///
     /// # Errors
     /// [`Stopped`], as all calls.
@@ -67,10 +66,10 @@ impl View<'_> {
         self.0.current().get(trie, key)
     }
 
-    /// A likely value at `key`: in a speculation one that may be another at the turn, and the transaction
-    /// does not depend on it. Counts what [`Self::get`] counts. For a value that the transaction only
-    /// changes, in a way that does not depend on it, by [`Self::update`] or [`Self::try_update`]. At the
-    /// transaction's turn it is the value.
+    /// Returns a likely value at `key`: ahead of the turn, the value at the turn may be another one, and the
+    /// transaction does not depend on it. At the turn, returns the value. Counts what [`Self::get`] counts. For a
+    /// value that the transaction only changes, by [`Self::update`] or [`Self::try_update`], in a way that does not
+    /// depend on the value.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -79,7 +78,8 @@ impl View<'_> {
         self.0.current().guess(trie, key)
     }
 
-    /// Whether there is a value at `key`. Depends on that alone: a transaction before may change the value.
+    /// Returns whether there is a value at `key`. The transaction depends on that alone: a transaction before it may
+    /// change the value.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -88,7 +88,7 @@ impl View<'_> {
         self.0.current().exists(trie, key)
     }
 
-    /// Blake2b-256 of the value at `key`. [Waits for the turn](Self::wait_for_turn).
+    /// Returns the Blake2b-256 hash of the value at `key`. [Waits for the turn](Self::wait_for_turn).
     ///
     /// # Errors
     /// [`Stopped`].
@@ -100,7 +100,7 @@ impl View<'_> {
         self.0.current().value_hash(trie, key)
     }
 
-    /// The first key after `key` that has a value.
+    /// Returns the first key after `key` that has a value.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -108,8 +108,8 @@ impl View<'_> {
         self.0.current().next_key(trie, key)
     }
 
-    /// Calls `look` with the keys that begin with `prefix`, in order, without `prefix` itself, until it
-    /// returns `false`. As calls of [`Self::next_key`], the one past the last key included.
+    /// Calls `look` with the keys that begin with `prefix`, except `prefix` itself, in order, until it returns
+    /// `false`. Counts as the calls of [`Self::next_key`], including the call that passes the last key.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -132,7 +132,7 @@ impl View<'_> {
     /// Sets the value at `key`.
     ///
     /// # Errors
-    /// [`Stopped`], also for a key of the top trie under which a child's root lies.
+    /// [`Stopped`], also for a key of the top trie that holds the root of a child trie.
     #[inline]
     pub fn set(&mut self, trie: TrieId<'_>, key: &[u8], value: &[u8]) -> Result<(), Stopped> {
         self.0.current().write(trie, key, Some(value))
@@ -157,8 +157,8 @@ impl View<'_> {
         self.0.current().append(trie, key, element)
     }
 
-    /// Changes the value at `key` by a rule, as a read and a write would. Updates of several transactions
-    /// do not conflict. If the rule refuses, nothing changes.
+    /// Changes the value at `key` by a rule, as a read and a write would. If the rule refuses, nothing changes.
+    /// Updates of several transactions do not conflict.
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -176,8 +176,8 @@ impl View<'_> {
             .map(drop)
     }
 
-    /// As [`Self::update`], and returns whether the rule changed the value. The transaction then depends
-    /// on the answer, and still not on the value.
+    /// As [`Self::update`], and returns whether the rule changed the value. The transaction then depends on this
+    /// answer, but not on the value.
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -192,7 +192,7 @@ impl View<'_> {
         self.0.current().update(trie, key, (rule, operand), true)
     }
 
-    /// Adds to the counter at `key`, if the sum is within its bounds; returns whether it is. As
+    /// Adds to the counter at `key` if the sum is within the bounds, and returns whether it is. As
     /// [`Self::try_update`].
     ///
     /// # Errors
@@ -207,8 +207,7 @@ impl View<'_> {
         self.try_update(trie, key, rule, &operand)
     }
 
-    /// Adds to the counter at `key`; changes nothing if the sum is not within its bounds. As
-    /// [`Self::update`].
+    /// Adds to the counter at `key` if the sum is within the bounds. As [`Self::update`].
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -232,8 +231,8 @@ impl View<'_> {
         self.0.current().clear_prefix(trie, prefix, limit, cursor)
     }
 
-    /// The size of the storage proof if the block ended here. [Waits for the turn](Self::wait_for_turn),
-    /// because it depends on all that earlier transactions read.
+    /// Returns the size of the storage proof if the block ended here. [Waits for the turn](Self::wait_for_turn),
+    /// because the size depends on all reads of earlier transactions.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -241,9 +240,9 @@ impl View<'_> {
         self.0.current().proof_size()
     }
 
-    /// Whether the size of the storage proof is at most `bytes`, if the block ended here. A speculation goes
-    /// on with the answer for the last known size, and is repeated at its turn if the answer is another one
-    /// then. Inside a transaction of the view it is left to its turn.
+    /// Returns whether the size of the storage proof would be at most `bytes` if the block ended here. An execution
+    /// ahead continues with the answer for the last known size, and is repeated at its turn if the answer differs
+    /// then. Inside a transaction of the view, it is left to its turn.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -251,8 +250,8 @@ impl View<'_> {
         self.0.current().proof_size_at_most(bytes)
     }
 
-    /// The size of what was recorded so far, without what the root would add.
-    /// [Waits for the turn](Self::wait_for_turn).
+    /// Returns the size of the nodes recorded so far, without those that the root computation would add. [Waits for
+    /// the turn](Self::wait_for_turn).
     ///
     /// # Errors
     /// [`Stopped`].
@@ -260,7 +259,7 @@ impl View<'_> {
         self.0.current().recorded_size()
     }
 
-    /// The root of the state after the changes so far. [Waits for the turn](Self::wait_for_turn).
+    /// Returns the root of the state after the changes so far. [Waits for the turn](Self::wait_for_turn).
     ///
     /// # Errors
     /// [`Stopped`].
@@ -268,7 +267,7 @@ impl View<'_> {
         self.0.current().root(None, version)
     }
 
-    /// The root of the child trie `child` after the changes so far; [`Root::EMPTY`] if there is none.
+    /// Returns the root of the child trie `child` after the changes so far; [`Root::EMPTY`] if there is no such trie.
     /// [Waits for the turn](Self::wait_for_turn).
     ///
     /// # Errors
@@ -277,13 +276,12 @@ impl View<'_> {
         self.0.current().root(Some(child), version)
     }
 
-    /// Waits until all transactions before are committed. The execution then goes on with the block itself,
-    /// and [`Self::is_ahead`] returns `false`, if all that it read so far still has the same answers. For
-    /// questions that only the block can answer; those of a view wait by themselves. Does nothing at the
-    /// turn.
+    /// Waits until all transactions before this one are committed. If all reads so far still have the same answers,
+    /// the execution then continues on the block itself, and [`Self::is_ahead`] returns `false`. For questions that
+    /// only the block can answer; the calls of a view that ask them wait by themselves. Does nothing at the turn.
     ///
-    /// A speculation that is far ahead of its turn, has an open transaction of the view, or read something
-    /// else, stops, and the transaction is executed at its turn.
+    /// An execution ahead stops, and the transaction is executed at its turn, if it is far ahead of its turn, has an
+    /// open transaction of the view, or has read other values than the block has.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -291,8 +289,8 @@ impl View<'_> {
         self.0.current().wait_for_turn()
     }
 
-    /// Stops an execution ahead; the transaction is executed again, at its turn. For what an executor cannot
-    /// do ahead. Does nothing at the turn.
+    /// Stops an execution ahead; the transaction is executed again at its turn. For work that an executor cannot do
+    /// ahead. Does nothing at the turn.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -300,21 +298,22 @@ impl View<'_> {
         self.0.current().leave_to_turn()
     }
 
-    /// Whether this is an execution ahead of the turn. What a transaction does must not depend on it; by
-    /// which calls it does it may.
+    /// Returns whether this is an execution ahead of the turn. The effects of a transaction must not depend on it;
+    /// the choice of calls that have the same effects may.
     #[inline]
     pub fn is_ahead(&self) -> bool {
         self.0.is_ahead()
     }
 
-    /// Whether this transaction is executed on the block, and no later one will be executed ahead, so that nobody needs
-    /// predictions or updates in place of values. As with [`Self::is_ahead`], an executor may use other calls then.
+    /// Returns whether this transaction is executed on the block and no later one will be executed ahead. Then no
+    /// transaction needs predictions, or updates in place of values. As with [`Self::is_ahead`], an executor may use
+    /// other calls then.
     #[inline]
     pub fn is_alone(&self) -> bool {
         self.0.is_alone()
     }
 
-    /// Opens a nested transaction. One that is still open in the end is rolled back.
+    /// Opens a nested transaction. If it is still open at the end, it is rolled back.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -332,7 +331,7 @@ impl View<'_> {
         self.0.current().commit_transaction()
     }
 
-    /// Closes the innermost transaction and undoes its changes. What it read stays in the proof.
+    /// Closes the innermost transaction and undoes its changes. Nodes that it read stay in the proof.
     ///
     /// # Errors
     /// [`Stopped`], also if none is open.

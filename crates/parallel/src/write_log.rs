@@ -1,4 +1,4 @@
-//! What transactions changed on the block, for the threads that execute later ones.
+//! The changes that transactions made on the block, for the threads that execute later ones.
 
 use crate::{
     store::{
@@ -9,15 +9,16 @@ use crate::{
 use povmeter::{Accounting, Block, NodeSource, TrieId};
 use povmeter_overlay::{KeyPlace, Lookup, Overlay};
 
-/// What was changed on the block since it was last handed to the other threads.
+/// The changes on the block since the last publication.
 #[derive(Debug)]
 pub(crate) struct WriteLog<'k> {
     keys: LastKeys<'k>,
-    /// In the overlay of the block. Some more than once.
+    /// Places in the overlay of the block. Some are listed more than once.
     changed: Vec<KeyPlace>,
-    /// Elements that the current transaction appends to lists, in place of these lists, if they are kept: a list of all
-    /// events is long, and to copy it for each transaction takes longer than to execute the transaction. Those rolled
-    /// back are among them, which only makes a read of the list wrong, and that is found out.
+    /// Elements that the current transaction appends to lists, in place of these lists, if elements are kept. A list
+    /// of all events is long, and copying it for each transaction takes longer than executing the transaction.
+    /// Elements that are rolled back stay here. This only makes a read of the list wrong, which the comparison at the
+    /// turn finds.
     appended: Vec<(KeyId, Span)>,
     elements: Vec<u8>,
     keeps_elements: bool,
@@ -45,7 +46,7 @@ impl<'k> WriteLog<'k> {
         self.changed.is_empty() && self.appended.is_empty()
     }
 
-    /// Drops what it holds. Elements are kept for one transaction.
+    /// Empties the log. Elements are kept for one transaction only.
     pub(crate) fn clear(&mut self) {
         self.keeps_elements = false;
         self.changed.clear();
@@ -53,17 +54,17 @@ impl<'k> WriteLog<'k> {
         self.elements.clear();
     }
 
-    /// Keeps the elements that the transaction which begins appends, or the lists.
+    /// Sets whether the log keeps the elements that the next transaction appends, instead of whole lists.
     pub(crate) fn keep_elements(&mut self, keeps: bool) {
         self.keeps_elements = keeps;
     }
 
-    /// Notes all that the block, whose overlay this is, has changed so far.
+    /// Notes all changes so far of the block that `overlay` belongs to.
     pub(crate) fn note_all(&mut self, overlay: &Overlay) {
         self.changed.extend(overlay.places());
     }
 
-    /// Notes what the open transaction of the host has changed, which is committed next.
+    /// Notes the changes of the open transaction of the host, which is committed next.
     pub(crate) fn note_transaction(&mut self, overlay: &Overlay) {
         for changed in overlay.changed_in_transaction() {
             if !(changed.only_appended && self.keeps_elements) {
@@ -83,12 +84,12 @@ impl<'k> WriteLog<'k> {
     fn note_element(&mut self, key: KeyId, element: &[u8]) {
         match Span::push(&mut self.elements, element) {
             Some(element) => self.appended.push((key, element)),
-            // The lists are noted then.
+            // Whole lists are noted then.
             None => self.keeps_elements = false,
         }
     }
 
-    /// Notes the elements of `writes`, which the current transaction made before its turn.
+    /// Notes the elements of `writes`, which the current transaction appended before its turn.
     pub(crate) fn note_appends_of(&mut self, writes: &WriteSet) {
         for entry in writes.entries() {
             let Content::Updated { first, count } = entry.content else {
@@ -102,7 +103,7 @@ impl<'k> WriteLog<'k> {
         }
     }
 
-    /// What `block` holds now for the noted keys. The log is empty then.
+    /// Returns what `block` holds now for the noted keys, and empties the log.
     pub(crate) fn take<S: NodeSource, A: Accounting>(
         &mut self,
         block: &mut Block<S, A>,
@@ -141,7 +142,7 @@ impl<'k> WriteLog<'k> {
         self.written.clear();
         self.clear();
         let writes = self.builder.finish();
-        // Transactions above find none of these values then, and are executed again.
+        // On an error, transactions above find none of these values, and are executed again at their turn.
         fits.map_or_else(|TooLong| WriteSet::default(), |()| writes)
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks that consist of conflicts, traps, and ends in the middle.
+//! Blocks full of conflicts or traps, and blocks that end early.
 
 #![allow(clippy::unwrap_used)]
 
@@ -62,7 +62,7 @@ fn no_update_is_lost() {
     }
 }
 
-/// Additions with and without bounds, which conflict only where the answer changes.
+/// Additions with and without bounds, which conflict only if the answer changes.
 struct Add;
 
 impl Executor for Add {
@@ -92,12 +92,12 @@ fn additions_are_committed_ahead() {
         .transactions
         .iter()
         .filter(|executed| matches!(executed.ending, Ending::Kept(true)));
-    // 200 of all until the bound is reached, then every third.
+    // 200 transactions, until the bound is reached; then every third one.
     assert_eq!(made.count(), 200 + 400 / 3);
     let total = block.get(Top, b"total").unwrap().unwrap();
     assert_eq!(total, (200_u64 + 400 / 3).to_le_bytes());
     assert_eq!(block.get(Top, b"events").unwrap().unwrap().len(), 2 + 600);
-    // The answer changes once, and what is ahead then is executed again.
+    // The answer changes once, and the transactions that are ahead then are executed again.
     assert!(batch.statistics.in_order < 20, "{:?}", batch.statistics);
 }
 
@@ -215,7 +215,7 @@ fn a_stopped_block_holds_what_was_before() {
             block.get(Top, b"counter").unwrap(),
             Some(&30_u64.to_le_bytes()[..])
         );
-        // The block goes on, in another batch, from there.
+        // The block continues from there in another batch.
         let batch = way.execute(&mut block, &store, &Increment, 50).unwrap();
         assert_eq!(batch.transactions.len(), 50);
         assert_eq!(
@@ -226,7 +226,7 @@ fn a_stopped_block_holds_what_was_before() {
     }
 }
 
-/// A store without the node that the block needs.
+/// The store lacks the node that the block needs.
 #[test]
 fn a_missing_node_fails_the_block_and_names_the_transaction() {
     let mut full = MemoryStore::new();
@@ -254,7 +254,8 @@ fn nothing_is_a_block_too() {
     count_to(3_000, workers(4, Strategy::Adaptive));
 }
 
-/// Some transactions ask for the size and wait for their turn. The thread of the block is slow, so that others commit.
+/// Some transactions ask for the size and wait for their turn. The thread of the block is slow, so that other threads
+/// commit.
 struct Ask(std::thread::ThreadId);
 
 impl Executor for Ask {
@@ -274,7 +275,7 @@ impl Executor for Ask {
     }
 }
 
-/// The panic ends the block, on whichever thread it is.
+/// The panic ends the block on any thread.
 #[test]
 fn a_panic_in_a_decision_hangs_nothing() {
     std::panic::set_hook(Box::new(|_| {}));

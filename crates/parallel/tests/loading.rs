@@ -1,4 +1,4 @@
-//! What is loaded for transactions that are executed ahead.
+//! Which nodes are loaded for transactions that are executed ahead.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,8 @@ fn key(number: u32) -> [u8; 8] {
         .to_be_bytes()
 }
 
-/// Reads a key that no other transaction touches, and what the one before has written; writes a key without reading it.
+/// Reads a key that no other transaction touches, and the key that the transaction before has written; writes a key
+/// without reading it.
 struct Chain;
 
 impl Executor for Chain {
@@ -38,7 +39,7 @@ impl Executor for Chain {
     }
 }
 
-/// A store that notes what it is asked for, and does not have one node.
+/// A store that notes which nodes it is asked for, and may lack one node.
 struct Noting<'s> {
     store: &'s MemoryStore,
     /// The nodes of each call.
@@ -86,7 +87,7 @@ fn parent_state() -> MemoryStore {
     store
 }
 
-/// A block of all transactions, one after the other.
+/// Executes all transactions on a block, one after the other.
 fn in_order(source: &Noting<'_>) -> Result<(Root, Vec<ProofSize>), (u32, String)> {
     let mut block = Block::new(source, source.store.root());
     let mut sizes = Vec::new();
@@ -106,7 +107,8 @@ fn in_order(source: &Noting<'_>) -> Result<(Root, Vec<ProofSize>), (u32, String)
     Ok((block.seal(V1).unwrap().update().root, sizes))
 }
 
-/// The same, each transaction ahead of its turn, by the thread of the block. Other threads would read from `others`.
+/// As [`in_order`], but the thread of the block executes each transaction ahead of its turn. Other threads would read
+/// from `others`.
 fn ahead<'s>(
     source: &Noting<'s>,
     others: &Noting<'s>,
@@ -138,7 +140,7 @@ fn the_thread_of_the_block_loads_each_node_once() {
     assert_eq!(nodes(others), []);
 }
 
-/// Loading ahead does not make an error of a transaction that does not need the node.
+/// Loading ahead causes no error in a transaction that does not need the node.
 #[test]
 fn a_missing_node_is_an_error_of_the_transaction_that_needs_it() {
     let store = parent_state();

@@ -1,4 +1,4 @@
-//! What executors are asked to prepare, and what they find.
+//! Which transactions executors are asked to prepare, and what preparations find.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use std::{
 
 const TRANSACTIONS: u32 = 100;
 
-/// Its first transaction ends when so many are prepared.
+/// Its first transaction ends when `until` transactions are prepared.
 struct Probe {
     until: usize,
     prepared: Mutex<Vec<u32>>,
@@ -55,7 +55,7 @@ impl Executor for Probe {
 
     fn prepare(&self, (): &mut (), index: u32, view: &mut View<'_>) -> bool {
         assert!(view.is_ahead());
-        // What the block changed before, and what it did not.
+        // Keys that the block changed before its first transaction, and one that it did not.
         assert_eq!(view.get(Top, b"last").unwrap(), Some(&b"begun"[..]));
         assert_eq!(view.guess(Top, b"there").unwrap(), Some(&b"parent"[..]));
         assert_eq!(view.get(Top, b"removed").unwrap(), None);
@@ -108,7 +108,7 @@ fn run(probe: &Probe, workers: usize) -> (Vec<u32>, Statistics) {
     (prepared, batch.statistics)
 }
 
-/// The first two transactions begin too soon.
+/// The first two transactions begin too soon to be prepared.
 #[test]
 fn each_transaction_is_prepared_once() {
     for workers in [2, 4] {
@@ -126,12 +126,12 @@ fn what_is_of_no_use_ends_soon() {
     assert_eq!(found, (2..34).collect::<Vec<_>>());
     let (found, _) = run(&Probe::new(64, |_| false), 3);
     assert_eq!(found.len(), 64);
-    // Some are.
+    // Some preparations are of use.
     let (found, _) = run(&Probe::new(98, |index| index % 30 == 4), 2);
     assert_eq!(found.len(), 98);
 }
 
-/// Without other threads nobody prepares anything, and a block that is over waits for nobody.
+/// Without other threads nothing is prepared, and a block that is over waits for no preparation.
 #[test]
 fn nobody_waits_for_preparations() {
     let (found, statistics) = run(&Probe::new(0, |_| true), 1);

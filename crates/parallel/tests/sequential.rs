@@ -1,4 +1,4 @@
-//! Random blocks in parallel have the outcome of the same blocks one transaction after the other: endings,
+//! Random blocks in parallel have the outcome of the same blocks executed one transaction after the other: endings,
 //! the size after each transaction, root, changes, and the nodes of the proof.
 
 #![allow(clippy::unwrap_used)]
@@ -13,7 +13,7 @@ fn workers(count: usize) -> Parallel {
     Parallel::new(NonZeroUsize::new(count).unwrap())
 }
 
-/// Panics of transactions are part of the tests, and need no message. Those of threads that test have one.
+/// Hides the messages of transactions that panic, which are part of the tests. Other panics have their message.
 fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,7 +1,7 @@
 //! The estimate: counts the nodes that the root will need for dirty keys.
 //!
 //! The rule itself is [`RootNeeds`]. The estimator also remembers keys: each distinct key of the block
-//! costs one walk through the trie, and afterwards a look-up.
+//! costs one walk through the trie the first time, and a look-up after that.
 
 use alloc::vec::Vec;
 use povmeter_delta_root::{
@@ -9,7 +9,7 @@ use povmeter_delta_root::{
     TrieHandle,
 };
 
-/// What is known of a key.
+/// What the estimator knows about a key.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownKey {
     /// Where the key's entry is in the parent trie, if it has one and the key was ever counted.
@@ -25,15 +25,16 @@ enum LastMark {
     /// Not at all: a written entry needs no mark, because it is as live as an untouched one.
     #[default]
     Never,
-    /// As deleted, after so many rollbacks. What follows from it stays counted until the next.
+    /// As deleted, at this number of rollbacks. Until the next rollback, the merges that follow from the
+    /// mark stay counted.
     Deleted(u32),
     /// As live again.
     Restored,
 }
 
 impl KnownKey {
-    /// The entry to mark for this fate after so many rollbacks; `None` if the key has no entry, or its
-    /// mark is up to date.
+    /// Notes the mark for `fate` at the number `rollbacks`, and returns the entry to mark; `None` if the
+    /// key has no entry, or its mark is up to date.
     #[inline]
     fn take_mark(&mut self, fate: Fate, rollbacks: u32) -> Option<ShadowNode> {
         let entry = self.entry?;
@@ -137,8 +138,8 @@ impl Estimator {
         *rollbacks = 0;
     }
 
-    /// Begins a boundary for about so many `keys`; [`Boundary::settle`] ends it. The paths to many keys
-    /// are walked together, because that is faster.
+    /// Begins a boundary for about this number of `keys`; [`Boundary::settle`] ends it. The paths to many
+    /// keys are walked together, because that is faster.
     ///
     /// A boundary that failed has to be [taken back](Self::take_back) before any other call.
     pub fn boundary<'k>(&mut self, keys: usize) -> Boundary<'_, 'k> {
@@ -210,8 +211,8 @@ impl Estimator {
         EstimatorMark(self.counted.len())
     }
 
-    /// Takes back the counts of keys since `mark`. Their marks in the shadow trie stay until the keys
-    /// are handed in again with their fate after the rollback, as the overlay's dirty keys are.
+    /// Takes back the counts of keys since `mark`. The keys' marks in the shadow trie stay until the caller
+    /// hands in the keys again with their fate after the rollback, as it does with the overlay's dirty keys.
     pub fn roll_back(&mut self, mark: EstimatorMark) {
         self.rollbacks = self.rollbacks.saturating_add(1);
         while self.counted.len() > mark.0 {
@@ -239,7 +240,7 @@ impl<'k> Boundary<'_, 'k> {
     /// The boundary has to be [taken back](Estimator::take_back).
     ///
     /// # Panics
-    /// If the trie's handle is of another state, which has more tries open.
+    /// If the trie's handle belongs to another state, which has more tries open.
     #[inline]
     pub fn mark_key<S: NodeSource>(
         &mut self,
@@ -254,7 +255,7 @@ impl<'k> Boundary<'_, 'k> {
         self.count(state, changed, observer)
     }
 
-    /// [`Self::mark_key`] for a key that is not counted.
+    /// Does what [`Self::mark_key`] does, for a key that is not counted.
     #[inline(never)]
     fn count<S: NodeSource>(
         &mut self,
@@ -293,7 +294,7 @@ impl<'k> Boundary<'_, 'k> {
     /// to be [taken back](Estimator::take_back).
     ///
     /// # Panics
-    /// If the handle is of another state, which has more tries open.
+    /// If the handle belongs to another state, which has more tries open.
     pub fn is_bare<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -304,14 +305,14 @@ impl<'k> Boundary<'_, 'k> {
         Ok(state.is_bare(child))
     }
 
-    /// As [`Self::mark_key`], for the key of the top trie that holds the root of `child`.
+    /// Does what [`Self::mark_key`] does, for the key of the top trie that holds the root of `child`.
     ///
     /// # Errors
     /// [`LoadError`] if a node on the path can't be loaded; [take back](Estimator::take_back) the
     /// boundary then.
     ///
     /// # Panics
-    /// If the handle is of another state, which has more tries open.
+    /// If the handle belongs to another state, which has more tries open.
     pub fn mark_root_of<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
@@ -327,7 +328,8 @@ impl<'k> Boundary<'_, 'k> {
         Ok(())
     }
 
-    /// Ends the boundary: counts the nodes to merge, which the keys need besides the paths to them.
+    /// Ends the boundary: counts the nodes that the root computation will merge, which it needs besides
+    /// the paths to the keys.
     ///
     /// # Errors
     /// [`LoadError`] if a node can't be loaded; [take back](Estimator::take_back) the boundary then.

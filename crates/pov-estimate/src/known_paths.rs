@@ -1,4 +1,4 @@
-//! Keys whose paths are counted by reads.
+//! The keys whose paths reads have counted.
 //!
 //! A runtime reads most keys several times, and mostly before it writes them. From the first read on,
 //! the place of the entry is known and all nodes on the path are counted. So later reads, and the
@@ -12,7 +12,7 @@ use povmeter_primitives::{FastState, ShortHash};
 /// Longer keys are not kept, so that a key takes no more memory than its path.
 const LONGEST_KEY: usize = 256;
 
-/// The keys that were read, in order, each with what was found there.
+/// The keys that were read, in order, each with the entry found there.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPaths {
     paths: Vec<KnownPath>,
@@ -40,7 +40,7 @@ impl KnownPath {
 }
 
 impl KnownPaths {
-    /// Forgets all keys, and seeds the hasher anew; keeps memory for up to `most`.
+    /// Forgets all keys, and seeds the hasher anew; keeps memory for up to `most` keys.
     pub(crate) fn reset(&mut self, most: usize) {
         let Self {
             paths,
@@ -62,7 +62,7 @@ impl KnownPaths {
         self.paths.len()
     }
 
-    /// What was found at `key`; `None` if it was not read.
+    /// The entry found at `key`, `Some(None)` if there is none; `None` if the key is not known.
     #[inline]
     pub(crate) fn get(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
         if self.paths.is_empty() || key.len() > LONGEST_KEY {
@@ -76,9 +76,9 @@ impl KnownPaths {
         Some(self.paths[*index as usize].found)
     }
 
-    /// Notes that the path to `key`, which was not known, is counted, and what was found there.
+    /// Notes that the path to `key` is counted, and that it led to `found`. `key` must not be known yet.
     pub(crate) fn insert(&mut self, trie: TrieHandle, key: &[u8], found: Option<ShadowNode>) {
-        // Beyond 4 GiB of keys no more are kept.
+        // Keys beyond 4 GiB in all are not kept.
         let (Ok(start), Ok(end), Ok(index)) = (
             u32::try_from(self.keys.len()),
             u32::try_from(self.keys.len().saturating_add(key.len())),

@@ -1,8 +1,8 @@
 //! What a storage proof holds, and how large it would be if the block ended now.
 //!
-//! A [`Recorder`] counts nodes, each once, and takes counts back with the transaction in which they
-//! were made. An [`Estimator`] takes the keys that a block changed, and lets the recorder count what
-//! the root computation will need for them. [`StorageProof`] and [`CompactProof`] are the result.
+//! A [`Recorder`] counts each node once, and takes counts back when their transaction is rolled back.
+//! An [`Estimator`] gets the keys that a block changed, and makes the recorder count the nodes that the
+//! root computation will need for them. [`StorageProof`] and [`CompactProof`] are the result.
 //!
 //! ```
 //! use povmeter_delta_root::{Fate, ShadowState, TrieHandle, TrieId};
@@ -40,13 +40,13 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`Recorder`], [`RecorderMark`] | the counted nodes, and a point to roll back to |
-//! | [`Reading`], [`Estimating`] | observers that count: for reads, and for the root |
+//! | [`Reading`], [`Estimating`] | observers that count nodes for reads, and nodes for the root |
 //! | [`Estimator`], [`EstimatorMark`] | finds the nodes that changed keys need; a point to roll back to |
 //! | [`Boundary`], [`ChangedKey`] | a boundary in progress, and a key for it |
-//! | [`ProofSize`] | bytes of what reads need, and of what only the root needs |
+//! | [`ProofSize`] | bytes of the nodes that reads need, and of the nodes that only the root needs |
 //! | [`CompactSize`] | the length of the compact proof, kept up to date |
 //! | [`StorageProof`] | a set of nodes, in lexicographic order |
-//! | [`CompactProof`] | the same without the hashes that follow from its other nodes; collators send this form |
+//! | [`CompactProof`] | a proof without the hashes that follow from its other nodes; collators send this form |
 //! | [`ProofNodes`] | the nodes of a proof, as a source to execute a block on |
 //! | [`ProofError`] | what is wrong with a proof |
 //!
@@ -62,8 +62,8 @@
 //! - Counting a node that is already counted: one look-up in a table by index.
 //! - A key handed in for the first time in a block: a walk through the shadow trie, or one hash table
 //!   look-up if it was read before. A key that was counted before: one look-up in a table by index.
-//! - A read of a key: the first time a walk, and its bytes are kept; later a hash table look-up.
-//! - Taking counts back: a step for each count made since.
+//! - The first read of a key: a walk, and a copy of the key. A later read: one hash table look-up.
+//! - Taking counts back: a step for each count made since the mark.
 //! - A size: nothing. The compact length: a step for each node counted or taken back since the last
 //!   call, and a walk up to the root for each new reference to a node or value that has several.
 //!

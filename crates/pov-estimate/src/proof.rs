@@ -19,11 +19,11 @@ pub enum ProofError {
     /// The bytes are not a SCALE list of byte strings.
     #[error("expected {expected} at byte {at} of the proof, found {found} bytes left")]
     Encoding {
-        /// What should be there.
+        /// What should be at the position.
         expected: &'static str,
-        /// The byte of the proof.
+        /// The position in the proof, in bytes.
         at: usize,
-        /// Bytes left there.
+        /// Bytes left at the position.
         found: usize,
     },
     /// The proof commits to another state.
@@ -37,10 +37,10 @@ pub enum ProofError {
     /// A node that another node of the proof refers to is missing.
     #[error("expected more nodes in the proof: node {missing} is referred to, found the end")]
     Truncated {
-        /// Its hash; zero if the compact form does not hold it.
+        /// Hash of the missing node; zero if a compact proof leaves the hash out.
         missing: NodeHash,
     },
-    /// Items after the last node.
+    /// Items after the last trie, or a trie that the top trie does not refer to.
     #[error("expected the end of the proof after {used} items, found {found}")]
     Trailing {
         /// Items that make up the tries.
@@ -86,7 +86,7 @@ impl StorageProof {
         Self::in_memory(Vec::new(), nodes)
     }
 
-    /// As [`Self::new`], in `memory`, whose content is replaced.
+    /// Does what [`Self::new`] does, in `memory`, whose content is replaced.
     pub fn in_memory(mut memory: Vec<Bytes>, nodes: impl IntoIterator<Item = Bytes>) -> Self {
         memory.clear();
         memory.extend(nodes);
@@ -95,7 +95,7 @@ impl StorageProof {
         Self { nodes: memory }
     }
 
-    /// The nodes in lexicographic order, by value.
+    /// Takes the proof apart, and returns the nodes in lexicographic order.
     pub fn into_nodes(self) -> Vec<Bytes> {
         self.nodes
     }
@@ -123,16 +123,17 @@ impl StorageProof {
     /// The proof that [`Self::encode`] wrote. Nodes are sorted, and duplicates removed.
     ///
     /// # Errors
-    /// [`ProofError::Encoding`].
+    /// [`ProofError::Encoding`] if `encoded` is not a SCALE list of byte strings.
     pub fn decode(encoded: &[u8]) -> Result<Self, ProofError> {
         Ok(Self::new(decode_list(encoded)?))
     }
 
-    /// The compact proof: without the hashes that follow from its other nodes. The same bytes that
-    /// sp-trie makes of the same nodes.
+    /// The compact proof, without the hashes that follow from its other nodes: byte for byte what sp-trie
+    /// makes of these nodes.
     ///
     /// # Errors
-    /// [`ProofError`] if the root node is missing or a node can't be decoded.
+    /// [`ProofError`] if the root node is missing, a node can't be decoded, or a child root does not have
+    /// 32 bytes.
     pub fn to_compact(&self, root: Root) -> Result<CompactProof, ProofError> {
         if self.nodes.is_empty() {
             // A block that needed nothing of its parent state.
@@ -209,7 +210,7 @@ impl CompactProof {
         Self { items }
     }
 
-    /// The items: nodes without the hashes that follow from other items, and values split from them.
+    /// The items: nodes without the hashes that follow from other items, and values split off from nodes.
     pub fn items(&self) -> &[Bytes] {
         &self.items
     }
@@ -232,7 +233,7 @@ impl CompactProof {
     /// The proof that [`Self::encode`] wrote.
     ///
     /// # Errors
-    /// [`ProofError::Encoding`].
+    /// [`ProofError::Encoding`] if `encoded` is not a SCALE list of byte strings.
     pub fn decode(encoded: &[u8]) -> Result<Self, ProofError> {
         Ok(Self {
             items: decode_list(encoded)?,
@@ -243,14 +244,14 @@ impl CompactProof {
     /// items gives a source without nodes, whatever the root, because the block needed nothing.
     ///
     /// # Errors
-    /// [`ProofError`] if the proof is of another state than `root`'s, ends early, goes on after its
-    /// end, or has an item that is not a node.
+    /// [`ProofError`] if the proof commits to another root, ends early, goes on after its end, or holds
+    /// an item that is not a node or a child root that does not have 32 bytes.
     pub fn to_source(&self, root: Root) -> Result<ProofNodes, ProofError> {
         self.to_source_with(root, Hashing::best())
     }
 
-    /// As [`Self::to_source`], with the hashing of choice. The result is wrong if that does not compute
-    /// Blake2b-256.
+    /// Does what [`Self::to_source`] does, and hashes with `hashing`. The result is wrong if `hashing`
+    /// does not compute Blake2b-256.
     ///
     /// # Errors
     /// Those of [`Self::to_source`].
@@ -349,7 +350,7 @@ fn encode_list(items: &[Bytes]) -> Vec<u8> {
 fn decode_list(encoded: &[u8]) -> Result<Vec<Bytes>, ProofError> {
     let mut input = ProofInput { encoded, at: 0 };
     let count = input.compact("the number of items")?;
-    // An item takes at least one byte, so a count that is too large can't make us reserve memory.
+    // An item has at least one byte, so the input's length bounds the reserved memory.
     let mut items = Vec::with_capacity(count.min(encoded.len()));
     for _ in 0..count {
         let length = input.compact("the length of an item")?;

@@ -64,7 +64,7 @@ impl Recorder {
         *changed = None;
     }
 
-    /// The size of all that is counted.
+    /// The size of all counted nodes.
     pub fn size(&self) -> ProofSize {
         self.size
     }
@@ -88,10 +88,10 @@ impl Recorder {
         }
     }
 
-    /// Takes back all that was counted since `mark`.
+    /// Takes back all counts since `mark`.
     ///
     /// # Panics
-    /// If `table` is not the one that the counted nodes are from.
+    /// If `table` is not the table of the counted nodes.
     pub fn roll_back(&mut self, mark: RecorderMark, table: &NodeTable) {
         self.roll_back_reads(mark, table);
         self.roll_back_roots(mark, table);
@@ -101,7 +101,7 @@ impl Recorder {
     /// counted for the root.
     ///
     /// # Panics
-    /// If `table` is not the one that the counted nodes are from.
+    /// If `table` is not the table of the counted nodes.
     pub fn roll_back_reads(&mut self, mark: RecorderMark, table: &NodeTable) {
         self.known_paths.truncate(mark.known_paths);
         for node in self.reads.drain(mark.reads.min(self.reads.len())..) {
@@ -118,10 +118,10 @@ impl Recorder {
         }
     }
 
-    /// Takes back what was counted for the root since `mark`.
+    /// Takes back the counts for the root since `mark`.
     ///
     /// # Panics
-    /// If `table` is not the one that the counted nodes are from.
+    /// If `table` is not the table of the counted nodes.
     pub fn roll_back_roots(&mut self, mark: RecorderMark, table: &NodeTable) {
         for node in self.roots.drain(mark.roots.min(self.roots.len())..) {
             self.changed
@@ -139,7 +139,7 @@ impl Recorder {
     pub fn ignore(&mut self, node: NodeId) {
         let flags = self.flags(node);
         if *flags == 0 {
-            // As a counted node, but in no list, so that nothing takes it back.
+            // Flagged as counted, but in no list, so that no rollback clears the flags.
             *flags = READ | ROOT;
             self.ignored += 1;
         }
@@ -164,13 +164,13 @@ impl Recorder {
         &self.reads
     }
 
-    /// The nodes counted for the root before a read touched them, in that order. Some may be in
-    /// [`Self::reads`] by now.
+    /// The nodes that were counted for the root before a read touched them, in the order of counting. A
+    /// later read may have added some of them to [`Self::reads`].
     pub fn roots(&self) -> &[NodeId] {
         &self.roots
     }
 
-    /// Whether `node` is counted.
+    /// Whether `node` is counted or ignored.
     pub(crate) fn has(&self, node: NodeId) -> bool {
         self.flags
             .get(node.index())
@@ -185,7 +185,7 @@ impl Recorder {
         }
     }
 
-    /// Stops collecting them until [`Self::take_changed_nodes`] is called again.
+    /// Stops collecting changed nodes until [`Self::take_changed_nodes`] is called again.
     pub(crate) fn forget_changed_nodes(&mut self) {
         self.changed = None;
     }

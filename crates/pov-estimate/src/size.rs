@@ -22,7 +22,7 @@ impl ProofSize {
     }
 }
 
-/// Bytes of a byte string of `length` bytes in SCALE.
+/// Returns the length in SCALE of a byte string of `length` bytes.
 pub(crate) const fn scale_bytes(length: usize) -> u64 {
     length as u64 + compact_bytes(length as u64)
 }

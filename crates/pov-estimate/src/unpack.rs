@@ -4,14 +4,14 @@
 //! items of a trie = in pre-order: node [detached value] items of its omitted children
 //! unpack(item):
 //!     hashes  = unpack(child) for each omitted child
-//!     node    = item with these hashes, and that of its value
+//!     node    = item with these hashes, and the hash of its value
 //!     keep the node under its hash; return the hash
 //! ```
-//! A stack takes the place of the recursion, because the sender chooses how deep it goes. Nodes without
-//! omitted parts share the memory of the proof; the others lie together.
+//! A stack replaces the recursion, because the sender chooses its depth. Nodes without omitted parts
+//! share the memory of the proof; each other node is copied to memory of its own.
 //!
-//! Why not `trie_db::decode_compact_from_iter`: it encodes every node anew, in memory of its own, which a
-//! validator's allocator makes slow.
+//! Why not `trie_db::decode_compact_from_iter`: it encodes every node anew, in memory of its own, which is
+//! slow with a validator's allocator.
 
 use crate::proof::{ProofError, ProofNodes};
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ struct Waiting<'i> {
     value: Option<&'i Bytes>,
     /// How many omitted children are to come.
     missing: usize,
-    /// Where its children's hashes begin.
+    /// Where the hashes of its children begin in [`Unpacking::hashes`].
     first_hash: usize,
 }
 
@@ -49,7 +49,7 @@ impl<'n> Unpacking<'n> {
         }
     }
 
-    /// The root of the trie that `items` begin with, and the number of items it takes.
+    /// Unpacks the trie at the start of `items`; returns its root and the number of its items.
     pub(crate) fn trie(&mut self, items: &[Bytes]) -> Result<(Root, usize), ProofError> {
         let mut stack: Vec<Waiting<'_>> = Vec::new();
         let mut rest = items.iter();

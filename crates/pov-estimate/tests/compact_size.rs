@@ -115,7 +115,7 @@ impl Block {
         }
     }
 
-    /// The length, which must be that of the packed proof.
+    /// Returns the length, and checks that it is the length of the packed proof.
     #[track_caller]
     fn length(&mut self) -> u64 {
         let told = self.told.of(&mut self.recorder, &self.state).unwrap();
@@ -199,7 +199,7 @@ fn a_value_that_is_a_node() {
     assert!(both > child_only + branch.len() as u64, "{both}");
     block.roll_back();
     assert_eq!(block.length(), child_only);
-    // In the other order: a value first, whose hash is then a trie's root.
+    // In the other order: first the value, then the trie whose root is the value's hash.
     let mut block = Block::new(&state, V1);
     block.get(Top, &[3]);
     block.length();
@@ -285,7 +285,7 @@ fn random_states_with_equal_nodes() {
         let version = if dice.random_bool(0.5) { V0 } else { V1 };
         let mut again = dice.clone();
         let first = random_state(&mut dice, &[]);
-        // Mostly the same state again, with nodes of itself as values.
+        // Mostly the same state again, with its own nodes as values.
         let state = random_state(&mut again, &as_values(&first, version));
         let mut block = Block::new(&state, version);
         let names: Vec<_> = state

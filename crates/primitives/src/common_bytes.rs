@@ -1,6 +1,6 @@
-//! Where two keys part.
+//! The common prefix of two keys.
 
-/// How many bytes `a` and `b` begin with are equal. Compares eight at a time.
+/// Bytes in the common prefix of `a` and `b`. Compares eight at a time.
 #[inline]
 pub fn common_bytes(a: &[u8], b: &[u8]) -> usize {
     let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);

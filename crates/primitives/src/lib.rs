@@ -14,10 +14,10 @@
 //! |---|---|
 //! | [`TrieId`] | which trie of the state a key is in: the top trie, or a child trie |
 //! | [`Fate`] | what the changes of a block do to a key |
-//! | [`Root`], [`NodeHash`] | what commits to a trie, and what names a node |
+//! | [`Root`], [`NodeHash`] | the hash that commits to a trie, and the hash that names a node |
 //! | [`StateVersion`] | how values are laid out in tries |
-//! | [`common_bytes`] | where two keys part |
-//! | [`FastState`], [`QualityState`], [`seed_hash_tables`] | keys of hash tables, and what they are drawn from |
+//! | [`common_bytes`] | the length of the common prefix of two keys |
+//! | [`FastState`], [`QualityState`], [`seed_hash_tables`] | keys of hash tables, and a seed for them |
 //! | [`ShortHash`] | a hash short enough to lie in a hash table |
 //!
 //! The crate is `no_std` and needs `alloc`. The feature `std` (off by default) draws the keys of hash

@@ -4,9 +4,9 @@ use core::hash::{BuildHasher, Hash};
 
 /// A hash of 32 bits, for the entries of a hash table that keeps its keys elsewhere.
 ///
-/// A table that grows needs the hash of each entry again. If that is beside the entry, no key is looked at: with keys
-/// all over the memory, each of them is a wait. It also tells nearly all other keys apart, so that a search looks at
-/// one key only. Among a million keys some hundred share a hash with another one.
+/// A table that grows needs the hash of each entry again. With the hash beside the entry it reads no key;
+/// keys lie all over the memory, so each read would be a wait. The hash also tells nearly all keys apart,
+/// so that a search reads one key only. Among a million keys, about 230 share their hash with another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortHash(u32);
 
@@ -15,17 +15,18 @@ impl ShortHash {
     #[inline]
     pub fn of(state: &impl BuildHasher, key: impl Hash) -> Self {
         let [a, b, c, d, e, f, g, h] = state.hash_one(key).to_le_bytes();
-        // Both halves, because a fast hasher may leave one of them worse.
+        // Uses both halves, because a fast hasher may mix one of them less.
         Self(u32::from_le_bytes([a, b, c, d]) ^ u32::from_le_bytes([e, f, g, h]))
     }
 
-    /// The number itself, for keys that are numbers: it tells all of them apart.
+    /// The number itself, as the hash of a key that is a number. No two keys share a hash.
     #[inline]
     pub const fn of_number(number: u32) -> Self {
         Self(number)
     }
 
-    /// As a table wants it, which takes the place of an entry from the lowest bits, and a tag from the highest.
+    /// Spreads the hash over 64 bits, because a table takes an entry's place from the lowest bits and its tag
+    /// from the highest.
     #[inline]
     pub fn spread(self) -> u64 {
         // The odd number next to 2^64 divided by the golden ratio.
@@ -51,7 +52,7 @@ mod tests {
             places.insert(hash % (1 << 12));
             tags.insert(hash >> 57);
         }
-        // By chance, one pair of 2^16 has one hash in two states.
+        // On average, two keys of 2^16 share a hash in every second state.
         assert!(all.len() + 16 > 1 << 16, "{}", all.len());
         assert_eq!((places.len(), tags.len()), (1 << 12, 1 << 7));
         let numbers = (0..1 << 12).map(|number| ShortHash::of_number(number).spread());

@@ -1,10 +1,10 @@
 //! Keys of hash tables.
 //!
-//! Users choose the keys of a state, so hash tables are keyed: who does not know the key can't make keys
-//! that collide. With an operating system `foldhash` draws keys from the time and from addresses. A
-//! validator in wasm has neither, and every execution of a block draws the same keys. There the caller
-//! [hands in](seed_hash_tables) a secret that users could not know when they chose their keys, such as a
-//! hash of the block's header.
+//! Users choose the storage keys of a state, so hash tables are keyed: a user who does not know a table's
+//! key can't choose storage keys that collide. With an operating system, `foldhash` draws table keys from
+//! the time and from addresses. A validator in wasm has neither, so every execution of a block draws the
+//! same table keys. There the caller [hands in](seed_hash_tables) a secret that users could not know when
+//! they chose their storage keys, such as a hash of the block's header.
 
 use core::{
     hash::BuildHasher,
@@ -12,14 +12,14 @@ use core::{
 };
 use foldhash::{fast, quality, SharedSeed};
 
-/// The seed of [`seed_hash_tables`], in words because not every target has larger atomic numbers.
+/// The seed of [`seed_hash_tables`], in 32-bit words because not every target has larger atomic numbers.
 static SEED: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
 
-/// Mixes `seed` into the key of every hash table made from now on. Replaces an earlier seed. Zeros, as at
-/// the start, leave the keys as they are drawn.
+/// Mixes `seed` into the key of every hash table made from now on. Replaces an earlier seed. A seed of
+/// zeros, the initial one, leaves the keys as they are drawn.
 ///
-/// Call it once before the first block. No result depends on the seed, because nothing reads a hash table
-/// in its own order.
+/// Call it once before the first block. No result depends on the seed, because nothing depends on the
+/// order of the entries in a hash table.
 pub fn seed_hash_tables(seed: [u8; 16]) {
     for (word, bytes) in SEED.iter().zip(seed.as_chunks::<4>().0) {
         word.store(u32::from_le_bytes(*bytes), Ordering::Relaxed);

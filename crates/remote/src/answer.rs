@@ -1,12 +1,12 @@
-//! Parts of answers.
+//! Reads parts of answers.
 
 use crate::error::RemoteError;
 use serde_json::Value;
 
-/// Bytes of an answer that a message repeats.
+/// The most bytes of an answer that an error message repeats.
 const SHOWN: usize = 120;
 
-/// The begin of `bytes` as text.
+/// The beginning of `bytes` as text.
 pub(crate) fn shortened(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
     if bytes.len() > SHOWN {
@@ -28,20 +28,20 @@ pub(crate) fn unexpected(
     }
 }
 
-/// The bytes that `value` writes in hexadecimal, with 0x.
+/// Decodes `value`, which holds bytes in hexadecimal with 0x.
 ///
 /// # Errors
-/// [`RemoteError::Answer`] if it is something else.
+/// [`RemoteError::Answer`] if `value` is something else.
 pub(crate) fn bytes(method: &'static str, value: &Value) -> Result<Vec<u8>, RemoteError> {
     let text = value.as_str().and_then(|text| text.strip_prefix("0x"));
     let bytes = text.and_then(|digits| hex::decode(digits).ok());
     bytes.ok_or_else(|| unexpected(method, "bytes in hexadecimal with 0x", value))
 }
 
-/// The hash that `value` writes in hexadecimal.
+/// Decodes `value`, which holds a hash in hexadecimal with 0x.
 ///
 /// # Errors
-/// [`RemoteError::Answer`] if it is something else.
+/// [`RemoteError::Answer`] if `value` is something else.
 pub(crate) fn hash(method: &'static str, value: &Value) -> Result<[u8; 32], RemoteError> {
     let bytes = bytes(method, value)?;
     let hash = bytes.try_into();
@@ -51,7 +51,7 @@ pub(crate) fn hash(method: &'static str, value: &Value) -> Result<[u8; 32], Remo
 /// The elements of the list `value`.
 ///
 /// # Errors
-/// [`RemoteError::Answer`] if it is no list.
+/// [`RemoteError::Answer`] if `value` is no list.
 pub(crate) fn list<'v>(method: &'static str, value: &'v Value) -> Result<&'v [Value], RemoteError> {
     let list = value.as_array().map(Vec::as_slice);
     list.ok_or_else(|| unexpected(method, "a list", value))

@@ -23,10 +23,10 @@ const FILE: &str = "nodes.cache";
 const MAGIC: &[u8] = b"povmeter remote cache 1\n";
 /// Length, checksum, kind, key.
 const HEAD: usize = 4 + 4 + 1 + 32;
-/// The largest value. A larger length is damage.
+/// The largest value in bytes. A larger length means that the record is damaged.
 const LARGEST: u32 = 128 << 20;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Node = 0,
@@ -35,8 +35,8 @@ pub(crate) enum Kind {
     Number = 3,
 }
 
-/// Nodes, headers and extrinsics in a file, which grows without a limit: remove its folder to free the
-/// space. A clone is another handle.
+/// A file of nodes, headers and extrinsics. It grows without a limit; remove its folder to free the space. A
+/// clone is another handle.
 #[derive(Clone, Debug)]
 pub struct DiskCache(Arc<Mutex<Open>>);
 
@@ -44,7 +44,7 @@ pub struct DiskCache(Arc<Mutex<Open>>);
 struct Open {
     path: PathBuf,
     file: File,
-    /// Where values lie, and their lengths and checksums.
+    /// The offsets of values, and their lengths and checksums.
     index: Index,
 }
 
@@ -58,7 +58,7 @@ struct Entry {
     sum: u32,
 }
 
-/// A cache cannot be used.
+/// Why a cache cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
@@ -70,7 +70,7 @@ pub enum CacheError {
         /// Error of the file system.
         source: Arc<io::Error>,
     },
-    /// There is a file of another program, or of another version.
+    /// The file belongs to another program, or to another version.
     #[error("{}: expected a cache of this version of povmeter, found another file; remove it or name another folder", path.display())]
     Foreign {
         /// The file.
@@ -79,10 +79,10 @@ pub enum CacheError {
 }
 
 impl DiskCache {
-    /// Opens the cache in `folder`, or creates both. Reads the head of each record.
+    /// Opens the cache in `folder`, and creates what is missing. Reads the head of each record.
     ///
     /// # Errors
-    /// [`CacheError`] if the file system fails, or the file there is no cache.
+    /// [`CacheError::File`] if the file system fails, [`CacheError::Foreign`] if the file is no cache.
     pub fn open(folder: &Path) -> Result<Self, CacheError> {
         let path = folder.join(FILE);
         let failed = |source: io::Error| CacheError::File {
@@ -101,22 +101,22 @@ impl DiskCache {
         Ok(Self(Arc::new(Mutex::new(Open { path, file, index }))))
     }
 
-    /// Number of nodes, headers and other parts.
+    /// Number of nodes, headers, bodies and block hashes in the cache.
     pub fn len(&self) -> usize {
         self.state().index.len()
     }
 
-    /// Whether there is nothing.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A poisoned lock does no harm: the index is changed after the file.
+    /// A poisoned lock does no harm, because the index changes only after the file.
     fn state(&self) -> MutexGuard<'_, Open> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value of a key; `None` if there is none, or it is damaged.
+    /// The value of a key, or `None` if the value is missing or damaged.
     pub(crate) fn get(&self, kind: Kind, key: &[u8; 32]) -> Result<Option<Vec<u8>>, CacheError> {
         let mut state = self.state();
         let id = (kind as u8, *key);
@@ -138,7 +138,7 @@ impl DiskCache {
         Ok(Some(value))
     }
 
-    /// Adds a value, unless its key has one.
+    /// Adds a value, unless its key has one or the value is larger than `LARGEST`.
     pub(crate) fn put(&self, kind: Kind, key: &[u8; 32], value: &[u8]) -> Result<(), CacheError> {
         let mut state = self.state();
         let id = (kind as u8, *key);

@@ -24,19 +24,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How to ask a node.
+/// Options for requests to a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RpcOptions {
     /// How long to wait for an answer; 30 seconds by default.
     pub timeout: Duration,
-    /// How often to try, the first time included; 5 by default, at least 1.
+    /// Number of attempts, including the first; 5 by default, at least 1.
     pub attempts: u32,
     /// The pause before the second attempt, doubled before each further one; half a second by default.
     pub pause: Duration,
     /// How many requests may wait for an answer at a time; 8 by default, at least 1.
     pub in_flight: usize,
-    /// How many keys one request for a proof has at most; 64 by default, at least 1.
+    /// The most keys in one request for a proof; 64 by default, at least 1.
     pub keys: usize,
 }
 
@@ -109,7 +109,7 @@ impl RpcClient {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// The answer to one call.
+    /// Makes one call and returns the answer.
     ///
     /// # Errors
     /// Those of [`Self::calls`].
@@ -127,12 +127,12 @@ impl RpcClient {
         })
     }
 
-    /// The answers to `calls`, in their order.
+    /// Makes `calls` and returns the answers in their order.
     ///
     /// # Errors
-    /// A [`RemoteError`] if not all have an answer after all attempts.
+    /// A [`RemoteError`] if a call has no answer after all attempts, or another attempt would not help.
     pub(crate) fn calls(&self, calls: &[Call]) -> Result<Vec<Answer>, RemoteError> {
-        // A connection is dropped before anything can fail half-way, so a poisoned lock does no harm.
+        // A poisoned lock does no harm, because answers to earlier calls are skipped by their id.
         let mut connection = self
             .connection
             .lock()
@@ -196,7 +196,7 @@ impl RpcClient {
         }
     }
 
-    /// Asks for all answers that are missing.
+    /// Makes all calls that have no answer yet.
     fn attempt(
         &self,
         connection: &mut Option<Connection>,
@@ -248,7 +248,7 @@ impl RpcClient {
 }
 
 impl Refusal {
-    /// Whether the node refuses because of the number of requests: trying again later helps.
+    /// Whether the node refuses because there are too many requests, so that a later attempt can succeed.
     fn is_limit(&self) -> bool {
         let message = self.message.to_lowercase();
         [429, -32005, -32029, -32999].contains(&self.code)
@@ -263,7 +263,7 @@ impl Refusal {
     }
 }
 
-/// Text of a request. Its id is a string, which every server repeats as it is.
+/// Text of a request. Its id is a string, because every server repeats a string unchanged.
 fn request(id: u64, call: &Call) -> String {
     let Call { method, parameters } = call;
     json!({"jsonrpc": "2.0", "id": id.to_string(), "method": method, "params": parameters})

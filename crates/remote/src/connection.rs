@@ -1,8 +1,9 @@
 //! One WebSocket connection, with a deadline for each exchange.
 //!
-//! Why not jsonrpsee 0.24, which nodes use: with its asynchronous client 50 crates more are compiled, and
-//! its features of serde_json and syn make cargo compile the whole FRAME runtime again. tungstenite adds two
-//! crates and no feature (cargo tree, 2026-11-23). A block waits for each node anyway.
+//! Nodes use jsonrpsee 0.24. Its asynchronous client would add 50 crates to the build, and the features that
+//! it enables in serde_json and syn make cargo compile the whole FRAME runtime again. tungstenite adds two
+//! crates and no feature (cargo tree, 2026-11-23). It blocks its thread, but a block waits for each
+//! node anyway.
 
 use crate::{error::RemoteError, url::NodeUrl};
 use std::{
@@ -15,7 +16,7 @@ use tungstenite::{
     Message, WebSocket,
 };
 
-/// The largest answer in bytes. Runtimes have a few mebibytes, and take twice as many in hexadecimal.
+/// The largest answer in bytes. A runtime has a few mebibytes, and twice as many in hexadecimal.
 const LARGEST_ANSWER: usize = 128 << 20;
 
 /// A connection to a node.
@@ -30,10 +31,10 @@ pub(crate) enum Interrupted {
 }
 
 impl Connection {
-    /// Connects to the node at `url` until `deadline`.
+    /// Connects to the node at `url` before `deadline`.
     ///
     /// # Errors
-    /// [`RemoteError::Connect`], or [`RemoteError::NoTls`].
+    /// [`RemoteError::Connect`] if there is no connection in time, [`RemoteError::NoTls`] if TLS is missing.
     pub(crate) fn open(url: &NodeUrl, deadline: Instant) -> Result<Self, RemoteError> {
         let failed = |reason: String| RemoteError::Connect {
             url: url.to_string(),
@@ -66,7 +67,7 @@ impl Connection {
         Ok(Self(socket))
     }
 
-    /// Gives what follows time until `deadline`.
+    /// Sets the deadline of the messages that follow.
     pub(crate) fn until(&mut self, deadline: Instant) {
         let stream = match self.0.get_mut() {
             MaybeTlsStream::Plain(stream) => stream,
@@ -80,7 +81,7 @@ impl Connection {
     /// Sends a message.
     ///
     /// # Errors
-    /// Why not. The connection is of no use after that.
+    /// Why the message was not sent. The connection is of no use after that.
     pub(crate) fn send(&mut self, text: String) -> Result<(), Interrupted> {
         self.0.send(Message::text(text)).map_err(interrupted)
     }
@@ -88,7 +89,7 @@ impl Connection {
     /// The next message.
     ///
     /// # Errors
-    /// Why there is none. The connection is of no use after that.
+    /// Why there is no message. The connection is of no use after that.
     pub(crate) fn receive(&mut self) -> Result<Vec<u8>, Interrupted> {
         loop {
             match self.0.read().map_err(interrupted)? {
@@ -136,7 +137,7 @@ fn connect(url: &NodeUrl, deadline: Instant) -> io::Result<TcpStream> {
     Err(failure)
 }
 
-/// The time until `deadline`, which is never zero.
+/// The time until `deadline`, never zero; an error after it.
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -145,13 +146,13 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     Ok(left)
 }
 
-/// A stream whose reads and writes end at a deadline, however slowly the other side goes on.
+/// A stream whose reads and writes fail after a deadline, even if the other side sends slowly.
 struct TimedStream {
     tcp: TcpStream,
     deadline: Instant,
 }
 
-/// The system's error for a time-out, as one kind on all systems.
+/// Gives the error for a time-out the same kind on all systems.
 fn timed(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, error),

@@ -3,7 +3,7 @@
 use crate::{cache::CacheError, header::HeaderError};
 use povmeter_delta_root::{NodeHash, Root};
 
-/// Why a running node could not be used. A clone is the same error for a further caller.
+/// Why a running node could not be used. Can be cloned, so that later callers get the same error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
@@ -30,7 +30,7 @@ pub enum RemoteError {
         method: &'static str,
         /// The time-out in seconds.
         seconds: f64,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
     /// The connection broke.
@@ -40,9 +40,9 @@ pub enum RemoteError {
         url: String,
         /// The first method without an answer.
         method: &'static str,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
-        /// What the last one said.
+        /// Reason of the last attempt.
         reason: String,
     },
     /// The node refuses requests because there are too many.
@@ -52,7 +52,7 @@ pub enum RemoteError {
         url: String,
         /// The method.
         method: &'static str,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
         /// The node's code.
         code: i64,
@@ -90,10 +90,10 @@ pub enum RemoteError {
     TooLarge {
         /// The method.
         method: &'static str,
-        /// Who says so.
+        /// The message of the node or of this client.
         reason: String,
     },
-    /// An answer does not have the form that the method has.
+    /// An answer does not have the form that the method returns.
     #[error("expected {expected} in the answer to {method}, found {found}")]
     Answer {
         /// The method.
@@ -134,10 +134,10 @@ pub enum RemoteError {
         hash: NodeHash,
         /// Where it lies in its trie.
         place: String,
-        /// Number of nodes in the proof.
+        /// Number of nodes loaded so far.
         nodes: usize,
     },
-    /// Nobody asked for the parent of a node, so its place is unknown.
+    /// No loaded node refers to the requested node, so its place is unknown.
     #[error("expected a node of the state {root}, found a request for {hash}, which no loaded node refers to")]
     UnknownPlace {
         /// Root of the state.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{answer, error::RemoteError};
 
-/// What a header says, in the form that Substrate chains use: parent hash, number, state root, root of the
+/// Parts of a header in the form that Substrate chains use: parent hash, number, state root, root of the
 /// extrinsics, digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderParts {
@@ -17,7 +17,7 @@ pub struct HeaderParts {
     pub state_root: Root,
 }
 
-/// What kept bytes from being a header.
+/// The error for bytes that are no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a header of parent, number, state root, root of extrinsics and digest, found {found} bytes that are none")]
 #[non_exhaustive]
@@ -27,10 +27,10 @@ pub struct HeaderError {
 }
 
 impl HeaderParts {
-    /// The parts of the encoded header `header`.
+    /// Decodes the parts of the encoded header `header`. Does not decode the items of the digest.
     ///
     /// # Errors
-    /// [`HeaderError`] if it is no header.
+    /// [`HeaderError`] if `header` is too short, or its number or digest length is no compact integer.
     pub fn of(header: &[u8]) -> Result<Self, HeaderError> {
         let parts = || {
             let (parent, rest) = header.split_first_chunk::<32>()?;
@@ -55,10 +55,10 @@ pub(crate) fn hash(header: &[u8]) -> [u8; 32] {
     Blake2b256::hash(header).into()
 }
 
-/// Encodes the header that `value`, of an answer to `method`, has as JSON.
+/// Encodes the header that `value`, a part of an answer to `method`, holds as JSON.
 ///
 /// # Errors
-/// [`RemoteError::Answer`] if it is not in the usual form.
+/// [`RemoteError::Answer`] if a field is missing or has another form.
 pub(crate) fn encode(method: &'static str, value: &Value) -> Result<Vec<u8>, RemoteError> {
     let field = |name: &str| answer::hash(method, &value[name]);
     let number = value["number"]

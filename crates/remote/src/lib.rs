@@ -1,9 +1,9 @@
-//! States of running chains, read node by node through the JSON-RPC interface of a node, and files that
-//! hold all that one block reads.
+//! The states of running chains, loaded through a node's JSON-RPC interface when a block reads them, and
+//! files that hold everything that one block reads.
 //!
 //! A [`RemoteState`] is a [`NodeSource`](povmeter_delta_root::NodeSource): any block can run on it, and
 //! loads from the chain's node only what it reads. Every trie node is checked against its hash and every
-//! header against the hash of its block, so a wrong answer becomes an error and never a value.
+//! header against the hash of its block, so a wrong one becomes an error and never a value.
 //!
 //! ```no_run
 //! use povmeter_delta_root::{ShadowState, TrieId};
@@ -27,20 +27,20 @@
 //! | [`NodeUrl`], [`BlockId`] | where it listens; a block by number or hash, the best, the finalized one |
 //! | [`RemoteBlock`], [`HeaderParts`] | a block with its encoded header, and what a header says |
 //! | [`RemoteState`], [`RemoteKey`] | the state after a block, as a source of nodes; a key of it |
-//! | [`DiskCache`] | nodes and blocks on disk: what is there is not asked for again |
+//! | [`DiskCache`] | nodes and blocks on disk, which are not requested again |
 //! | [`Recording`], [`RecordedNodes`] | a block and the nodes that it reads, as one compressed file |
 //! | [`NotingSource`] | notes the nodes that a source hands out, for a recording |
 //! | [`RemoteError`], [`RecordingError`], [`CacheError`], [`UrlError`], [`HeaderError`], [`NotRecorded`] | what was expected, and what was found |
 //!
 //! # Guarantees
-//! - A node or header with another hash than the one asked for is an error.
+//! - A node or header whose hash is not the requested one is an error.
 //! - After a failed request the state stays failed, so a block cannot go on without a node.
 //! - A block on a remote state has the root, proof and sizes of one on a complete state.
-//! - Recordings and caches that are damaged give an error, or are asked for again.
+//! - A damaged recording is an error. A damaged cache entry is requested again.
 //!
 //! # Costs
-//! One request for each key that the block touches and that was not announced before, because the path of
-//! a key comes in one answer. [`RemoteState::prefetch`] asks for many keys at a time.
+//! One request for each key that the block touches and that was not announced before, because one answer
+//! holds the whole path of a key. [`RemoteState::prefetch`] requests many keys at a time.
 //!
 //! # Features
 //! - `tls`: `wss://` addresses, checked with Mozilla's certificates.

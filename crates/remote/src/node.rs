@@ -14,14 +14,14 @@ use povmeter_delta_root::{push_compact, read_compact, Blake2b256};
 use serde_json::{json, Value};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A running node. Connects when it is asked for something. A clone is another handle.
+/// A running node. Connects at the first request. A clone is another handle.
 #[derive(Clone)]
 pub struct RemoteNode(Arc<Inner>);
 
 struct Inner {
     client: RpcClient,
     cache: Option<DiskCache>,
-    /// Number of the last finalized block, once asked for.
+    /// Number of the last finalized block, once it was requested.
     finalized: Mutex<Option<u64>>,
 }
 
@@ -32,7 +32,7 @@ pub struct RemoteBlock {
     pub hash: [u8; 32],
     /// The encoded header, with its seal.
     pub header: Vec<u8>,
-    /// What the header says.
+    /// The decoded parts of the header.
     pub parts: HeaderParts,
     /// The encoded header of the parent block.
     pub parent: Vec<u8>,
@@ -50,7 +50,7 @@ impl RemoteNode {
         }))
     }
 
-    /// The same node, with blocks and nodes of states from `cache` and into it.
+    /// Returns the same node with `cache`, which then serves and keeps blocks and the nodes of states.
     #[must_use]
     pub fn with_cache(self, cache: DiskCache) -> Self {
         let client = &self.0.client;
@@ -95,7 +95,7 @@ impl RemoteNode {
     /// The hash of a block.
     ///
     /// # Errors
-    /// [`RemoteError::UnknownBlock`], or that the node does not answer.
+    /// [`RemoteError::UnknownBlock`] if no block has the number; others if the node does not answer.
     pub fn block_hash(&self, id: &BlockId) -> Result<[u8; 32], RemoteError> {
         const METHOD: &str = "chain_getBlockHash";
         const FINALIZED: &str = "chain_getFinalizedHead";
@@ -122,7 +122,7 @@ impl RemoteNode {
         }
     }
 
-    /// Number of the last finalized block. It is asked for once, because it only grows.
+    /// Number of the last finalized block. Requested once, because a finalized block stays final.
     fn finalized(&self) -> Result<u64, RemoteError> {
         let mut known = self
             .0
@@ -138,7 +138,7 @@ impl RemoteNode {
         Ok(number)
     }
 
-    /// The name of a block number of this node in the cache.
+    /// The key in the cache for a block number of this node, made from the address and the number.
     fn number_key(&self, number: u64) -> [u8; 32] {
         Blake2b256::hash(format!("{} {number}", self.url().whole()).as_bytes()).into()
     }
@@ -155,11 +155,11 @@ impl RemoteNode {
         Ok(())
     }
 
-    /// The encoded header with this hash, and what it says.
+    /// The encoded header with this hash, and its parts.
     ///
     /// # Errors
-    /// [`RemoteError::HeaderHash`] if it has another hash, [`RemoteError::UnknownBlock`] if there is none;
-    /// or that the node does not answer.
+    /// [`RemoteError::HeaderHash`] if the node's header has another hash, [`RemoteError::UnknownBlock`] if the
+    /// node has none; others if the node does not answer.
     pub fn header(&self, hash: &[u8; 32]) -> Result<(Vec<u8>, HeaderParts), RemoteError> {
         const METHOD: &str = "chain_getHeader";
         let cached = self.cached(Kind::Header, hash)?;
@@ -190,12 +190,12 @@ impl RemoteNode {
         Ok((encoded, parts))
     }
 
-    /// A block with its header, its parent's header and its extrinsics. Whether the extrinsics are those of
-    /// the header is found when the block is executed.
+    /// A block with its header, its parent's header and its extrinsics. Does not check the extrinsics against
+    /// the header, because the execution of the block does.
     ///
     /// # Errors
-    /// Those of [`Self::block_hash`] and [`Self::header`]; [`RemoteError::UnknownBlock`] for the genesis
-    /// block, which has no parent.
+    /// Those of [`Self::block_hash`] and [`Self::header`]; [`RemoteError::Number`] if the header has another
+    /// number; [`RemoteError::UnknownBlock`] for the genesis block, which has no parent.
     pub fn block(&self, id: &BlockId) -> Result<RemoteBlock, RemoteError> {
         let hash = self.block_hash(id)?;
         let (header, parts) = self.header(&hash)?;
@@ -251,7 +251,7 @@ impl RemoteNode {
     /// The state that `block` starts from.
     ///
     /// # Errors
-    /// [`RemoteError::Header`] if the parent's header is none.
+    /// [`RemoteError::Header`] if the parent's header can't be decoded.
     pub fn parent_state(&self, block: &RemoteBlock) -> Result<RemoteState, RemoteError> {
         self.state(block.parts.parent, &block.parent)
     }
@@ -317,7 +317,7 @@ fn unknown(id: &BlockId) -> RemoteError {
     }
 }
 
-/// The extrinsics one after the other, each with its length.
+/// Encodes the extrinsics one after the other, each after its length.
 fn pack_body(body: &[Vec<u8>]) -> Vec<u8> {
     let mut packed = Vec::new();
     for extrinsic in body {
@@ -327,7 +327,7 @@ fn pack_body(body: &[Vec<u8>]) -> Vec<u8> {
     packed
 }
 
-/// What [`pack_body`] packed; `None` if it is damaged.
+/// Decodes the bytes of [`pack_body`]; `None` if they are damaged.
 fn unpack_body(mut packed: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut body = Vec::new();
     while !packed.is_empty() {

@@ -1,4 +1,4 @@
-//! A wrapper that notes the nodes that are handed out.
+//! A source that notes the nodes that another source hands out.
 
 use bytes::Bytes;
 use povmeter_delta_root::{NodeBatch, NodeHash, NodePrefix, NodeSource, SourceError};
@@ -8,7 +8,7 @@ use std::{
 };
 
 /// A source that notes each node that the source below hands out, for a
-/// [`Recording`](crate::Recording). A clone notes in the same place.
+/// [`Recording`](crate::Recording). A clone shares the notes.
 #[derive(Clone, Debug)]
 pub struct NotingSource<S> {
     source: S,

@@ -1,14 +1,14 @@
-//! Where nodes lie: found from the nodes above them.
+//! The places of nodes in their tries, found from the nodes above them.
 
 use povmeter_delta_root::{NodeHash, NodeReferences, CHILD_ROOT_PREFIX, HASH_LENGTH};
 use std::{collections::HashMap, fmt, sync::Arc};
 
-/// The place of a node, or of a value that is a node of its own.
+/// The place of a trie node or of a value node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Storage key of the child trie; `None` in the top trie.
     pub(crate) child: Option<Arc<[u8]>>,
-    /// The path above it, one nibble a byte; of a value the whole key.
+    /// The path to a trie node, or the whole key of a value node; one nibble per byte.
     nibbles: Vec<u8>,
     is_value: bool,
 }
@@ -23,8 +23,8 @@ impl Place {
         }
     }
 
-    /// A key whose look-up passes this place, whether there is such a key or not: the path, filled up with
-    /// a zero to whole bytes.
+    /// Returns a key whose look-up passes this place: the path, padded with a zero nibble to whole bytes. The
+    /// trie need not hold the key.
     pub(crate) fn key(&self) -> Vec<u8> {
         let pair = |pair: &[u8]| pair[0] << 4 | pair.get(1).copied().unwrap_or_default();
         self.nibbles.chunks(2).map(pair).collect()
@@ -57,7 +57,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The places of nodes. Where equal nodes lie at several places, one of them is known.
+/// The places of nodes, by hash. If equal nodes lie at several places, one place is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Places(HashMap<NodeHash, Place>);
 
@@ -67,7 +67,8 @@ impl Places {
         self.0.get(hash)
     }
 
-    /// Notes a place. Returns whether the node there has to be looked at: whether it is new as a trie node.
+    /// Notes a place. Returns whether the node there is new as a trie node, so that its references have to be
+    /// noted, too.
     pub(crate) fn note(&mut self, hash: NodeHash, place: Place) -> bool {
         match self.0.get_mut(&hash) {
             None => {
@@ -84,13 +85,13 @@ impl Places {
         }
     }
 
-    /// Notes the places that the node `encoded` with this hash refers to, if its own is known. Returns the
-    /// hashes that are new.
+    /// Notes the places to which the node `encoded` with this hash refers, if its own place is known. Returns
+    /// the hashes of the trie nodes that are new.
     pub(crate) fn note_below(&mut self, hash: &NodeHash, encoded: &[u8]) -> Vec<NodeHash> {
         let Some(place) = self.0.get(hash).filter(|place| !place.is_value).cloned() else {
             return Vec::new();
         };
-        // What is no node is refused where it is decoded for good, with its hash and place.
+        // The trie code refuses bytes that are no node, and names their hash and place.
         let Ok(references) = NodeReferences::of(encoded) else {
             return Vec::new();
         };

@@ -1,13 +1,13 @@
-//! A block and all that it reads, as one file.
+//! A block and everything that it reads, as one file.
 //!
 //! ```text
 //! file    = "povmrec" version gzip(content)
-//! content = name, root of the parent state, 0 or 1 and the parent's header, header,
+//! content = name, root of the parent state, the parent's header or no bytes, header,
 //!           number of extrinsics and each, number of nodes and each
 //! ```
 //!
-//! Names, headers, extrinsics and nodes have their length before them; lengths and numbers are SCALE
-//! compact integers. The runtime is among the nodes: its code is a value of the state.
+//! Each name, root, header, extrinsic and node follows its length; lengths and numbers are SCALE compact
+//! integers. The runtime is among the nodes, because its code is a value of the state.
 
 use crate::{
     header,
@@ -47,7 +47,7 @@ pub struct Recording {
     pub nodes: Vec<Bytes>,
 }
 
-/// A file that is no recording, or a damaged one.
+/// Why a file can't be read or written as a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
@@ -72,7 +72,7 @@ pub enum RecordingError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A part of the content does not have its form.
+    /// A part of the content is malformed.
     #[error("expected {part} in the recording, found other bytes")]
     Part {
         /// The part.
@@ -81,10 +81,10 @@ pub enum RecordingError {
     /// Bytes are left at the end.
     #[error("expected the end of the recording, found {bytes} bytes more")]
     LeftOver {
-        /// How many.
+        /// Number of bytes left.
         bytes: usize,
     },
-    /// A header is none.
+    /// A header can't be decoded.
     #[error(transparent)]
     Header(#[from] HeaderError),
     /// The parent's header is that of another block.
@@ -110,6 +110,9 @@ impl Recording {
     pub const LIMIT: u64 = 256 << 20;
 
     /// A recording of `block` of the chain `name`, with the nodes that it reads.
+    ///
+    /// # Errors
+    /// [`RecordingError::Header`] if the parent's header can't be decoded.
     pub fn new(
         name: String,
         block: RemoteBlock,
@@ -143,30 +146,30 @@ impl Recording {
     pub fn read(path: &Path) -> Result<Self, RecordingError> {
         let file = fs::File::open(path).map_err(RecordingError::File)?;
         let mut bytes = Vec::new();
-        // What is packed is not larger than unpacked, but for a few bytes.
+        // Compression makes content that can't be compressed a few bytes larger.
         let most = Self::LIMIT + 4096;
         let read = file.take(most).read_to_end(&mut bytes);
         read.map_err(RecordingError::File)?;
         Self::from_bytes(&bytes)
     }
 
-    /// Writes the file at `path`, which is there as a whole or not at all.
+    /// Writes the file at `path` as a whole or not at all.
     ///
     /// # Errors
-    /// [`RecordingError::File`].
+    /// [`RecordingError::File`] if the file system fails.
     pub fn write(&self, path: &Path) -> Result<(), RecordingError> {
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}.part", std::process::id()));
         let beside = Path::new(&beside);
         let written = fs::write(beside, self.to_bytes()).and_then(|()| fs::rename(beside, path));
         if written.is_err() {
-            // The first error says more.
+            // The error of the write says more than that of the removal.
             let _ = fs::remove_file(beside);
         }
         written.map_err(RecordingError::File)
     }
 
-    /// The file's bytes. The same recording has the same bytes.
+    /// The bytes of the file. Equal recordings have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut content = Vec::new();
         let mut push = |part: &[u8]| {
@@ -188,15 +191,16 @@ impl Recording {
         list(&mut self.nodes.iter().map(|node| &node[..]));
         let head = [&MAGIC[..], &[VERSION]].concat();
         let mut packed = GzEncoder::new(head, Compression::best());
-        // A vector takes every write.
+        // Writing to a vector does not fail.
         let _ = packed.write_all(&content);
         packed.finish().unwrap_or_default()
     }
 
-    /// Reads a recording. Checks that its parts belong together, as far as that needs no execution.
+    /// Reads a recording. Checks that its headers and its state root belong together.
     ///
     /// # Errors
-    /// [`RecordingError`]: no recording, another version, damaged, too large.
+    /// A [`RecordingError`] if `bytes` are no recording, of another version, damaged or too large, or if the
+    /// parts do not belong together.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, RecordingError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(RecordingError::Foreign)?;
         let (version, packed) = rest.split_first().ok_or(RecordingError::Foreign)?;
@@ -241,7 +245,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Checks the header and that of the parent.
+    /// Checks that the parent's header, if it is known, fits the header and the state root.
     fn check(&self) -> Result<(), RecordingError> {
         let parts = HeaderParts::of(&self.header)?;
         let Some(parent) = &self.parent else {
@@ -264,7 +268,7 @@ impl Recording {
         Ok(())
     }
 
-    /// The nodes as a source. Each is found by its own hash, so a changed node is a missing one.
+    /// The nodes as a source. It finds nodes by their own hashes, so a changed node counts as missing.
     pub fn source(&self) -> RecordedNodes {
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|node| (Blake2b256::hash(node), node.clone()));
@@ -300,7 +304,7 @@ impl NodeSource for RecordedNodes {
     }
 }
 
-/// What is left of the content.
+/// The content that is not read yet.
 struct Parts<'c>(&'c [u8]);
 
 impl<'c> Parts<'c> {
@@ -319,7 +323,7 @@ impl<'c> Parts<'c> {
     }
 
     fn list(&mut self, part: &'static str) -> Result<Vec<&'c [u8]>, RecordingError> {
-        // Memory grows with what is there, not with the number that is announced.
+        // Memory grows with the bytes that follow, not with the announced count.
         let count = self.number(part)?;
         (0..count).map(|_| self.part(part)).collect()
     }

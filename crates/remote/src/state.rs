@@ -1,13 +1,13 @@
-//! The state after a block of a running node.
+//! The state after a block, loaded from a running node.
 //!
 //! ```text
-//! a node is asked for, by its hash:
-//!     it is in memory, or in the cache on disk: done
-//!     its place follows from the node above it; a proof of any key below that place holds it
-//!     keep all nodes of the proof by their own hashes, and the places that they refer to
-//!     the node is still missing: the answer is wrong
-//! a key is announced:
-//!     walk down from the root through the nodes that are here; if one is missing, ask for the key's proof
+//! read a node by its hash:
+//!     if it is in memory or in the cache on disk, return it
+//!     find its place, noted from the node above it; a proof of any key below that place holds the node
+//!     request that proof; keep its nodes by their own hashes, and note the places to which they refer
+//!     if the node is still missing, the answer is wrong
+//! announce a key:
+//!     walk down from the root through the local nodes; if one is missing, request a proof of the key
 //! ```
 
 use crate::{
@@ -34,24 +34,24 @@ const CHILD_PROOF: &str = "state_getChildReadProof";
 /// The encoded node of a trie without entries.
 const NULL_NODE: &[u8] = &[0];
 
-/// A key of a trie: the storage key of the child trie, `None` for the top trie; and the key in it.
+/// A key of a state: the storage key of the child trie, or `None` for the top trie; and the key in that trie.
 pub type RemoteKey = (Option<Vec<u8>>, Vec<u8>);
 
-/// The state after a block, whose nodes are asked for when they are needed. A clone is another handle.
+/// The state after a block. Requests nodes when a block reads them. A clone is another handle.
 #[derive(Clone)]
 pub struct RemoteState {
     node: RemoteNode,
-    /// The block, as the node's methods take it.
+    /// Hash of the block, in the form that the RPC methods expect.
     at: Arc<str>,
     root: Root,
     known: Arc<Mutex<Known>>,
 }
 
-/// What is known of the state.
+/// The part of the state that is known here.
 struct Known {
     nodes: HashMap<NodeHash, Bytes>,
     places: Places,
-    /// Announced keys that are asked for together with the next one that is read.
+    /// Announced keys, requested with the next key that is read or when they fill a request.
     announced: Vec<RemoteKey>,
     failure: Option<RemoteError>,
 }
@@ -79,18 +79,18 @@ impl RemoteState {
         self.root
     }
 
-    /// The first error of this state. A state machine can lose it on the way up.
+    /// The first error of a request for this state. A state machine can lose this error on the way up.
     pub fn failure(&self) -> Option<RemoteError> {
         self.known().failure.clone()
     }
 
-    /// Number of nodes that are here.
+    /// Number of nodes in memory.
     pub fn loaded_nodes(&self) -> usize {
         self.known().nodes.len()
     }
 
-    /// Loads the paths of `keys`, with their values, as far as they are not here. A key that the state
-    /// does not have costs the path to where it would be.
+    /// Loads the paths of `keys`, with their values, unless they are in memory or in the cache. For a key that
+    /// the state does not have, it loads the path to the place where the key would be.
     ///
     /// # Errors
     /// A [`RemoteError`] if the node does not answer or its answer is wrong.
@@ -105,15 +105,15 @@ impl RemoteState {
         self.load(&mut known, missing)
     }
 
-    /// Announces that the value of a key is read now. Its path is asked for at once, with those of the keys
-    /// announced by [`Self::will_change`]. An error is kept for the read that follows.
+    /// Announces that the value of a key will be read now. Requests its path at once, together with the paths
+    /// of keys announced by [`Self::will_change`]. An error of the request is kept for the read that follows.
     pub fn will_read(&self, key: RemoteKey) {
         let mut known = self.known();
         // The error is returned by the next read.
         let _ = self.announce(&mut known, key, true);
     }
 
-    /// Announces that a key is changed, so that the root needs its path.
+    /// Announces that a key will change, because the root computation needs its path.
     pub fn will_change(&self, key: RemoteKey) {
         let mut known = self.known();
         let _ = self.announce(&mut known, key, false);
@@ -151,7 +151,7 @@ impl RemoteState {
             return Ok(None);
         };
         let cached = cache.get(Kind::Node, hash.as_bytes())?;
-        // A damaged one is asked for again.
+        // A damaged node is requested again.
         let cached = cached.filter(|node| Blake2b256::hash(node) == *hash);
         let Some(node) = cached.map(Bytes::from) else {
             return Ok(None);
@@ -160,7 +160,7 @@ impl RemoteState {
         Ok(Some(node))
     }
 
-    /// Whether all nodes on the path of a key are here, its value included.
+    /// Whether all nodes on the path of a key are local, its value included.
     fn is_known(&self, known: &mut Known, (child, key): &RemoteKey) -> Result<bool, RemoteError> {
         let mut root = self.root.node_hash();
         if let Some(child) = child {
@@ -176,7 +176,7 @@ impl RemoteState {
         Ok(!matches!(self.value(known, root, key)?, Found::Missing))
     }
 
-    /// What the local nodes say of the value of `key` in the trie with this root.
+    /// Looks up the value of `key` in the local nodes of the trie with this root.
     fn value(&self, known: &mut Known, root: NodeHash, key: &[u8]) -> Result<Found, RemoteError> {
         let nibbles: Vec<u8> = key.iter().flat_map(|byte| [byte >> 4, byte & 15]).collect();
         let (mut hash, mut rest) = (root, &nibbles[..]);
@@ -202,14 +202,14 @@ impl RemoteState {
             };
             let mut children = references.children.iter();
             let Some((_, child)) = children.find(|(at, _)| at == nibble) else {
-                // There is none, or it is inside this node.
+                // The child is missing, or it lies inside this node.
                 return Ok(Found::Nothing);
             };
             (hash, rest) = (*child, below);
         }
     }
 
-    /// Asks for the paths of `keys`. After a failure it returns the same error again.
+    /// Requests the paths of `keys`, and adds their nodes. After a failure it returns the same error again.
     fn load(&self, known: &mut Known, keys: Vec<RemoteKey>) -> Result<(), RemoteError> {
         if let Some(failure) = &known.failure {
             return Err(failure.clone());
@@ -231,7 +231,7 @@ impl RemoteState {
         loaded
     }
 
-    /// The nodes on the paths of `keys`.
+    /// Requests the nodes on the paths of `keys`. Splits a request whose answer would be too large.
     fn proofs(&self, keys: Vec<RemoteKey>) -> Result<Vec<Bytes>, RemoteError> {
         let mut by_trie = BTreeMap::<Option<Vec<u8>>, Vec<Vec<u8>>>::new();
         for (child, key) in keys {
@@ -318,9 +318,9 @@ impl RemoteState {
     }
 }
 
-/// What the local nodes say of a value.
+/// What the local nodes tell about a value.
 enum Found {
-    /// A node on the way to it is missing.
+    /// A node on the path to the value, or the value node, is missing.
     Missing,
     Nothing,
     Inline(Bytes),
@@ -328,7 +328,7 @@ enum Found {
 }
 
 impl Known {
-    /// Adds a node and what follows from it.
+    /// Adds a node, and notes the places that follow from it.
     fn add(&mut self, hash: NodeHash, node: Bytes) {
         self.nodes.insert(hash, node);
         let mut open = vec![hash];

@@ -11,7 +11,7 @@ pub struct NodeUrl {
     port: u16,
 }
 
-/// An address that is not one of a WebSocket.
+/// The error for an address that is not a WebSocket address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected ws://HOST:PORT or wss://HOST, found `{found}`")]
 #[non_exhaustive]
@@ -36,7 +36,7 @@ impl NodeUrl {
         self.port
     }
 
-    /// The whole address. Its path can hold a secret, so it belongs into no message.
+    /// The whole address. No message may show it, because its path can hold a secret.
     pub(crate) fn whole(&self) -> &str {
         &self.text
     }

@@ -1,4 +1,4 @@
-//! States of a node that answers well, and of nodes that do not.
+//! States of a node that answers correctly, and of nodes that do not.
 
 #![allow(clippy::unwrap_used)]
 
@@ -77,7 +77,7 @@ fn serve(store: &MemoryStore) -> FakeNode {
     FakeNode::new(blocks(store), store.clone())
 }
 
-/// Patience for tests.
+/// Options with short waits, for tests.
 fn options() -> RpcOptions {
     let mut options = RpcOptions::default();
     options.timeout = Duration::from_millis(400);
@@ -95,7 +95,7 @@ fn first_state(node: &RemoteNode) -> RemoteState {
     node.parent_state(&block).unwrap()
 }
 
-/// Random reads, changes and questions on `source`. Returns all that they returned, and the block's end.
+/// Runs random reads, changes and estimates on `source`. Returns the results with the root, and the proof.
 fn run(
     source: impl NodeSource,
     root: Root,
@@ -139,7 +139,7 @@ fn a_remote_state_gives_what_the_whole_state_gives() {
             expected,
             "{seed}"
         );
-        // The recorder's nodes alone are enough to do it again.
+        // The noted nodes alone are enough to repeat the run.
         let noting = NotingSource::new(remote.clone());
         assert_eq!(
             run(&noting, remote.root(), seed, version),
@@ -199,7 +199,7 @@ fn a_second_run_asks_nothing() {
         assert_eq!(node.requests() == 0, round > 0, "{}", node.requests());
     }
     assert_eq!(results.len(), 1);
-    // A byte of a node on disk is another: it is asked for again.
+    // A node on disk with a changed byte is requested again.
     let file = folder.path().join("nodes.cache");
     let mut bytes = std::fs::read(&file).unwrap();
     let last = bytes.len() - 1;
@@ -210,7 +210,7 @@ fn a_second_run_asks_nothing() {
     results.insert(run(&remote, remote.root(), 2, StateVersion::V1));
     assert_eq!(results.len(), 1);
     assert!(node.requests() > 0);
-    // Cut off within a record: what is before it is still there.
+    // The file is cut off within a record: the records before it stay.
     let whole = DiskCache::open(folder.path()).unwrap().len();
     std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
     let cut = DiskCache::open(folder.path()).unwrap().len();
@@ -249,7 +249,7 @@ fn announced_keys_cost_few_requests() {
         remote.will_read((child.clone(), key.clone()));
     }
     assert_eq!(node.requests(), after);
-    // Changed keys are asked for with the next one that is read.
+    // Changed keys are requested with the next key that is read.
     let other = first_state(&node);
     let before = node.requests();
     for (child, key) in &keys[..20] {
@@ -282,7 +282,7 @@ fn requests_in_flight_are_limited() {
     assert_eq!(served.most_waiting(), 3);
 }
 
-/// The error of reads on a node with this fault, and of the state machine above it.
+/// Returns the error of reads on a node with this fault. The state machine's error must contain it.
 #[track_caller]
 fn refused(fault: Fault) -> RemoteError {
     let store = state(5, StateVersion::V1);
@@ -301,7 +301,7 @@ fn refused(fault: Fault) -> RemoteError {
         below = error.source();
     }
     assert!(chain.contains(&failure.to_string()), "{chain}");
-    // It stays failed, and asks nothing more.
+    // The state stays failed, and sends no more requests.
     let asked = node.requests();
     served.fail(Fault::None);
     assert!(block.get(TrieId::Top, &[0xe0]).is_err());
@@ -394,7 +394,7 @@ fn another_hasher_and_no_node_at_all() {
         .unwrap_err();
     assert!(matches!(error, RemoteError::HeaderHash { .. }), "{error}");
     assert!(error.to_string().contains("another hasher"), "{error}");
-    // A port that nobody listens at, and one where nobody speaks.
+    // A port whose listener never answers, then a port without a listener.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let url = |address| format!("ws://{address}").parse().unwrap();
@@ -435,7 +435,7 @@ fn damaged_recordings_are_errors() {
     for at in 0..bytes.len() {
         let mut changed = bytes.clone();
         changed[at] ^= 0x10;
-        // gzip's header has a time and a system, and bits fill up its last byte: they change nothing.
+        // Changes to the time and the system in gzip's header, and to its padding bits, have no effect.
         match Recording::from_bytes(&changed) {
             Ok(same) => assert!(same == good, "{at}"),
             Err(RecordingError::Foreign) => assert!(at < 7),
@@ -467,7 +467,7 @@ fn damaged_recordings_are_errors() {
         matches!(error, RecordingError::OtherParent { .. }),
         "{error}"
     );
-    // A node that is another, or missing, is an error of the run.
+    // A missing node is an error of the source.
     let fewer = Recording {
         nodes: good.nodes[1..].to_vec(),
         ..good

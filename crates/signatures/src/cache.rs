@@ -1,4 +1,4 @@
-//! What was found, by all that it depends on.
+//! The cache: answers to checks of signatures, by everything that they depend on.
 
 use quick_cache::{
     sync::{Cache, DefaultLifecycle},
@@ -35,7 +35,7 @@ pub(crate) enum Answer {
 pub(crate) enum Function {
     Sr25519,
     Ed25519,
-    /// As the library checked that chains began with.
+    /// `ed25519` as checked by the library that chains used at first.
     Ed25519Dalek,
     Ecdsa,
     EcdsaPrehashed,
@@ -48,16 +48,16 @@ pub(crate) enum Function {
 pub(crate) struct Question(Box<[u8]>);
 
 impl Question {
-    /// What `function` is asked about `parts`, all of which but the last have a length that follows from the function.
+    /// The question to `function` about `parts`. The function determines the length of each part but the last.
     pub(crate) fn new(function: Function, parts: [&[u8]; 3]) -> Self {
         let [first, second, third] = parts;
         Self([&[function as u8], first, second, third].concat().into())
     }
 }
 
-/// Bytes of an entry beside those of the question: the answer, and what the cache needs for itself.
+/// Bytes of an entry besides the question: the answer, and the data of the cache itself.
 const ENTRY_BYTES: u64 = 128;
-/// Bytes of an entry of an extrinsic, to size the table of the cache.
+/// Bytes of the entry for an extrinsic's signature, to size the table of the cache.
 const USUAL_ENTRY_BYTES: u64 = 384;
 
 #[derive(Clone, Debug)]
@@ -73,11 +73,11 @@ impl SignatureCache {
     /// The capacity of [`Self::default`]: the signatures of some 40,000 extrinsics.
     pub const USUAL_BYTES: u64 = 16 << 20;
 
-    /// Makes a cache of at most `bytes`. One entry takes some 130 bytes more than signature, key and message.
+    /// Makes a cache of at most `bytes`. One entry needs some 130 bytes more than signature, key and message.
     pub fn new(bytes: u64) -> Self {
         let entries = usize::try_from(bytes / USUAL_ENTRY_BYTES).unwrap_or(usize::MAX);
         let lifecycle = DefaultLifecycle::default();
-        // A seed of its own: nobody can choose messages that meet in one place of the table.
+        // A random seed, so that nobody can choose messages that collide in the table.
         let seed = RandomState::new();
         Self {
             answers: Cache::with(entries, bytes, WeighBytes, seed, lifecycle),
@@ -91,12 +91,12 @@ impl SignatureCache {
         self.checked.load(Ordering::Relaxed)
     }
 
-    /// How many were found in the cache instead.
+    /// How many answers were found in the cache instead.
     pub fn remembered(&self) -> u64 {
         self.remembered.load(Ordering::Relaxed)
     }
 
-    /// Bytes that the entries take, at most the capacity.
+    /// Bytes of all entries; at most the capacity.
     pub fn bytes(&self) -> u64 {
         self.answers.weight()
     }

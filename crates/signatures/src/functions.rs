@@ -1,6 +1,6 @@
 //! The host functions.
 //!
-//! The macro makes one function of the host of each method, `ext_crypto_<method>_version_<version>`.
+//! The macro makes one host function from each method, `ext_crypto_<method>_version_<version>`.
 
 use crate::cache::{Answer, Function, Question, SignatureCache, SignatureCacheExt};
 use sp_core::{ecdsa, ed25519, sr25519};
@@ -16,12 +16,12 @@ use sp_wasm_interface::{
 };
 use std::sync::Arc;
 
-/// The host functions by which a runtime checks signatures: in each case the version that runtimes have imported for
-/// years. Older versions, which only the first blocks of old chains need, are left to Substrate's.
+/// The host functions by which a runtime checks signatures: of each function the version that runtimes have imported
+/// for years. Older versions, which only the first blocks of old chains need, remain Substrate's.
 #[derive(Clone, Copy, Debug)]
 pub struct HostFunctions;
 
-/// Methods of [`Crypto`] that exist because the macro asks for all versions of a function.
+/// Methods of [`Crypto`] that exist because the macro requires all versions of a function.
 const OLD: [&str; 4] = [
     "ext_crypto_sr25519_verify_version_1",
     "ext_crypto_ecdsa_verify_version_1",
@@ -135,7 +135,7 @@ fn recover<K: SignersKey>(
     Ok(key)
 }
 
-/// Checks of signatures, as those of `sp_io::crypto`.
+/// Checks of signatures, with the results of `sp_io::crypto`.
 #[runtime_interface]
 pub trait Crypto {
     /// Never registered: see [`OLD`].

@@ -1,17 +1,17 @@
 //! Host functions that check each signature once, and remember what they found.
 //!
-//! A node checks the signature of an extrinsic when it enters the pool, when a block is built with it, and when that
-//! block is imported: each time the same function of the same bytes, for 30 to 50 us, which is more than many
-//! transfers take else. With a [`SignatureCache`] it does so once; and another thread can do it before the runtime asks,
-//! as [`Strategy::Prepare`] of `povmeter-parallel` does.
+//! A node checks the signature of an extrinsic when the extrinsic enters the pool, when a block is built with it, and
+//! when that block is imported: each time the same function of the same bytes, for 30 to 50 us, which is more than the
+//! rest of many transfers. With a [`SignatureCache`] the node checks it once, and another thread can do so before the
+//! runtime asks, as with [`Strategy::Prepare`] of `povmeter-parallel`.
 //!
-//! A node puts [`HostFunctions`] over Substrate's, as `sc-executor` has it:
+//! A node puts [`HostFunctions`] over Substrate's functions, in the type that it passes to `sc-executor`:
 //!
 //! ```text
 //! type HostFunctions = ExtendedHostFunctions<sp_io::SubstrateHostFunctions, povmeter_signatures::HostFunctions>;
 //! ```
 //!
-//! and registers the cache for each call into the runtime. Without it they do what Substrate's do.
+//! and registers the cache for each call into the runtime. Without the cache, the functions do what Substrate's do.
 //!
 //! ```
 //! use povmeter_signatures::{crypto, SignatureCache, SignatureCacheExt};
@@ -33,13 +33,13 @@
 //! - An answer is remembered for all that it depends on: function and version, signature, public key and message, byte by
 //!   byte, and whether the chain checks `ed25519` as it did in its first blocks (`sp_io::UseDalekExt`). So what a cache
 //!   holds, and who filled it, changes no result.
-//! - A cache takes at most so many bytes; those of answers that were not asked for again make room.
+//! - A cache never exceeds its capacity in bytes: answers that were not asked for again make room for new ones.
 //!
 //! # Costs
-//! A question costs one allocation, a hash of the bytes that are compared, and a lock of one of many parts of the cache.
+//! A question costs one allocation, a hash of the bytes that are compared, and a lock on one of the cache's many parts.
 //!
 //! # Features
-//! None. The crate is the host's: it needs std.
+//! None. The crate runs on the host, so it needs std.
 //!
 //! [`Strategy::Prepare`]: https://docs.rs/povmeter-parallel/latest/povmeter_parallel/enum.Strategy.html
 // The items that the macro generates have no docs.

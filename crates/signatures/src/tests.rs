@@ -23,8 +23,8 @@ fn with_others<T>(
     ext.execute_with(call)
 }
 
-/// All answers for one signature of each kind, with a bit of the signature, the key or the message changed, by what is
-/// asked. The same by `stock` functions.
+/// All answers of `$functions` for one signature of each kind, with one bit of the message, the signature or the key
+/// flipped. `stock` are Substrate's functions.
 macro_rules! answers {
     ($functions:ident, $flip:expr) => {{
         let (part, bit): (usize, usize) = $flip;
@@ -69,14 +69,14 @@ macro_rules! answers {
     }};
 }
 
-/// Another one each time it is made, so it is made once.
+/// Signs once, because each signing makes another signature.
 fn sr25519_signature() -> sr25519::Signature {
     static SIGNATURE: std::sync::OnceLock<sr25519::Signature> = std::sync::OnceLock::new();
     let pair = sr25519::Pair::from_seed(&[1; 32]);
     *SIGNATURE.get_or_init(|| pair.sign(b"a message of 32 bytes, as hashes"))
 }
 
-/// Also what recovers no key, or another one.
+/// Bits to flip, and one flip of nothing. Some flips make a function recover no key, or another key.
 fn flips() -> impl Iterator<Item = (usize, usize)> {
     let bits = [0, 1, 77, 200, 255, 256, 300, 511, 512, 513, 519];
     let flips = (0..3).flat_map(move |part| bits.map(|bit| (part, bit)));
@@ -100,14 +100,14 @@ fn answers_are_those_of_substrate_with_a_cache_and_without() {
             assert_eq!(found, expected, "round {round}, {flip:?}");
         }
     }
-    // All but keys that were not recovered.
+    // All answers are remembered, except where no key was recovered.
     assert!(cache.remembered() > 2 * cache.checked() / 3);
 }
 
 #[test]
 fn the_first_library_for_ed25519_has_answers_of_its_own() {
     let cache = Arc::new(SignatureCache::default());
-    // Valid for the library of today only.
+    // Valid only for today's library.
     let (signature, key) = (ed25519::Signature::default(), ed25519::Public::default());
     let verify = || crypto::ed25519_verify(&signature, &[], &key);
     for _ in 0..2 {
@@ -118,7 +118,8 @@ fn the_first_library_for_ed25519_has_answers_of_its_own() {
     assert_eq!((cache.checked(), cache.remembered()), (2, 2));
 }
 
-/// A signature of 65 bytes and a key of 33, and one of 64 with one of 32 and two more bytes of message, are the same bytes.
+/// A signature of 65 bytes with a key of 33 bytes is the same bytes as a signature of 64 with a key of 32 and two bytes
+/// of message.
 #[test]
 fn functions_do_not_meet() {
     let cache = Arc::new(SignatureCache::default());
@@ -163,7 +164,7 @@ fn a_cache_is_never_larger_than_it_may_be() {
     }
 }
 
-/// Functions in place of Substrate's, and none that has other answers or that Substrate does not have.
+/// Each function replaces a function of Substrate with its name and signature, and none is an older version.
 #[test]
 fn names_are_those_of_substrate() {
     let names = |functions: Vec<&'static dyn sp_wasm_interface::Function>| -> BTreeSet<_> {

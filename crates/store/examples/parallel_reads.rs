@@ -1,5 +1,5 @@
-//! How long a batch of 32 nodes takes over a source that sleeps 100 microseconds in each look-up, by
-//! threads. The system adds some 50 microseconds to a sleep.
+//! How long a batch of 32 nodes takes over a source that sleeps 0 or 100 microseconds in each
+//! look-up, by the number of threads. The system adds some 50 microseconds to a sleep.
 //!
 //! ```text
 //! cargo run --release -p povmeter-store --example parallel_reads
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Has every node, after a while.
+/// A source that has every node, and waits before each answer.
 #[derive(Default)]
 struct SlowSource {
     wait: Duration,

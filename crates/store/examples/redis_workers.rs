@@ -4,13 +4,13 @@
 //! `cargo run --release -p povmeter-store --features redis --example redis_workers`
 //!
 //! starts a cluster of three masters here, in a temporary folder. `-- redis://HOST:PORT ...` uses another
-//! one, and leaves its nodes there under the namespace `povmeter-example`.
+//! cluster, and leaves the nodes there under the namespace `povmeter-example`.
 //!
-//! A block is a chain of transfers between random accounts. Every worker has its own connections, as on
-//! a machine of its own, and takes the next block that nobody has. A root that differs from the one over
-//! a store in memory ends the program.
+//! A block is a chain of transfers between random accounts. Every worker has its own connections, as on a
+//! machine of its own, and executes the next block that no worker has taken. A root that differs from the
+//! root over a store in memory ends the program.
 
-// Not a test, but it shares their cluster.
+// Not a test, but it uses the cluster of the tests.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../tests/common/cluster.rs"]
@@ -36,7 +36,7 @@ const WORKERS: [usize; 3] = [1, 2, 4];
 
 type Anyhow<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A block to execute: on which state, and the root that it must come to.
+/// A block to execute: its parent state, its root, and the seed of its transfers.
 struct Job {
     parent: Root,
     root: Root,
@@ -48,12 +48,12 @@ struct Job {
 enum Access {
     /// Reads an account, then writes it. Each read waits for its nodes, one after the other.
     ReadAndWrite,
-    /// Only writes. The end of the block asks for the nodes of many keys together.
+    /// Only writes. The seal of the block asks for the nodes of many keys together.
     WriteOnly,
 }
 
-/// A worker's own cache without a bound, in front of the shared nodes: the nodes that it read, and those
-/// that its blocks inserted.
+/// A worker's own cache without a bound, in front of the shared nodes. It has the nodes that the worker
+/// read, and those that its blocks inserted.
 struct Cached<'a> {
     shared: &'a RedisCluster,
     nodes: Option<RefCell<HashMap<NodeHash, Bytes>>>,
@@ -178,8 +178,8 @@ fn work(source: &Cached<'_>, jobs: &[Job], next: &AtomicUsize, access: Access) -
     })
 }
 
-/// Runs the workers over all blocks, once for each entry of `runs`; each run begins when all workers
-/// ended the one before. Returns its time and the work in all.
+/// Runs the workers over all blocks `runs` times; a run begins when all workers have ended the run
+/// before. Returns the time of each run and the work of all workers in it.
 fn measure(
     connect: &impl Fn() -> Anyhow<RedisCluster>,
     (workers, has_cache, runs): (usize, bool, usize),

@@ -50,18 +50,18 @@ use std::sync::Arc;
 /// ```
 ///
 /// # Guarantees
-/// - A node that comes out has the hash that was asked for: every node read is hashed. There is no
-///   need for [`Verified`](crate::Verified) around it. A foreign value under the key is a
+/// - A returned node has the hash that was asked for, because every node read is hashed.
+///   [`Verified`](crate::Verified) is not needed. A foreign value under the key is a
 ///   [`ClusterError::Corrupt`] or [`ClusterError::WrongType`] in the [`SourceError`].
 /// - A root is published after all of its nodes were acknowledged, and only on a published parent. So
 ///   a worker that starts from a published root finds every node, unless the cluster lost some.
 /// - A call ends within the times of [`ClusterOptions`]: for each node at most the total time-out.
 /// - Redirections (`MOVED`, `ASK`) are followed by the client while slots move. If a master fails, the
-///   answer is the right node or an error; after the master or its replica is back, reads go on. If nobody
-///   gets any answer for the total time-out, the client is replaced by another one.
+///   answer is the right node or an error; after the master or its replica is back, reads go on. If no
+///   call gets an answer for the total time-out, the connection is replaced.
 ///
-/// A cluster replicates after it acknowledged, so a failover may lose the last writes. A node that was
-/// lost is a missing node and never a wrong one. Inserting the update again brings it back.
+/// A cluster replicates a write after it has acknowledged it, so a failover may lose the last writes. A
+/// lost node is missing, never wrong. Inserting the update again restores the node.
 ///
 /// # Nothing is removed
 /// There is no pruning, and this is no [`NodeStore`](crate::NodeStore). A store that prunes must count
@@ -69,12 +69,13 @@ use std::sync::Arc;
 /// slots, and two workers that insert the same block must not count it twice. To shrink the cluster,
 /// copy the states to keep to another namespace, and remove the old one.
 ///
-/// Let the masters evict nothing (`maxmemory-policy noeviction`). With another policy nodes go missing.
+/// Set the masters to evict nothing (`maxmemory-policy noeviction`). With another policy they drop nodes.
 ///
 /// # Costs
-/// A read is one round trip and a hash; put a cache in front of it. A clone shares the connections: one
-/// to each master, served by one thread. Calls wait for their answers, so in an asynchronous program
-/// make them where it may block. Nodes are read from masters only, because replicas lag behind.
+/// A read is one round trip and a hash; put a cache in front of it. A clone shares the connections: one to
+/// each master, served by one thread. Calls block until they have their answers, so an asynchronous
+/// program must make them where it may block. Nodes are read from masters only, because replicas lag
+/// behind.
 #[derive(Clone)]
 pub struct RedisCluster {
     client: Arc<Client>,
@@ -82,14 +83,14 @@ pub struct RedisCluster {
     prefix: Arc<str>,
 }
 
-/// Moves the head if it is where the caller expects it, and returns where it was.
+/// Moves the head if it is at the root that the caller expects, and returns the root at which it was.
 const MOVE_HEAD: &str = "local head = redis.call('GET', KEYS[1]) or ARGV[3] \
     if head == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) end \
     return head";
 
 impl RedisCluster {
-    /// Connects to the cluster that the masters at `addresses` belong to; it tells where the others
-    /// are. An address is `redis://USER:PASSWORD@HOST:PORT`, user and password optional but the same
+    /// Connects to the cluster that the masters at `addresses` belong to; the cluster names the other
+    /// masters. An address is `redis://USER:PASSWORD@HOST:PORT`, user and password optional but the same
     /// for all.
     ///
     /// # Errors
@@ -107,12 +108,13 @@ impl RedisCluster {
     /// stay.
     ///
     /// # Errors
-    /// If the update's parent is not published, a node lacks its encoding or has another hash, or the
-    /// root has no node; nothing was written then. If the cluster failed; then some nodes may be
-    /// there, and the root is published only if the answer to this last step was lost.
+    /// If the update's parent is not published, a node lacks its encoding or has another hash, or the root
+    /// has no node; then nothing was written. Or if the cluster failed; then some nodes may have been
+    /// written, and the root is published only if the answer to this last step was lost.
     ///
     /// # Cost
-    /// Four round trips and more, depending on the number of nodes: up to 256 are under way at once.
+    /// Three round trips or more, depending on the number of nodes: up to 256 writes wait for answers at
+    /// once.
     pub fn insert(&self, update: &RootUpdate) -> Result<(), ClusterError> {
         let nodes = inserted_nodes(update)?;
         if !self.is_published(update.parent)? {
@@ -140,7 +142,7 @@ impl RedisCluster {
         self.client.ask(publish, "publish the root")
     }
 
-    /// Whether all nodes of the state with this root were inserted. The empty state is always there.
+    /// Whether the root is published: all nodes of its state were inserted. The empty state always is.
     ///
     /// # Errors
     /// If the cluster failed.
@@ -153,10 +155,10 @@ impl RedisCluster {
         self.client.ask(exists, "look up a root")
     }
 
-    /// The root that writers agree on, [`Root::EMPTY`] at first.
+    /// Returns the root that writers agree on, [`Root::EMPTY`] at first.
     ///
     /// # Errors
-    /// If the cluster failed, or holds something else than a root.
+    /// If the cluster failed, or holds something other than a root.
     pub fn head(&self) -> Result<Root, ClusterError> {
         let mut get = cmd("GET");
         get.arg(self.head_key());
@@ -168,8 +170,9 @@ impl RedisCluster {
     /// fork. Of several writers that move it from the same root, one succeeds.
     ///
     /// # Errors
-    /// [`ClusterError::HeadMoved`] if the head is elsewhere; [`ClusterError::Unpublished`] if nobody
-    /// published `to`; or if the cluster failed. If only the answer was lost, the head may have moved.
+    /// [`ClusterError::HeadMoved`] if the head is at another root; [`ClusterError::Unpublished`] if `to`
+    /// is not published; or if the cluster failed. If only an answer was lost, the head may have moved,
+    /// and the next try of the client finds it at `to`.
     pub fn move_head(&self, from: Root, to: Root) -> Result<(), ClusterError> {
         if !self.is_published(to)? {
             return Err(ClusterError::Unpublished { root: to });
@@ -233,7 +236,8 @@ impl NodeSource for RedisCluster {
                 asked.push((index, hash));
             }
         }
-        // A cache in front may have answered all of them: to ask for none takes the client tens of microseconds.
+        // A cache in front may have answered all requests, and a call of the client without any costs tens
+        // of microseconds.
         if asked.is_empty() {
             return;
         }
@@ -263,7 +267,7 @@ impl fmt::Debug for RedisCluster {
     }
 }
 
-/// The node that was found under the key of `hash`.
+/// Checks and returns the node that was found under the key of `hash`.
 fn checked(hash: &NodeHash, found: Option<Vec<u8>>) -> Result<Option<Bytes>, ClusterError> {
     let Some(encoded) = found else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! A store in a folder: how it is opened, made and copied, whatever its database is.
+//! Opens, makes and copies a store in a folder, for any database.
 
 use crate::backup::{copy, BackupError};
 use crate::engine::{first_write, Engine};
@@ -14,8 +14,8 @@ pub(crate) trait DiskStore: Engine + StoredNodes + Sized {
     /// The files of the database.
     type Files: FolderEngine;
 
-    /// Makes an empty database in the folder `path`. The store has the states `kept`, which nothing
-    /// records yet.
+    /// Makes an empty database in the folder `path`. The store has the states `kept`, which are not
+    /// recorded yet.
     fn make(path: &Path, kept: KeptStates) -> Result<Self, OpenError>;
 
     /// Opens the store that was found in the folder `path`.
@@ -77,8 +77,8 @@ pub(crate) fn backup<S: DiskStore>(
     made.map(drop).map_err(BackupError::Open)
 }
 
-/// Makes a store in a folder in which one can be made, and lets `fill` write to it before the folder is
-/// marked as complete.
+/// Makes a store in a free folder, and lets `fill` write to the store before the folder is marked as
+/// complete.
 fn create_free<S: DiskStore>(
     path: &Path,
     fill: impl FnOnce(&mut S) -> Result<(), OpenError>,
@@ -89,13 +89,13 @@ fn create_free<S: DiskStore>(
     let written = store.write(batch, kept);
     written.map_err(|error| OpenError::database(path, error))?;
     fill(&mut store)?;
-    // Closing writes all to disk, so a complete folder always holds its states.
+    // Closing writes everything to disk, so a complete folder always holds its states.
     drop(store);
     making.finish()?;
     S::open_found(path, Found { format: FORMAT })
 }
 
-/// The methods and traits of a store in a folder, which are the same for each.
+/// Implements the methods and traits that all stores in folders share.
 macro_rules! disk_store {
     ($store:ident) => {
         impl $store {
@@ -111,11 +111,11 @@ macro_rules! disk_store {
             }
 
             /// Makes a store at the state without entries in the folder `path`, which is created if it
-            /// does not exist. What an interrupted attempt left is removed first.
+            /// does not exist. The remains of an interrupted attempt are removed first.
             ///
             /// # Errors
-            /// If the path holds anything but an empty folder, the disk is nearly full, or the file
-            /// system failed. If it failed midway, the next attempt removes what is there.
+            /// If the path holds anything else, the disk is nearly full, or the file system failed. The
+            /// next attempt removes the remains of a failed one.
             pub fn create(
                 path: impl AsRef<std::path::Path>,
             ) -> Result<Self, $crate::open_error::OpenError> {

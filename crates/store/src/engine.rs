@@ -1,5 +1,5 @@
-//! What all stores have in common: the checks of an update, and the history of states over the few
-//! calls that a database has to offer.
+//! The common part of all stores: it checks updates and keeps the history of states. A database needs
+//! to offer only the few calls of [`Engine`].
 
 use crate::history::{KeptState, KeptStates, StateId};
 use crate::journal::{
@@ -11,12 +11,13 @@ use crate::StoreError;
 use povmeter_delta_root::{NodeHash, Root, RootUpdate};
 use std::collections::BTreeMap;
 
-/// A database under a store. Its records are few and small, or as large as a block's changes.
+/// A database under a store. Its records are few; a journal is as large as the changes of its block,
+/// the others are small.
 pub(crate) trait Engine {
     /// The most references that the engine can count for one node.
     const REFERENCE_LIMIT: u64;
 
-    /// The states, as they are after the last write.
+    /// The kept states after the last write.
     fn kept(&self) -> &KeptStates;
 
     /// What the engine knows of the references to `hash`, earlier writes included.
@@ -25,17 +26,17 @@ pub(crate) trait Engine {
     /// The record with the key `key`, if there is one.
     fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Applies `batch` as a whole or not at all, in the order of all writes, and sets the states to
-    /// `kept`. The batch was checked.
+    /// Applies `batch` as a whole or not at all, after all earlier writes, and sets the kept states
+    /// to `kept`. The caller has checked the batch.
     fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError>;
 }
 
 /// How many references to a node an engine holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// So many.
+    /// Exactly this many.
     Count(u64),
-    /// At least one, because the engine counts but does not tell.
+    /// At least one; the engine counts them but does not return the count.
     #[cfg_attr(not(feature = "parity-db"), allow(dead_code, reason = "others tell"))]
     Some,
 }
@@ -45,18 +46,18 @@ pub(crate) enum Held {
 pub(crate) struct Batch {
     /// Changes of nodes, each hash once.
     pub(crate) nodes: Vec<NetChange>,
-    /// Records set, or removed where there is no value; each key once.
+    /// Records to set, or to remove where the value is `None`; each key once.
     pub(crate) records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 impl Batch {
-    /// A write that sets the record about all states, besides `nodes`.
+    /// Makes a write of `nodes` that also sets the record about all states.
     fn new(nodes: Vec<NetChange>, kept: &KeptStates) -> Self {
         let records = vec![(HISTORY_KEY.to_vec(), Some(history_record(kept)))];
         Self { nodes, records }
     }
 
-    /// Bytes of the nodes and records, for a check of the disk.
+    /// Bytes of the nodes and records, for the check of the free disk space.
     #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
     pub(crate) fn bytes(&self) -> usize {
         let nodes: usize = self.nodes.iter().map(NetChange::bytes).sum();
@@ -77,10 +78,11 @@ pub(crate) fn first_write() -> (Batch, KeptStates) {
     (Batch::new(Vec::new(), &kept), kept)
 }
 
-/// Reads the states from the records that `record` returns; `Ok(None)` if there is no record of them.
+/// Reads the states from the records that `record` returns; `Ok(None)` if the record about all states
+/// is missing.
 ///
 /// # Errors
-/// [`StoreError::DamagedRecord`] if a record is missing or is not what it should be.
+/// [`StoreError::DamagedRecord`] if a record is damaged.
 pub(crate) fn read_states(
     record: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, StoreError>,
 ) -> Result<Option<KeptStates>, StoreError> {
@@ -263,7 +265,7 @@ fn check<E: Engine>(engine: &E, changes: &[NetChange]) -> Result<(), StoreError>
     Ok(())
 }
 
-/// Checks that the node of `root` is there after `changes`, as far as the engine knows.
+/// Checks that the store has the node of `root` after `changes`, as far as the engine knows.
 fn check_root(engine: &impl Engine, root: Root, changes: &[NetChange]) -> Result<(), StoreError> {
     let hash = root.node_hash();
     let net = net_references(changes, &hash);
@@ -275,7 +277,7 @@ fn check_root(engine: &impl Engine, root: Root, changes: &[NetChange]) -> Result
     stays.then_some(()).ok_or(StoreError::MissingRoot { root })
 }
 
-/// The traits of a store, which an engine implements by the functions above.
+/// Implements the traits of a store for an engine, by the functions above.
 macro_rules! engine_store {
     ($store:ident) => {
         impl $crate::NodeStore for $store {

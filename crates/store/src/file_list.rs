@@ -1,7 +1,7 @@
-//! The list of a database's files, by which a store finds out what is missing when it is opened.
+//! The list of a database's files, with which a store detects missing files when it is opened.
 //!
-//! A line is a name and a length. Most files that hold data do not become shorter, so a length is the least
-//! that is expected the next time.
+//! A line is a name and a length. Most files that hold data do not become shorter, so a file must have at
+//! least its listed length the next time.
 
 use crate::folder::{names, read_small, replace_file, FolderEngine};
 use crate::open_error::OpenError;
@@ -17,8 +17,8 @@ pub(crate) const NEW_FILE_LIST: &str = "povmeter-files.new";
 /// A file of the database, and its length.
 pub(crate) type ListedFile = (String, u64);
 
-/// The list of an open store. A store drops it after the database, so that it has the lengths of a closed
-/// one in the end.
+/// The list of an open store. A store drops it after the database, so that the last list has the lengths of
+/// the closed files.
 #[derive(Debug)]
 pub(crate) struct FileList<E: FolderEngine> {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct FileList<E: FolderEngine> {
 }
 
 impl<E: FolderEngine> FileList<E> {
-    /// The list of the folder `path`, which is not written yet.
+    /// Makes the list of the folder `path` without writing it.
     pub(crate) fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -37,8 +37,8 @@ impl<E: FolderEngine> FileList<E> {
         }
     }
 
-    /// Writes the list if there are other files than the last time. It only helps the next time that the
-    /// store is opened, so an error is none of the caller's.
+    /// Writes the list if the names of the files with data have changed. Ignores errors, because the list
+    /// only helps the next time that the store is opened.
     pub(crate) fn update(&mut self) {
         let Ok(files) = list_files::<E>(&self.path) else {
             return;
@@ -78,7 +78,7 @@ pub(crate) fn list_files<E: FolderEngine>(path: &Path) -> Result<Vec<ListedFile>
         let file = path.join(&name);
         match fs::metadata(&file) {
             Ok(metadata) => files.push((name, metadata.len())),
-            // The database removed it meanwhile.
+            // The database removed the file meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(OpenError::io(&file)(error)),
         }
@@ -86,10 +86,11 @@ pub(crate) fn list_files<E: FolderEngine>(path: &Path) -> Result<Vec<ListedFile>
     Ok(files)
 }
 
-/// Checks that each listed file with data is in the folder `path` and not shorter than listed, unless that
-/// `is_fine`: it gets the listed file, its length if it is there, and all files that were found. Returns these.
+/// Checks that each listed file with data is in the folder `path` and not shorter than listed, and returns
+/// all files found. A fault is ignored if `is_fine` says so, which gets the listed file, its length if it
+/// exists, and all files found.
 ///
-/// If there is no list, or its text is none, nothing is expected.
+/// If the list is missing or not text, no file is expected.
 pub(crate) fn check_list<E: FolderEngine>(
     path: &Path,
     is_fine: impl Fn(&ListedFile, Option<u64>, &[ListedFile]) -> bool,

@@ -1,8 +1,8 @@
 //! The folder of a store on disk: its marker, and what else a path may hold.
 //!
-//! Databases write into a folder before they know whether it is theirs. So this module inspects the
-//! folder first, without writing. A new folder gets its marker before anything else, so that one left
-//! half-made is known as ours and made again:
+//! Databases write into a folder before they know whether it holds their files. So this module
+//! inspects the folder first, without writing. A new folder gets its marker before anything else, so
+//! that a half-made store is recognized and made again:
 //!
 //! ```text
 //! povmeter node store, format 2
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 /// Name of the file that marks a folder as a store.
 const MARKER: &str = "povmeter-store";
-/// Name under which a marker is written before it takes the place of the other.
+/// Name under which a marker is written before it replaces the earlier one.
 const NEW_MARKER: &str = "povmeter-store.new";
 /// Start of the marker file; the format number follows, then a line end.
 const MARKER_TEXT: &str = "povmeter node store, format ";
@@ -29,7 +29,8 @@ const MARKER_TEXT: &str = "povmeter node store, format ";
 pub(crate) const FORMAT: u32 = 2;
 /// Limit in bytes for reading a marker or a similar file; those of a store are much shorter.
 const SMALL_FILE: u64 = 1 << 20;
-/// Free bytes that stay free: databases write in the background, and some can not take a full disk.
+/// Bytes that stay free on the disk, because databases write in the background, and some fail badly
+/// on a full disk.
 const DISK_RESERVE: u64 = 64 << 20;
 
 /// A database that keeps its files in the folder of a store.
@@ -40,7 +41,7 @@ pub(crate) trait FolderEngine {
     /// Whether the database makes files of this name.
     fn is_file(name: &str) -> bool;
 
-    /// Whether such a file holds data, which are lost with it.
+    /// Whether the file of this name holds data, which would be lost with the file.
     fn is_data(name: &str) -> bool;
 
     /// Checks, without writing, that the database in the complete folder `path` can be opened.
@@ -123,7 +124,7 @@ fn inspect_once<E: FolderEngine>(path: &Path) -> Result<Result<Found, FolderCont
     without_marker(path).map(Err)
 }
 
-/// What the folder `path` holds, which has no marker.
+/// Returns what the folder `path`, which has no marker, holds.
 fn without_marker(path: &Path) -> Result<FolderContent, OpenError> {
     if let Some(columns) = read_small(&path.join("metadata"))?
         .as_deref()
@@ -139,7 +140,7 @@ fn without_marker(path: &Path) -> Result<FolderContent, OpenError> {
     let Some(name) = names.first() else {
         return Ok(FolderContent::Empty);
     };
-    // All that was made is the beginning of a marker.
+    // Only the beginning of a marker was made.
     if names == [NEW_MARKER] {
         let begun = read_small(&path.join(NEW_MARKER))?;
         if begun.is_some_and(|text| MARKER_TEXT.starts_with(&text) || text.starts_with(MARKER_TEXT))
@@ -172,7 +173,7 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>, OpenError> {
     Ok(names)
 }
 
-/// Whether a store can be made where this was found.
+/// Whether a store can be made at a path with this content.
 pub(crate) fn is_free(found: &FolderContent) -> bool {
     matches!(
         found,
@@ -180,7 +181,7 @@ pub(crate) fn is_free(found: &FolderContent) -> bool {
     )
 }
 
-/// The error of opening where something else was found.
+/// The error of opening a path that holds something else.
 pub(crate) fn not_a_store(path: &Path, found: FolderContent) -> OpenError {
     OpenError::NotAStore {
         path: path.to_owned(),
@@ -188,7 +189,7 @@ pub(crate) fn not_a_store(path: &Path, found: FolderContent) -> OpenError {
     }
 }
 
-/// The error of making a store where something else was found.
+/// The error of making a store at a path that holds something else.
 pub(crate) fn occupied(path: &Path, found: FolderContent) -> OpenError {
     OpenError::Occupied {
         path: path.to_owned(),
@@ -196,17 +197,17 @@ pub(crate) fn occupied(path: &Path, found: FolderContent) -> OpenError {
     }
 }
 
-/// A folder in which a store is being made. No other process can make one in it meanwhile.
+/// A folder in which a store is being made. Its locked marker keeps others from making a store there.
 #[derive(Debug)]
 pub(crate) struct Making<'a> {
     path: &'a Path,
     engine: &'static str,
-    /// Its lock lasts as long as it is open.
+    /// The marker, which is locked until this file is closed.
     _marker: File,
 }
 
-/// Begins a store of the engine `E` in the folder `path`, which is made if it is absent. What an
-/// earlier attempt left is removed.
+/// Begins a store of the engine `E` in the folder `path`, which is created if it is absent. Removes
+/// the remains of an earlier attempt.
 pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenError> {
     fs::create_dir_all(path).map_err(OpenError::io(path))?;
     let available = available(path)?;
@@ -275,7 +276,7 @@ impl Making<'_> {
     }
 }
 
-/// Locks the complete store in the folder `path` as long as the file that comes back is open.
+/// Locks the complete store in the folder `path` until the returned file is closed.
 #[cfg(feature = "rocksdb")]
 pub(crate) fn hold(path: &Path) -> Result<File, OpenError> {
     let marker = path.join(MARKER);
@@ -311,7 +312,7 @@ fn marker_text(engine: &str, complete: bool) -> String {
     format!("{MARKER_TEXT}{FORMAT}\nengine {engine}\nstate {state}\n")
 }
 
-/// Writes the file `name` in the folder `path`, in place of the one before, whole or not at all.
+/// Replaces the file `name` in the folder `path` as a whole or not at all.
 pub(crate) fn replace_file(path: &Path, name: &str, text: &str) -> Result<(), OpenError> {
     let temporary = path.join(format!("{name}.new"));
     let write = || {
@@ -322,19 +323,19 @@ pub(crate) fn replace_file(path: &Path, name: &str, text: &str) -> Result<(), Op
         sync_folder(path)
     };
     write().map_err(|error| {
-        // If this fails too, the first error says enough.
+        // If this fails too, the first error is enough.
         let _ = fs::remove_file(&temporary);
         OpenError::io(&temporary)(error)
     })
 }
 
-/// Makes the names in the folder `path` last.
+/// Writes the names in the folder `path` to the disk.
 #[cfg(unix)]
 fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Folders can not be opened here.
+/// Does nothing, because folders can not be opened on this system.
 #[cfg(not(unix))]
 fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
@@ -348,8 +349,8 @@ fn available(path: &Path) -> Result<u64, OpenError> {
 /// Checks that the disk has room for a commit of `bytes`: once in the log, once in the tables.
 ///
 /// parity-db maps its tables into memory. If the disk is full when such memory is written, the system
-/// kills the process, so the reserve has to be there before. RocksDB stops with an error, and the
-/// reserve mostly keeps it from that.
+/// kills the process, so the reserve must be free before. RocksDB stops with an error, which the
+/// reserve mostly prevents.
 pub(crate) fn check_space(path: &Path, bytes: usize) -> Result<(), StoreError> {
     let needed = DISK_RESERVE + 2 * u64::try_from(bytes).unwrap_or(u64::MAX / 4);
     match available(path) {
@@ -358,7 +359,7 @@ pub(crate) fn check_space(path: &Path, bytes: usize) -> Result<(), StoreError> {
             available,
             needed,
         }),
-        // If the system does not tell, the database finds out.
+        // If the free space is unknown, the database finds out whether it is enough.
         _ => Ok(()),
     }
 }
@@ -410,10 +411,11 @@ pub(crate) fn read_small(path: &Path) -> Result<Option<String>, OpenError> {
     Ok(String::from_utf8(bytes).ok())
 }
 
-/// The engine of the store in the folder `path`, complete or not; `None` if it holds no store.
+/// Returns the engine of the store in the folder `path`, complete or not; `None` if the folder holds
+/// no store of a format that this version knows.
 ///
 /// # Errors
-/// [`OpenError::Io`] if the marker can not be read.
+/// [`OpenError::ReadOnly`] if access to the marker is denied, [`OpenError::Io`] if reading it failed.
 pub fn engine_of(path: impl AsRef<Path>) -> Result<Option<String>, OpenError> {
     let marker: PathBuf = path.as_ref().join(MARKER);
     let text = read_small(&marker)?;

@@ -1,8 +1,8 @@
-//! Several states in one store: which are kept, and how the set changes.
+//! Several states in one store: the set of kept states, and its changes.
 //!
 //! The kept states form a tree. Its root is the *base*, the oldest state; every other state is a
 //! block on its parent. With `c(X, n)` for the number of places of node `n` in state `X`, and `gain`
-//! and `loss` for what a block adds to and takes from its parent:
+//! and `loss` for the places that a block adds to and removes from its parent:
 //!
 //! ```text
 //! store holds of n    c(base, n) + sum of gain(X, n) over all other kept states X
@@ -23,7 +23,7 @@ use std::fmt;
 pub struct StateId(pub(crate) u64);
 
 impl StateId {
-    /// The number that the name consists of. Later states have larger ones.
+    /// Returns the number of the name. Later states have larger numbers.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -45,7 +45,8 @@ pub struct KeptState {
     pub parent: Option<StateId>,
     /// Root of the state.
     pub root: Root,
-    /// Number of commits between the state without entries and this one.
+    /// Number of commits between the state without entries and this state. A store of format 1 did
+    /// not record it, so there the count starts at the state with which the store was upgraded.
     pub height: u64,
 }
 
@@ -60,7 +61,7 @@ pub struct KeptStates {
 }
 
 impl KeptStates {
-    /// One state alone.
+    /// Makes the set of one state, which is the base.
     pub(crate) fn only(id: u64, height: u64, root: Root) -> Self {
         let base = KeptState {
             id: StateId(id),
@@ -179,16 +180,16 @@ pub trait StateHistory: NodeSource {
     ///
     /// # Errors
     /// If `parent` is not kept, and those of [`NodeStore::commit`](crate::NodeStore::commit). The
-    /// update is trusted to be made from the parent's trie: what it removes is only compared with
-    /// what the whole store holds. After an error the store is unchanged.
+    /// store trusts that the update was made from the parent's trie: it compares removed references
+    /// only with those of the whole store. After an error the store is unchanged.
     ///
     /// # Cost
     /// That of a commit, plus a journal of 40 bytes for each change.
     fn keep(&mut self, parent: StateId, update: &RootUpdate) -> Result<StateId, StoreError>;
 
-    /// Drops all states but `base` and its descendants, with the nodes that only they have, and
-    /// returns them. So a block that became final takes its ancestors and their other branches with
-    /// it.
+    /// Drops all states but `base` and its descendants, with the nodes that only the dropped states
+    /// have. Returns the dropped states. Prune to a block that became final: this drops its ancestors
+    /// and their other branches.
     ///
     /// # Errors
     /// If `base` is not kept, or the database is damaged or failed. After an error the store is
@@ -198,8 +199,8 @@ pub trait StateHistory: NodeSource {
     /// Proportional to the changes of the blocks that are dropped, and of `base` and its ancestors.
     fn prune(&mut self, base: StateId) -> Result<Vec<KeptState>, StoreError>;
 
-    /// Drops `state` and its descendants, with the nodes that only they have, and returns them. So a
-    /// block that was abandoned goes.
+    /// Drops `state` and its descendants, with the nodes that only they have. Returns the dropped
+    /// states. Discard a block that was abandoned.
     ///
     /// # Errors
     /// If `state` is the base or not kept, or the database is damaged or failed. After an error the

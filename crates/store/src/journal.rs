@@ -39,7 +39,7 @@ pub(crate) fn history_record(states: &KeptStates) -> Vec<u8> {
     record
 }
 
-/// The base and the next id in `record`; `None` if it is no such record.
+/// Returns the base and the next id in `record`, or `None` if it is not a record about all states.
 pub(crate) fn read_history(record: &[u8]) -> Option<KeptStates> {
     let mut rest = record;
     let (id, height) = (read_number(&mut rest)?, read_number(&mut rest)?);
@@ -62,7 +62,7 @@ pub(crate) fn state_record(parent: StateId, height: u64, root: Root) -> Vec<u8> 
     record
 }
 
-/// The state `id` in `record`; `None` if it is no such record.
+/// Returns the state `id` in `record`, or `None` if it is not a record that names a state.
 pub(crate) fn read_state(id: StateId, record: &[u8]) -> Option<KeptState> {
     let mut rest = record;
     let state = KeptState {
@@ -74,14 +74,15 @@ pub(crate) fn read_state(id: StateId, record: &[u8]) -> Option<KeptState> {
     rest.is_empty().then_some(state)
 }
 
-/// How a kept state differs from its parent, as its journal says: nodes with numbers of references,
-/// both lists sorted by hash and without common nodes.
+/// The difference between a kept state and its parent, from its journal: nodes with numbers of
+/// references. Both lists are sorted by hash, and no node is in both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateDiff {
-    /// What the state adds.
+    /// References that the state adds.
     pub gains: Vec<(NodeHash, u64)>,
-    /// What the parent has and the state lacks; the store keeps it until the parent is pruned.
+    /// References that the parent has and the state lacks; the store keeps them until the parent is
+    /// pruned.
     pub losses: Vec<(NodeHash, u64)>,
 }
 

@@ -34,11 +34,11 @@
 //! | [`MemoryStore`] | a store in memory, for tests and short runs; uses memory-db |
 //! | [`ParityDbStore`] | a store on disk; uses parity-db |
 //! | `RocksDbStore` | a store on disk; uses RocksDB |
-//! | [`StateHistory`], [`KeptStates`], [`KeptState`], [`StateId`] | several states in one store, which all of these keep |
+//! | [`StateHistory`], [`KeptStates`], [`KeptState`], [`StateId`] | several states, which each store above keeps |
 //! | `RedisCluster` | nodes that many machines share, in a Redis or Valkey Cluster; no [`NodeStore`], because it removes nothing |
 //! | [`Verified`] | a wrapper around a store or source that checks the hash of every node it reads |
 //! | [`Parallel`] | a wrapper that reads the nodes of a batch on several threads |
-//! | [`verify`], [`VerifyReport`], [`Problem`], [`NodeFault`] | whether a store is whole |
+//! | [`verify`], [`VerifyReport`], [`Problem`], [`NodeFault`] | a check whether a store is whole |
 //! | [`stat`], [`StoreStat`] | numbers about a store |
 //! | [`prune_to_last`], [`prune_to_root`] | pruning by number or root |
 //! | [`StoredNodes`], [`CountedNode`], [`StateDiff`] | all nodes of a store, and the journal of a state |
@@ -61,7 +61,7 @@
 //! A read from [`ParityDbStore`] is a look-up in its queue of pending commits, then one or two page
 //! accesses and a copy. A read from `RocksDbStore` is a look-up in its newest writes, then in a table or two
 //! after a Bloom filter, and a copy; a batch is one call of the database. A read from `RedisCluster` is a
-//! round trip and a hash; the reads of a batch wait together. [`Verified`] adds one Blake2b-256 of the node.
+//! round trip and a hash; the reads of a batch go out at once. [`Verified`] adds one Blake2b-256 of the node.
 //! Keeping a state writes 40 bytes for each change besides the nodes.
 //!
 //! # Features
@@ -76,7 +76,7 @@ mod backup;
 mod cluster;
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 mod disk;
-// Only stores on disks read what these write.
+// Only stores on disk read the records that `engine` and `journal` write.
 #[cfg_attr(not(any(feature = "parity-db", feature = "rocksdb")), allow(dead_code))]
 mod engine;
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]

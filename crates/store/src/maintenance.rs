@@ -15,42 +15,43 @@ use std::ops::ControlFlow;
 pub struct StoreStat {
     /// Distinct nodes.
     pub nodes: u64,
-    /// Bytes of these nodes, encoded; the files of a database are larger.
+    /// Bytes of the encoded nodes; the files of a database are larger.
     pub bytes: u64,
-    /// References to these nodes, added up.
+    /// Sum of the references to all nodes.
     pub references: u64,
     /// The kept states, in the order in which they were committed.
     pub states: Vec<KeptState>,
     /// Places of nodes in the newest state.
     pub places: u64,
-    /// Nodes on the longest path of the newest state, from the root of the state; those of a child trie
-    /// come below the node with its root.
+    /// Number of nodes on the longest path of the newest state, from its root node. A path into a child
+    /// trie continues below the node that holds the child trie's root.
     pub depth: u32,
 }
 
-/// Why there are no numbers.
+/// Why [`stat`] failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A node of the newest state is not what it should be. [`verify`](crate::verify) lists all of them.
+    /// A node of the newest state is missing or damaged. [`verify`](crate::verify) lists all such nodes.
     #[error("state {state}: node {hash} is {fault}")]
     Node {
         /// The newest state.
         state: StateId,
         /// Hash of the node.
         hash: NodeHash,
-        /// What is wrong with it.
+        /// What is wrong with the node.
         fault: NodeFault,
     },
 }
 
-/// Returns numbers about `store`. Calls `progress` with the nodes visited so far. Changes nothing.
+/// Returns numbers about `store`. Calls `progress` with the number of nodes and places visited so far.
+/// Changes nothing.
 ///
 /// # Errors
-/// [`StatError`].
+/// If the database failed, or a node of the newest state is missing or damaged.
 ///
 /// # Cost
 /// Reads each node of the store once, and each place of the newest state.
@@ -94,11 +95,12 @@ pub fn stat<S: StoredNodes + ?Sized>(
     Ok(stat)
 }
 
-/// Prunes all but the newest state and the `count - 1` states before it, with whatever else was built
-/// on the oldest of them. Calls `progress` with the states dropped so far, and returns them.
+/// Drops all states but the newest state, its nearest `count - 1` ancestors, and the other descendants
+/// of the oldest kept ancestor. Calls `progress` with the number of states dropped so far. Returns the
+/// dropped states.
 ///
 /// # Errors
-/// Those of [`StateHistory::prune`]. What was dropped before the error is dropped.
+/// Those of [`StateHistory::prune`]. States dropped before the error stay dropped.
 pub fn prune_to_last<S: StateHistory + ?Sized>(
     store: &mut S,
     count: NonZeroUsize,
@@ -110,12 +112,12 @@ pub fn prune_to_last<S: StateHistory + ?Sized>(
     prune_to(store, oldest.unwrap_or(store.states().base().id), progress)
 }
 
-/// Prunes all but the newest state with the root `root` and its descendants. Calls `progress` with the
-/// states dropped so far, and returns them.
+/// Drops all states but the newest state with the root `root` and its descendants. Calls `progress` with
+/// the number of states dropped so far. Returns the dropped states.
 ///
 /// # Errors
-/// [`PruneError::NoSuchRoot`] if there is none, and those of [`StateHistory::prune`]. What was dropped
-/// before the error is dropped.
+/// [`PruneError::NoSuchRoot`] if no kept state has the root, and those of [`StateHistory::prune`].
+/// States dropped before the error stay dropped.
 pub fn prune_to_root<S: StateHistory + ?Sized>(
     store: &mut S,
     root: Root,
@@ -141,8 +143,8 @@ pub enum PruneError {
     Store(#[from] StoreError),
 }
 
-/// Prunes to `base`, one generation after the other, because the changes of many blocks at once take
-/// much memory.
+/// Prunes to `base` one generation at a time, because the changes of many blocks together need much
+/// memory.
 fn prune_to<S: StateHistory + ?Sized>(
     store: &mut S,
     base: StateId,

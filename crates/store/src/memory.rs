@@ -41,13 +41,13 @@ type Nodes = MemoryDB<Blake2b256, HashKey<Blake2b256>, StoredNode, RandomState>;
 pub struct MemoryStore {
     nodes: Nodes,
     kept: KeptStates,
-    /// Journals of the kept states.
+    /// Records about the kept states, by key.
     records: BTreeMap<Vec<u8>, Vec<u8>>,
     node_count: usize,
     byte_count: usize,
 }
 
-/// A batch gets a copy of a node of up to this many bytes; only values are longer.
+/// Nodes of up to this many bytes are copied into a batch; only values are longer.
 pub(crate) const COPIED_BYTES: usize = 1024;
 
 impl MemoryStore {
@@ -139,7 +139,8 @@ impl NodeSource for MemoryStore {
 
     fn nodes(&self, batch: &mut NodeBatch<'_>) {
         // In a large store each look-up waits for memory twice: for the table, then for the node.
-        // The processor overlaps waits that have nothing between them, so do all of one kind first.
+        // The processor overlaps waits that follow each other directly, so all waits for the table
+        // come first.
         let mut found = [None; NodeBatch::MOST];
         for index in batch.open() {
             found[index] = self.stored(&batch.request(index).hash);
@@ -156,7 +157,7 @@ impl NodeSource for MemoryStore {
 }
 
 impl Engine for MemoryStore {
-    /// Counts of memory-db.
+    /// memory-db counts in an `i32`.
     const REFERENCE_LIMIT: u64 = i32::MAX as u64;
 
     fn kept(&self) -> &KeptStates {

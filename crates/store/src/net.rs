@@ -92,7 +92,7 @@ pub(crate) fn net_references(changes: &[NetChange], hash: &NodeHash) -> i128 {
 }
 
 impl NetChange {
-    /// Bytes of the hash and of the node, if it is gained.
+    /// Bytes of the hash, and of the node if it is gained.
     #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -101,11 +101,11 @@ impl NetChange {
         }
     }
 
-    /// The references to the node after the change, if there were `held` before and a store counts to
-    /// `limit`.
+    /// Returns the references to the node after the change. The store holds `held` references before
+    /// it, and can count to `limit`.
     ///
     /// # Errors
-    /// [`StoreError::TooManyReferences`], [`StoreError::MissingReferences`].
+    /// [`StoreError::TooManyReferences`] above `limit`, [`StoreError::MissingReferences`] below zero.
     pub(crate) fn count_after(&self, held: u64, limit: u64) -> Result<u64, StoreError> {
         let hash = *self.hash();
         match *self {

@@ -22,8 +22,8 @@ pub enum FolderContent {
         /// Name of the engine.
         engine: String,
     },
-    /// A store that was never complete, because its making was interrupted. Making one there again
-    /// removes what is left.
+    /// A store that was never complete, because its making was interrupted. Making a store there
+    /// removes the remains.
     Unfinished,
     /// A parity-db that is not a store.
     ParityDb {
@@ -58,8 +58,8 @@ impl fmt::Display for FolderContent {
     }
 }
 
-/// Why a store on disk was not opened or made. Nothing was written to the path, except if the
-/// database itself failed.
+/// Why a store on disk was not opened or made. Nothing was written to a path with foreign content. A
+/// failure of the disk or the database may leave an unfinished store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -98,7 +98,7 @@ pub enum OpenError {
         /// Folder of the store.
         path: PathBuf,
     },
-    /// The folder or a file in it can not be written. Databases write even to be read.
+    /// The folder or a file in it can not be written. Databases write even when they are only read.
     #[error("{}: expected a folder that can be written: {source}", path.display())]
     ReadOnly {
         /// Folder or file.

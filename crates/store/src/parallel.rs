@@ -17,22 +17,23 @@ use std::time::{Duration, Instant};
 /// A source that reads the nodes of a batch on several threads if the source below is slow. Both
 /// databases block on a read, so one thread waits for one page at a time.
 ///
-/// The calling thread begins. As soon as one of its reads takes longer than a limit, the threads of
-/// this wrapper's pool read what is left. So nodes that are in memory cost nothing more, and a slow
-/// batch costs one slow read and then its longest thread. [`NodeSource::node`] never uses the pool.
+/// The calling thread starts to read. As soon as one of its reads takes longer than a limit, the
+/// threads of this wrapper's pool read the other nodes. So nodes in memory cost nothing more, and a
+/// slow batch costs one slow read and then the time of the slowest thread. [`NodeSource::node`] never
+/// uses the pool.
 ///
-/// The answers are those of the source below, request by request. A panic below becomes an error of
-/// its request.
+/// The answers are those of the source below, request by request. A panic while a batch is read becomes
+/// the error of its request.
 ///
-/// Put it directly around a store, below caches and [`Verified`](crate::Verified): it asks for one
-/// node at a time.
+/// Put it directly around a store, below caches and [`Verified`](crate::Verified), because it asks for
+/// one node at a time.
 pub struct Parallel<S> {
     source: S,
     pool: ThreadPool,
     limit: Duration,
 }
 
-/// A read that takes longer was not answered from memory; starting threads costs about as much.
+/// A read that takes longer was not answered from memory. To use the threads costs about as much.
 const SLOW_READ: Duration = Duration::from_micros(20);
 
 /// The threads of a [`Parallel`] could not be started.
@@ -62,7 +63,7 @@ impl<S> Parallel<S> {
     /// processors are useful, because they wait for the disk: 8 suit a local disk.
     ///
     /// # Errors
-    /// [`ThreadsError`] if the system refuses.
+    /// [`ThreadsError`] if the system refuses a thread.
     pub fn new(source: S, threads: NonZeroUsize) -> Result<Self, ThreadsError> {
         let threads = threads.get();
         let pool = ThreadPoolBuilder::new()
@@ -105,7 +106,7 @@ impl<S: fmt::Debug> fmt::Debug for Parallel<S> {
     }
 }
 
-/// The answer of `source` to `request`; an error if it panics.
+/// Returns the answer of `source` to `request`, or an error if `source` panics.
 fn read(source: &impl NodeSource, request: &NodeRequest<'_>) -> Result<Option<Bytes>, SourceError> {
     // A source is shared by threads already, so it has to be sound after a panic in one of them.
     let read = || source.node(&request.hash, request.prefix);
@@ -128,7 +129,7 @@ impl<S: NodeSource + Sync> NodeSource for Parallel<S> {
             let start = Instant::now();
             let answer = read(&self.source, batch.request(index));
             batch.answer(index, answer);
-            // One read more takes as long here as on another thread.
+            // A single read that is left takes as long here as on another thread.
             if open.len() > 1 && start.elapsed() >= self.limit {
                 break;
             }

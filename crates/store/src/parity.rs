@@ -25,13 +25,13 @@ use std::path::{Path, PathBuf};
 /// the store waits until everything is on disk. After a crash the store opens at the last commit
 /// that reached the disk, kept states and nodes together; later commits are lost.
 ///
-/// parity-db does not tell the count of a node. A commit that removes an absent node is refused, unless
-/// an earlier commit that removed the node is still in the queue. A commit that removes more references
-/// than a node has is not detected; [`verify`](crate::verify) detects it.
+/// parity-db does not return the count of a node. A commit that removes an absent node is refused,
+/// unless an earlier commit that removed the node is still in the queue. A commit that removes more
+/// references than a node has is not detected; [`verify`](crate::verify) detects it.
 ///
 /// parity-db panics on some damage. Such a panic becomes an error with its message.
 ///
-/// Opening a store of format 1 makes it one of format 2, which earlier versions refuse.
+/// Opening a store of format 1 converts it to format 2, which earlier versions refuse.
 pub struct ParityDbStore {
     /// `None` only if opening it again failed.
     database: Option<Db>,
@@ -103,7 +103,7 @@ impl DiskStore for ParityDbStore {
 
 disk_store!(ParityDbStore);
 
-/// The one state of a store of format 1, whose record is `root`.
+/// Returns the only state of a store of format 1, whose record is `root`.
 fn first_format(path: &Path, root: Option<Vec<u8>>) -> Result<KeptStates, OpenError> {
     let damaged = |found: String| OpenError::damaged(path, "a record of the kept states", found);
     let root = root.ok_or_else(|| damaged("none".into()))?;
@@ -248,8 +248,9 @@ fn failed(task: &'static str, failure: Failure) -> StoreError {
     }
 }
 
-/// Calls the database. It panics on some damage; nothing of ours is left half-done then, because a call
-/// changes only the database.
+/// Calls the database and returns its panic as an error, because it panics on some damage. The store is
+/// not left half changed, because `call` changes only the database. A panic of the visitor in
+/// `each_node` is caught too.
 fn guarded<R>(call: impl FnOnce() -> parity_db::Result<R>) -> Result<R, Failure> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(done) => Ok(done?),

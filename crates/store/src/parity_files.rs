@@ -1,7 +1,8 @@
-//! The files of a parity-db: what they should be, checked before the database opens them.
+//! Checks the files of a parity-db before the database opens them.
 //!
-//! parity-db panics on some damaged metadata and on a missing table, starts anew without an index, and
-//! maps files into memory, where reading beyond the end of a shortened file kills the process.
+//! parity-db panics on some damaged metadata and on a missing table, starts empty if an index is
+//! missing, and maps files into memory, where reading beyond the end of a shortened file kills the
+//! process.
 
 use crate::file_list::{check_list, ListedFile};
 use crate::folder::{read_small, FolderEngine};
@@ -13,16 +14,16 @@ use std::path::Path;
 
 /// Name of the file where parity-db describes its columns.
 const METADATA: &str = "metadata";
-/// parity-db makes value tables longer by so many bytes at a time.
+/// Bytes by which parity-db extends a value table at a time.
 const TABLE_STEP: u64 = 256 << 10;
 /// Bytes before the entries of an index.
 const INDEX_HEADER: u64 = 16 << 10;
-/// Bytes of an index for each value of its bits.
+/// Bytes of a chunk of an index, which has 2^n chunks for n bits.
 const INDEX_CHUNK: u64 = 512;
 
 /// Column of the nodes, keyed by hash.
 pub(crate) const NODES: u8 = 0;
-/// Column for facts about the whole state.
+/// Column of the records about the kept states.
 pub(crate) const STATE: u8 = 1;
 
 /// parity-db as the engine of a folder.
@@ -46,7 +47,7 @@ impl FolderEngine for Parity {
             || [METADATA, "lock"].contains(&name)
     }
 
-    /// A log goes when it has been applied. The metadata are checked.
+    /// Excludes logs, which are deleted when applied, and the metadata, which are checked.
     fn is_data(name: &str) -> bool {
         name.starts_with("table_") || name.starts_with("index_")
     }
@@ -88,7 +89,7 @@ fn length(path: &Path) -> Result<Option<u64>, OpenError> {
     }
 }
 
-/// Checks that the tables and indexes in `path` are there, as far as is known, and have their lengths.
+/// Checks that no listed table or index in `path` is missing, and that all have possible lengths.
 fn check_files(path: &Path) -> Result<(), OpenError> {
     let found = check_list::<Parity>(path, is_fine)?;
     for (name, length) in found {
@@ -101,7 +102,7 @@ fn check_files(path: &Path) -> Result<(), OpenError> {
         } else {
             None
         };
-        // An empty file was just made when the process ended; the log has what belongs into it.
+        // The process ended when it had just made an empty file; the log has the file's content.
         if let Some(expected) = expected.filter(|_| length > 0) {
             return Err(OpenError::damaged(
                 path,
@@ -113,7 +114,8 @@ fn check_files(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Whether a missing file was empty, or is an index in whose place `found` has a larger one.
+/// Whether the file is missing and was empty, or is a missing index that a larger index in `found`
+/// replaces.
 fn is_fine((name, bytes): &ListedFile, length: Option<u64>, found: &[ListedFile]) -> bool {
     if length.is_some() || *bytes == 0 {
         return length.is_none();
@@ -155,8 +157,8 @@ fn check_metadata(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Whether parity-db reads this line of its metadata without a panic. It does not check the length
-/// of the salt or the number of the compression.
+/// Whether parity-db reads this line of its metadata without a panic. parity-db does not check the
+/// length of the salt or the number of the compression.
 fn loads(line: &str) -> bool {
     let Some((key, value)) = line.split_once('=') else {
         return false;

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! key: hash of a node, 32 bytes    count of its references, 4 bytes, little-endian; the encoded node
-//! key: that of a record, shorter   the record
+//! key of a record, shorter         the record
 //! ```
 //! The count lies with its node, because nearly all nodes have one reference: they are written once and
-//! removed once, so a count of its own would be a second key for each. Node and count can not part either.
-//! A write reads the counts that it changes and adds them up. There is one writer, and a batch has each
-//! hash once, so the sums are exact. A merge operator would not read, but would not tell the count either,
-//! and could not remove a node at zero.
+//! removed once, so a separate count would be a second key for each node. Besides, a node can not lose its
+//! count. A write reads the counts that it changes and adds them up. There is one writer, and a batch has
+//! each hash once, so the sums are exact. A merge operator would save the read, but it would not return
+//! the count, and could not remove a node whose count falls to zero.
 
 use crate::disk::{disk_store, DiskStore};
 use crate::engine::{self, read_states, Batch, Engine, Held};
@@ -32,25 +32,27 @@ use std::path::{Path, PathBuf};
 
 /// A store that keeps nodes on disk in a RocksDB, keyed by hash, with exact reference counts.
 ///
-/// A commit returns when its log is with the operating system: it outlives the process, however that
-/// ends. Dropping the store waits until everything is on disk. If the system itself crashes, the store
-/// opens at the last commit that reached the disk, kept states and nodes together; later commits are lost.
+/// A commit returns when the operating system has its log, so the commit survives any end of the process.
+/// Dropping the store waits until everything is on disk. If the system itself crashes, the store opens at
+/// the last commit that reached the disk, kept states and nodes together; later commits are lost.
 ///
-/// RocksDB checks a checksum of whatever it reads from a table, so most damage is an error.
+/// RocksDB verifies a checksum of everything that it reads from a table, so most damage is an error.
 pub struct RocksDbStore {
     database: DB,
     path: PathBuf,
     kept: KeptStates,
     /// Dropped after the database.
     files: FileList<Rocks>,
-    /// What the database's files were known by when they were last listed.
+    /// The database's number for its set of files when they were last listed.
     version: Option<u64>,
-    /// Locked as long as the store is open; `None` while it is being made. Dropped last.
+    /// The marker, locked as long as the store is open; `None` while the store is being made. Dropped
+    /// last.
     _held: Option<File>,
 }
 
 impl RocksDbStore {
-    /// Notes new files. Asks the database first, because a folder of many files takes long to list.
+    /// Lists the files if they have changed. Asks the database first, because listing a folder of many
+    /// files takes long.
     fn list_files(&mut self) {
         let version = self
             .database
@@ -62,7 +64,7 @@ impl RocksDbStore {
         }
     }
 
-    /// Adds to `batch` what makes `change`.
+    /// Adds the operation for `change` to `batch`.
     fn change(&self, change: &NetChange, batch: &mut WriteBatch) -> Result<(), StoreError> {
         let hash = change.hash();
         let found = self.value(hash)?;
@@ -71,7 +73,7 @@ impl RocksDbStore {
             None => (0, None),
         };
         let count = change.count_after(held.into(), Self::REFERENCE_LIMIT)?;
-        // It is within the limit.
+        // The count is within the limit.
         let count = u32::try_from(count).map_err(|_| damaged(hash, 0))?;
         let encoded = match change {
             NetChange::Gain { encoded, .. } => stored.unwrap_or(encoded),
@@ -108,7 +110,7 @@ impl DiskStore for RocksDbStore {
 
     fn open_found(path: &Path, _: Found) -> Result<Self, OpenError> {
         let held = hold(path)?;
-        // RocksDB would tell only in words that the folder can not be written.
+        // Fails if the folder can not be written, which RocksDB would report only in a text.
         rewrite_list::<Rocks>(path)?;
         let database = open_database(path, false)?;
         let states = read_states(|key| record(&database, key));
@@ -132,7 +134,7 @@ disk_store!(RocksDbStore);
 
 impl Drop for RocksDbStore {
     fn drop(&mut self) {
-        // Opening is faster without a log. An error loses nothing, because the log has all.
+        // Opening is faster without a log. An error loses nothing, because the log has all writes.
         if self.database.flush().is_err() {
             let _ = self.database.flush_wal(true);
         }
@@ -174,7 +176,7 @@ impl NodeSource for RocksDbStore {
         for ((index, hash), value) in asked.into_iter().zip(hashes).zip(values) {
             let value = match value {
                 Ok(Some(value)) => value,
-                // The request stays open.
+                // The node is absent, so the request stays open.
                 Ok(None) => continue,
                 Err(error) => {
                     let error = failed("look up nodes")(error);
@@ -241,7 +243,7 @@ impl StoredNodes for RocksDbStore {
         visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let mut options = ReadOptions::default();
-        // What blocks read stays in the cache.
+        // The cache keeps the nodes that blocks read.
         options.fill_cache(false);
         let mut entries = self.database.raw_iterator_opt(options);
         entries.seek_to_first();
@@ -274,7 +276,7 @@ fn open_database(path: &Path, new: bool) -> Result<DB, OpenError> {
     let family = ColumnFamilyDescriptor::new(FAMILY, options.clone());
     let opened = DB::open_cf_descriptors(&options, path, [family]);
     opened.map_err(|error| match error.kind() {
-        // Its text names the file.
+        // The text of the error names the file.
         ErrorKind::Corruption => {
             OpenError::damaged(path, "an undamaged RocksDB", error.to_string())
         }
@@ -298,7 +300,7 @@ fn parts<'a>(hash: &NodeHash, value: &'a [u8]) -> Result<(u32, &'a [u8]), StoreE
     parts.ok_or_else(|| damaged(hash, value.len()))
 }
 
-/// The error of a value of so many bytes that is none of a node.
+/// The error for a value of `bytes` bytes that is not the entry of the node `hash`.
 fn damaged(hash: &NodeHash, bytes: usize) -> StoreError {
     let key = format!("node {hash}");
     StoreError::DamagedRecord { key, bytes }

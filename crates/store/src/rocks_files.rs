@@ -1,8 +1,8 @@
-//! The files of a RocksDB: what they should be, checked before the database opens them.
+//! Checks the files of a RocksDB before the database opens them.
 //!
-//! RocksDB lists its tables with their lengths in a manifest, and refuses to open without one of them. But
-//! it takes a manifest that was cut off for the whole one, deletes the tables that it no longer finds
-//! there, and does not miss a log.
+//! RocksDB lists its tables with their lengths in a manifest, and refuses to open if one of them is
+//! missing. But it takes a truncated manifest for a whole one, deletes the tables that are no longer
+//! listed, and does not notice a missing log.
 
 use crate::file_list::{check_list, ListedFile};
 use crate::folder::{read_small, FolderEngine};
@@ -18,12 +18,12 @@ const CURRENT: &str = "CURRENT";
 const MANIFEST: &str = "MANIFEST-";
 /// Tables that are open at a time, below the usual limit of 1024 files for a process.
 const OPEN_FILES: i32 = 512;
-/// Bytes of writes that are in the log alone, before they go to a table. The database sets a little more
-/// aside for the next log, so both fit into what has to be free for a commit.
+/// The most bytes of writes that only the log has, before they go to a table. The database allocates a
+/// little more for the next log, so both fit into the space that must be free for a commit.
 const LOG_BYTES: usize = 16 << 20;
 /// Bits of a Bloom filter for each key: 1 % of the look-ups of an absent node read a table.
 const FILTER_BITS: f64 = 10.0;
-/// The database's texts about what it did: most files, and most bytes of one.
+/// The database's own reports, in files `LOG`: the most files, and the most bytes of one.
 const INFO_FILES: usize = 4;
 const INFO_BYTES: usize = 1 << 20;
 
@@ -67,10 +67,10 @@ pub(crate) fn options(new: bool) -> Options {
     options.set_block_based_table_factory(&tables);
     options.create_if_missing(new);
     options.set_error_if_exists(new);
-    // Most bytes of a node are hashes.
+    // Most bytes of a node are hashes, which do not compress.
     options.set_compression_type(DBCompressionType::None);
-    // A log may end anywhere after a crash, also within blocks that the system had not written yet. What
-    // comes before is whole.
+    // A log may end anywhere after a crash, also within blocks that the system had not written yet. The
+    // part before them is whole.
     options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     options.set_max_open_files(OPEN_FILES);
     options.set_write_buffer_size(LOG_BYTES);
@@ -89,20 +89,20 @@ fn log_number(name: &str) -> Option<u64> {
     is_number(digits).then(|| digits.parse().ok())?
 }
 
-/// Whether the database itself finds out what a missing or shorter file means.
+/// Whether a missing or shorter file is no damage, or damage that the database itself detects.
 fn is_fine((name, _): &ListedFile, length: Option<u64>, found: &[ListedFile]) -> bool {
     match (log_number(name), length) {
-        // The manifest names the tables, and `CURRENT` the manifest.
+        // Detected, because the manifest names the tables, and `CURRENT` the manifest.
         (None, None) => true,
         (None, Some(_)) => false,
-        // A log goes when its writes are in tables. Then there is a newer one. It may have got longer than
-        // listed, so one that was empty is missed, too.
+        // The database deletes a log when its writes are in tables. Then there is a newer log. A log that
+        // was empty when it was listed may have grown, so it must not be missing either.
         (Some(number), None) => {
             let mut logs = found.iter().filter_map(|(name, _)| log_number(name));
             logs.any(|other| other > number)
         }
-        // The database cuts off a write that failed, and what comes after an end that it does not know is
-        // not replayed.
+        // A log may be shorter, because the database cuts off a write that failed. It replays a log up to
+        // the first write that is not whole.
         (Some(_), Some(_)) => true,
     }
 }

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 /// A store of the nodes and the root of one committed state. A new store holds the state without
 /// entries, [`Root::EMPTY`]. [`StateHistory`](crate::StateHistory) keeps several states.
 pub trait NodeStore: NodeSource {
-    /// Root of the state that the store holds; of the newest one if it keeps several.
+    /// Returns the root of the state that the store holds, or of the newest state if it keeps
+    /// several.
     fn root(&self) -> Root;
 
     /// Moves the store to the state after `update`: adds up the references that each node gains and
@@ -75,7 +76,7 @@ pub enum StoreError {
         /// Root in which the update ends.
         root: Root,
     },
-    /// The store keeps several states, so it can not simply move on. Use
+    /// The store keeps several states, but a commit needs a store with one. Use
     /// [`StateHistory`](crate::StateHistory), or prune to one state first.
     #[error("expected a store with one state, found {kept} kept states")]
     SeveralStates {
@@ -94,8 +95,8 @@ pub enum StoreError {
         /// Name of the base.
         id: StateId,
     },
-    /// A record about the kept states is missing or damaged. Restore the store from a backup, or make
-    /// it again.
+    /// A record about the kept states is missing or damaged, or in RocksDB the entry of a node.
+    /// Restore the store from a backup, or make it again.
     #[error("damaged store: expected the record `{key}`, found {bytes} bytes that are none")]
     DamagedRecord {
         /// Name of the record.
@@ -110,13 +111,13 @@ pub enum StoreError {
         path: PathBuf,
         /// Free bytes.
         available: u64,
-        /// Bytes that must be free for this commit; most are a reserve.
+        /// Bytes that must be free for this commit, most of them a reserve.
         needed: u64,
     },
     /// The store's database failed.
     #[error("the database could not {task}: {source}")]
     Database {
-        /// What the database was to do.
+        /// The task in which the database failed.
         task: &'static str,
         /// Error of the database.
         source: Box<dyn std::error::Error + Send + Sync>,

@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CountedNode<'a> {
-    /// Hash under which the node is stored. parity-db does not tell it, so there it is the hash of the
-    /// bytes.
+    /// Hash under which the node is stored. parity-db does not return it, so there it is the hash of
+    /// the bytes.
     pub hash: NodeHash,
     /// References that the store counts.
     pub references: u64,
@@ -22,20 +22,21 @@ pub struct CountedNode<'a> {
 /// A store whose nodes and counts can be listed: what [`verify`](crate::verify) and
 /// [`stat`](crate::stat) need.
 pub trait StoredNodes: StateHistory {
-    /// Calls `visit` with each node, the null node excepted, in no special order, until it breaks.
+    /// Calls `visit` with each node, the null node excepted, in no special order, until `visit`
+    /// breaks.
     ///
-    /// It takes `&mut self`, because a database with a queue has to write it out first.
+    /// It takes `&mut self`, because a database with a queue must write the queue out first.
     ///
     /// # Errors
-    /// The database's.
+    /// If the database failed or an entry is damaged.
     fn each_node(
         &mut self,
         visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
-    /// How the kept state `state` differs from its parent.
+    /// Returns how the kept state `state` differs from its parent.
     ///
     /// # Errors
-    /// If `state` is not kept, is the base, or its journal is damaged; or the database's.
+    /// If `state` is not kept or is the base, its journal is damaged, or the database failed.
     fn diff(&self, state: StateId) -> Result<StateDiff, StoreError>;
 }

@@ -30,13 +30,13 @@ pub struct VerifyReport {
     pub states: usize,
     /// Distinct nodes in the store.
     pub nodes: u64,
-    /// Bytes of these nodes.
+    /// Bytes of the distinct nodes.
     pub bytes: u64,
     /// Places visited: those of the base, and in other states those that their parents lack.
     pub places: u64,
-    /// What is wrong, the first 100 of them.
+    /// The first 100 problems.
     pub problems: Vec<Problem>,
-    /// How much is wrong.
+    /// Number of all problems.
     pub problem_count: u64,
 }
 
@@ -58,24 +58,25 @@ impl VerifyReport {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A node of a kept state is not there or not what it should be. Blocks on that state may fail.
+    /// A node of a kept state is missing or damaged. Blocks on that state may fail.
     #[error("state {state}: node {hash} is {fault}")]
     Node {
         /// A state that has the node.
         state: StateId,
         /// Hash of the node.
         hash: NodeHash,
-        /// What is wrong with it.
+        /// What is wrong with the node.
         fault: NodeFault,
     },
-    /// A node has another number of references than the kept states. It would go too early, or never.
+    /// The store counts more or fewer references to a node than the kept states have. The node would be
+    /// dropped too early, or never.
     #[error("node {hash} is counted {found} times, the kept states have it {expected} times")]
     Count {
-        /// Hash of the node; of its bytes, if the database does not tell its name.
+        /// Hash of the node, or of its bytes if the database does not return its key.
         hash: NodeHash,
-        /// References by the kept states.
+        /// References in the kept states.
         expected: u64,
-        /// References counted.
+        /// References that the store counts.
         found: u64,
     },
     /// The journal of a state is not the difference between it and its parent. Pruning or discarding it
@@ -94,11 +95,11 @@ pub enum Problem {
 }
 
 /// Checks every kept state: that every node reachable from its root, child tries included, is there and
-/// hashes to its name, and that the counts in the store and the journals are those of the tries. Calls
+/// hashes to its name, and that the counts in the store and the journals match the tries. Calls
 /// `progress` with the places visited so far. Changes nothing.
 ///
 /// # Errors
-/// If a journal or the list of nodes can not be read. What is wrong with nodes is in the report.
+/// If a journal or the list of nodes can not be read. Faults of nodes are in the report.
 ///
 /// # Cost
 /// Reads each place of the base, and each node of the store once more. Takes about 100 bytes of memory
@@ -185,7 +186,7 @@ impl Check<'_> {
                 (Some(old), Some(new)) => old.path.cmp(&new.path),
             };
             if order.is_le() {
-                // A fault of the parent was found with the parent.
+                // The visit of the parent reported this node's fault.
                 if let Some((place, _)) = before.enter() {
                     *changes.entry(place.hash).or_default() -= 1;
                 }
@@ -203,7 +204,7 @@ impl Check<'_> {
         self.journal(state, changes, diff);
     }
 
-    /// Compares the changes between two tries with those of a journal, and counts its gains.
+    /// Compares the changes between two tries with a journal, and counts the journal's gains.
     fn journal(&mut self, state: StateId, changes: BTreeMap<NodeHash, i128>, diff: &StateDiff) {
         let mut differences = changes.clone();
         for (hash, references) in &diff.gains {
@@ -225,7 +226,7 @@ impl Check<'_> {
         }
     }
 
-    /// Compares the counts of all nodes in the store.
+    /// Compares the counts of all nodes in the store with the expected ones.
     fn counts<S: StoredNodes + ?Sized>(&mut self, store: &mut S) -> Result<(), StoreError> {
         let Self {
             report, expected, ..
@@ -243,7 +244,7 @@ impl Check<'_> {
             }
             ControlFlow::Continue(())
         })?;
-        // In the order of hashes, so that two reports of one store are equal.
+        // Sorted by hash, so that two reports of one store are equal.
         let mut left: Vec<_> = expected.drain().collect();
         left.sort_unstable();
         for (hash, expected) in left {

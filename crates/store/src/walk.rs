@@ -23,17 +23,17 @@ const NIBBLES: u8 = 2;
 pub(crate) struct Place {
     pub(crate) path: Vec<u8>,
     pub(crate) hash: NodeHash,
-    /// Number of nodes above it, in its own trie and above that.
+    /// Number of nodes above the place, in its own trie and in the trie above that.
     pub(crate) depth: u32,
     is_value: bool,
     in_child_trie: bool,
 }
 
-/// Why a node is not what it should be.
+/// What is wrong with a node.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeFault {
-    /// The store does not have it.
+    /// The store does not have the node.
     #[error("missing")]
     Missing,
     /// Its bytes have another hash.
@@ -53,7 +53,7 @@ pub enum NodeFault {
 /// The places of a state that are left to visit.
 pub(crate) struct Walk<'s, S: ?Sized> {
     source: &'s S,
-    /// The next place last.
+    /// The next place is the last element.
     left: Vec<Place>,
     /// The path of the prefix of all keys that name child tries.
     child_prefix: Vec<u8>,
@@ -88,13 +88,13 @@ impl<'s, S: NodeSource + ?Sized> Walk<'s, S> {
         self.left.last()
     }
 
-    /// Goes on after the next place and all below it.
+    /// Skips the next place and all places below it.
     pub(crate) fn skip(&mut self) {
         self.left.pop();
     }
 
     /// Reads and checks the node at the next place, and goes on to the places below it. Returns the
-    /// place and the length of the node. After a fault the walk goes on after the place.
+    /// place and the length of the node. After a fault the walk skips the places below.
     pub(crate) fn enter(&mut self) -> Option<(Place, Result<usize, NodeFault>)> {
         let place = self.left.pop()?;
         let length = self.enter_place(&place);
@@ -122,7 +122,7 @@ impl<'s, S: NodeSource + ?Sized> Walk<'s, S> {
             is_value: step == VALUE,
             in_child_trie: place.in_child_trie || step == CHILD_TRIE,
         };
-        // The last comes first.
+        // In reverse order, because the walk takes the last place first.
         let children = references.children.iter().rev();
         self.left
             .extend(children.map(|(nibble, hash)| below(NIBBLES + nibble, *hash)));
@@ -138,7 +138,7 @@ impl<'s, S: NodeSource + ?Sized> Walk<'s, S> {
         Ok(node.len())
     }
 
-    /// The root of the child trie that the entry `value` at `path` names, if it names one.
+    /// Returns the root of the child trie that the entry `value` at `path` names, if it names one.
     fn child_root(&self, place: &Place, path: &[u8], value: &[u8]) -> Option<Root> {
         if place.in_child_trie || !path.starts_with(&self.child_prefix) {
             return None;

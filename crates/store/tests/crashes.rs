@@ -1,6 +1,6 @@
 //! Tests of crashes: a process that commits, forks, prunes and discards is killed again and again, its
-//! files are cut off or garbled, its disk ends. What opens afterwards is a state that was committed,
-//! whole, or there is an error.
+//! files are cut off or garbled, its disk is full. Afterwards the store opens at a whole state that was
+//! committed, or opening it returns an error.
 //!
 //! The process is this program: [`child_process`] is the test that it runs.
 #![cfg(all(unix, any(feature = "parity-db", feature = "rocksdb")))]
@@ -30,7 +30,7 @@ const FOLDER: &str = "POVMETER_CRASH_FOLDER";
 /// States that the child keeps.
 const KEPT: usize = 4;
 
-/// The changes of the block at `height`, and of a fork beside it.
+/// The changes of the main chain's block at `height`.
 fn main_changes(height: u64, large: bool) -> BlockChanges {
     let mut changes = random_changes(height, if height.is_multiple_of(10) { 700 } else { 30 });
     if large {
@@ -46,8 +46,8 @@ fn fork_changes(height: u64) -> BlockChanges {
     random_changes(height << 32, 20)
 }
 
-/// The state of the main chain on which the next block goes. A crash may have left a fork as the newest
-/// state.
+/// Returns the state of the main chain on which the next block is built. A crash may have left a fork as
+/// the newest state.
 fn head(store: &impl StateHistory) -> KeptState {
     let newest = *store.states().newest();
     let parent = newest.parent.and_then(|parent| store.states().get(parent));
@@ -61,7 +61,7 @@ fn is_fork(store: &impl StateHistory, parent: &KeptState, state: &KeptState) -> 
     block(store, parent.root, &fork_changes(state.height)).root == state.root
 }
 
-/// One block of the main chain, and a fork that is discarded.
+/// Commits a block of the main chain and a fork beside it, discards the fork, and prunes.
 fn step(store: &mut impl StateHistory, large: bool) -> Result<u64, povmeter_store::StoreError> {
     let parent = head(store);
     let height = parent.height + 1;
@@ -80,7 +80,7 @@ fn step(store: &mut impl StateHistory, large: bool) -> Result<u64, povmeter_stor
 
 fn say(line: impl std::fmt::Display) {
     let mut out = std::io::stdout().lock();
-    // Whoever listens may be gone.
+    // The process that listens may be gone.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -162,7 +162,8 @@ fn start_command<S: DiskStore>(mut command: Command, task: &str, folder: &Path) 
         .unwrap()
 }
 
-/// Kills the child a random time after it has opened the store; in one of `early` cases before that.
+/// Kills the child a random time after it has opened the store; in one of `early` cases before it has
+/// opened it.
 fn kill(mut child: Child, early: u32, rng: &mut SmallRng) -> (Vec<String>, Option<i32>) {
     let mut first = Vec::new();
     if !rng.random_ratio(1, early) {
@@ -182,7 +183,7 @@ fn kill(mut child: Child, early: u32, rng: &mut SmallRng) -> (Vec<String>, Optio
     end(child)
 }
 
-/// What the child said, once it has ended, and the signal that ended it.
+/// Waits until the child has ended. Returns what it said, and the signal that ended it.
 fn end(mut child: Child) -> (Vec<String>, Option<i32>) {
     let mut said = String::new();
     child
@@ -236,14 +237,14 @@ impl Chain {
 enum Outcome {
     /// It is whole, and the newest state has this height.
     Clean(u64),
-    /// It was not opened, or what is wrong with it was found.
+    /// It was not opened, or its damage was found.
     Error(String),
     /// The process was ended by this signal.
     Signal(i32),
 }
 
-/// Opens the store in another process and compares it with the chain. A store that says it is whole but
-/// holds what was never committed is a failure.
+/// Opens the store in another process and compares it with the chain. Fails if the store counts as whole
+/// but holds a state that was never committed.
 fn look_at<S: DiskStore>(folder: &Path, chain: &mut Chain) -> Outcome {
     let (said, signal) = end(start::<S>("look", folder));
     if let Some(signal) = signal {
@@ -338,7 +339,7 @@ fn copied_alive<S: DiskStore>(times: u64, seed: u64) -> Vec<Outcome> {
     outcomes.collect()
 }
 
-/// Damages the end of a file, as a disk may that wrote some sectors and not others.
+/// Damages the end of a file, as a disk does that wrote only some sectors.
 fn damage_end(file: &Path, rng: &mut SmallRng) {
     let mut content = fs::read(file).unwrap();
     if content.is_empty() {
@@ -400,7 +401,7 @@ fn summary(engine: &str, what: &str, outcomes: &[Outcome]) {
     }
 }
 
-/// No outcome is a signal. A wrong state that seems whole has failed before.
+/// Checks that no outcome is a signal. [`look_at`] has checked before that no wrong state seems whole.
 fn assert_no_signal(engine: &str, what: &str, outcomes: &[Outcome]) {
     summary(engine, what, outcomes);
     let signal = outcomes
@@ -434,7 +435,7 @@ fn limited<S: DiskStore>(blocks: u64) {
         panic!("{found:?}");
     };
     assert!(found <= told + 1, "{told}, {found}");
-    // The store goes on.
+    // The store takes further blocks.
     let mut store = S::open_at(home.path()).unwrap();
     let next = head(&store).height + 1;
     assert_eq!(step(&mut store, true).unwrap(), next);
@@ -480,11 +481,12 @@ mod parity_db {
         summary(ParityDbStore::ENGINE, "copied while open", &outcomes);
     }
 
-    /// What an operating system writes at once.
+    /// Bytes that an operating system writes at once.
     const PAGE: usize = 4096;
 
-    /// Makes each page of the mapped files in `after`, tables and indexes, as likely as not what it is in `before`:
-    /// zeros, if the file ends before it there. A file that is not in `before` stays. Returns how many pages changed.
+    /// Resets about half of the changed pages of the mapped files in `after`, which are tables and
+    /// indexes, to their content in `before`, or to zeros if the file ends earlier there. A file that is
+    /// not in `before` stays. Returns the number of pages reset.
     fn lose_pages(before: &Path, after: &Path, rng: &mut SmallRng) -> u32 {
         let mut lost = 0;
         for entry in fs::read_dir(after).unwrap().map(|entry| entry.unwrap()) {
@@ -511,7 +513,8 @@ mod parity_db {
         lost
     }
 
-    /// Whether each log of `before` that holds anything is at the start of that in `after`; some does.
+    /// Whether each log of `before` that is not empty is the start of the same log in `after`. There
+    /// must be such a log.
     fn logs_go_on(before: &Path, after: &Path) -> bool {
         let files = fs::read_dir(before).unwrap().map(|entry| entry.unwrap());
         let logs = files.filter(|file| is_log(&file.file_name().to_string_lossy()));
@@ -523,9 +526,10 @@ mod parity_db {
         !logs.is_empty() && logs.iter().all(goes_on)
     }
 
-    /// Kills a process that writes pages whose changes are in its logs, and lets some of these pages be what they were
-    /// before it began: in a crash of the whole system, mapped pages reach the disk in any order, or not at all. Each
-    /// time the store is what it is with all pages. Ends when pages were lost so many `times`.
+    /// Kills a process that writes pages whose changes are in its logs, and resets some of these pages
+    /// to their content before the process began, because in a crash of the whole system mapped pages
+    /// reach the disk in any order, or not at all. The store must open at the same state as with all
+    /// pages. Ends when pages were lost `times` times.
     fn lost_pages(times: u32, seed: u64) {
         let mut rng = SmallRng::seed_from_u64(seed);
         let home = tempfile::tempdir().unwrap();
@@ -541,7 +545,7 @@ mod parity_db {
             let [before, after, whole] = [(); 3].map(|()| tempfile::tempdir().unwrap());
             copy(home.path(), before.path());
             let mut child = start::<ParityDbStore>("large", home.path());
-            // Longer where a process takes longer to begin.
+            // Waits longer on a machine where a process needs longer to begin.
             let most = 150_000 * (1 + u64::from(kills / 10));
             thread::sleep(Duration::from_micros(rng.random_range(0..most)));
             child.kill().unwrap();
@@ -579,7 +583,7 @@ mod parity_db {
 
     #[test]
     fn a_disk_without_room_is_an_error() {
-        // 48 MiB: the smallest index takes 33.
+        // 48 MiB: the smallest index needs 33.
         limited::<ParityDbStore>(98_304);
     }
 }
@@ -626,7 +630,7 @@ mod rocksdb {
 
     #[test]
     fn a_disk_without_room_is_an_error() {
-        // 8 MiB: the log gets there first.
+        // 8 MiB: the log reaches the limit first.
         limited::<RocksDbStore>(16_384);
     }
 }

@@ -1,5 +1,5 @@
-//! Tests of stores that tell the count of a node, which parity-db does not: what does not fit a count is
-//! refused, and nothing is changed.
+//! Tests of stores that return the count of a node, which parity-db does not. An update that does not fit the
+//! count is refused and changes nothing.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -30,8 +30,8 @@ fn losing_more_references_than_held_is_refused<S: TestStore + StoredNodes>() {
     assert_eq!(counts(&mut store), expected);
 }
 
-/// Adds references to one of a node, 2^31 - 1 at a time, which a store refuses that counts to `most` and took
-/// so many commits of them.
+/// Adds references to a node with one reference, 2^31 - 1 in each commit. A store that counts to `most` takes
+/// `commits` such commits and refuses the next.
 fn counting_ends_with_an_error<S: TestStore + StoredNodes>(commits: u64, most: u64) {
     let (home, mut store) = S::make();
     let first = vec![change("a", &[1], 1)];

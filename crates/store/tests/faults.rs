@@ -1,6 +1,6 @@
-//! Tests of folders that are not as they should be: files missing or cut off, a store half-made, in use,
-//! or of another engine, a folder that can not be written. There is an error that says so, and nothing
-//! is overwritten.
+//! Tests of damaged or unusable folders: files missing or cut off, a store half-made, in use, or of
+//! another engine, a folder that can not be written. An error names the fault, and nothing is
+//! overwritten.
 #![cfg(any(feature = "parity-db", feature = "rocksdb"))]
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +47,7 @@ fn stored<S: DiskStore>() -> tempfile::TempDir {
     home
 }
 
-/// Opens the store and checks all of it; the error, or what `verify` found, as text.
+/// Opens the store and checks all of it. Returns the error, or what `verify` found, as text.
 fn opened<S: DiskStore>(path: &Path) -> Result<(), String> {
     let mut store = S::open_at(path).map_err(|error| error.to_string())?;
     if store.states().len() != 7 {
@@ -78,7 +78,7 @@ fn missing_files<S: DiskStore>(is_spare: impl Fn(&str) -> bool) {
             }
         }
         assert_eq!(opened::<S>(home.path()), Ok(()), "nothing was lost, {name}");
-        // Opening may have replaced files that come next.
+        // Opening may have replaced files that are removed next.
         restore(home.path(), &whole);
     }
 }
@@ -110,7 +110,7 @@ fn short_files<S: DiskStore>(matters: impl Fn(&str) -> bool) {
     assert_eq!(opened::<S>(home.path()), Ok(()));
 }
 
-/// A store whose making ended at any file, as on a full disk, is made anew.
+/// A store whose making stopped after any file, as on a full disk, is made anew.
 fn half_made<S: DiskStore>() {
     let home = tempfile::tempdir().unwrap();
     drop(S::create_at(home.path()).unwrap());
@@ -144,7 +144,7 @@ fn half_made<S: DiskStore>() {
         assert_eq!(S::open_at(home.path()).unwrap().kept_roots().len(), 1);
     }
 
-    // Something else in it stays.
+    // A foreign file in the folder stays.
     let mut other = whole.clone();
     other.insert(marker.into(), begun.into_bytes());
     other.insert("letter.txt".into(), b"Dear".to_vec());
@@ -154,7 +154,7 @@ fn half_made<S: DiskStore>() {
     assert_eq!(files(home.path()), other);
 }
 
-/// The marker's beginning is all there is.
+/// A folder with only the beginning of a marker is free for a store.
 fn begun<S: DiskStore>() {
     for marker in ["povmeter-store.new", "povmeter-store"] {
         for text in ["", "povmeter", "povmeter node store, format 2\nengine"] {
@@ -205,7 +205,7 @@ fn raced<S: DiskStore>() {
     }
 }
 
-/// Nobody takes away what another process is making.
+/// A store that another process is making is left alone.
 fn being_made<S: DiskStore>() {
     let home = tempfile::tempdir().unwrap();
     drop(S::create_at(home.path()).unwrap());
@@ -380,10 +380,10 @@ cases! {
 #[cfg(feature = "rocksdb")]
 cases! {
     rocksdb, RocksDbStore,
-    // A lock, what the database says of itself, and the list of the other files.
+    // A lock, the database's reports and options, and the list of the other files.
     |name| name.starts_with("LO") || name.starts_with("OPTIONS")
         || ["IDENTITY", "povmeter-files"].contains(&name),
     |name| name.ends_with(".sst") || name.starts_with("MANIFEST") || name == "CURRENT",
-    // The database sets 18 aside for its log, and writes several tables.
+    // The database allocates 18 MiB for its log, and writes several tables.
     200 MiB
 }

@@ -1,4 +1,4 @@
-//! Tests of folders: what a store on disk makes of its own, and of those of others, which it leaves alone.
+//! Tests of folders: how a store on disk opens its own folder, and that it leaves other folders alone.
 #![cfg(any(feature = "parity-db", feature = "rocksdb"))]
 #![allow(clippy::unwrap_used)]
 
@@ -155,7 +155,7 @@ fn another_format_is_left_alone<S: DiskStore>() {
     assert_eq!(not_a_store(opened), FolderContent::Format(3));
 }
 
-/// The marker names an engine that nobody has.
+/// The marker names an engine that does not exist.
 fn another_engine_is_left_alone<S: DiskStore>() {
     let home = stored::<S>();
     let marker = home.path().join("povmeter-store");
@@ -176,7 +176,7 @@ fn another_engine_is_left_alone<S: DiskStore>() {
     assert_eq!(engine_of(home.path()).unwrap().as_deref(), Some("sled"));
 }
 
-/// Each engine says which one the folder of the other holds, complete or not.
+/// Each engine names the other one in an error about its folder, complete or not.
 #[cfg(all(feature = "parity-db", feature = "rocksdb"))]
 #[test]
 fn the_folder_of_the_other_engine_is_left_alone() {

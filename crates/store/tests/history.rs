@@ -57,7 +57,7 @@ impl Model {
                 .is_some_and(|parent| self.is_below(self.get(parent), id))
     }
 
-    /// The ids that `stays` does not keep; they are removed.
+    /// Removes the states that `stays` does not keep, and returns their ids.
     fn remove(&mut self, stays: impl Fn(&Self, &ModelState) -> bool) -> Vec<StateId> {
         let gone: Vec<_> = self
             .0
@@ -128,7 +128,7 @@ fn random_block(parent: &ModelState, rng: &mut SmallRng) -> (Content, RootUpdate
             nodes.push(change(&name, &[rng.random()], by));
         }
         if wanted > 0 && rng.random() {
-            // It also moves.
+            // The node also moves.
             nodes.push(change(&name, &[1], 1));
             nodes.push(change(&name, &[2], -1));
         }
@@ -151,7 +151,7 @@ fn random_block(parent: &ModelState, rng: &mut SmallRng) -> (Content, RootUpdate
     (next.content, update)
 }
 
-/// One step: a block on some state (often a fork, sometimes a twin), a prune or a discard.
+/// Makes one step: a block on some state (often a fork, sometimes a twin), a prune or a discard.
 fn step<S: TestStore>(store: &mut S, model: &mut Model, rng: &mut SmallRng) {
     let some = model.0.choose(rng).unwrap();
     let id = some.id;

@@ -24,7 +24,7 @@ enum Kind {
     Panics,
 }
 
-/// A source that takes its time.
+/// A source that may wait, fail or panic in a read.
 struct SlowSource {
     nodes: BTreeMap<NodeHash, (String, Kind)>,
     wait: Duration,

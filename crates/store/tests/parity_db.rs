@@ -16,7 +16,7 @@ use std::path::Path;
 
 #[test]
 fn another_parity_db_is_left_alone() {
-    // A store has two columns, too.
+    // A store also has two columns.
     for columns in [1, 2, 5] {
         let home = tempfile::tempdir().unwrap();
         let database = Db::open_or_create(&Options::with_columns(home.path(), columns)).unwrap();
@@ -97,7 +97,7 @@ fn a_store_without_its_records_is_damaged() {
     for path in snapshot(home.path()).into_keys() {
         let name = path.file_name().unwrap().to_string_lossy();
         let of_column = name.starts_with("table_01") || name.starts_with("index_01");
-        // Without the list nobody knows that they were there.
+        // Without the list the store does not know that the files existed.
         if of_column || name == "povmeter-files" {
             fs::remove_file(&path).unwrap();
         }
@@ -144,7 +144,7 @@ fn a_store_of_format_1_becomes_one_of_format_2() {
     let marker = || fs::read_to_string(home.path().join("povmeter-store")).unwrap();
     let second = "povmeter node store, format 2\nengine parity-db\nstate complete\n";
     assert_eq!(marker(), second);
-    // It may be closed before anything is written to it.
+    // The converted store is closed before anything is written to it.
     for name in ["second", "third"] {
         drop(store);
         store = ParityDbStore::open(home.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of nodes in a Redis Cluster that is well: three masters, started here.
+//! Tests of nodes in a Redis Cluster without faults: three masters, started here.
 #![allow(clippy::unwrap_used)]
 
 #[path = "common/blocks.rs"]

@@ -1,5 +1,5 @@
-//! Tests of nodes in a Redis Cluster that is not well: a master that ends or hangs, slots that move,
-//! access that is denied. In each case a read gives the right node or an error that says why.
+//! Tests of nodes in a Redis Cluster with faults: a master that ends or hangs, slots that move, access
+//! that is denied. In each case a read returns the right node or an error that names the fault.
 #![allow(clippy::unwrap_used)]
 
 #[path = "common/blocks.rs"]
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The longest wait for one node, where masters are killed or stopped. Where none is, a client waits for
-/// as long as the nodes wait for each other: a busy machine is no fault.
+/// The longest wait for one node in tests that kill or stop masters. In other tests a client waits as
+/// long as the masters wait for each other, because a busy machine is no fault.
 const LIMIT: Duration = Duration::from_millis(1_500);
 
 fn options(limit: Duration) -> ClusterOptions {
@@ -37,7 +37,7 @@ fn try_connect(addresses: &[String], limit: Duration) -> Result<RedisCluster, Cl
     RedisCluster::connect(&addresses, options(limit))
 }
 
-/// A cluster with the state of some random blocks, and the same in memory.
+/// A cluster with the state of some random blocks, and the same state in memory.
 struct Setting {
     cluster: TestCluster,
     nodes: RedisCluster,
@@ -99,7 +99,7 @@ impl Setting {
             let mut batch = NodeBatch::of(&requests).next().unwrap();
             let started = Instant::now();
             self.nodes.nodes(&mut batch);
-            // Not a measurement: a hundred times the limit would pass for a hang.
+            // A generous bound, because this detects a hang and measures nothing.
             assert!(
                 started.elapsed() < self.limit * 4,
                 "a batch took {:?}",
@@ -115,7 +115,7 @@ impl Setting {
         errors
     }
 
-    /// Reads until all nodes come back.
+    /// Reads again and again until all nodes are read without an error.
     fn assert_heals(&self) {
         let started = Instant::now();
         loop {
@@ -174,7 +174,7 @@ fn a_master_is_killed_while_nodes_are_read_and_comes_back() {
         std::thread::sleep(Duration::from_secs(3));
     });
     assert_each_says(&errors, &GONE);
-    // A write fails too, and no root is published then.
+    // A write fails too, and then no root is published.
     let sealed = random_block(&setting.memory, setting.memory.root(), 7, 300).1;
     let error = setting.nodes.insert(sealed.update()).unwrap_err();
     assert_each_says(&[error.to_string()].into(), &GONE);
@@ -281,7 +281,7 @@ fn slots_move_while_nodes_are_read() {
     assert_eq!(cluster.tell::<usize>(2, "DBSIZE"), before + moved);
     assert_eq!(errors, BTreeSet::new());
     assert_eq!(setting.read_all(), BTreeSet::new());
-    // Blocks go on, too.
+    // Further blocks are executed.
     let parent = setting.memory.root();
     let found = random_block(&setting.nodes, parent, 9, 300);
     let expected = random_block(&setting.memory, parent, 9, 300);
@@ -331,7 +331,7 @@ fn a_slot_without_a_master_is_an_error() {
             .cluster
             .tell::<()>(index, "CONFIG SET cluster-require-full-coverage no");
     }
-    // A master that knows no owner of the slot answers so for this slot alone.
+    // A master that knows no owner of the slot refuses only this slot.
     let slot = {
         let keys: Vec<usize> = (0..5_000)
             .filter(|slot| {
@@ -409,7 +409,7 @@ fn nobody_answers_at_the_address() {
         "{error:?}"
     );
 
-    // Somebody listens and says nothing.
+    // A listener that never answers.
     let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = format!("redis://{}", silent.local_addr().unwrap());
     let error = try_connect(&[address], LIMIT).unwrap_err();

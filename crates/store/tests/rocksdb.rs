@@ -55,7 +55,7 @@ fn a_damaged_current_is_named_and_left_alone() {
     }
 }
 
-/// The files of the folder `path` with this end.
+/// The files of the folder `path` whose names end with `end`.
 fn files_of(path: &Path, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(path)
         .unwrap()
@@ -64,7 +64,7 @@ fn files_of(path: &Path, end: &str) -> Vec<PathBuf> {
     entries.filter(ends).collect()
 }
 
-/// Without the list the database finds out itself.
+/// Without the list the database itself notices the damage.
 #[test]
 fn a_missing_table_is_named_without_a_list() {
     let home = stored::<RocksDbStore>();
@@ -86,7 +86,7 @@ fn a_missing_table_is_named_without_a_list() {
     assert_eq!(read(&store, "a"), Some(encoded("a")));
 }
 
-/// Copies the folder of an idle open store: what a process leaves that is killed.
+/// Copies the folder of an idle open store, as a killed process leaves it.
 fn left_open(commits: usize) -> tempfile::TempDir {
     let home = stored::<RocksDbStore>();
     let mut store = RocksDbStore::open(home.path()).unwrap();
@@ -130,7 +130,7 @@ fn a_missing_log_is_named_and_left_alone() {
     assert_eq!(RocksDbStore::open(home.path()).unwrap().root(), root("r2"));
 }
 
-/// The errors of a node that is asked for alone and in a batch.
+/// Returns the errors when a node is read alone and in a batch.
 fn errors_of(store: &RocksDbStore, name: &str) -> [String; 2] {
     let alone = store.node(&hash(name), (&[], None)).unwrap_err();
     let requests = ["absent", name].map(|name| NodeRequest {
@@ -146,7 +146,7 @@ fn errors_of(store: &RocksDbStore, name: &str) -> [String; 2] {
 #[test]
 fn a_damaged_table_is_an_error_and_changes_nothing() {
     let home = stored::<RocksDbStore>();
-    // So many bytes between node and records that they are in different blocks of the table.
+    // Enough bytes between node and records to put them into different blocks of the table.
     let mut store = RocksDbStore::open(home.path()).unwrap();
     let fill = |number: u8| {
         let encoded = Bytes::from(vec![number; 3000]);

@@ -37,7 +37,8 @@ fn assert_clean(store: &mut impl StoredNodes) {
     assert_eq!(report.states, store.states().len());
 }
 
-/// A chain of `blocks` blocks with a fork at each third; the ids of the chain, the base first.
+/// Commits a chain of `blocks` blocks with a fork at each third. Returns the ids of the chain, the
+/// base first.
 fn chain(store: &mut impl StoredNodes, blocks: u64) -> Vec<StateId> {
     let mut ids = vec![store.states().base().id];
     for height in 1..=blocks {
@@ -62,7 +63,7 @@ fn a_history_of_blocks_is_clean<S: TestStore + StoredNodes>(rounds: usize) {
             0 => drop(store.prune(some.id).unwrap()),
             1 if some.parent.is_some() => drop(store.discard(some.id).unwrap()),
             _ => {
-                // Now and then a block that deletes all there is.
+                // Every twentieth block deletes all entries.
                 let mut changes = random_changes(rng.random(), 30);
                 if round % 20 == 19 {
                     changes = BlockChanges::default();
@@ -98,7 +99,7 @@ fn a_state_without_entries_is_clean() {
     assert_eq!((report.states, report.nodes, report.places), (1, 0, 0));
 }
 
-/// An update that changes nothing but the references to one node, as no block does.
+/// An update that changes only the references to one node, which no block does.
 fn tampering(root: Root, hash: NodeHash, references: i32, encoded: &[u8]) -> RootUpdate {
     let change = Change {
         path: vec![],
@@ -209,7 +210,7 @@ fn each_wrong_count_is_found() {
         };
         assert_eq!((h, expected, found), (hash, held, held + 1));
     }
-    // A node of no state.
+    // A node that no state has.
     let mut store = store;
     let stray = b"a stray node";
     store
@@ -227,7 +228,7 @@ fn a_journal_that_is_not_the_difference_is_found() {
     let (mut store, nodes) = one_state();
     let base = *store.states().base();
     let mut update = block(&store, base.root, &random_changes(9, 30));
-    // A loss that the trie does not have.
+    // A loss of a node that stays in the trie.
     let still_there = |hash: &&NodeHash| update.nodes.iter().all(|node| node.hash != **hash);
     let hash = *nodes.iter().find(still_there).unwrap();
     let owned = update.nodes.iter().map(|node| Change {
@@ -302,7 +303,7 @@ fn pruning_by_number_keeps_the_last() {
     let gone: BTreeSet<_> = gone.iter().map(|state| state.id).collect();
     assert!(ids[..9].iter().all(|id| gone.contains(id)));
     assert_clean(&mut store);
-    // More than there are.
+    // More states than the store has.
     let gone = prune_to_last(&mut store, NonZeroUsize::MAX, &mut |_| ()).unwrap();
     assert_eq!(gone, []);
     prune_to_last(&mut store, NonZeroUsize::MIN, &mut |_| ()).unwrap();
@@ -343,7 +344,7 @@ fn backups<S: common::stores::DiskStore<Home = tempfile::TempDir>>() {
     prune_to_last(&mut copy, NonZeroUsize::MIN, &mut |_| ()).unwrap();
     assert_clean(&mut copy);
     drop(copy);
-    // Only into an empty folder.
+    // A copy goes only into an empty folder.
     for taken in [&path, &home.path().to_owned()] {
         let error = store.backup_to(taken, &mut |_| ()).unwrap_err();
         assert!(

@@ -22,13 +22,13 @@ pub(crate) struct Ext<'a, S, A: Accounting> {
     extensions: RuntimeExtensions,
 }
 
-/// The payload of the panic with which a call of a runtime ends if the state can't be accessed.
+/// The payload of the panic that ends a call into the runtime if the state can't be accessed.
 ///
-/// A panic hook may keep quiet about it: [`StateMachine::failure`] and [`StateMachine::seal`] return the
-/// error itself.
+/// A panic hook need not report it: [`StateMachine::failure`] and [`StateMachine::seal`] return the error
+/// itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedAccess {
-    /// What the error says.
+    /// The message of the error.
     pub message: String,
 }
 

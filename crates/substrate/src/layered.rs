@@ -3,7 +3,7 @@
 use povmeter::{Bytes, NodeBatch, NodeHash, NodePrefix, NodeSource, RootUpdate, SourceError};
 use std::collections::HashMap;
 
-/// The nodes of `S` and those committed meanwhile; lets a benchmark commit while a runtime executes.
+/// The nodes of `S` and the nodes committed meanwhile; lets a benchmark commit while a runtime executes.
 #[derive(Debug)]
 pub(crate) struct Layered<S> {
     base: S,

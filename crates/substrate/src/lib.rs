@@ -30,21 +30,21 @@
 //! | [`SizeSource`] | where proof sizes come from: the estimate, the recorder, or an earlier record |
 //! | [`SealedMachine`] | the sealed block, offchain changes, index operations, and proof sizes |
 //! | [`IndexOperation`], [`OffchainChange`] | one operation on the transaction index, one change |
-//! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update as the peer's, and back |
+//! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update in the peer's form, and back |
 //! | [`RuntimeExtensions`] | the extensions that a runtime registers during one call |
 //! | [`FailedAccess`] | what a runtime's call panics with if the state cannot be accessed |
 //! | [`Calls`], [`StorageRules`], [`ItemRule`], [`FrameLimits`], [`LimitsError`] | calls of a block on several threads, and what the runtime does to storage items that they share |
-//! | [`BenchmarkCall`] | a call that such a call may not make |
+//! | [`BenchmarkCall`] | the error if such a call uses a part for benchmarks |
 //! | [`MachineError`], [`ReplayError`] | why a call failed; why a record of sizes does not fit |
 //!
 //! # Guarantees
 //! - The interface is complete, including the parts for benchmarks (`wipe`, `commit`, access counts).
 //! - The runtime sees what `sp-state-machine` 0.54 shows it, except for the proof size.
-//! - The runtime cannot close a transaction of the host. What it leaves open is rolled back.
+//! - The runtime cannot close a transaction of the host. Transactions that it leaves open are rolled back.
 //! - The interface between runtime and host has no errors, so a failure below it panics with
 //!   [`FailedAccess`]. The machine stays failed: it has no root and cannot be sealed.
-//! - Calls on several threads have the result of calls in order, as long as the runtime keeps what the
-//!   rules of counters promise; without such rules always.
+//! - Calls on several threads have the result of calls in order, as long as the runtime keeps the
+//!   promises of the rules for counters; without such rules, always.
 //! - Each size that the runtime gets is recorded. A replay of too few or too many sizes is an error.
 //!
 //! # Costs

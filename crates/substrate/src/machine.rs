@@ -112,7 +112,7 @@ pub struct StateMachine<S, A: Accounting = Consensus> {
     pub(crate) failure: Option<MachineError>,
 }
 
-/// Extensions with a `Debug` implementation, which they lack.
+/// [`Extensions`] with a `Debug` implementation, which the type itself lacks.
 pub(crate) struct ExtensionBox(pub(crate) Extensions);
 
 impl core::fmt::Debug for ExtensionBox {
@@ -136,7 +136,7 @@ impl<S: NodeSource> StateMachine<S> {
 }
 
 impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
-    /// As [`StateMachine::pooled`], with the accounting of choice.
+    /// As [`StateMachine::pooled`], but with `accounting`.
     pub fn with_accounting(
         pool: Arc<BlockPool>,
         source: S,
@@ -174,7 +174,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     }
 
     /// Registers an extension for the runtime. A [`ProofSizeExt`] or [`RootedProofSizeExt`] replaces
-    /// the machine's: the machine then neither computes nor records the sizes that it returns.
+    /// the machine's own: the machine then neither computes nor records the sizes that it returns.
     pub fn register_extension<E: Extension>(&mut self, extension: E) {
         if let Some(question) = Question::asked_by(extension.type_id()) {
             self.sizes.leave_to_others(question);
@@ -195,8 +195,9 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     ///
     /// # Panics
     /// If `call` panics, the parent state cannot be read, or a replay does not fit. The interface
-    /// between runtime and host has no errors, and an invented value would be worse. The machine
-    /// stays failed: [`Self::failure`] says why, and it cannot be sealed.
+    /// between runtime and host has no errors, and an invented value would be worse. The machine then
+    /// stays failed: [`Self::failure`] says why, and it cannot be sealed. If `call` itself panics, there
+    /// is no failure; drop the machine then, because it stays inside the runtime.
     pub fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, MachineError> {
         self.enter_runtime()?;
         let result = {

@@ -55,8 +55,8 @@ pub enum NodesError {
     },
 }
 
-/// A hash in the type of `H`: its first bytes, if that type is shorter, and zeros behind it, if it is longer. Only
-/// hashers of 32 bytes have a use for it.
+/// Converts a hash to the type of `H`: cuts it if that type is shorter, appends zeros if it is longer. The
+/// result is useful only for hashers of 32 bytes.
 pub fn out_of<H: Hasher>(hash: &[u8; 32]) -> H::Out {
     let mut out = H::Out::default();
     let bytes = out.as_mut().iter_mut();
@@ -66,7 +66,7 @@ pub fn out_of<H: Hasher>(hash: &[u8; 32]) -> H::Out {
 
 /// Converts the nodes of `update` to the form in which sp-state-machine's backend returns them.
 ///
-/// Copies each new node once and hashes nothing.
+/// Copies each new node once for each reference that it gains, and hashes nothing.
 ///
 /// # Errors
 /// [`NodesError`] if a `PrefixedMemoryDB` cannot express the update. It can express every update
@@ -88,7 +88,7 @@ pub fn to_prefixed_memory_db<H: Hasher>(
         }
         let (key, prefix) = (out_of::<H>(hash.as_bytes()), change.prefix());
         counted_at_most += u64::from(references.unsigned_abs());
-        // Below that no sum overflows, and nothing is looked up, which takes a third of the time.
+        // Up to that count no sum overflows, so the look-up, which takes a third of the time, is skipped.
         if counted_at_most > i32::MAX.unsigned_abs().into() {
             let counted = nodes.raw(&key, prefix).map_or(0, |(_, counted)| counted);
             if counted.checked_add(references).is_none() {
@@ -264,7 +264,7 @@ mod tests {
         let most = changed(&[0x12], Some(0x30), b"node", i32::MIN);
         let one = changed(&[0x12, 0x30], None, b"node", -1);
         let hash = one.hash;
-        // In this order, because the other one would call `remove` 2^31 times.
+        // In this order, because the reverse order would call `remove` 2^31 times.
         let found = there(vec![one, most]).err();
         let (counted, more) = (-1, i32::MIN);
         let expected = NodesError::References {

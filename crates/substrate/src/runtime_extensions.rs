@@ -6,7 +6,7 @@ use std::{
     collections::BTreeSet,
 };
 
-/// The extensions that the runtime registers and deregisters during one call. Both end with the call.
+/// The extensions that the runtime registers and deregisters during one call, both until the call ends.
 #[derive(Default)]
 pub struct RuntimeExtensions {
     registered: Extensions,
@@ -41,7 +41,7 @@ impl RuntimeExtensions {
     /// Registers an extension until the call ends.
     ///
     /// # Errors
-    /// If the runtime sees one of this type.
+    /// [`Error::ExtensionAlreadyRegistered`] if the runtime sees an extension of this type.
     pub fn register(
         &mut self,
         host: &Extensions,
@@ -54,10 +54,10 @@ impl RuntimeExtensions {
         self.registered.register_with_type_id(type_id, extension)
     }
 
-    /// Deregisters an extension, one of the host until the call ends.
+    /// Deregisters an extension. An extension of the host is only hidden, until the call ends.
     ///
     /// # Errors
-    /// If the runtime sees none of this type.
+    /// [`Error::ExtensionIsNotRegistered`] if the runtime sees no extension of this type.
     pub fn deregister(&mut self, host: &Extensions, type_id: TypeId) -> Result<(), Error> {
         let was_hosts = host.is_registered(type_id) && self.hidden.insert(type_id);
         if was_hosts || self.registered.deregister(type_id) {
@@ -67,19 +67,19 @@ impl RuntimeExtensions {
         }
     }
 
-    /// Tells the extensions that the runtime sees that it opened a transaction.
+    /// Tells the extensions that the runtime sees that the runtime opened a transaction.
     pub fn start(&mut self, host: &mut Extensions) {
         let runtime = TransactionType::Runtime;
         self.each(host, |extension| extension.start_transaction(runtime));
     }
 
-    /// Tells them that the runtime committed a transaction.
+    /// Tells the extensions that the runtime sees that the runtime committed a transaction.
     pub fn commit(&mut self, host: &mut Extensions) {
         let runtime = TransactionType::Runtime;
         self.each(host, |extension| extension.commit_transaction(runtime));
     }
 
-    /// Tells them that the runtime rolled back a transaction.
+    /// Tells the extensions that the runtime sees that the runtime rolled back a transaction.
     pub fn roll_back(&mut self, host: &mut Extensions) {
         let runtime = TransactionType::Runtime;
         self.each(host, |extension| extension.rollback_transaction(runtime));

@@ -64,7 +64,7 @@ pub(crate) enum Answer {
 }
 
 impl SizeSource {
-    /// How `question` is answered, if the block got `before` sizes before.
+    /// How `question` is answered after `before` sizes of the block.
     pub(crate) fn answer(&self, question: Question, before: usize) -> Result<Answer, ReplayError> {
         Ok(match (self, question) {
             (Self::Unrecorded, _) => Answer::None,
@@ -102,8 +102,8 @@ pub enum ReplayError {
 
 /// The record of the sizes that the runtime got, in order.
 ///
-/// A rollback by the runtime keeps the record, because every execution of the block runs it. A
-/// rollback by the host removes the sizes asked inside, because that extrinsic is in no block.
+/// A rollback by the runtime keeps the record, because every execution of the block repeats it. A
+/// rollback by the host removes the sizes of its transaction, because that extrinsic is in no block.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     source: SizeSource,

@@ -13,7 +13,7 @@ use povmeter_substrate::{SizeSource, StateMachine};
 use sp_externalities::with_externalities;
 use std::sync::{Arc, Mutex};
 
-/// The calls of a source: how many for one node, and the batch length of each of the others.
+/// The calls of a source: the number of calls for one node, and the length of each batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Calls {
     node: usize,
@@ -81,7 +81,7 @@ fn keys() -> Vec<[u8; 32]> {
 fn levels(store: &MemoryStore, trie: TrieId<'_>, keys: &[[u8; 32]]) -> usize {
     let nodes_to = |key: &[u8; 32]| {
         let mut block = Block::new(store, store.root());
-        // What leads to the trie does not count.
+        // The path to the root of the child trie does not count.
         let to_trie = match trie {
             Top => 0,
             Child(name) => {
@@ -244,8 +244,8 @@ fn a_machine_hands_batches_on() {
     machine.seal(sp_core::storage::StateVersion::V1).unwrap();
 }
 
-/// Nodes committed while a runtime executes lie above the source. Only the other nodes are asked of
-/// it, still in one call for each level.
+/// Nodes committed while a runtime executes lie above the source. The machine asks the source for the
+/// other nodes only, still in one call for each level.
 #[test]
 fn a_machine_with_nodes_of_its_own_hands_the_rest_on() {
     let store = store();

@@ -1,6 +1,6 @@
-//! Calls in parallel have the outcome of the same calls one after the other: outputs, sizes after each call
-//! and inside of it, root, changes, proof, and what they did besides. The calls are random, and use shared
-//! items as FRAME pallets do, and in ways that a rule does not promise.
+//! Calls in parallel have the outcome of the same calls in order: outputs, sizes after each call and inside
+//! it, root, changes, proof, and side effects. The calls are random. They use shared items as FRAME pallets
+//! do, and in ways that a rule does not promise.
 #![allow(clippy::unwrap_used)]
 
 use povmeter::{Accounting, Advisory, Consensus, StateVersion};
@@ -51,9 +51,9 @@ impl Dice {
 struct Random {
     seed: u64,
     asks: bool,
-    /// In ten thousand calls.
+    /// Panics in ten thousand steps that may panic.
     panics: u64,
-    /// The calls of an author that are part of the block, for an importer.
+    /// For an importer: the author's calls that are part of the block.
     kept: Option<Vec<u32>>,
 }
 
@@ -72,7 +72,7 @@ fn set<const N: usize>(ext: &mut dyn Externalities, key: &[u8], number: u128) {
     ext.set_storage(key.to_vec(), number.to_le_bytes()[..N].to_vec());
 }
 
-/// As the system pallet: counts an event, and appends it to the list.
+/// Counts an event, and appends it to the list, as the system pallet does.
 fn event(ext: &mut dyn Externalities, event: &[u8], topic: bool) {
     let phase = ext.storage(&item("System", "ExecutionPhase")).unwrap();
     let count_key = item("System", "EventCount");
@@ -119,7 +119,7 @@ impl Random {
             let stock = ext.extension::<ProofSizeExt>();
             seen.push(stock.map_or(0, |asked| asked.storage_proof_size() as u128));
         }
-        // As the check of weights: the numbers are read, compared, and written later.
+        // As in the check of weights, the numbers are read, compared, and written later.
         let size = number::<4>(ext, &item("System", "BlockSize")) + 10 + u128::from(dice.roll(9));
         if size > LIMITS.length.into() {
             return None;
@@ -144,7 +144,7 @@ impl Random {
         for _ in 0..dice.roll(6) {
             self.step(&mut dice, &mut seen, ext);
         }
-        // As a fee that nobody gets.
+        // As for a fee that nobody gets.
         let issuance = number::<16>(ext, &item("Balances", "TotalIssuance"));
         set::<16>(
             ext,
@@ -169,7 +169,7 @@ impl Random {
                 event(ext, b"transfer", false);
             }
             4 => event(ext, b"topic", true),
-            // What depends on a counter has to be right.
+            // Results that depend on a counter have to be right.
             5 => {
                 let enough = number::<16>(ext, &issuance).is_multiple_of(3);
                 seen.push(enough.into());
@@ -179,7 +179,7 @@ impl Random {
                 ext.set_storage(b"seen".to_vec(), count.to_le_bytes().to_vec());
             }
             7 => seen.push(weights(ext).iter().map(|weight| u128::from(*weight)).sum()),
-            // A counter that is also set, removed, and no number.
+            // A counter that is also set, removed, and replaced by something else than a number.
             8 => set::<8>(ext, b"counter", 1_000),
             9 => ext.clear_storage(b"counter"),
             10..14 => {
@@ -327,7 +327,7 @@ fn sequential<A: Accounting>(
         machine.start_transaction();
         let called = catch_unwind(AssertUnwindSafe(|| machine.execute(|| calls.call(index))));
         let Ok(called) = called else {
-            // The machine is inside of the runtime; only the comparison of panics needs this.
+            // The machine stays inside the runtime, so it can't execute the next call.
             panic!("the reference executes no call that panics");
         };
         let called = called.unwrap();
@@ -445,7 +445,7 @@ fn sizes_are_replayed() {
         let found = parallel::<Consensus>(&store, replay(&author.sizes), of, count, way);
         assert_eq!(found, expected);
     }
-    // One too few: the call that asks for it is no part of the block.
+    // One size too few: the call that asks for it is not part of the block.
     let mut machine = begun::<Consensus>(&store, replay(&author.sizes[1..]));
     let batch = machine.execute_in_parallel(ways()[1], &store, &rules(), &calls, count);
     let mut executed = batch.unwrap().transactions.into_iter();
@@ -542,7 +542,7 @@ fn extensions_of_the_host_are_refused() {
     assert!(text.contains("found 1"), "{text}");
 }
 
-/// Sizes that nobody needs cost nothing.
+/// The sealed block does not depend on the sizes that are returned.
 #[test]
 fn recorded_sizes_may_be_returned() {
     let store = store();

@@ -1,4 +1,4 @@
-//! A machine that reuses the memory of an earlier one works like a new one, however that one ended.
+//! A machine that reuses the memory of an earlier one works like a new one, however the earlier one ended.
 #![allow(clippy::unwrap_used)]
 
 use povmeter::BlockPool;

@@ -6,7 +6,7 @@ use codec::{decode_from_bytes, Decode, Error};
 use cumulus_primitives_core::{relay_chain, SchedulingProof};
 use polkadot_parachain_primitives::primitives::{TrailingOption, ValidationParamsExtension};
 
-/// What the versions of a PoV after the first begin with.
+/// The first bytes of a PoV of any version after the first.
 const VERSIONED: &[u8] = b"VERSIONEDPBD";
 
 /// What the relay chain hands to `validate_block`: `ValidationParams` of

@@ -1,4 +1,4 @@
-//! The blocks of a PoV: whether they are a chain, and a secret that their author could not choose alone.
+//! Checks that the blocks of a PoV are a chain, and makes a seed that their author could not choose alone.
 
 use alloc::vec::Vec;
 use codec::Encode;
@@ -47,7 +47,7 @@ pub(crate) fn check<B: Block>(blocks: &[B::LazyBlock], parent: &B::Header) {
     }
 }
 
-/// Checks the digests by which the relay chain's cores are shared out.
+/// Checks that the digests of block `index` fit its place in the PoV.
 fn check_place<B: Block>(blocks: &[B::LazyBlock], index: usize) {
     let info =
         |block: &B::LazyBlock| CumulusDigestItem::find_block_bundle_info(block.header().digest());

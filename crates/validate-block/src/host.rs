@@ -1,5 +1,5 @@
-//! The functions of the host that a validator's host does not have, answered by the [`Session`] that runs; and
-//! [`ordered_root`], which it has.
+//! The host functions that validators do not have, answered by the [`Session`] that runs; and [`ordered_root`],
+//! which validators have.
 //!
 //! [`Session`]: crate::session::Session
 
@@ -14,7 +14,7 @@ use sp_io::{default_child_storage as child, offchain_index, storage as top, Kill
 use sp_runtime::traits::BlakeTwo256;
 use sp_trie::{LayoutV0, LayoutV1, TrieConfiguration};
 
-/// Puts the functions of this module in place of the host's, until what it returns is dropped.
+/// Puts the functions of this module in place of the host's, until the returned value is dropped.
 #[must_use = "dropping it gives the host's functions back"]
 pub(crate) fn replace() -> impl Sized {
     (
@@ -57,10 +57,10 @@ pub(crate) fn replace() -> impl Sized {
     )
 }
 
-/// The root of a trie of `items` by place, such as the extrinsics of a block.
+/// The root of a trie of `items` by index, such as the extrinsics of a block.
 ///
 /// The host's function gets the items encoded, in memory that doubles until it holds all of them, and decodes
-/// them again. Here they are hashed where they lie.
+/// them again. This function hashes the items where they lie.
 fn ordered_root(items: Vec<Vec<u8>>, version: StateVersion) -> H256 {
     match version {
         StateVersion::V0 => LayoutV0::<BlakeTwo256>::ordered_trie_root(items),

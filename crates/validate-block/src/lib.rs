@@ -1,9 +1,9 @@
 //! A parachain's `validate_block` on povmeter.
 //!
-//! Validators of the relay chain check a parachain's block by its runtime, in wasm, from the block and a
-//! proof of its parent state alone. This crate is in place of the `validate_block` of
-//! `cumulus-pallet-parachain-system`: it accepts the same blocks with the same result, takes less time,
-//! and can tell the runtime the proof sizes that include what the storage root needs.
+//! Validators of the relay chain check a parachain's block with its runtime, in wasm, from the block and a
+//! proof of its parent state alone. This crate replaces the `validate_block` of
+//! `cumulus-pallet-parachain-system`: it accepts the same blocks with the same result, needs less time,
+//! and can give the runtime proof sizes that include what the storage root needs.
 //!
 //! ```ignore
 //! // In the runtime, in place of cumulus_pallet_parachain_system::register_validate_block:
@@ -17,29 +17,30 @@
 //! | setting | values |
 //! |---|---|
 //! | `Runtime` | the runtime, which has the pallet `cumulus-pallet-parachain-system` |
-//! | `BlockExecutor` | what executes its blocks, such as `frame_executive::Executive` |
+//! | `BlockExecutor` | the type that executes its blocks, such as `frame_executive::Executive` |
 //! | `Sizes` | [`Reads`] (default): the proof size is what reads needed, the rule of stock nodes. [`Estimate`]: with what the storage root needs; all collators must then answer by povmeter, with `SizeSource::Estimate` |
-//! | `Hash` | [`Host`] (default): the validator's host hashes. [`Wasm`]: the blob does, by code of its own, which is slower |
+//! | `Hash` | [`Host`] (default): a host function hashes. [`Wasm`]: code in the blob hashes, which is slower |
 //!
-//! The order of the settings is that of the table; the last two can be left out. The second version of the
-//! proof-size function always includes what the root needs. It is answered inside the blob, because
-//! validators do not have it.
+//! Give the settings in the order of the table; the last two can be left out. The second version of the
+//! proof-size function always includes what the root needs. The blob answers it itself, because validators
+//! do not have it.
 //!
 //! # Guarantees
-//! - What the stock function accepts is accepted with the same `ValidationResult`, byte for byte, if the
-//!   rule for sizes is the same.
-//! - What it refuses is refused, with two exceptions: the blob panics, with the reason in the message. The
-//!   first exception is a bug of trie-db, which makes the stock function fail at the removal of an absent
-//!   key that is the beginning of other keys. The second is a runtime that asks for the proof size after
-//!   it computed the root in the same block: stock nodes then count the root's nodes, [`Reads`] does not.
-//! - A proof that lacks a node that the storage root needs is refused. The stock function takes the old
-//!   root then, and compares it with that of the header.
-//! - Hash tables have keys made of the block and the relay chain's state, so that users can't choose keys
-//!   of the state that collide.
+//! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
+//!   if the rule for sizes is the same.
+//! - A block that the stock function refuses is refused, with two exceptions: the blob panics, with the
+//!   reason in the message. The first exception is a bug of trie-db, which makes the stock function fail at
+//!   the removal of an absent key that is the beginning of other keys. The second is a runtime that asks for
+//!   the proof size after it computed the root in the same block: stock nodes then count the root's nodes,
+//!   [`Reads`] does not.
+//! - A proof that lacks a node that the storage root needs is refused. The stock function uses the old root
+//!   then, and compares it with the root in the header.
+//! - Hash tables are seeded with the block and the relay chain's state, so that users can't choose keys of
+//!   the state that collide.
 //!
 //! # Features
 //! - `std` (default): for the native runtime, which has no `validate_block`: the macro expands to nothing.
-//! - `transaction-index`: answers the host functions that index transactions, by doing nothing.
+//! - `transaction-index`: replaces the host functions that index transactions by functions that do nothing.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 #[cfg(not(feature = "std"))]
@@ -63,7 +64,7 @@ mod validate;
 
 pub use settings::{Estimate, HashRule, Host, Reads, SizeRule, Wasm};
 
-/// For the code of the macro.
+/// Items for the code that the macro makes.
 #[cfg(not(feature = "std"))]
 #[doc(hidden)]
 pub mod private {

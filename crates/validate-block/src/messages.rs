@@ -18,7 +18,7 @@ use polkadot_parachain_primitives::primitives::{
 #[derive(Default)]
 pub(crate) struct Messages {
     upward: Upward,
-    /// What blocks say to the relay chain's scheduler.
+    /// The signals of the blocks to the relay chain's scheduler.
     signals: Vec<Vec<u8>>,
     horizontal: HorizontalMessages,
     processed_downward: u32,
@@ -27,10 +27,10 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// Adds what the block left in its state.
+    /// Adds the messages that the block left in its state.
     ///
     /// # Panics
-    /// If the PoV has more messages than the relay chain takes.
+    /// If the PoV has more messages than the relay chain accepts.
     pub(crate) fn collect<C: Config>(&mut self) {
         let code = NewValidationCode::<C>::get();
         self.new_code = self.new_code.take().or(code);
@@ -52,11 +52,11 @@ impl Messages {
         self.hrmp_watermark = HrmpWatermark::<C>::get();
     }
 
-    /// The result of the PoV, whose last block has this header. A signed choice of cores replaces what
-    /// the blocks say.
+    /// The result of the PoV, whose last block has this head data. A signed choice of cores replaces the
+    /// signals of the blocks.
     ///
     /// # Panics
-    /// If there are more signals than the relay chain takes.
+    /// If there are more signals than the relay chain accepts.
     pub(crate) fn into_result(
         self,
         head_data: Vec<u8>,
@@ -86,7 +86,7 @@ impl Messages {
     }
 }
 
-/// The head data of the last block: its header, unless the runtime has put something else in its place.
+/// The head data of the last block: its header, unless the runtime replaced it.
 pub(crate) fn head_data<C: Config>(header: Vec<u8>) -> Vec<u8> {
     CustomValidationHeadData::<C>::get().unwrap_or(header)
 }

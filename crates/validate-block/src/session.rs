@@ -10,23 +10,23 @@ use sp_io::KillStorageResult;
 /// The prefix of the keys under which the top trie holds the roots of child tries.
 use sp_core::storage::well_known_keys::DEFAULT_CHILD_STORAGE_KEY_PREFIX as CHILD_ROOTS;
 
-/// A block, and the rule by which it tells its size.
+/// A block, and the rule for the proof sizes that the runtime gets.
 ///
-/// The functions of the host have no errors, so each method panics where the block fails: a node is
-/// missing in the proof, or is no node.
+/// Host functions have no errors, so each method panics if the block fails, because a node is missing
+/// in the proof or can't be decoded.
 pub(crate) struct Session {
     block: Block<Arc<ProofNodes>>,
     sizes: Sizes,
 }
 
-/// What questions for the proof size are answered with.
+/// How questions for the proof size are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sizes {
-    /// Nothing is counted: the reads are no part of a block.
+    /// With 0, because the reads are not part of a block.
     Nothing,
-    /// The first version of the function with what reads needed.
+    /// The first version of the function with what reads needed, the second with what the root needs, too.
     Reads,
-    /// Both versions with what the root needs, too.
+    /// Both versions with what reads and the root need.
     WithRoot,
 }
 
@@ -40,12 +40,12 @@ pub(crate) fn run<R>(session: &mut Session, call: impl FnOnce() -> R) -> R {
 /// Returns the result of `call` on the session that runs.
 ///
 /// # Panics
-/// If none does.
+/// If no session runs.
 pub(crate) fn with<R>(call: impl FnOnce(&mut Session) -> R) -> R {
     current::with(call).expect("storage is used outside of a block")
 }
 
-/// The result of a call on the block.
+/// The value of a call on the block; panics on an error.
 #[track_caller]
 fn must<T, E: Display>(result: Result<T, E>) -> T {
     match result {
@@ -128,7 +128,7 @@ impl Session {
         }
     }
 
-    /// As the stock function does, clears nothing where roots of child tries are.
+    /// As the stock function does, clears nothing if roots of child tries may have the prefix.
     pub(crate) fn clear_prefix(
         &mut self,
         trie: TrieId<'_>,
@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// The answer to the second version.
+    /// The answer to the second version of the proof-size function.
     pub(crate) fn size_with_root(&mut self) -> u64 {
         match self.sizes {
             Sizes::Nothing => 0,

@@ -9,7 +9,7 @@
 //!     on the state after it, counting nothing:   check the validation data, collect messages
 //!     nodes += what the block wrote
 //! ```
-//! A node counts once in a PoV: not again in a later block, and not at all if a block of it wrote the node.
+//! A node counts once in a PoV: not again in a later block, and not at all if a block of the PoV wrote it.
 
 use crate::{
     block_data::{Params, Pov},
@@ -40,7 +40,7 @@ use sp_runtime::traits::{Block, ExtrinsicCall, Header, LazyBlock};
 /// Validates the PoV in `params`.
 ///
 /// # Panics
-/// If it is not valid, or can't be validated.
+/// If the PoV is not valid, or can't be validated.
 pub(crate) fn validate<B, E, C, S, H>(params: Params) -> ValidationResult
 where
     B: Block,
@@ -134,7 +134,7 @@ fn root_of<B: Block>(header: &B::Header) -> Root {
 
 /// The nodes of a compact proof of the state of `root`.
 fn unpack(items: Vec<Bytes>, root: Root, hashing: Hashing) -> Arc<ProofNodes> {
-    // Without items it would be a proof of any state.
+    // A proof without items would be a proof of any state.
     assert!(
         !items.is_empty(),
         "expected a proof of the parent state, found one without nodes"
@@ -145,8 +145,8 @@ fn unpack(items: Vec<Bytes>, root: Root, hashing: Hashing) -> Arc<ProofNodes> {
     }
 }
 
-/// The same items in memory of their own, so that the arguments, which hold the blocks as well, need not
-/// stay as long as they do.
+/// Copies the items to memory of their own, so that they do not keep the arguments, which also hold the
+/// blocks, in memory.
 fn gathered(items: Vec<Bytes>) -> Vec<Bytes> {
     let mut all = Vec::with_capacity(items.iter().map(Bytes::len).sum());
     items.iter().for_each(|item| all.extend_from_slice(item));
@@ -178,7 +178,7 @@ impl Validation {
         run(&mut self.begin(Sizes::Nothing), call)
     }
 
-    /// Checks the signature under the choice of cores.
+    /// Checks the signature of the scheduling info, which chooses cores.
     fn check_signature<C: Config>(&self, signed: &SignedSchedulingInfo, header: &RelayHeader) {
         let slot = relay_slot(header);
         let slot =
@@ -226,10 +226,10 @@ fn upgrades_code<C: Config>(session: &mut Session) -> bool {
     session.block().is_changed(TrieId::Top, key)
 }
 
-/// Checks that the block was built on what the relay chain says.
+/// Checks that the block's validation data is the relay chain's.
 ///
 /// # Panics
-/// If it was not.
+/// If it is not.
 fn check_validation_data<C: Config>(parent_head: &[u8], relay_parent: (BlockNumber, Hash)) {
     let found = ValidationData::<C>::get().expect("a block sets its validation data");
     assert!(

@@ -73,7 +73,7 @@ impl Draw {
         }
     }
 
-    /// An account.
+    /// Draws an account.
     pub(crate) fn account(&self, dice: &mut SmallRng) -> usize {
         match self {
             Self::Uniform(accounts) => dice.random_range(0..*accounts),

@@ -23,7 +23,7 @@ pub struct CacheOptions {
     pub blocks: usize,
     /// Accounts that a block touches.
     pub touched: usize,
-    /// What accounts are drawn from.
+    /// Seed of the drawn accounts.
     pub seed: u64,
     /// Kinds of access.
     pub accesses: Vec<Access>,
@@ -126,15 +126,15 @@ fn kind(contender: &Contender) -> RowKind {
 
 struct Bench<'a> {
     live_bytes: &'a dyn Fn() -> i64,
-    /// By contender and share of the state: which limit makes its memory a byte.
+    /// The limit for each byte of memory, by contender and share of the state.
     scales: HashMap<(&'static str, &'static str, u16), f64>,
 }
 
-/// Replays that find the limit of a cache.
+/// Number of replays that find the limit of a cache.
 const FITTINGS: usize = 2;
 
 impl Bench<'_> {
-    /// Bytes of memory of what `make` returns.
+    /// Returns the result of `make`, and the bytes of memory that it holds.
     fn measured<T>(&self, make: impl FnOnce() -> T) -> (T, u64) {
         let before = (self.live_bytes)();
         let made = make();
@@ -169,7 +169,7 @@ impl Bench<'_> {
                 policy
             });
             drop(policy);
-            // A cache that is never full stays as it is.
+            // Bound the scale, because the memory of a cache that is never full does not grow with it.
             scale = (scale * target as f64 / bytes.max(1) as f64).min(4.0);
         }
         self.scales.insert(key, scale);

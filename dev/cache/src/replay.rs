@@ -7,7 +7,7 @@ use crate::{
 use povmeter::RootUpdate;
 use std::{sync::Barrier, thread, time::Instant};
 
-/// What the look-ups of the second half found.
+/// What the look-ups of the second half of the blocks found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hits {
     look_ups: u64,
@@ -79,7 +79,7 @@ pub(crate) fn content(policy: &dyn Policy, trace: &Trace) -> (usize, u64) {
 const TIMED_BLOCKS: usize = 10;
 const ROUNDS: usize = 2;
 
-/// Nanoseconds of a look-up on so many threads at once, the least of some rounds.
+/// Nanoseconds of a look-up on `threads` threads at once, in the fastest round.
 pub(crate) fn look_up_ns(policy: &dyn Policy, trace: &Trace, threads: usize) -> f64 {
     let timed = &trace.blocks[trace.blocks.len().saturating_sub(TIMED_BLOCKS)..];
     let reads: Vec<NodeNumber> = timed

@@ -1,4 +1,4 @@
-//! What the comparison tells.
+//! The report of the comparison.
 
 use crate::{Access, CacheOptions};
 use schemars::JsonSchema;
@@ -81,7 +81,7 @@ pub struct CacheRow {
 
 /// The most points that ours may be behind the best.
 const BEHIND_POINTS: f64 = 1.0;
-/// The most that memory may be of the payload.
+/// The most memory for each byte of the payload.
 const MEMORY_RATIO: f64 = 1.5;
 
 impl CacheReport {

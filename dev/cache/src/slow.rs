@@ -1,4 +1,4 @@
-//! A block over a state whose store takes long for each node.
+//! A block over a state whose store needs long for each node.
 
 use crate::{
     state::{key, state, value, KEY_BYTES, VERSION},
@@ -30,16 +30,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What block is executed over which state.
+/// The block to execute, and the state under it.
 #[derive(Clone, Copy, Debug)]
 pub struct SlowOptions {
     /// Accounts in the state.
     pub accounts: usize,
     /// Transfers in the block: each reads and writes two accounts.
     pub transfers: usize,
-    /// How long the store takes for a node.
+    /// How long the store needs for a node.
     pub wait: Duration,
-    /// Threads that read the nodes of one batch; also, that execute transactions ahead.
+    /// Threads that read the nodes of one batch; as many execute transactions ahead.
     pub threads: NonZeroUsize,
     /// Bytes of each cache.
     pub cache_bytes: usize,
@@ -64,7 +64,7 @@ impl Default for SlowOptions {
 /// One way to execute the block.
 #[derive(Clone, Debug)]
 pub struct SlowRow {
-    /// Whose state machine, and how it gets its nodes.
+    /// The state machine, and how it gets its nodes.
     pub what: &'static str,
     /// From the first read to the root, in milliseconds on the wall.
     pub ms: f64,
@@ -87,7 +87,7 @@ impl Slow {
     }
 }
 
-// Not `nodes`: the store below answers one node at a time, as a database does.
+// Does not implement `nodes`, because a database answers one node at a time, too.
 impl NodeSource for Slow {
     fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
         self.wait();
@@ -288,7 +288,7 @@ fn on_block<S: NodeSource>(
     Ok(block.root(VERSION)?.root)
 }
 
-/// The same, by several threads. The block loads from `source`, the other threads from `of_threads`.
+/// As [`on_block`], by several threads. The block loads from `source`, the other threads from `of_threads`.
 fn ahead<S: NodeSource + Send>(
     source: S,
     of_threads: &(impl NodeSource + Sync),
@@ -324,7 +324,7 @@ impl Executor for Transfers<'_> {
     }
 }
 
-/// The same on sp-state-machine with its recorder, without an estimate.
+/// As [`on_block`], on sp-state-machine with its recorder, without estimates.
 fn on_peer(
     slow: &Slow,
     cache: Option<LocalTrieCache<Blake2Hasher>>,

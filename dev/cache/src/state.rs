@@ -7,7 +7,7 @@ use povmeter_store::{MemoryStore, NodeStore};
 
 /// Bytes of a key: the name of a map, 16 bytes of hash, and the account.
 pub(crate) const KEY_BYTES: usize = 80;
-/// Bytes of what an account has.
+/// Bytes of the value of an account.
 const VALUE_BYTES: usize = 80;
 /// Accounts written in one block.
 const TOGETHER: usize = 20_000;
@@ -24,7 +24,7 @@ pub(crate) fn key(account: usize) -> [u8; KEY_BYTES] {
     key
 }
 
-/// What an account has after its `writes`th write.
+/// The value of an account after its `writes`th write.
 pub(crate) fn value(account: usize, writes: usize) -> [u8; VALUE_BYTES] {
     let mut value = [0; VALUE_BYTES];
     value[..8].copy_from_slice(&account.to_le_bytes());
@@ -32,7 +32,7 @@ pub(crate) fn value(account: usize, writes: usize) -> [u8; VALUE_BYTES] {
     value
 }
 
-/// A store with so many accounts.
+/// A store with this many accounts.
 pub(crate) fn state(accounts: usize) -> Result<MemoryStore, CacheError> {
     let mut store = MemoryStore::new();
     for start in (0..accounts).step_by(TOGETHER) {

@@ -105,7 +105,7 @@ fn kind(prefix: NodePrefix<'_>, encoded: &[u8]) -> Kind {
     }
 }
 
-/// A store that notes what it is asked for.
+/// A store that notes the nodes that it returns.
 struct Noting<'a>(&'a MemoryStore, &'a RefCell<Recorder>);
 
 impl Noting<'_> {
@@ -179,7 +179,7 @@ impl Trace {
         &self.nodes[number as usize]
     }
 
-    /// The bytes that stand for a node: as many as it has, its number first.
+    /// The bytes that stand for a node: as many as the node has, with its number first.
     pub(crate) fn content<'m>(&self, number: NodeNumber, memory: &'m mut Vec<u8>) -> &'m [u8] {
         memory.clear();
         memory.extend_from_slice(&number.to_le_bytes());

@@ -30,7 +30,8 @@ fn every_cache_is_compared() {
     };
     let ours = |percent| hits("povmeter", Keying::Path, percent);
     assert!(ours(20) > 0.0 && ours(200) > ours(20), "{report:?}");
-    // With room for all nodes, every cache of nodes and values misses only what nobody asked for before.
+    // With room for all nodes, every cache of nodes and values misses only nodes that were not asked for
+    // before.
     for row in &report.rows {
         if row.bytes_percent == 200 && row.policy != "sp-trie" {
             assert_eq!(row.hit_percent, ours(200), "{row:?}");
@@ -45,7 +46,7 @@ fn every_cache_is_compared() {
     assert_eq!(again.state_bytes, report.state_bytes);
 }
 
-/// That a node was evicted since the block asked for it does not show that anybody will ask for it again.
+/// An eviction since the block asked for a node does not show that the node will be asked for again.
 #[test]
 fn updates_larger_than_the_cache_leave_what_is_popular() {
     let options = CacheOptions {

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// A whole state from a file: that of a chain's genesis, or one before some block.
+/// A whole state from a file: that of a chain's genesis, or the state before some block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainSpec {
-    /// Name of the chain; `None` in a plain state file, which has none.
+    /// Name of the chain; `None` in a plain state file.
     pub name: Option<String>,
     /// Identifier of the chain; `None` in a plain state file.
     pub id: Option<String>,
@@ -52,7 +52,7 @@ pub enum ChainSpecError {
     Hex {
         /// The key, or the key of the value, as written in the file.
         key: String,
-        /// `"key"` or `"value"`.
+        /// `"key"`, `"value"`, or `"storage key"` for the key of a child trie.
         part: &'static str,
         /// The decoding error.
         source: hex::FromHexError,
@@ -76,7 +76,7 @@ impl ChainSpec {
     /// fields `top` and `childrenDefault`; either may be compressed with gzip.
     ///
     /// # Errors
-    /// If the file cannot be read or decompressed, is too large, or is not such a state.
+    /// If the file cannot be read or decompressed, is too large, or holds neither form of a state.
     pub fn read(path: &Path) -> Result<Self, ChainSpecError> {
         Self::from_json(&read_file(path)?)
     }
@@ -196,7 +196,7 @@ impl Genesis {
     }
 }
 
-/// A raw state: an object with named fields, or, in older files, an array of both.
+/// A raw state: an object with named fields, or, in older files, an array of the two values.
 struct Raw {
     top: Option<Pairs<String>>,
     children: Option<Pairs<Pairs<String>>>,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 /// Environment variable that names the folder of the real data.
 const DATA_VARIABLE: &str = "POVMETER_DATA";
-/// The folder for tests if the variable is not set, relative to the folder of a crate.
+/// The folder that tests use if the variable is not set, relative to the folder of a crate.
 const DATA_FOLDER: &str = "../../../shared/data";
 /// First bytes of a text in UTF-16, in either order.
 const UTF_16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
-/// First bytes of a text in UTF-8 that some editors add.
+/// First bytes that some editors add to a text in UTF-8.
 const UTF_8_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// First bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -19,7 +19,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// The most bytes of a file after decompression.
 pub const FILE_LIMIT: u64 = 512 << 20;
 
-/// The variable for the folder of the real data names something else.
+/// The variable for the folder of the real data does not name a folder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a folder in {DATA_VARIABLE}, found none at {}", .0.display())]
 pub struct DataFolderError(pub PathBuf);
@@ -28,7 +28,7 @@ pub struct DataFolderError(pub PathBuf);
 /// set, or empty.
 ///
 /// # Errors
-/// [`DataFolderError`] if it names something else than a folder, because that is a mistake.
+/// [`DataFolderError`] if the variable does not name a folder, because that is a mistake.
 pub fn data_dir() -> Result<Option<PathBuf>, DataFolderError> {
     let named = std::env::var_os(DATA_VARIABLE).filter(|name| !name.is_empty());
     match named.map(PathBuf::from) {
@@ -37,15 +37,16 @@ pub fn data_dir() -> Result<Option<PathBuf>, DataFolderError> {
     }
 }
 
-/// The folder of the real chain data, for a test that needs it: as [`data_dir`], or one beside the
-/// workspace. Such tests are ignored unless they are asked for, so that nobody takes a test without data
-/// for one that passed. A program that the test starts needs the variable.
+/// Returns the folder of the real chain data for a test: that of [`data_dir`], or one beside the
+/// workspace. Tests that need it are ignored by default, so that a test without data does not count as
+/// passed. A program that the test starts needs the variable.
 ///
 /// # Panics
 /// If there is no such folder.
 pub fn expect_data() -> PathBuf {
     let named = data_dir().unwrap_or_else(|error| panic!("{error}"));
-    // Cargo sets this variable for tests. The program must not know where it was built.
+    // Cargo sets this variable for tests. It is read at run time, because the program must not know
+    // where it was built.
     let beside = || Some(PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?).join(DATA_FOLDER));
     let folder = named.or_else(beside).filter(|folder| folder.is_dir());
     folder.unwrap_or_else(|| panic!("expected a folder that {DATA_VARIABLE} names, found none"))
@@ -92,15 +93,16 @@ pub enum FileError {
 /// left out.
 ///
 /// # Errors
-/// If the file cannot be read or decompressed, is larger than [`FILE_LIMIT`] after that, or is in UTF-16.
+/// If the file cannot be read or decompressed, is larger than [`FILE_LIMIT`] unpacked, or is in UTF-16.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, FileError> {
     read_file_up_to(path, FILE_LIMIT)
 }
 
-/// The same for a file that becomes many times as large in memory: it has `limit` bytes at most.
+/// As [`read_file`], with a limit of `limit` bytes, for a file whose content needs many times as
+/// much memory.
 ///
 /// # Errors
-/// Those of [`read_file`].
+/// Those of [`read_file`], for `limit`.
 pub fn read_file_up_to(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let mut content = read_up_to(path, limit)?;
     if UTF_16_MARKS.iter().any(|mark| content.starts_with(mark)) {

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 /// Header of a real block, in the form that all public chains use.
 pub type RealHeader = generic::Header<u32, BlakeTwo256>;
 
-/// Consecutive blocks of one chain, and the file with the state before the first.
+/// Consecutive blocks of one chain, and the path of the file with the state before the first block.
 #[derive(Clone, Debug)]
 pub struct RealBlocks {
-    /// Name of the file, for messages.
+    /// Name of the blocks, for messages.
     pub name: String,
     /// File with the state before the first block, for [`ChainSpec::read`].
     pub state_path: PathBuf,
@@ -31,7 +31,7 @@ pub struct RealBlocks {
 pub struct RealBlock {
     /// Hash of the header.
     pub hash: H256,
-    /// Header with the seal. Its state root is that of the state after the block.
+    /// Header with the seal. Its state root is the root after the block.
     pub header: RealHeader,
     /// Encoded extrinsics in order, each without its length prefix.
     pub body: Vec<Vec<u8>>,
@@ -144,11 +144,12 @@ impl RealBlocks {
 }
 
 impl RealBlock {
-    /// The block with this encoded header and these extrinsics, each without its length prefix.
+    /// Returns the block with this encoded header and these extrinsics, each without its length
+    /// prefix.
     ///
     /// # Errors
-    /// [`RealBlocksError::Header`] if the header is none; [`RealBlocksError::Mismatch`] if it decodes, but
-    /// is another chain's form, so that its hash is another.
+    /// [`RealBlocksError::Header`] if the header does not decode; [`RealBlocksError::Mismatch`] if it
+    /// decodes, but has another chain's form, so that its hash differs.
     pub fn from_header(encoded: &[u8], body: Vec<Vec<u8>>) -> Result<Self, RealBlocksError> {
         let hash = Blake2Hasher::hash(encoded);
         let mut input = encoded;
@@ -347,7 +348,7 @@ mod tests {
         assert_eq!(file.blocks[1].body, [vec![4, 0]]);
     }
 
-    /// The error of reading a valid file after `damage`.
+    /// Returns the error of reading a valid file after `damage`.
     fn damaged(damage: impl FnOnce(&mut Value)) -> String {
         let mut file = two_blocks();
         damage(&mut file);

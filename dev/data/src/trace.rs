@@ -19,7 +19,7 @@
 //! ckill CHILD LIMIT CURSOR CURSOR-OUT BACKEND UNIQUE LOOPS
 //! ```
 //!
-//! A trace holds no sizes, so that a call for the proof size has no result here.
+//! A trace holds no sizes, so a call for the proof size has no result here.
 
 use crate::{data_files::read_file, data_files::FileError, trace_line::TraceLine};
 use povmeter_dev_runtime::Entries;
@@ -38,11 +38,11 @@ pub struct Trace {
     pub children: BTreeMap<Vec<u8>, Entries>,
     /// State version of the roots that the block asks for, if it asks.
     pub version: Option<StateVersion>,
-    /// What happened in the block, in order.
+    /// The calls and events of the block, in order.
     pub records: Vec<TraceRecord>,
 }
 
-/// Something that happened in a recorded block.
+/// A call or an event in a recorded block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceRecord {
     /// The block author begins a phase.

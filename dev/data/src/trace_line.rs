@@ -14,7 +14,7 @@ pub(crate) enum TraceLine {
         key: Vec<u8>,
         value: Vec<u8>,
     },
-    /// The storage root, with the state version that it was asked for in.
+    /// The storage root, with the state version of the call.
     Root {
         version: StateVersion,
         root: Vec<u8>,
@@ -91,8 +91,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The name of the record, and the trie that it is of: a `c` in front stands for a child trie, whose
-    /// storage key is then the first field.
+    /// Returns the name of the record, and its trie. A `c` in front of the name stands for a child trie,
+    /// whose storage key is then the first field.
     fn name_and_trie(&mut self) -> Result<(&'a str, TrieName), TraceLineError> {
         let in_child = self.name.strip_prefix('c');
         match in_child.filter(|name| IN_CHILDREN.contains(name)) {
@@ -134,7 +134,7 @@ impl<'a> Fields<'a> {
         self.one_of("a number below 2^32", parse_number)
     }
 
-    /// The call of the record `name`, and its result.
+    /// Returns the call of the record `name`, and its result.
     fn call(&mut self, name: &str, trie: TrieName) -> Result<(Op, Answer), TraceLineError> {
         let done = |op| (op, Answer::Done);
         Ok(match name {
@@ -183,7 +183,7 @@ impl<'a> Fields<'a> {
                 let prefix = self.bytes()?;
                 self.clear(trie, prefix)?
             }
-            // A whole child trie is removed.
+            // `kill` removes a whole child trie.
             "kill" if trie != TrieName::Top => self.clear(trie, Vec::new())?,
             _ => return Err(TraceLineError::UnknownRecord(self.name.to_owned())),
         })
@@ -243,8 +243,8 @@ fn parse_bytes(field: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Calls on a key, each in the top trie and in a child trie: the line, the call in the JSON of test
-    /// vectors, and the result.
+    /// Reads calls on a key, each in the top trie and in a child trie. A case is the line, the call in
+    /// the JSON of test vectors, and the result.
     #[test]
     fn calls_in_any_trie_are_read_with_their_results() {
         let removed = |cursor| Answer::Removed {
@@ -313,7 +313,7 @@ mod tests {
             let record = TraceRecord::Call(op, Answer::Done);
             assert_eq!(line.parse(), Ok(TraceLine::Record(record)), "{line}");
         }
-        // A whole child trie is removed as all keys with the empty prefix.
+        // `kill` removes all keys with the empty prefix.
         let killed = "ckill 0c 7 01 02 3 4 5".parse::<TraceLine>();
         assert_eq!(killed, "cclear 0c . 7 01 02 3 4 5".parse());
         assert!(killed.is_ok());

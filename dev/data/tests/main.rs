@@ -1,6 +1,6 @@
-//! Real chain states and real blocks, and what their publishers say of them.
+//! Real chain states and real blocks, checked against what the chains published.
 //!
-//! One program, because each that is linked with a runtime takes half a minute to build.
+//! One program, because linking a runtime into each test program takes half a minute.
 
 extern crate alloc;
 

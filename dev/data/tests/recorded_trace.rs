@@ -184,7 +184,8 @@ fn through_the_block() {
     for record in &records {
         results += replay_block(&mut proven, record, version);
         results += replay_block(&mut advisory, record, version);
-        // Both read the same. Only with one of them the root's nodes count as read.
+        // Both blocks read the same nodes. Later only the advisory block counts the root's nodes as
+        // read.
         if matches!(record, TraceRecord::Call(Op::HostCommit, _)) {
             let [proven, advisory] = [proven.recorded_size(), advisory.recorded_size()];
             assert_eq!(proven.read_bytes, advisory.read_bytes);
@@ -200,7 +201,8 @@ fn through_the_block() {
     assert_eq!(proven.update(), advisory.update());
 }
 
-/// Makes what `record` asks of a block, and compares the result. Returns the number of results compared.
+/// Makes the call of `record` on a block, and compares the result. Returns the number of results
+/// compared.
 fn replay_block<S: NodeSource, A: Accounting>(
     block: &mut Block<S, A>,
     record: &TraceRecord,

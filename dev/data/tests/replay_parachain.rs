@@ -108,7 +108,8 @@ fn a_block_holds_with_its_authors_sizes_and_no_others() {
                 }
                 let block = replay(&chain, blocks, mode, sizes).unwrap();
                 assert_eq!(block.told, told, "{mode:?}");
-                // Nothing is deleted, so the root needs all nodes that the estimates touched.
+                // No later change makes a touched node unnecessary, so the root needs all nodes
+                // that the estimates touched.
                 assert_eq!(by_design(&block), None);
             }
         }
@@ -168,7 +169,8 @@ fn set(trie: &[u8], key: u8) -> Step {
     Step::Set(Some(trie.to_vec()), vec![key], vec![0xff; 40])
 }
 
-/// The difference by design in a block of these steps, replayed with the sizes of its author.
+/// Returns the difference by design in a block of these steps, replayed with the sizes of its
+/// author.
 fn designed(steps: &[Step], sizes: &ReplaySizes) -> Option<String> {
     let chain = parachain(2);
     let author = match sizes {

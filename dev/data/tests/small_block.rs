@@ -14,7 +14,7 @@ fn hex(bytes: &[u8]) -> String {
     format!("0x{}", hex::encode(bytes))
 }
 
-/// One line for each field and each element of a list.
+/// Formats `file` with one line for each field and each element of a list.
 fn lines(file: &Value) -> String {
     let mut text = "{\n".to_owned();
     let fields = file.as_object().unwrap();
@@ -34,7 +34,7 @@ fn lines(file: &Value) -> String {
         + "}\n"
 }
 
-/// Set `POVMETER_WRITE` to write the file.
+/// Writes the file first if `POVMETER_WRITE` is set.
 #[test]
 #[ignore = "needs the real chain data"]
 fn the_small_block_is_what_a_replay_finds() {

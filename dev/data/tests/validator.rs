@@ -52,7 +52,7 @@ fn step(op: &Op) -> Step {
     }
 }
 
-/// The steps of the block, without those that the host rolled back.
+/// Returns the steps of the block, without those that the host rolled back.
 fn kept(case: &Case) -> Vec<Step> {
     let (mut steps, mut starts) = (Vec::new(), Vec::new());
     for op in &case.ops {

@@ -7,8 +7,8 @@
 //! for a deleted one. The peer gets sorted keys, ours are in random order.
 //!
 //! ```text
-//! blocks of ours are in the memory of those before, as a pool hands it out
-//! for each round: keys by chance; for each case: the peer and ours in turns, the other one first
+//! our blocks use the memory of earlier blocks again, as with a pool
+//! for each round: random keys; for each case: the peer and ours, in the next round the other one first
 //! a row:          medians over rounds of processor time of the thread, divided by the keys
 //! ```
 //!

@@ -19,15 +19,15 @@ pub struct PoolReport {
     pub same_sizes: bool,
     /// Extrinsics that are counted: all but the first, which sets the time.
     pub extrinsics: u32,
-    /// On fresh memory.
+    /// In fresh memory.
     pub fresh: PoolRow,
-    /// On that of the block before, which was handed back: the mean of some blocks.
+    /// In the memory of the block before, which was handed back: the mean of some blocks.
     pub pooled: PoolRow,
-    /// The same where a store keeps the new nodes, and the memory that they are in.
+    /// The same if a store keeps the new nodes, and with them their memory.
     pub kept: PoolRow,
     /// All bytes that the pooled block allocates, in percent of the fresh one's.
     pub bytes_percent: f64,
-    /// The same where a store keeps the new nodes.
+    /// The same if a store keeps the new nodes.
     pub kept_percent: f64,
 }
 
@@ -150,7 +150,8 @@ struct Replayed {
 }
 
 impl Recorded<'_> {
-    /// Replays blocks, each in the memory of the one before. `look` gets the measured ones.
+    /// Replays blocks, each in the memory of the one before. `look` gets every block; the first [`FIRST`] are
+    /// not measured.
     fn pooled(&self, mut look: impl FnMut(&Replayed)) -> Result<PoolRow, PoolError> {
         let pool = BlockPool::new();
         let mut rows = Vec::new();

@@ -121,7 +121,7 @@ impl Shadow {
         state_update_of_loaded(&mut self.state, &Self::changes(changes), version)
     }
 
-    /// Converts the `changes` to those of a state.
+    /// Converts `changes` to changes of a whole state.
     pub(super) fn changes(changes: &[Change]) -> Changes<'_> {
         let top = changes.iter();
         let top = top.map(|(key, value)| (key.as_slice(), value.as_deref()));

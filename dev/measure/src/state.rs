@@ -24,7 +24,7 @@ pub(super) struct BigState {
 
 impl BigState {
     /// Makes the state with `accounts` accounts, or with the plan's if those are more. A million
-    /// take some seconds and 2 GiB of memory.
+    /// accounts need some seconds and 2 GiB of memory.
     pub(super) fn new(plan: &Plan, accounts: usize) -> Result<Self, StateError> {
         let mut top: Entries = plan.genesis().top.clone();
         let map = account_map(&top);

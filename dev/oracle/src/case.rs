@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 /// Entries of a trie.
 pub type TrieEntries = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What kind of block a case is.
+/// The kind of block of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flavour {
     /// Short keys of few nibbles, so that many are prefixes of others.
@@ -31,7 +31,7 @@ impl Flavour {
     /// All flavours.
     pub const ALL: [Self; 3] = [Self::Adversarial, Self::Mixed, Self::DeleteHeavy];
 
-    /// Its name in reports.
+    /// Returns the name of the flavour in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Adversarial => "adversarial",
@@ -48,9 +48,9 @@ pub struct ParentState {
     pub top: TrieEntries,
     /// Entries of child tries by storage key; none is empty.
     pub children: BTreeMap<Vec<u8>, TrieEntries>,
-    /// Entries of the top trie that were written later, in state version 1.
+    /// Entries of the top trie that were written after the others, in state version 1.
     pub rewritten: TrieEntries,
-    /// The version that the state was first written in.
+    /// The state version in which the state was first written.
     pub version: StateVersion,
 }
 
@@ -72,25 +72,26 @@ pub struct Case {
     pub parent: ParentState,
     /// The calls.
     pub ops: Vec<Op>,
-    /// The version that the block writes in.
+    /// The state version in which the block writes.
     pub version: StateVersion,
 }
 
 impl Case {
-    /// The random case of `seed`.
+    /// Returns the random case of `seed`.
     pub fn random(seed: u64, flavour: Flavour) -> Self {
         Generator::new(SmallRng::seed_from_u64(seed), flavour).case()
     }
 
-    /// The case that `bytes` describe. Every choice takes some of them, or zeros when they run out.
+    /// Returns the case that `bytes` describe. Every choice consumes some of the bytes; after their
+    /// end it reads zeros.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
         let flavour = Flavour::ALL[usize::from(*first) % Flavour::ALL.len()];
         Generator::new(ByteDice::new(rest), flavour).case()
     }
 
-    /// The same case with a block that writes in `version`. For version 0 the parent state is of version
-    /// 0, too, because no chain goes back from version 1.
+    /// Returns this case with a block that writes in `version`. For version 0 the parent state is of
+    /// version 0, too, because no chain goes back from version 1.
     #[must_use]
     pub fn in_version(mut self, version: StateVersion) -> Self {
         if version == StateVersion::V0 {
@@ -100,7 +101,7 @@ impl Case {
         Self { version, ..self }
     }
 
-    /// The version that the block writes in, in povmeter's terms.
+    /// Returns [`Self::version`] as povmeter's type.
     pub fn our_version(&self) -> povmeter::StateVersion {
         match self.version {
             StateVersion::V0 => povmeter::StateVersion::V0,
@@ -110,7 +111,7 @@ impl Case {
 }
 
 impl fmt::Display for Case {
-    /// Everything that the case consists of, one line each.
+    /// Writes all parts of the case, one line each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parent = &self.parent;
         writeln!(f, "parent {:?}, block {:?}", parent.version, self.version)?;
@@ -142,7 +143,7 @@ pub struct ParentNodes {
 }
 
 impl ParentNodes {
-    /// The nodes of `state`, made by the peer.
+    /// Builds the nodes of `state` with the peer.
     pub fn new(state: &ParentState) -> Self {
         let child = |(key, data): (&Vec<u8>, &TrieEntries)| {
             let (data, child_info) = (data.clone(), ChildInfo::new_default(key));
@@ -164,12 +165,12 @@ impl ParentNodes {
         Self { nodes, root }
     }
 
-    /// The state's root in povmeter's terms.
+    /// Returns the state's root as povmeter's type.
     pub fn root(&self) -> povmeter::Root {
         self.root.0.into()
     }
 
-    /// The parent in the peer's terms.
+    /// Returns the parent state as the peer's type.
     pub fn parent(&self) -> Parent {
         Parent {
             root: self.root,
@@ -177,7 +178,7 @@ impl ParentNodes {
         }
     }
 
-    /// All nodes and value nodes by hash.
+    /// Returns all nodes and value nodes by hash.
     pub(super) fn by_hash(&self) -> BTreeMap<[u8; 32], Vec<u8>> {
         let nodes = self.nodes.0.clone().drain().into_iter();
         let live = nodes.filter(|(_, (_, references))| *references > 0);
@@ -185,13 +186,13 @@ impl ParentNodes {
         by_hash.collect()
     }
 
-    /// All nodes, keyed by place and hash.
+    /// Returns all nodes, keyed by place and hash.
     pub fn nodes(&self) -> &PrefixedMemoryDB<Hashing> {
         &self.nodes.0
     }
 }
 
-/// Nodes are found by place and hash, so that a wrong place is an error.
+/// Finds nodes by place and hash, so that a wrong place is an error.
 impl NodeSource for ParentNodes {
     fn node(
         &self,

@@ -1,6 +1,7 @@
-//! The length told for the compact proof against the packed proof, without the peer.
+//! Compares the length that a block tells for its compact proof with the packed proof, without the
+//! peer.
 //!
-//! The packed proof is povmeter's own here; [`run_case`](super::run_case) compares that with the peer's.
+//! The packed proof is povmeter's own here; [`run_case`](super::run_case) compares it with the peer's.
 
 use super::{case::ParentNodes, equal_nodes::TrieNodes, mismatch::Mismatch, Case};
 use povmeter::{Accounting, Block, BlockError};
@@ -23,8 +24,8 @@ impl AddAssign for CompactCounts {
     }
 }
 
-/// Runs `case` with a boundary after every op whose number is a multiple of `every`, and after the
-/// last one, and compares the length told with that of the packed proof at each.
+/// Runs `case` with a boundary after every op whose index is a multiple of `every`, and after the
+/// last op. At each boundary, compares the length told with that of the packed proof.
 ///
 /// # Errors
 /// The first [`Mismatch`].
@@ -77,7 +78,7 @@ pub struct EqualNodeKinds {
 }
 
 impl EqualNodeKinds {
-    /// Those of the parent state of `case`.
+    /// Returns the kinds in the parent state of `case`.
     pub fn of(case: &Case) -> Self {
         let nodes = TrieNodes::of(&case.parent);
         Self {

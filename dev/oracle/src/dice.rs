@@ -2,13 +2,13 @@
 
 use rand::RngCore;
 
-/// Numbers read from given bytes, and zeros when they run out, so that a fuzzer's input makes the
-/// choices.
+/// A source of random numbers that reads given bytes, and zeros after their end, so that a fuzzer's
+/// input makes the choices.
 #[derive(Clone, Debug)]
 pub struct ByteDice<'a>(&'a [u8]);
 
 impl<'a> ByteDice<'a> {
-    /// Dice that read `bytes`.
+    /// Makes dice that read `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -25,7 +25,8 @@ impl<'a> ByteDice<'a> {
 
 impl RngCore for ByteDice<'_> {
     fn next_u32(&mut self) -> u32 {
-        // One byte per choice, as the highest, which decides because the generator chooses among few.
+        // Each choice reads one byte. As the highest byte it decides, because the generator chooses
+        // among few.
         let [byte] = self.take();
         u32::from_be_bytes([byte, 0x55, 0x55, 0x55])
     }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const SIBLINGS: [u8; 4] = [0x00, 0x01, 0x10, 0x11];
 /// The length from which state version 1 stores a value as a value node.
 const LEAST_VALUE_NODE: usize = 33;
-/// Most keys that one change hands to the block, of those that it writes.
+/// The most of its keys that one change hands to the block.
 const MOST_KEYS: usize = 24;
 
 /// Length of values that give every node a hash.
@@ -64,7 +64,7 @@ impl<R: RngCore> EqualNodes<'_, R> {
         index.checked_sub(1).map(|index| self.names[index].clone())
     }
 
-    /// A trie that has entries, if there is one.
+    /// Returns a trie that has entries, if there is one.
     fn some(&mut self) -> Place {
         let children = self.parent.children.keys().cloned().map(Some);
         let top = (!self.parent.top.is_empty()).then_some(None);
@@ -107,7 +107,8 @@ impl<R: RngCore> EqualNodes<'_, R> {
         self.parent.children.insert(to, entries);
     }
 
-    /// Makes a child with the entries that another trie has below a prefix, a subtree as a trie.
+    /// Makes a child with the entries that another trie has below a prefix, so that a subtree
+    /// becomes a trie.
     fn part(&mut self) {
         let (from, Some(to)) = (self.some(), self.child()) else {
             return;
@@ -125,7 +126,8 @@ impl<R: RngCore> EqualNodes<'_, R> {
         self.parent.children.insert(to, below);
     }
 
-    /// Puts the entries of a trie below a prefix of another one, where its root node is an inner node.
+    /// Puts the entries of a trie below a prefix of another trie, so that its root node becomes an
+    /// inner node.
     fn graft(&mut self) {
         let (from, into) = (self.some(), self.any());
         let grafted = self.entries(&from);
@@ -164,7 +166,7 @@ impl<R: RngCore> EqualNodes<'_, R> {
         self.parent.children.insert(to, single);
     }
 
-    /// A prefix of some key of `entries`.
+    /// Returns a prefix of some key of `entries`.
     fn prefix(&mut self, entries: &TrieEntries) -> Option<Vec<u8>> {
         let at = self.dice.random_range(0..entries.len().max(1));
         let key = entries.keys().nth(at)?;
@@ -288,18 +290,18 @@ impl TrieNodes {
         of
     }
 
-    /// Whether two tries have a node in common.
+    /// Returns whether two tries have a node in common.
     pub(super) fn tries_share(&self) -> bool {
         let distinct: BTreeSet<_> = self.hashes().collect();
         self.hashes().count() > distinct.len()
     }
 
-    /// Whether one trie has a node at two places.
+    /// Returns whether one trie has a node at two places.
     pub(super) fn a_trie_repeats(&self) -> bool {
         self.tries.iter().any(|of| of.references > of.hashes.len())
     }
 
-    /// Whether the root node of a child is an inner node of a trie.
+    /// Returns whether the root node of a child is an inner node of a trie.
     pub(super) fn a_root_is_inner(&self) -> bool {
         let mut roots = self.tries.iter().skip(1).map(|of| of.root);
         roots.any(|root| {

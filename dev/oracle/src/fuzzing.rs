@@ -80,7 +80,7 @@ pub fn fuzz_proof(bytes: &[u8]) {
 /// Serves pieces of `bytes` as nodes, one for every hash, and executes a block from them.
 ///
 /// # Panics
-/// If povmeter does.
+/// If povmeter panics.
 pub fn fuzz_node(bytes: &[u8]) {
     let nodes = AnyNodes::new(bytes);
     let root = Root::from([0; 32]);
@@ -92,7 +92,7 @@ pub fn fuzz_node(bytes: &[u8]) {
 struct AnyNodes(Vec<Bytes>);
 
 impl AnyNodes {
-    /// Each node is preceded by its length, in two bytes.
+    /// Cuts `bytes` into nodes. Two bytes before each node tell its length.
     fn new(mut bytes: &[u8]) -> Self {
         let mut nodes = Vec::new();
         while let [high, low, rest @ ..] = bytes {
@@ -147,7 +147,8 @@ impl Damage {
     }
 }
 
-/// Makes calls of every kind. Errors are right answers here, and the calls after one are made, too.
+/// Makes calls of every kind, also after an error, which is a right result here. Returns the
+/// compact sizes; `None` after damage or without a compact proof.
 fn block_on<S: NodeSource, A: Accounting>(source: S, root: Root) -> Option<CompactBytes> {
     let mut block = Block::with_accounting(source, root, A::default());
     let mut damage = Damage::default();
@@ -181,7 +182,7 @@ fn block_on<S: NodeSource, A: Accounting>(source: S, root: Root) -> Option<Compa
     }
 }
 
-/// Writes and deletes in nested transactions, with a size asked for in each.
+/// Writes and deletes in nested transactions, and asks for a size in each.
 fn change<S: NodeSource, A: Accounting>(
     block: &mut Block<S, A>,
     trie: TrieId<'_>,
@@ -190,7 +191,7 @@ fn change<S: NodeSource, A: Accounting>(
 ) -> Result<(), BlockError> {
     for (at, key) in keys.iter().enumerate() {
         block.start_transaction();
-        // A write to a child root's key is refused, and so is a corrupt node.
+        // The block refuses a write to the key of a child's root, and fails at a corrupt node.
         let _ = damage.of(match at % 3 {
             0 => block.set(trie, key, &[7; 40]),
             1 => block.append(TrieId::Top, key, &[1]),

@@ -4,7 +4,7 @@ use super::{equal_nodes::EqualNodes, Case, Flavour, Op, ParentState, TrieEntries
 use rand::{Rng, RngCore};
 use sp_core::storage::{well_known_keys::starts_with_child_storage_key, StateVersion};
 
-/// Bytes that adversarial keys are made of: few nibbles, in all positions.
+/// Bytes of adversarial keys: few nibbles, in all positions.
 const KEY_BYTES: [u8; 6] = [0x00, 0x01, 0x10, 0x11, 0x12, 0xf0];
 /// Lengths of a prefix that most keys of a case share, because the count of nibbles in a node's header
 /// changes its form at 15, 31 and 63.
@@ -164,7 +164,7 @@ impl<R: RngCore> Generator<R> {
                 Some(twin) if self.dice.random_bool(0.2) => twin,
                 _ => self.entries(0.5),
             };
-            // The block may create the others.
+            // The block may create the children that are missing.
             if !entries.is_empty() && self.dice.random_bool(0.7) {
                 parent.children.insert(child, entries);
             }
@@ -229,7 +229,7 @@ impl<R: RngCore> Generator<R> {
         ops
     }
 
-    /// The calls of the runtime between entering and leaving it.
+    /// Appends the calls of the runtime between entering and leaving it.
     fn runtime(&mut self, ops: &mut Vec<Op>) {
         let mut depth = 0;
         for _ in 0..self.dice.random_range(0..24) {
@@ -263,7 +263,7 @@ impl<R: RngCore> Generator<R> {
         }
     }
 
-    /// One call that reads or changes keys.
+    /// Returns one call that reads or changes keys.
     fn call(&mut self) -> Op {
         let (trie, key) = (self.trie(), self.key());
         match self.dice.random_range(0..74) {

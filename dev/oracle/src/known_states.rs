@@ -1,4 +1,5 @@
-//! Real states, built from the empty state: our root update against the peer's and the known root.
+//! Real states, built from the empty state: compares our root update with the peer's, and the root
+//! with the known one.
 
 use super::roots::{PeersUpdate, RootCounts, RootMismatch, RootMode};
 use povmeter::Root;
@@ -19,14 +20,14 @@ use std::{io, path::Path};
 /// A state of a public chain.
 #[derive(Debug)]
 pub struct KnownState {
-    /// Its name.
+    /// The name of the state.
     pub name: String,
     version: StateVersion,
     root: Option<H256>,
     spec: ChainSpec,
 }
 
-/// Why states can't be read.
+/// Why states cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnownStatesError {
@@ -41,7 +42,7 @@ pub enum KnownStatesError {
     StateVersion {
         /// The state.
         name: String,
-        /// What the list says.
+        /// The version in the list.
         found: String,
     },
     /// A state can't be read.
@@ -49,7 +50,7 @@ pub enum KnownStatesError {
     Spec {
         /// The state.
         name: String,
-        /// Why not.
+        /// The reason.
         source: ChainSpecError,
     },
     /// The folder of blocks can't be read.
@@ -68,11 +69,11 @@ struct KnownRoot {
 }
 
 impl KnownState {
-    /// All states in the folder of real data `data`: those of chain specifications whose roots are
-    /// known, and those that blocks start from.
+    /// Returns all states in the folder of real data `data`: those of chain specifications whose
+    /// roots are known, and the parent states of blocks.
     ///
     /// # Errors
-    /// A [`KnownStatesError`].
+    /// [`KnownStatesError`] if a file cannot be read or decoded.
     pub fn read_all(data: &Path) -> Result<Vec<Self>, KnownStatesError> {
         let mut states = Vec::new();
         let roots = read_file(&data.join("genesis-roots.json"))?;
@@ -122,8 +123,8 @@ impl KnownState {
         }
     }
 
-    /// Compares the update from the empty state with the peer's, in all of `modes`, and the peer's root
-    /// with the known one, if there is one.
+    /// Compares the update from the empty state with the peer's, in all of `modes`. Also compares the
+    /// peer's root with the known root, if there is one.
     ///
     /// # Errors
     /// The first [`RootMismatch`].
@@ -167,7 +168,7 @@ impl KnownState {
     }
 }
 
-/// The changes that turn an empty trie into `entries`.
+/// Returns the changes that turn an empty trie into `entries`.
 fn all_set(entries: &Entries) -> KeyChanges<'_> {
     let set = entries.iter();
     set.map(|(key, value)| (key.as_slice(), Some(value.as_slice())))

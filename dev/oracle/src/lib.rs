@@ -1,21 +1,21 @@
-//! The oracle: the same block on povmeter and on the peer, every result compared.
+//! The oracle: executes the same block on povmeter and on the peer, and compares every result.
 //!
 //! A [`Case`] is a parent state and a list of [`Op`]s, made at random or from a fuzzer's bytes.
 //! [`run_case`] runs it on both sides:
 //! ```text
 //! for each op:      the same answer, and the same number of bytes read
-//! at each boundary: truth = what is recorded + what the peer's root of the net changes records
-//!                   the truth's nodes are in our proof, its bytes are no more than our estimate
-//!                   what the rule asks for now, without history, lies between the two
+//! at each boundary: truth = recorded nodes + nodes that the peer's root of the net changes records
+//!                   our proof holds the truth's nodes, our estimate is at least the truth's bytes
+//!                   the size by the rule, without history, is at least the truth and at most ours
 //!                   the compact size told = the length of the packed proof
-//! at the end:       the same root, nodes inserted and removed, changes; the same compact proof of
-//!                   the same nodes; importers and a validator who get the author's sizes; a
-//!                   validator on the peer, who gets the same root from the proof alone
+//! at the end:       the same root, nodes inserted and removed, and changes; the same compact proof
+//!                   of the same nodes; importers and a validator get the author's sizes; a
+//!                   validator on the peer gets the same root from the proof alone
 //! ```
-//! A case ends at its first [`Mismatch`]; [`run_cases`] counts them over many.
+//! A case ends at its first [`Mismatch`]; [`run_cases`] counts mismatches over many cases.
 //!
 //! [`compare_compact`] compares only the length told for the compact proof with that of the packed
-//! proof. It is so much faster that every op can be a boundary.
+//! proof. It is fast enough to make every op a boundary.
 //!
 //! [`compare_roots`] compares only the root update of a case, in every [`RootMode`]; [`run_roots`]
 //! compares those of many cases, and [`KnownState`] those of real states.

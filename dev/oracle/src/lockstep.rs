@@ -26,7 +26,7 @@ pub fn run_case<A: Accounting>(case: &Case) -> Result<CaseReport, Mismatch> {
     Lockstep::<A>::new(case).run()
 }
 
-/// A boundary's size, `None` for other ops.
+/// The size at a boundary; `None` for other ops.
 pub(super) type Size = Option<u64>;
 
 struct Lockstep<'a, A: Accounting> {
@@ -35,10 +35,11 @@ struct Lockstep<'a, A: Accounting> {
     peer: PeerSide,
     block: Block<ParentNodes, A>,
     report: CaseReport,
-    /// By op.
+    /// The sizes by op.
     sizes: Vec<Size>,
-    /// Whether the runtime asked for the root: now, and at the start of each transaction of the host.
-    /// The peer counts the nodes of such a root as read; ours may have counted them in an estimate.
+    /// Whether the runtime asked for the root: now, and at the start of each open transaction of the
+    /// host. The peer counts the nodes of such a root as read; our block may have counted them in an
+    /// estimate.
     root_asked: Vec<bool>,
 }
 
@@ -119,7 +120,8 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
         if *op == Op::Root {
             let (net, left_out) = self.net_changes();
             if left_out {
-                // The peer's own root would be wrong. This one is not recorded as read.
+                // The peer's own root would be wrong. The root used instead is not recorded as
+                // read.
                 let root = self.peer.truth(&net)?.root;
                 return Ok(Answer::Root(root.as_bytes().to_vec()));
             }
@@ -148,7 +150,7 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
         }
     }
 
-    /// Asks both sides how large the proof is now.
+    /// Asks both sides for the size of the proof now.
     fn boundary(&mut self, at: usize) -> Result<u64, Mismatch> {
         let failed = |source| Mismatch::Block {
             at,
@@ -216,14 +218,15 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
         Ok(found)
     }
 
-    /// `needed` and all nodes read, with their size in the recorder's unit.
+    /// Returns the size of `needed` and all nodes read in the recorder's unit, and these nodes.
     fn with_reads(&self, mut needed: BTreeSet<Vec<u8>>) -> (u64, BTreeSet<Vec<u8>>) {
         needed.extend(self.peer.read_proof().into_nodes());
         let bytes = needed.iter().map(|node| node.encoded_size() as u64);
         (bytes.sum(), needed)
     }
 
-    /// The net changes without those that the peer's trie may get wrong, and whether there are such.
+    /// Returns the net changes without those that the peer's trie may get wrong, and whether any
+    /// were left out.
     fn net_changes(&mut self) -> (NetChanges, bool) {
         let mut net = self.peer.net_changes();
         let left_out = net.leave_out_absent(&self.case.parent);

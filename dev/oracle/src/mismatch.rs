@@ -6,7 +6,7 @@ use povmeter_dev_runtime::HostError;
 use sp_core::H256;
 use std::fmt;
 
-/// Who executes a block that somebody else built.
+/// A role that executes a block of another author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Has the whole store, keyed by hash alone, and estimates again.
@@ -39,70 +39,70 @@ pub enum RoleDifference {
     Block {
         /// The call.
         op: String,
-        /// Why not.
+        /// Why the call has no result.
         source: BlockError,
     },
     /// The peer has no result.
     #[error("expected a result of sp-state-machine, found an error")]
     Peer(#[from] HostError),
-    /// The peer panicked: most probably a node is missing.
+    /// The peer panicked, most likely because a node is missing.
     #[error("sp-state-machine panicked: {0}")]
     PeerPanicked(String),
     /// The compact proof can't be expanded.
     #[error("can't expand the compact proof")]
     Proof(#[from] ProofError),
-    /// Another size at a boundary.
+    /// The role gets another size at a boundary.
     #[error("expected a size of {expected} at boundary {at}, found {found}")]
     Size {
-        /// Which of the boundaries that are in the block.
+        /// The index among the boundaries in the block.
         at: usize,
         /// The author's size.
         expected: u64,
-        /// The size now.
+        /// The size of the role.
         found: u64,
     },
-    /// Another root.
+    /// The role gets another root.
     #[error("expected the author's root {expected:?}, found {found:?}")]
     Root {
-        /// The author's.
+        /// The author's root.
         expected: H256,
-        /// The one found.
+        /// The role's root.
         found: H256,
     },
-    /// Another root, or other nodes inserted and removed.
+    /// The role gets another root, or other nodes inserted and removed.
     #[error("expected the author's root and nodes, found others")]
     Update,
-    /// Another proof.
+    /// The role gets another proof.
     #[error("expected the author's {expected} nodes in the proof, found other {found}")]
     Nodes {
         /// Nodes of the author's proof.
         expected: usize,
-        /// Nodes of the proof now.
+        /// Nodes of the role's proof.
         found: usize,
     },
 }
 
-/// What kind of difference a [`Mismatch`] is.
+/// The kind of a [`Mismatch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MismatchKind {
     /// An estimate was lower than the truth, or a needed node was not counted.
     Under,
     /// A role gets other sizes than the author.
     Roles,
-    /// A compact proof, or its size, is not the peer's.
+    /// A compact proof, or its size, is wrong.
     Compact,
     /// Anything else.
     Other,
 }
 
-/// The first difference between the two sides of a case. Places are indices into the case's ops.
+/// The first difference between the two sides of a case. Its `at` is an index into the case's ops.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// Ours has no result, but the peer has one.
+    /// Our side has no result, but the peer has one.
     #[error("op {at}, {op}: expected a result, found an error")]
     Block {
-        /// Where.
+        /// Index of the op.
         at: usize,
         /// The call.
         op: String,
@@ -112,34 +112,34 @@ pub enum Mismatch {
     /// The peer has no result.
     #[error("expected a result of sp-state-machine, found an error")]
     Peer(#[from] HostError),
-    /// Another answer.
+    /// The answers differ.
     #[error("op {at}, {op}: expected {expected:?}, found {found:?}")]
     Answer {
-        /// Where.
+        /// Index of the op.
         at: usize,
         /// The call.
         op: String,
         /// The peer's answer.
         expected: Box<Answer>,
-        /// Ours.
+        /// Our answer.
         found: Box<Answer>,
     },
-    /// Another number of bytes read.
+    /// The numbers of bytes read differ.
     #[error("op {at}, {op}: expected {expected} bytes to be read so far, found {found}")]
     ReadBytes {
-        /// Where.
+        /// Index of the op.
         at: usize,
         /// The call.
         op: String,
-        /// What the peer recorded.
+        /// The bytes that the peer recorded.
         expected: u64,
-        /// What we did.
+        /// The bytes that we recorded.
         found: u64,
     },
-    /// An estimate below the truth.
+    /// An estimate is below the truth.
     #[error("op {at}: expected a size of {expected} at least, found {found}")]
     Under {
-        /// Where.
+        /// Index of the op.
         at: usize,
         /// The truth.
         expected: u64,
@@ -149,22 +149,22 @@ pub enum Mismatch {
     /// A node that the block needs is not counted.
     #[error("op {at}: expected node {missing} to be counted, found it missing")]
     NotCounted {
-        /// Where.
+        /// Index of the op; `usize::MAX` at the end of the block.
         at: usize,
-        /// Its hash.
+        /// Hash of the node.
         missing: NodeHash,
     },
-    /// The size of the compact proof is not its length.
+    /// The size told for the compact proof is not its length.
     #[error("op {at}: expected a compact proof of {expected} bytes, found {found}")]
     CompactSize {
-        /// Where.
+        /// Index of the op.
         at: usize,
         /// Length of the packed proof.
         expected: u64,
-        /// What was told.
+        /// The size told.
         found: u64,
     },
-    /// Our nodes can't be packed.
+    /// Our nodes cannot be packed.
     #[error("can't pack the counted nodes")]
     Proof(#[from] ProofError),
     /// The compact proof of the same nodes is not the peer's.
@@ -172,38 +172,38 @@ pub enum Mismatch {
         "expected sp-state-machine's compact proof of {expected} bytes, found another of {found}"
     )]
     Compact {
-        /// Bytes of the peer's.
+        /// Length of the peer's proof.
         expected: usize,
-        /// Bytes of ours.
+        /// Length of our proof.
         found: usize,
     },
-    /// Another root.
+    /// The roots differ.
     #[error("expected root {expected:?}, found {found:?}")]
     Root {
-        /// The peer's.
+        /// The peer's root.
         expected: H256,
-        /// Ours.
+        /// Our root.
         found: H256,
     },
-    /// Other nodes inserted or removed.
+    /// The nodes inserted or removed differ.
     #[error("expected sp-state-machine's inserted and removed nodes, found others")]
     Nodes,
-    /// Other changes.
+    /// The changes differ.
     #[error("expected sp-state-machine's changes, found others")]
     Changes,
-    /// A role that executes the block does not get what its author got.
+    /// A role that executes the block gets other results than its author.
     #[error("{role} differs")]
     Role {
-        /// Who.
+        /// The role.
         role: Role,
-        /// In what.
+        /// The difference.
         #[source]
         difference: Box<RoleDifference>,
     },
 }
 
 impl Mismatch {
-    /// The kind of difference.
+    /// Returns the kind of the difference.
     pub fn kind(&self) -> MismatchKind {
         match self {
             Self::Under { .. } | Self::NotCounted { .. } => MismatchKind::Under,

@@ -1,4 +1,5 @@
-//! The net changes of the peer's overlay, and those of them that the peer's trie may get wrong.
+//! The net changes of the peer's overlay, and the changes among them that the peer's trie may get
+//! wrong.
 
 use super::case::ParentState;
 use povmeter_dev_runtime::runtime::Hashing;
@@ -12,10 +13,10 @@ use std::{
 /// Changed keys of a trie with their new values.
 type TrieChanges = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// Changes of a trie as the peer's backend takes them.
+/// Changes of a trie in the form that the peer's backend expects.
 type Delta<'a> = Vec<(&'a [u8], Option<&'a [u8]>)>;
 
-/// What a block changed so far.
+/// The changes of a block so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NetChanges {
     top: TrieChanges,
@@ -40,7 +41,7 @@ impl NetChanges {
         }
     }
 
-    /// The changed keys of the top trie.
+    /// Returns the changed keys of the top trie, with their new values.
     pub(super) fn all_of_top(&self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let top = self.top.iter();
         top.map(|(key, value)| (key.clone(), value.clone()))
@@ -48,7 +49,7 @@ impl NetChanges {
     }
 
     /// Leaves out the deletions of absent keys that are prefixes of longer keys, because the peer's trie
-    /// loses a value or panics at some of them. Returns whether there were any.
+    /// loses a value or panics at some of these deletions. Returns whether any were left out.
     pub(super) fn leave_out_absent(&mut self, parent: &ParentState) -> bool {
         let root_keys = parent.children.keys().map(|storage_key| {
             ChildInfo::new_default(storage_key)
@@ -78,13 +79,13 @@ impl NetChanges {
         !self.left_out.is_empty()
     }
 
-    /// The deletions that were left out, by trie and key.
+    /// Returns the deletions that were left out, by trie and key.
     pub(super) fn left_out(&self) -> impl Iterator<Item = (Option<&ChildInfo>, &[u8])> {
         let left_out = self.left_out.iter();
         left_out.map(|(child, key)| (child.as_ref(), key.as_slice()))
     }
 
-    /// The changes in povmeter's terms.
+    /// Returns the changes in povmeter's form.
     pub(super) fn ours(&self) -> povmeter_delta_root::Changes<'_> {
         let mut children: Vec<_> = self
             .children
@@ -96,12 +97,12 @@ impl NetChanges {
         povmeter_delta_root::Changes { top, children }
     }
 
-    /// The changes of the top trie, without what was left out.
+    /// Returns the changes of the top trie, without the deletions left out.
     pub(super) fn top(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         borrowed(&self.top)
     }
 
-    /// The changes of the child tries, without what was left out.
+    /// Returns the changes of the child tries, without the deletions left out.
     pub(super) fn children(&self) -> impl Iterator<Item = (&ChildInfo, Delta<'_>)> {
         let children = self.children.iter();
         children.map(|(child, changes)| (child, borrowed(changes).collect()))
@@ -113,8 +114,8 @@ fn borrowed(changes: &TrieChanges) -> impl Iterator<Item = (&[u8], Option<&[u8]>
     changes.map(|(key, value)| (key.as_slice(), value.as_deref()))
 }
 
-/// Takes out of `changes` the deletions of keys that are not among `keys` and are prefixes of a key of
-/// `longer` or of a written key.
+/// Removes from `changes` the deletions of keys that are not among `keys` and are prefixes of a key of
+/// `longer` or of a written key. Returns the removed keys.
 fn split_off_absent(
     changes: &mut TrieChanges,
     keys: &BTreeSet<Vec<u8>>,

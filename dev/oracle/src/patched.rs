@@ -1,4 +1,4 @@
-//! A case on the crate that takes the place of sp-state-machine in a node, beside the original.
+//! Runs a case on the crate that replaces sp-state-machine in a node, and on the original.
 //!
 //! Only for tests, because nothing that is published may depend on that crate.
 
@@ -20,24 +20,25 @@ use sp_trie::{
 };
 use std::collections::BTreeSet;
 
-/// How often the replacement's recorder had more than the original's at the end of a block, and by how much.
+/// Sums over blocks for which the replacement and the original agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PatchedCounts {
     /// Calls with an answer compared.
     calls: u64,
     /// Bytes that the original records for the block and its root.
     expected_bytes: u64,
-    /// Bytes that the replacement records beyond.
+    /// Bytes that the replacement records in addition.
     more_bytes: u64,
 }
 
-/// Runs `case` on the original and on the replacement as a node would: one overlay for the block, a new backend
-/// and new externalities for each call, one recorder whose transactions follow those of the host. Backends of every
-/// other case have a trie cache, so that the replacement uses its cache of nodes, which all these cases share.
+/// Runs `case` on the original and on the replacement as a node would: one overlay for the block, a new
+/// backend and new externalities for each call, one recorder whose transactions follow those of the host.
+/// Backends of cases with an even number of calls have a trie cache, so that the replacement uses its cache
+/// of nodes, which all these cases share.
 ///
 /// # Errors
-/// The first [`Mismatch`]: answers, recorded bytes, root, nodes inserted and removed, changes, or a node that the
-/// original records and the replacement does not.
+/// The first [`Mismatch`]: in answers, recorded bytes, root, nodes inserted and removed, changes, or a node
+/// that the original records and the replacement does not.
 fn run_patched(case: &Case) -> Result<PatchedCounts, Mismatch> {
     let nodes = ParentNodes::new(&case.parent);
     let mut run = Run {
@@ -69,7 +70,7 @@ struct Run<'c> {
     recorder: Recorder<Hashing>,
     extensions: Extensions,
     cache: Option<SharedTrieCache<Hashing>>,
-    /// Whether a root was asked for. The sides may count other nodes for it.
+    /// Whether the runtime asked for a root. The sides may count different nodes for it.
     root_asked: bool,
     counts: PatchedCounts,
 }
@@ -116,7 +117,7 @@ impl Run<'_> {
     }
 
     fn ask(&mut self, op: &Op) -> Answer {
-        // The original's part refuses what may not be closed, and so does the recorder, in the same calls.
+        // The overlay refuses to close a transaction that is not open, and the recorder then gets no call.
         match op {
             Op::HostStart => {
                 self.overlay.start_transaction();
@@ -153,7 +154,8 @@ impl Run<'_> {
         Answer::Done
     }
 
-    /// The net changes without those that the peer's trie may get wrong, and whether there are such.
+    /// Returns the net changes without those that the peer's trie may get wrong, and whether any
+    /// were left out.
     fn net_changes(&mut self) -> (NetChanges, bool) {
         let mut net = self.peer.net_changes();
         let left_out = net.leave_out_absent(&self.case.parent);
@@ -225,7 +227,7 @@ mod tests {
                 }
             }
         }
-        // In the recorder there may be nodes that only the order of the changes needs; docs/proof-size.md.
+        // The recorder may hold nodes that only the order of the changes needs; see docs/proof-size.md.
         let percent = all.more_bytes as f64 * 100.0 / all.expected_bytes as f64;
         assert!(percent < 1.0, "{all:?}");
         assert!(all.calls > 100_000, "{all:?}");

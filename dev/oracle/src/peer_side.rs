@@ -52,17 +52,17 @@ impl PeerSide {
         }
     }
 
-    /// Bytes recorded by reads.
+    /// Returns the bytes recorded by reads.
     pub(super) fn read_bytes(&self) -> u64 {
         self.block.recorder.peer().estimate_encoded_size() as u64
     }
 
-    /// The nodes read.
+    /// Returns the nodes read.
     pub(super) fn read_proof(&self) -> StorageProof {
         self.block.recorder.peer().to_storage_proof()
     }
 
-    /// The peer's answer to `op`.
+    /// Returns the peer's answer to `op`.
     pub(super) fn ask(&mut self, op: &Op) -> Result<Answer, HostError> {
         match op {
             Op::HostStart => self.step(TransactionStep::Start)?,
@@ -130,7 +130,7 @@ impl PeerSide {
         ask_externalities(&mut ext, op, self.version)
     }
 
-    /// The net changes so far.
+    /// Returns the net changes so far.
     pub(super) fn net_changes(&mut self) -> NetChanges {
         NetChanges::new(&mut self.block.overlay)
     }
@@ -160,13 +160,13 @@ impl PeerSide {
         })
     }
 
-    /// The block that the peer built.
+    /// Returns the block that the peer built.
     pub(super) fn finish(mut self) -> Result<Finished, HostError> {
         self.forget_cached_root()?;
         self.block.finish()
     }
 
-    /// The size by the upstream strategy.
+    /// Returns the size by the upstream strategy.
     pub(super) fn upstream_size(&mut self) -> Result<u64, HostError> {
         let changed = Changed::new(self.log.take(), &mut self.block.overlay);
         estimate(&changed, &mut self.block, &mut self.upstream, None)?;
@@ -174,7 +174,8 @@ impl PeerSide {
     }
 }
 
-/// The answer of `ext` to a call of the runtime. Other calls are not made and answer [`Answer::Done`].
+/// Returns the answer of `ext` to a call of the runtime. For other ops it makes no call and returns
+/// [`Answer::Done`].
 ///
 /// # Panics
 /// If `op` appends in a child trie, which no runtime can.
@@ -208,7 +209,7 @@ pub fn ask_externalities(
     Answer::Done
 }
 
-/// [`ask_externalities`], for the calls that return something.
+/// [`ask_externalities`] for the calls that have a result.
 fn read(ext: &mut (impl Externalities + ?Sized), op: &Op, version: StateVersion) -> Answer {
     match op {
         Op::Get { trie, key } => Answer::Value(match child_info(trie) {
@@ -245,7 +246,7 @@ fn read(ext: &mut (impl Externalities + ?Sized), op: &Op, version: StateVersion)
     }
 }
 
-/// The child trie in the peer's terms, `None` for the top trie.
+/// Returns the child trie in the peer's form; `None` for the top trie.
 fn child_info(trie: &TrieName) -> Option<ChildInfo> {
     match trie {
         TrieName::Top => None,

@@ -9,39 +9,41 @@ pub struct CaseReport {
     pub boundaries: u64,
     /// Bytes of the proof if the block had ended there.
     pub truth_bytes: u64,
-    /// Bytes by which the estimate was above that.
+    /// Bytes of the estimate above those of the proof.
     pub over_bytes: u64,
     /// Nodes of the proof if the block had ended there.
     pub truth_nodes: u64,
-    /// Nodes counted beyond those.
+    /// Nodes counted in addition to those of the proof.
     pub over_nodes: u64,
-    /// The part of `over_bytes` that the rule asks for, whatever was asked before. The rest was counted
-    /// at earlier boundaries and made unnecessary by later changes.
+    /// The part of `over_bytes` that the rule asks for without history. The rest was counted at earlier
+    /// boundaries and became unnecessary by later changes.
     pub rule_over_bytes: u64,
     /// Boundaries at which deletions of absent keys were left out for the peer's trie.
     pub left_out: u64,
     /// Boundaries at which the upstream strategy was asked.
     pub upstream_boundaries: u64,
-    /// Those of them at which it was below the truth.
+    /// Boundaries at which the upstream strategy was below the truth.
     pub upstream_under: u64,
-    /// Blocks in which it was below the truth at least once; 0 or 1 for a single block.
+    /// Blocks in which the upstream strategy was below the truth at least once; 0 or 1 for a single
+    /// block.
     pub upstream_under_blocks: u64,
     /// Blocks; 1 for a single block.
     pub blocks: u64,
 }
 
 impl CaseReport {
-    /// How much too high the estimates were, in percent of the truth.
+    /// Returns by how much the estimates were too high, in percent of the truth.
     pub fn over_bytes_percent(&self) -> f64 {
         percent(self.over_bytes, self.truth_bytes)
     }
 
-    /// The part of [`Self::over_bytes_percent`] that is due to the rule, not to earlier boundaries.
+    /// Returns the part of [`Self::over_bytes_percent`] that is due to the rule, not to earlier
+    /// boundaries.
     pub fn rule_over_bytes_percent(&self) -> f64 {
         percent(self.rule_over_bytes, self.truth_bytes)
     }
 
-    /// How many nodes too many were counted, in percent of the truth.
+    /// Returns how many nodes too many were counted, in percent of the truth.
     pub fn over_nodes_percent(&self) -> f64 {
         percent(self.over_nodes, self.truth_nodes)
     }

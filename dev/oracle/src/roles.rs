@@ -1,4 +1,4 @@
-//! Checks that every role gets what the author of a block got.
+//! Checks that every role gets the results that the author of a block got.
 
 use super::{
     case::{Case, ParentNodes},
@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-/// The calls that are in the block: all but those that the host rolled back.
+/// The calls in the block: all but those that the host rolled back.
 struct Kept<'a> {
     ops: Vec<(&'a Op, Size)>,
     version: StateVersion,
@@ -45,7 +45,8 @@ impl<'a> Kept<'a> {
         Self { ops, version }
     }
 
-    /// Executes the block, asking for sizes if it is `estimating`, and compares them.
+    /// Executes the block. If `estimating`, also asks for sizes and compares them with the
+    /// author's.
     fn execute<A: Accounting>(
         &self,
         source: impl NodeSource,
@@ -83,7 +84,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Has importers and a validator execute what `author` sealed.
+/// Makes importers and validators execute the block that `author` sealed.
 pub(super) fn check_roles<A: Accounting>(
     case: &Case,
     parent: &ParentNodes,
@@ -121,7 +122,7 @@ pub(super) fn check_roles<A: Accounting>(
     })
 }
 
-/// Executes what is in the block on the peer, with the nodes of `proof` and no others.
+/// Executes the calls in the block on the peer, with the nodes of `proof` and no others.
 fn validate_on_peer(
     case: &Case,
     kept: &Kept<'_>,
@@ -134,7 +135,7 @@ fn validate_on_peer(
         root: H256(*parent.as_bytes()),
         nodes: Arc::new(MemoryNodes(nodes)),
     };
-    // The peer answers a missing node with a panic or with a wrong root.
+    // At a missing node the peer panics or returns a wrong root.
     let found = catch_unwind(AssertUnwindSafe(|| root_on_peer(case, kept, parent)))
         .unwrap_or_else(|panic| Err(RoleDifference::PeerPanicked(panic_message(&*panic))))?;
     let expected = H256(*root.as_bytes());
@@ -158,7 +159,7 @@ fn root_on_peer(case: &Case, kept: &Kept<'_>, parent: Parent) -> Result<H256, Ro
     Ok(peer.truth(&net)?.root)
 }
 
-/// The whole store, keyed by hash alone.
+/// Returns the whole store, keyed by hash alone.
 fn by_hash(parent: &ParentNodes) -> ProofNodes {
     let nodes = parent.nodes().clone().drain().into_values();
     StorageProof::new(nodes.map(|(node, _)| Bytes::from(node))).to_source()
@@ -211,7 +212,7 @@ mod tests {
                 found_out += usize::from(validate(proof).is_err());
             }
         }
-        // A transaction that was rolled back may have read what the block does not need.
+        // A rolled back transaction may have read nodes that the block does not need.
         assert!(found_out * 10 > nodes * 7, "{found_out} of {nodes}");
     }
 }

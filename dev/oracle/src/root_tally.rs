@@ -1,4 +1,4 @@
-//! The root updates of many cases, counted.
+//! Compares the root updates of many cases, and counts the results.
 
 use super::{
     roots::{compare_roots, RootCounts, RootMismatch, RootMode},
@@ -9,13 +9,13 @@ use sp_core::storage::StateVersion;
 /// A case whose root updates differ.
 #[derive(Debug)]
 pub struct RootFailure {
-    /// Its flavour.
+    /// The flavour of the case.
     pub flavour: Flavour,
-    /// Its seed.
+    /// The seed of the case.
     pub seed: u64,
-    /// The version its block writes in.
+    /// The state version in which its block writes.
     pub version: StateVersion,
-    /// How they differ.
+    /// How the root updates differ.
     pub mismatch: RootMismatch,
 }
 
@@ -24,14 +24,14 @@ pub struct RootFailure {
 pub struct RootTally {
     /// Sums over cases of state version 0 that agreed.
     pub version_0: RootCounts,
-    /// The same for version 1.
+    /// Sums over cases of state version 1 that agreed.
     pub version_1: RootCounts,
     /// The cases that did not agree.
     pub failures: Vec<RootFailure>,
 }
 
 /// Compares `count` cases of each state version, from seed `first` on, in all of `modes`. The flavours
-/// alternate. `progress` is called after each seed.
+/// alternate. Calls `progress` after each seed.
 pub fn run_roots(
     first: u64,
     count: u64,

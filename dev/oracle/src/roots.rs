@@ -1,4 +1,4 @@
-//! The root update of a case, in every mode, against the peer's.
+//! Compares the root update of a case, in every mode, with the peer's.
 
 use super::{case::Case, peer_side::PeerSide, Op, ParentNodes};
 use povmeter::{NodeSource, Root, RootError, StateVersion};
@@ -14,17 +14,18 @@ use std::{ops::AddAssign, sync::Arc};
 /// A way to compute roots.
 #[derive(Clone, Debug)]
 pub struct RootMode {
-    /// Its name.
+    /// The name of the mode.
     pub name: &'static str,
     hashing: povmeter_delta_root::Hashing,
-    /// The threads; `None` for the calling thread.
+    /// The threads of the mode; `None` for the calling thread.
     pool: Option<Arc<ThreadPool>>,
     split_from: usize,
 }
 
-/// Fewest changes for which a random case uses several threads, because random cases have few.
+/// The fewest changes for which several threads compute a random case's root: random cases have
+/// few.
 const FEW_CHANGES: usize = 2;
-/// Numbers of threads that are measured, and their names.
+/// The numbers of threads that are measured, with the names of their modes.
 const CURVE: [(usize, &str); 5] = [
     (1, "threads_1"),
     (2, "threads_2"),
@@ -32,20 +33,20 @@ const CURVE: [(usize, &str); 5] = [
     (8, "threads_8"),
     (16, "threads_16"),
 ];
-/// Threads for random cases, whatever the machine has.
+/// Number of threads for random cases, on every machine.
 const THREADS: usize = 3;
 
-/// Makes the calling thread compute the root updates of this process, except in the pools of
-/// [`RootMode`]s, because most measurements are of one thread.
+/// Makes this process compute root updates on one thread, except in the pools of [`RootMode`]s,
+/// because most measurements are of one thread.
 ///
 /// # Errors
-/// [`ThreadPoolBuildError`] if updates were computed before.
+/// [`ThreadPoolBuildError`] if the process already computed an update.
 pub fn on_one_thread() -> Result<(), ThreadPoolBuildError> {
     ThreadPoolBuilder::new().num_threads(1).build_global()
 }
 
 impl RootMode {
-    /// One thread, hashing by `hashing`.
+    /// Returns the mode of one thread that hashes with `hashing`.
     pub fn one_thread(hashing: povmeter_delta_root::Hashing) -> Self {
         let split_from = usize::MAX;
         let (name, pool) = (hashing.mode().name(), None);
@@ -57,8 +58,8 @@ impl RootMode {
         }
     }
 
-    /// A mode called `name`, with this number of `threads`, which share updates of `split_from` changes
-    /// or more. It hashes in the best mode.
+    /// Returns a mode called `name`, with this number of `threads`, which share updates of `split_from`
+    /// changes or more. It hashes in the best mode.
     ///
     /// # Errors
     /// [`ThreadPoolBuildError`] if the threads can't be started.
@@ -76,8 +77,8 @@ impl RootMode {
         })
     }
 
-    /// The modes of this machine, the slowest first, and threads. `missing` is called for each mode that
-    /// the machine does not support.
+    /// Returns the modes of one thread, the slowest first, and one of several threads. Calls `missing`
+    /// for each mode that the machine does not support.
     ///
     /// # Errors
     /// [`ThreadPoolBuildError`] if threads can't be started.
@@ -87,11 +88,11 @@ impl RootMode {
         Ok(modes)
     }
 
-    /// The modes to measure: as [`Self::all`], but with 1, 2, 4, 8 and 16 threads, as far as the machine
-    /// has them, which share updates of `split_from` changes or more.
+    /// Returns the modes to measure: those of one thread, and 1, 2, 4, 8 and 16 threads, as far as the
+    /// machine has them, which share updates of `split_from` changes or more.
     ///
     /// # Errors
-    /// As [`Self::all`].
+    /// Those of [`Self::all`].
     pub fn for_speed(
         split_from: usize,
         missing: impl FnMut(UnsupportedMode),
@@ -106,7 +107,7 @@ impl RootMode {
         Ok(modes)
     }
 
-    /// As [`Self::all`], without threads.
+    /// As [`Self::all`], without the mode of several threads.
     pub fn of_one_thread(mut missing: impl FnMut(UnsupportedMode)) -> Vec<Self> {
         let modes = HashMode::ALL.into_iter().filter_map(|mode| {
             let hashing = povmeter_delta_root::Hashing::new(mode);
@@ -115,23 +116,23 @@ impl RootMode {
         modes.collect()
     }
 
-    /// The hashing of the nodes.
+    /// Returns the hashing of the nodes.
     pub fn hashing(&self) -> povmeter_delta_root::Hashing {
         self.hashing
     }
 
-    /// Whether other threads than the calling one compute the root.
+    /// Returns whether other threads than the calling one compute the root.
     pub fn is_threaded(&self) -> bool {
         self.pool.is_some()
     }
 
-    /// `state`, set up to compute its root in this mode.
+    /// Returns `state`, set up to compute its root in this mode.
     pub fn prepare<S>(&self, state: ShadowState<S>) -> ShadowState<S> {
         let state = state.with_hashing(self.hashing);
         state.with_split_from(self.split_from)
     }
 
-    /// What `compute` returns, run on the threads of this mode.
+    /// Returns the result of `compute`, run on the threads of this mode.
     pub fn run<R: Send>(&self, compute: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
             None => compute(),
@@ -147,9 +148,9 @@ pub struct RootCounts {
     pub cases: u64,
     /// Keys changed, in all tries.
     pub changes: u64,
-    /// Nodes with more references afterwards.
+    /// Nodes that gained references.
     pub inserted: u64,
-    /// Nodes with fewer references afterwards.
+    /// Nodes that lost references.
     pub removed: u64,
 }
 
@@ -169,40 +170,40 @@ pub enum RootMismatch {
     /// The peer has no root.
     #[error("expected a root by sp-state-machine, found an error")]
     Peer(#[from] HostError),
-    /// Ours has none.
+    /// Our side has no root.
     #[error("expected a root by {mode}, found an error")]
     Ours {
         /// The mode.
         mode: &'static str,
-        /// Why.
+        /// Why it has none.
         source: RootError,
     },
-    /// Another root.
+    /// The roots differ.
     #[error("expected root {expected:?}, found {found:?} by {mode}")]
     Root {
         /// The mode.
         mode: &'static str,
-        /// The peer's.
+        /// The peer's root.
         expected: H256,
-        /// Ours.
+        /// Our root.
         found: H256,
     },
-    /// Other nodes inserted or removed, by place and hash, or with other counts.
+    /// The nodes inserted or removed differ, by place and hash, or in their counts.
     #[error("expected sp-state-machine's inserted and removed nodes, found others by {mode}")]
     Nodes {
         /// The mode.
         mode: &'static str,
     },
-    /// Nodes can't be converted to the peer's form or back.
+    /// The nodes cannot be converted to the peer's form or back.
     #[error("can't convert the nodes to sp-state-machine's form and back")]
     Form(#[from] NodesError),
-    /// Nodes converted to the peer's form and back are others.
+    /// The nodes are different after conversion to the peer's form and back.
     #[error("expected the same nodes after conversion to sp-state-machine's form and back, found others")]
     Back,
 }
 
-/// Compares the root update of what `case` changes with the peer's, in all of `modes`: the root, and
-/// the nodes inserted and removed, by place and hash, with the net counts of their references.
+/// Compares the root update of the changes of `case` with the peer's, in all of `modes`: the root,
+/// and the nodes inserted and removed, by place and hash, with the net counts of their references.
 ///
 /// # Errors
 /// The first [`RootMismatch`].
@@ -235,7 +236,10 @@ pub struct PeersUpdate {
 }
 
 impl PeersUpdate {
-    /// Compares it with ours in all of `modes`.
+    /// Compares this update with ours in all of `modes`.
+    ///
+    /// # Errors
+    /// The first [`RootMismatch`].
     pub fn compare<S: NodeSource + Clone + Sync>(
         &self,
         source: &S,

@@ -4,7 +4,8 @@ use super::{case::ParentNodes, net::NetChanges};
 use povmeter::{Advisory, Block, BlockError, TrieId};
 use std::collections::BTreeSet;
 
-/// The nodes that the rule counts for `net` on `parent`, in a block that was never asked before.
+/// Returns the nodes that the rule counts for `net` on `parent`, in a block without earlier
+/// boundaries.
 ///
 /// # Errors
 /// [`BlockError`] if a node of the parent state is missing.
@@ -21,7 +22,7 @@ pub(super) fn needed(
             change(&mut block, TrieId::Child(child.storage_key()), key, value)?;
         }
     }
-    // Only the peer's trie may get these deletions wrong, so the rule takes them.
+    // The rule counts these deletions, because only the peer's trie may get them wrong.
     for (child, key) in net.left_out() {
         let trie = child.map_or(TrieId::Top, |child| TrieId::Child(child.storage_key()));
         change(&mut block, trie, key, None)?;

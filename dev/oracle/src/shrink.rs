@@ -2,7 +2,8 @@
 
 use super::{Case, ParentState, TrieEntries};
 
-/// The smallest case found by leaving out parts of `case`, for which `holds` still returns true.
+/// Returns the smallest case found by leaving out parts of `case`, for which `holds` still returns
+/// true.
 ///
 /// Costs a call of `holds` for each part tried: some thousands for a case of usual size.
 pub fn shrink(case: &Case, mut holds: impl FnMut(&Case) -> bool) -> Case {

@@ -1,4 +1,4 @@
-//! Many cases, counted.
+//! Runs many cases, and counts the results.
 
 use super::{run_case, Case, CaseReport, Flavour, Mismatch, MismatchKind};
 use povmeter::{Accounting, Advisory, Consensus};
@@ -6,11 +6,11 @@ use povmeter::{Accounting, Advisory, Consensus};
 /// Names a case that was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaseName {
-    /// Its flavour.
+    /// The flavour of the case.
     pub flavour: Flavour,
-    /// Its seed.
+    /// The seed of the case.
     pub seed: u64,
-    /// Whether the sizes were proven.
+    /// Whether the accounting was consensus.
     pub proven: bool,
 }
 
@@ -39,15 +39,15 @@ struct ByAccounting {
 }
 
 impl Tally {
-    /// The sums over cases of `flavour` that agreed with the peer.
+    /// Returns the sums over cases of `flavour` that agreed with the peer.
     pub fn of(&self, flavour: Flavour) -> CaseReport {
         let mut sum = self.of_accounting(flavour, true);
         sum += self.of_accounting(flavour, false);
         sum
     }
 
-    /// The sums over cases of `flavour` that agreed with the peer, in consensus accounting if `proven`,
-    /// else in advisory accounting.
+    /// Returns the sums over cases of `flavour` that agreed with the peer, in consensus accounting if
+    /// `proven`, else in advisory accounting.
     pub fn of_accounting(&self, flavour: Flavour, proven: bool) -> CaseReport {
         let sums = match flavour {
             Flavour::Adversarial => self.adversarial,
@@ -61,7 +61,7 @@ impl Tally {
         }
     }
 
-    /// The sums over all cases that agreed with the peer.
+    /// Returns the sums over all cases that agreed with the peer.
     pub fn total(&self) -> CaseReport {
         let mut total = CaseReport::default();
         for flavour in Flavour::ALL {
@@ -70,12 +70,12 @@ impl Tally {
         total
     }
 
-    /// The cases that did not agree.
+    /// Returns the cases that did not agree with the peer.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
 
-    /// How many cases have a mismatch of `kind`.
+    /// Returns the number of cases with a mismatch of `kind`.
     pub fn count(&self, kind: MismatchKind) -> usize {
         let of_kind = |failure: &&Failure| failure.mismatch.kind() == kind;
         self.failures.iter().filter(of_kind).count()
@@ -106,8 +106,8 @@ impl Tally {
     }
 }
 
-/// Runs `count` cases of each flavour, from seed `first` on, in both accountings. After each seed
-/// `progress` gets the number of seeds done.
+/// Runs `count` cases of each flavour, from seed `first` on, in both accountings. Calls `progress`
+/// after each seed with the number of seeds done.
 pub fn run_cases(first: u64, count: u64, mut progress: impl FnMut(u64)) -> Tally {
     let mut tally = Tally::default();
     for done in 0..count {

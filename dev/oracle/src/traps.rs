@@ -4,7 +4,7 @@ use super::{case::ParentNodes, Case, Op, ParentState, TrieEntries, TrieName};
 use sp_core::storage::StateVersion;
 use std::collections::BTreeMap;
 
-/// A block for each trap, with its name.
+/// Returns a block for each trap, with its name.
 pub(super) fn blocks() -> Vec<(String, Case)> {
     let mut all = counts();
     all.extend(equal_nodes());

@@ -7,7 +7,8 @@ use povmeter::{Accounting, Advisory, Block, BlockError, Consensus};
 use povmeter_vectors::{AccountingName, Hex, Pairs, Part, Sealed, Step, Vector, VectorFile};
 use sp_core::storage::StateVersion;
 
-/// The vectors of the project: the traps of the rule, written by hand, and small random blocks.
+/// Returns the vectors of the project: the traps of the rule, written by hand, and small random
+/// blocks.
 ///
 /// # Errors
 /// [`BlockError`], which no case is known to cause.
@@ -28,7 +29,7 @@ pub fn generate_vectors() -> Result<VectorFile, BlockError> {
     vectors_of(&cases)
 }
 
-/// The vectors of `cases`, each with its name, in both accountings.
+/// Returns the vectors of `cases`, each with its name, in both accountings.
 ///
 /// # Errors
 /// [`BlockError`] if a block fails.
@@ -58,7 +59,7 @@ fn vector(name: &str, case: &Case, accounting: AccountingName) -> Result<Vector,
     })
 }
 
-/// The block of `vector`, to execute it elsewhere.
+/// Returns the block of `vector`, to execute it elsewhere.
 pub fn case_of(vector: &Vector) -> Case {
     let mut parent = ParentState {
         version: version(vector.state.first().map_or(1, |part| part.version)),
@@ -124,7 +125,7 @@ fn parts(parent: &ParentState) -> Vec<Part> {
     parts
 }
 
-/// The operations of `case` with the sizes at its boundaries and at its end.
+/// Returns the operations of `case` with the sizes at its boundaries and at its end.
 fn results<A: Accounting>(case: &Case) -> Result<(Vec<Step>, Sealed), BlockError> {
     let parent = ParentNodes::new(&case.parent);
     let root = parent.root();

@@ -1,4 +1,4 @@
-//! The length told for the compact proof at each boundary, against the packed proof.
+//! Compares the length told for the compact proof at each boundary with the packed proof.
 //!
 //! `POVMETER_BOUNDARIES` sets how many boundaries the long run compares.
 
@@ -8,7 +8,7 @@ use povmeter::{Advisory, Consensus};
 use povmeter_dev_oracle::{compare_compact, Case, CompactCounts, EqualNodeKinds, Flavour};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Boundaries of the run in every test run, which takes a few seconds.
+/// Boundaries of the short run, which is part of every test run and takes a few seconds.
 const SHORT: u64 = 60_000;
 /// Boundaries of the long run.
 const LONG: u64 = 10_000_000;
@@ -44,7 +44,7 @@ fn compare(seed: u64, flavour: Flavour, outcome: &mut Outcome) {
     }
 }
 
-/// Compares cases from seed `first` on, on two threads, until so many boundaries are done.
+/// Compares cases from seed `first` on, on two threads, until `boundaries` boundaries are done.
 fn compare_boundaries(first: u64, boundaries: u64) -> Outcome {
     let (next, done) = (AtomicU64::new(first), AtomicU64::new(0));
     let work = || {

@@ -1,4 +1,4 @@
-//! The intended differences from the peer, with what each side does. See `docs/differences.md`.
+//! The intended differences from the peer: the behaviour of each side. See `docs/differences.md`.
 //!
 //! If a test fails in the peer's half, the peer has changed and the difference is gone.
 
@@ -81,7 +81,7 @@ fn recorded_by_ours<S: NodeSource>(block: &Block<S>) -> BTreeSet<Vec<u8>> {
     proof.nodes().iter().map(|node| node.to_vec()).collect()
 }
 
-/// Returns what `call` returns on our machine.
+/// Returns the result of `call` on our machine.
 fn under_ours<R>(
     machine: &mut StateMachine<ParentNodes>,
     call: impl FnOnce(&mut dyn Externalities) -> R,
@@ -156,7 +156,7 @@ fn a_child_touched_in_a_transaction_left_open_is_forgotten() {
     assert!(recorded_by_ours(&block).is_empty());
 }
 
-/// A store that can't read the node `only`, or any node if it is `None`.
+/// A store that cannot read the node `only`, or any node if `only` is `None`.
 #[derive(Clone)]
 struct Broken {
     nodes: ParentNodes,
@@ -237,7 +237,7 @@ fn a_prefix_that_cannot_be_read_is_not_cleared() {
     assert_eq!((cleared.maybe_cursor, cleared.loops), (None, 0), "all done");
     assert_unreadable(block.clear_prefix(Top, &[0x1a], None, None));
 
-    // The second key can't be read: the peer deletes the first and reports none as left.
+    // The second key cannot be read: the peer deletes the first and reports that none is left.
     let keys: [&[u8]; 2] = [&[0x1a, 1], &[0x1a, 2]];
     let nodes = state(&keys, &[]);
     let mut read = ours(&nodes);
@@ -464,7 +464,7 @@ fn what_benchmarks_call_is_there() {
         ext.storage(&[0x1a]).unwrap();
         ext.set_storage(vec![0x1b], vec![1]);
         assert!(ext.proof_size().unwrap() > 40);
-        // A write counts once it is committed. A read of what the block holds never counts.
+        // A write counts once it is committed. A read of a value that the block holds never counts.
         ext.storage(&[0x1b]).unwrap();
         ext.next_storage_key(&[0x1a]).unwrap();
         assert_eq!(ext.read_write_count(), (1, 1, 0, 0));
@@ -538,7 +538,7 @@ fn accesses_are_counted_as_benchmarks_count_them() {
     });
 }
 
-/// Counts the transactions that it is told of: opened, rolled back.
+/// Counts the opened and the rolled back transactions that are reported to it.
 struct Told(Arc<std::sync::Mutex<(u32, u32)>>);
 
 impl Extension for Told {

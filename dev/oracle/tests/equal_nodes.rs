@@ -55,7 +55,7 @@ fn a_value_node_that_moves_to_a_nodes_key_is_no_change_of_a_database() {
     block.remove(Top, &[0xf0]).unwrap();
     let sealed = block.seal(V1).unwrap();
     let moved = Blake2b256::hash(&case.parent.top[&[0xf0][..]]);
-    // Two places in the trie, of which a database with prefixed keys sees one.
+    // The trie has two places, but a database with prefixed keys sees one.
     let places = sealed
         .update()
         .nodes
@@ -72,7 +72,7 @@ fn a_value_node_that_moves_to_a_nodes_key_is_no_change_of_a_database() {
         .all(|(_, (_, references))| *references == 0));
 }
 
-/// Random cases in which that happened first.
+/// The random cases in which such equal nodes were first found.
 #[test]
 fn random_values_equal_to_nodes() {
     for (flavour, seed) in [

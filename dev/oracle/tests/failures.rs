@@ -15,7 +15,7 @@ use povmeter_dev_oracle::{ask, Answer, Case, Flavour, Op, ParentNodes};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::cell::Cell;
 
-/// A source that answers the given number of times and then fails, once or, if `lasting`, every time.
+/// A source that answers `answers` times and then fails: every time if `lasting`, once otherwise.
 struct Failing {
     nodes: ParentNodes,
     answers: Cell<Option<u32>>,
@@ -86,7 +86,7 @@ struct Seen {
     attribution: Option<Vec<String>>,
 }
 
-/// What an accounting shows besides sizes.
+/// The attribution that an accounting shows besides sizes.
 trait Watched: Accounting + Sized {
     fn wants<S: NodeSource>(_: &Block<S, Self>) -> Option<Vec<String>> {
         None
@@ -109,10 +109,10 @@ impl<A: Accounting> Watched for Attributed<A> {
     }
 }
 
-/// The entries, sorted, because a failed call changes the order in which nodes are loaded.
+/// Returns the entries, sorted, because a failed call changes the order in which nodes are loaded.
 ///
-/// Those who need a node merged are included only if `merges`: a node at several places is merged at
-/// the places that are loaded, and a call that failed may have loaded one more.
+/// Includes merges only if `merges`: a node at several places is merged at the places that are
+/// loaded, and a call that failed may have loaded one more.
 fn entries(attribution: &Attribution, merges: bool) -> Vec<String> {
     let entry = |entry: povmeter::RecordedEntry<'_>| {
         let wants = entry.wants();
@@ -144,7 +144,7 @@ fn seen<S: NodeSource, A: Watched>(block: &Block<S, A>) -> Seen {
     }
 }
 
-/// How many calls failed, and how many of them were not made again.
+/// How many calls failed, how many of these were not repeated, and how many seals failed.
 #[derive(Debug, Default)]
 struct Failures {
     failed: u32,
@@ -209,7 +209,7 @@ fn run<A: Watched>(case: &Case, seed: u64, counts: &mut Failures) {
     assert_eq!(attributions[0], attributions[1], "{case}");
 }
 
-/// Seals a block. A seal that fails hands the block back, and is made again.
+/// Seals a block. A seal that fails returns the block, and is repeated.
 fn seal<'a, A: Watched>(
     mut block: Block<&'a Failing, A>,
     failing: &'a Failing,

@@ -1,5 +1,5 @@
-//! A FRAME block on several threads is the block of sequential execution: root, every value and event, the
-//! nodes of the proof, and the size after every extrinsic.
+//! A FRAME block on several threads equals the block of sequential execution: root, every value and event,
+//! the nodes of the proof, and the size after every extrinsic.
 
 #![allow(clippy::unwrap_used)]
 
@@ -82,8 +82,8 @@ fn the_usual_block() {
     compare::<Consensus>(&plan, &SizeSource::Estimate, &rules);
     compare::<Consensus>(&plan, &SizeSource::Reads, &rules);
     let blocks = compare::<Advisory>(&plan, &SizeSource::Unrecorded, &rules);
-    // Nothing that the transfers share keeps one of them from being committed as executed ahead, but for
-    // the first, which finds that the inherents are over.
+    // No item that the transfers share keeps a transfer from being committed as executed ahead, except
+    // the first transfer, which finds that the inherents are over.
     let ahead = blocks[0].statistics.unwrap().ahead;
     assert!(
         ahead >= 543,
@@ -91,7 +91,7 @@ fn the_usual_block() {
     );
 }
 
-/// Ten times as many: more than there are senders, so that some transfers depend on earlier ones, and more
+/// Ten times the usual block: more transfers than senders, so that some depend on earlier ones, and more
 /// than the weight of a block allows, so that the last ones are refused.
 #[test]
 fn a_long_block() {
@@ -110,7 +110,7 @@ fn a_long_block() {
     let found = build::<Advisory>(&plan, &SizeSource::Unrecorded, execution);
     assert_same(&found, &expected, "5,440 transfers");
     let ahead = found.statistics.unwrap().ahead;
-    // How many depends on what else the machine does.
+    // The number depends on the other load of the machine.
     assert!(ahead > 0);
 }
 
@@ -126,7 +126,7 @@ fn an_unknown_runtime_has_no_rules_and_the_same_result() {
     compare::<Consensus>(&plan, &SizeSource::Estimate, &StorageRules::new());
 }
 
-/// A call that may fail, delete an account, change the issuance, or call others.
+/// Returns a call that may fail, delete an account, change the issuance, or contain other calls.
 fn call(random: &mut SmallRng, accounts: &[AccountId], depth: u32) -> RuntimeCall {
     let dest = || accounts[0].clone().into();
     let value = runtime::EXISTENTIAL_DEPOSIT * Balance::from(random.random_range(0..4_u32));

@@ -29,7 +29,8 @@ decl_extension! {
     struct HostExt(u32);
 }
 
-/// A random key. All have one length, as hashed keys do, so none is a prefix of another.
+/// Returns a random key. All keys have one length, as hashed keys do, so none is a prefix of
+/// another.
 fn key(rng: &mut SmallRng) -> Vec<u8> {
     let bytes = [0x00, 0x01, 0x10, 0xff];
     (0..3).map(|_| bytes[rng.random_range(0..4)]).collect()
@@ -84,7 +85,7 @@ fn cursor(rng: &mut SmallRng, prefix: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// One call of any kind. `depth` is the number of transactions that the runtime has open.
+/// Makes one call of any kind. `depth` is the number of transactions that the runtime has open.
 fn call(
     mut ext: &mut dyn Externalities,
     rng: &mut SmallRng,
@@ -198,7 +199,8 @@ fn random_block(seed: u64) -> Calls {
                     for _ in 0..rng.random_range(1..60) {
                         call(&mut both, rng, &mut depth, version);
                     }
-                    // Close all transactions, because the peer keeps a list of what open ones touched.
+                    // Closes all transactions, because the peer keeps a list of the child tries that
+                    // open ones touched.
                     (0..depth).for_each(|_| both.storage_rollback_transaction().unwrap());
                 };
                 with_externalities(inside).unwrap();
@@ -279,7 +281,7 @@ fn the_usual_block() {
     }
 }
 
-/// Nested batches of transfers, of amounts that the sender has and of larger ones.
+/// Returns nested batches of transfers. The sender has some of the amounts, and lacks others.
 fn batches(rng: &mut SmallRng, plan: &Plan, depth: u32) -> RuntimeCall {
     let pick = rng.random_range(0..plan.extrinsics().len());
     let leaf = plan.extrinsics()[pick].function.clone();

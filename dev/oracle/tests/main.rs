@@ -1,6 +1,6 @@
 //! Random blocks, bad input and named differences, on povmeter and on sp-state-machine.
 //!
-//! One program, because each that is linked with a runtime takes half a minute to build.
+//! One program, because linking a runtime into each test program takes half a minute.
 
 mod bad_input;
 mod compact_length;

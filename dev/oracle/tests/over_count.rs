@@ -60,7 +60,7 @@ fn leaf_1c(store: &MemoryStore) -> Vec<u8> {
     leaf.map(Vec::from).next().unwrap()
 }
 
-/// What trie-db reads as it applies `changes` in their order, one after the other.
+/// Returns the nodes that trie-db reads when it applies `changes` one after the other.
 fn read_by_trie_db(store: &MemoryStore, changes: &[Change<'_>]) -> Nodes {
     let mut db = MemoryDB::<Hashing>::default();
     for node in all_nodes(store) {
@@ -83,7 +83,7 @@ fn read_by_trie_db(store: &MemoryStore, changes: &[Change<'_>]) -> Nodes {
     recorder.to_storage_proof().into_nodes()
 }
 
-/// What the rule counts for `changes`.
+/// Returns the nodes that the rule counts for `changes`.
 fn counted(store: &MemoryStore, changes: &[Change<'_>]) -> Nodes {
     let mut block = Block::new(store, store.root());
     for change in changes {
@@ -152,7 +152,7 @@ fn the_rule_is_what_deletions_before_insertions_read() {
     assert!(spared > 0, "an order that reads less");
 }
 
-/// The sizes told after `remove 1a`, `remove 1b`, and at the end, after `1b` was set again.
+/// Returns the sizes after `1a` and `1b` are removed, and at the end, after `1b` is set again.
 fn sizes(nodes: ProofNodes, root: Root) -> Result<[u64; 2], povmeter::BlockError> {
     let mut block = Block::new(nodes, root);
     apply(&mut block, &REMOVE_1A);

@@ -172,7 +172,7 @@ impl Pair {
         assert_eq!(self.ours.get(store, key), found, "{store:?} {key:?}");
     }
 
-    /// Compares all changes of both.
+    /// Compares all changes of both overlays.
     fn compare(&mut self) {
         let peer: Vec<_> = self.peer.changes_mut().map(owned!()).collect();
         assert!(equal(&self.ours.changes(TrieId::Top), &peer));

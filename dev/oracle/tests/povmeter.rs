@@ -20,7 +20,7 @@ fn small() -> PlanOptions {
     }
 }
 
-/// All combinations of call and state version of a block.
+/// Returns plans for all combinations of call and state version.
 fn plans(base: PlanOptions) -> impl Iterator<Item = Plan> {
     let calls = [CallKind::TransferKeepAlive, CallKind::TransferAll];
     calls
@@ -35,7 +35,7 @@ fn plans(base: PlanOptions) -> impl Iterator<Item = Plan> {
         .map(|options| Plan::new(options).unwrap())
 }
 
-/// The parent state of `plan`, created in `store`.
+/// Commits the parent state of `plan` to `store`, and returns its nodes.
 fn parent_in(mut store: impl NodeStore + Send + Sync + 'static, plan: &Plan) -> SharedNodes {
     let root = commit_parent(&mut store, plan).unwrap();
     assert_eq!(root.as_bytes(), plan.parent().state_root.as_fixed_bytes());
@@ -87,7 +87,7 @@ fn check(nodes: &SharedNodes, plan: &Plan) {
     let what = format!("{:?}", plan.options());
     let peer = peer(nodes, plan);
 
-    // A runtime that is told the size of its reads, as by the peer, builds the peer's block.
+    // A runtime that gets the size of its reads, as from the peer, builds the peer's block.
     let stock = build_block(peer.block(), plan, |_| {}).unwrap();
     let silent = build(nodes.clone(), plan, Estimates::Nowhere);
     assert_same(&silent, &stock, &what);
@@ -96,7 +96,7 @@ fn check(nodes: &SharedNodes, plan: &Plan) {
     let root = peer.validate_from_compact(plan, &silent.compact).unwrap();
     assert_eq!(root, stock.built.root, "{what}");
 
-    // A runtime that is told estimates builds the block that it builds on the peer if told the same.
+    // A runtime that gets estimates builds the same block as on a peer that tells it the same sizes.
     let ours = build(nodes.clone(), plan, Estimates::Everywhere);
     let theirs = build_block(peer.block_told(told(&ours)), plan, |_| {}).unwrap();
     assert_same(&ours, &theirs, &what);
@@ -112,7 +112,7 @@ fn check(nodes: &SharedNodes, plan: &Plan) {
     let last = ours.boundaries.last().unwrap();
     assert_eq!(last.total(), theirs.sizes.recorded, "{what}");
 
-    // From the proof alone, with estimates only when the runtime asks.
+    // Executes the block from the proof alone, with estimates only when the runtime asks.
     let compact = ours.compact.encode();
     let block = PovmeterBlock::from_compact(&compact, plan, Estimates::InRuntime).unwrap();
     let again = build_block(block, plan, |_| {}).unwrap();
@@ -120,7 +120,7 @@ fn check(nodes: &SharedNodes, plan: &Plan) {
     assert_eq!(told(&again), told(&ours), "{what}");
 }
 
-/// Compares the estimate after each extrinsic with what the peer's root records there.
+/// Compares the estimate after each extrinsic with the size that the peer's root records there.
 fn check_boundaries(nodes: &SharedNodes, plan: &Plan) {
     let truth = LadderBlock::new(&peer(nodes, plan), Strategy::ROOT_EACH_TX);
     let truth = build_block(truth, plan, |_| {}).unwrap().boundaries;
@@ -194,7 +194,8 @@ fn a_refused_extrinsic_leaves_nothing_behind() {
         assert_eq!(ours.boundaries[7], before);
         assert_eq!(ours.boundaries[8], before);
         check_boundaries(&nodes, &plan);
-        // A refused extrinsic asks, too, but it is not in the block, and the record leaves it out.
+        // A refused extrinsic asks, too, but the record omits its sizes, because it is not in the
+        // block.
         let asked_by_others = 2 * ours.applied;
         assert_eq!(told(&ours).len(), asked_by_others);
     }

@@ -1,4 +1,4 @@
-//! Author, importers and validators all tell the runtime the same sizes.
+//! Author, importers and validators all give the runtime the same sizes.
 
 #![allow(clippy::unwrap_used)]
 

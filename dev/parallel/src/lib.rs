@@ -22,7 +22,7 @@
 //! | [`compare_shapes`], [`ShapeRow`], [`Shape`] | the multi-version store beside stores of other shapes |
 //! | [`Model`], [`ModelRow`], [`Modelled`] | a model of the scheduler, for more processors than the machine has |
 //! | [`Target`], [`Bound`] | what the measured values should be |
-//! | [`Allocated`], [`CountAllocations`] | what a program's allocator counts, if it does |
+//! | [`Allocated`], [`CountAllocations`] | the counts of a program's allocator, if it counts |
 
 mod measure;
 mod model;

@@ -70,7 +70,7 @@ pub enum MeasureError {
 /// Called before each part of the work: its number, the number of all parts, and what it is.
 pub type Progress<'p> = dyn FnMut(usize, usize, &str) + 'p;
 
-/// What a block came to.
+/// The root and the proof size of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockResult {
     root: Root,
@@ -132,7 +132,7 @@ struct Measured<'m> {
     settings: &'m Settings,
 }
 
-/// A way to execute the block, and what it took.
+/// A way to execute the block, and its measurements.
 struct Way {
     mode: Mode,
     workers: u32,
@@ -164,8 +164,9 @@ impl<'m> Measured<'m> {
         let mut ways = self.ways();
         // Not timed: the first block also pays for memory that later ones use again.
         let expected = self.run(Mode::Sequential, 1)?.seal()?;
-        // Each round has an order of its own, because a block finds memory and caches as the one before it left them: those
-        // that came after one that executes each ahead were up to a tenth slower than after a plain one.
+        // Each round has an order of its own, because a block finds memory and caches as the block before it
+        // left them: after a block that executes each transaction ahead, blocks were up to a tenth slower
+        // than after a plain block.
         let mut order: Vec<usize> = (0..ways.len()).collect();
         let mut rng = SmallRng::seed_from_u64(0);
         for _ in 0..self.settings.rounds.max(1) {
@@ -182,7 +183,7 @@ impl<'m> Measured<'m> {
         rows.map(|way| self.row(way, expected, count)).collect()
     }
 
-    /// The plain block, and each number of workers in its modes.
+    /// The ways to execute the block: plain, and in two modes for each number of workers.
     fn ways(&self) -> Vec<Way> {
         let of_workers = |&workers: &u32| {
             let second = match workers {

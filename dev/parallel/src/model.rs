@@ -1,16 +1,18 @@
-//! A model of the scheduler, as a simulation of events: what more processors than this machine has would do.
+//! A model of the scheduler, as a simulation of events, for more processors than this machine has.
 //!
 //! ```text
-//! a worker that is free:   starts the next transaction within the window; done after `ahead`; but some in a row are
-//!                          left to worker 0 by the others, and after them others, once it has begun the last one
-//!                          none: one of those that are left; none: idle until a commit moves the window
+//! a free worker:   starts the next transaction in the window, which needs `ahead`
+//!                  workers other than 0 leave it some transactions in a row, and the next ones once it has
+//!                  begun the last of them
+//!                  no other transaction in the window: starts one of those left to worker 0
+//!                  none of those either: idle until a commit moves the window
 //! worker 0, if the transaction whose turn it is
-//!     was executed, and all that it depends on had been when it began:  commits it, in `commit`
-//!     is being executed:                                                works as the others do, or waits for it
-//!     else:                                                             executes it, in `in_order`
+//!     was executed after all that it depends on:    commits it, which needs `commit`
+//!     is being executed:                            works as the others do, or waits for it
+//!     else:                                         executes it, which needs `in_order`
 //! ```
-//! It knows nothing of caches, of locks that threads wait for, of validations before the turn, or of memory
-//! that is shared by processors. So it is an upper bound, and named a model where it is shown.
+//! The model knows nothing of caches, of locks that threads wait for, of validations before the turn, or of
+//! memory that processors share. So its speedups are upper bounds, and reports call it a model.
 
 use crate::{Mode, Report, Touched, Workload};
 use povmeter_parallel::Parallel;
@@ -61,7 +63,7 @@ const WORKERS: [u32; 6] = [1, 2, 4, 8, 12, 16];
 const MOST_TRANSACTIONS: u32 = 2_000;
 
 impl Model {
-    /// The curves of all workloads and costs that `report` has rows of one worker of.
+    /// The curves of all workloads and costs for which `report` has rows of one worker.
     pub fn of_rows(report: &Report) -> Vec<ModelRow> {
         let transactions = report.options.transactions;
         let ahead = report.rows.iter();
@@ -83,16 +85,16 @@ impl Model {
         modelled.collect()
     }
 
-    /// A commit repeats what a plain execution does, besides the cost. Where the cost is least, that is
-    /// most of the time.
+    /// The time of a commit: that of a plain execution without its cost, because a commit repeats the rest.
+    /// It is taken from the least cost, where the rest is most of the time.
     fn commit_us(report: &Report, workload: Workload) -> Option<f64> {
         let least = *report.options.costs_us.iter().min()?;
         let plain_us = per_transaction(report, workload, least)?;
         Some((plain_us - f64::from(least)).max(0.1))
     }
 
-    /// Of a transaction that takes `in_order_us` on a plain block, and `both_us` if it is executed ahead
-    /// and committed by one thread.
+    /// The costs of a transaction that needs `in_order_us` on a plain block, and `both_us` if one thread
+    /// executes it ahead and commits it.
     fn of_measured(in_order_us: f64, both_us: f64, commit_us: f64) -> Self {
         Self {
             in_order_us,
@@ -101,7 +103,7 @@ impl Model {
         }
     }
 
-    /// Blocks of `transactions` of `workload` with each number of workers.
+    /// The speedup of a block of `transactions` transactions of `workload`, for each number of workers.
     pub fn curve(&self, workload: Workload, transactions: u32, workers: &[u32]) -> Vec<Modelled> {
         let depends = dependencies(workload, transactions);
         let in_order = self.in_order_us * f64::from(transactions.max(1));
@@ -119,20 +121,20 @@ impl Model {
 /// A block that is being executed.
 struct Simulation<'d> {
     costs: Model,
-    /// For each transaction the last one before that writes what it reads.
+    /// For each transaction, the last earlier one that writes what it reads.
     depends: &'d [Option<usize>],
     /// When each worker is free.
     free: BinaryHeap<Reverse<(Duration, usize)>>,
     /// Workers that find nothing in the window.
     idle: Vec<usize>,
     window: usize,
-    /// How many are left to worker 0 together.
+    /// How many transactions in a row are left to worker 0.
     together: usize,
     /// When each transaction was begun, and was or will be done.
     spans: Vec<Option<(Duration, Duration)>>,
     committed: usize,
     next: usize,
-    /// The first of those that are left to worker 0.
+    /// The first of the transactions that are left to worker 0.
     left: Option<usize>,
 }
 
@@ -183,8 +185,8 @@ impl<'d> Simulation<'d> {
         last.as_secs_f64() * 1e6
     }
 
-    /// Commits the transaction whose turn it is, unless another worker executes it. Returns when that is
-    /// done.
+    /// Commits the transaction whose turn it is, and returns when that is done; `None` if a worker still
+    /// executes it.
     fn commit(&mut self, now: Duration) -> Option<Duration> {
         let turn = self.committed;
         let right = match self.spans[turn] {
@@ -208,7 +210,7 @@ impl<'d> Simulation<'d> {
         Some(until)
     }
 
-    /// Begins the next transaction in the window. Returns when it is done.
+    /// Begins the next transaction in the window, and returns when it is done; `None` if there is none.
     fn begin(&mut self, now: Duration, worker: usize) -> Option<Duration> {
         self.next = self.next.max(self.committed);
         let end = self.depends.len().min(self.committed + self.window);
@@ -297,7 +299,7 @@ mod tests {
         }
     }
 
-    /// What worker 0 executes is not executed and committed.
+    /// Worker 0 executes some transactions in order, which need no commit.
     #[test]
     fn some_are_left_to_the_block() {
         let costs = Model {

@@ -35,7 +35,7 @@ pub enum Bound {
 
 use Workload::{Iterate, NoConflict, Random100, Random10000, Worst};
 
-/// Bytes of our store alone, of those of a tree for each key. The shape is known in two forms.
+/// The most bytes of our store alone, divided by those of a tree for each key, which has two forms.
 const STORE_BYTES: [(Workload, f64); 5] = [
     (Random100, 0.36),
     (Random10000, 0.36),
@@ -44,8 +44,8 @@ const STORE_BYTES: [(Workload, f64); 5] = [
     (NoConflict, 0.94),
 ];
 
-/// Bytes and allocations of a transaction beyond those of a plain block: what the best published
-/// implementation of the scheme takes.
+/// The most bytes and allocations of a transaction beyond those of a plain block: those of the best
+/// published implementation of the scheme.
 const EXTRA: [(Workload, f64, f64); 5] = [
     (Random100, 2_298.0, 29.0),
     (Random10000, 2_298.0, 29.0),
@@ -54,7 +54,7 @@ const EXTRA: [(Workload, f64, f64); 5] = [
     (Iterate, 5_679.0, 53.0),
 ];
 
-/// Where threads may not cost more than this.
+/// The workloads on which the cost of threads has a limit.
 const ONE_THREAD: [Workload; 3] = [Random100, Random10000, Iterate];
 
 impl Report {
@@ -111,7 +111,7 @@ impl Report {
         targets
     }
 
-    /// Bytes of our store, of those of `shape`.
+    /// Bytes of our store, divided by those of `shape`.
     fn store_bytes(&self, workload: Workload, shape: Shape) -> Option<f64> {
         let bytes = |shape| self.shape(workload, shape).map(|row| number(row.bytes));
         Some(bytes(Shape::Writers)? / bytes(shape)?)

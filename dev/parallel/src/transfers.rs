@@ -14,7 +14,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// `transactions` of `workload`, each of which computes for `cost_us` microseconds, on this machine
+    /// `transactions` transactions of `workload`. Each computes for `cost_us` microseconds, on this machine
     /// when it does nothing else.
     pub fn new(workload: Workload, transactions: u32, cost_us: u32) -> Self {
         Self {
@@ -51,11 +51,11 @@ impl Transfers {
         Ok(())
     }
 
-    /// The transactions on `block`, one after the other, without this repository's parallel execution:
-    /// what every other way is compared with.
+    /// Executes the transactions on `block`, one after the other, without this repository's parallel
+    /// execution. Every other way is compared with this one.
     ///
     /// # Errors
-    /// What the block says.
+    /// Those of the block.
     pub fn run_sequentially<S: NodeSource, A: Accounting>(
         &self,
         block: &mut Block<S, A>,
@@ -84,8 +84,8 @@ fn transfer<S: State>(state: &mut S, from: u32, to: u32) -> Result<(), S::Error>
     Ok(())
 }
 
-/// Reads a large value and writes it again. Not inlined: on each call, a function with so much on its stack touches
-/// all of it, and no other workload should pay for that.
+/// Reads a large value and writes it again. Not inlined, because a function with a large value on its stack
+/// touches all of it on each call, and no other workload should pay for that.
 #[inline(never)]
 fn rewrite<S: State>(state: &mut S, key: &[u8]) -> Result<(), S::Error> {
     let mut large = [0; LARGE_VALUE];
@@ -161,9 +161,9 @@ impl<S: NodeSource, A: Accounting> State for Plain<'_, S, A> {
     }
 }
 
-/// Computes for some time, without memory: not by the clock, which also runs while a thread waits for a
-/// processor. Not inlined: copies of the loop differ by a tenth of its time, by where they lie and what they keep on the
-/// stack, and all ways to execute a block have to compute equally long.
+/// Computes for some time, without memory. Counts rounds, because the clock also runs while a thread waits
+/// for a processor. Not inlined, because all ways to execute a block have to compute equally long, and copies
+/// of the loop differ by a tenth of its time, by where they lie and what they keep on the stack.
 #[inline(never)]
 fn spin(spins: u64) {
     let mut state = black_box(1_u64);
@@ -185,7 +185,7 @@ fn spins_of(cost_us: u32) -> u64 {
         spin(SPINS);
         started.elapsed()
     };
-    // The shortest round is the one that nobody interrupted.
+    // The shortest round was not interrupted.
     let shortest = (0..16).map(round).min().unwrap_or_default();
     let nanos = u64::try_from(shortest.as_nanos())
         .unwrap_or(u64::MAX)

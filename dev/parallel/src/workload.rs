@@ -80,7 +80,7 @@ impl Workload {
         }
     }
 
-    /// What each of `transactions` touches: the same at each call.
+    /// The accounts that each of `transactions` transactions touches: the same at each call.
     pub fn touched(self, transactions: u32) -> Vec<Touched> {
         let accounts = self.accounts(transactions);
         let mut rng = SmallRng::seed_from_u64(17);
@@ -102,7 +102,7 @@ impl Workload {
     /// The parent state.
     ///
     /// # Errors
-    /// None that a store in memory makes.
+    /// Those of the block and the store. A store in memory makes none.
     pub fn parent_state(
         self,
         transactions: u32,
@@ -124,7 +124,7 @@ impl Workload {
     }
 }
 
-/// As of a map of a runtime: 32 bytes of names, 16 of a hash, then the account.
+/// A key as in a map of a runtime: 32 bytes of names, 16 of a hash, then the account.
 fn account_key(item: u8, account: u32) -> [u8; 80] {
     let mut key = [0; 80];
     key[..16].fill((account % STORES).to_le_bytes()[0].wrapping_mul(7));

@@ -3,10 +3,11 @@
 //! ```sh
 //! cargo run --release -p povmeter-dev-runtime --example frame_parallel -- 544 31
 //! ```
-//! The numbers are those of the transfers and of the rounds; a word behind them, such as `native`, selects the
-//! rows whose names hold it. The environment variable `ONLY` selects ways, such as `in order;2 workers`. Blocks of all
-//! ways take turns, so that a change of the machine's speed meets all of them; medians are printed. A
-//! block on several threads knows what the last one of its way found out. Each block in parallel is compared with that in order.
+//! The numbers are those of the transfers and of the rounds. A word after them, such as `native`, selects the
+//! rows whose names contain it. The environment variable `ONLY` selects ways, such as `in order;2 workers`.
+//! Blocks of all ways take turns, so that a change of the machine's speed affects all of them; medians are
+//! printed. A parallel block gets the experience of the previous block of its way. Each block is compared
+//! with the block of the first way in its round.
 
 use povmeter::{Accounting, Advisory, BlockPool, Consensus};
 use povmeter_dev_runtime::{
@@ -18,7 +19,7 @@ use povmeter_store::MemoryStore;
 use povmeter_substrate::{SizeSource, StorageRules};
 use std::{error::Error, num::NonZeroUsize, sync::Arc, time::Duration};
 
-/// One kind of block.
+/// A way to execute the block, with its measurements.
 struct Way<'r> {
     name: &'static str,
     execution: Execution<'r>,

@@ -50,8 +50,8 @@ pub fn build_block_with<H: Host>(
     })
 }
 
-/// As [`build_block_with`], with the [time](BlockOutcome::times) of each extrinsic. To read the clock of the thread
-/// takes a quarter of a microsecond, four times for each extrinsic.
+/// As [`build_block_with`], and also measures the [time](BlockOutcome::times) of each extrinsic. Each
+/// extrinsic needs four readings of the thread's clock, a quarter of a microsecond each.
 ///
 /// # Errors
 /// Those of [`build_block_with`].
@@ -73,7 +73,7 @@ pub struct Progress {
     pub done: usize,
     /// Number of signed extrinsics.
     pub total: usize,
-    /// Size at the boundary after the last of them.
+    /// Size at the boundary after these extrinsics; `None` if the host does not estimate.
     pub size: Option<BoundarySize>,
 }
 
@@ -93,7 +93,8 @@ pub struct BlockOutcome {
     pub header: Header,
     /// Number of signed extrinsics in the block.
     pub applied: usize,
-    /// Index and error of those whose call failed. They are in the block and paid their fee.
+    /// The index and error of each signed extrinsic whose call failed. It is in the block and paid
+    /// its fee.
     pub failed: Vec<(usize, DispatchError)>,
     /// Signed extrinsics that are not in the block, by index.
     pub refused: Vec<Rejected>,
@@ -115,7 +116,8 @@ pub struct BlockOutcome {
 }
 
 impl BlockOutcome {
-    /// The extrinsics in the block of `plan`: the inherent, and the signed ones that were not refused.
+    /// Returns the extrinsics in the block of `plan`: the inherent, and the signed ones that were not
+    /// refused.
     pub fn body<'p>(&self, plan: &'p Plan) -> Vec<&'p Extrinsic> {
         let signed = plan.extrinsics().iter().enumerate();
         let applied = signed.filter(|(index, _)| !self.is_refused(*index));
@@ -123,13 +125,13 @@ impl BlockOutcome {
         [plan.inherent()].into_iter().chain(applied).collect()
     }
 
-    /// The sizes of the whole PoV. Costs milliseconds for a megabyte.
+    /// Returns the sizes of the whole PoV. Costs milliseconds for a megabyte.
     pub fn pov(&self, plan: &Plan) -> PovSizes {
         PovSizes::measure(&self.header, &self.body(plan), &self.compact)
     }
 
-    /// Bytes of the header and of the extrinsics up to each of [`Self::boundaries`]. The header is that of the
-    /// finished block, and so is the length in front of the extrinsics.
+    /// Returns the bytes of the header and of the extrinsics up to each of [`Self::boundaries`]. The header
+    /// and the length prefix of the extrinsics are those of the finished block.
     pub fn block_bytes(&self, plan: &Plan) -> Vec<u64> {
         let signed = plan.extrinsics().iter().enumerate();
         let sizes = signed.map(|(index, extrinsic)| match self.is_refused(index) {
@@ -165,14 +167,16 @@ pub struct Rejected {
     pub reason: TransactionValidityError,
 }
 
-/// Time of each phase of a block.
+/// The time of each phase of a block. Unless extrinsics are timed, the processor time of
+/// `extrinsics` and `boundaries` is one measurement, divided in proportion to their wall-clock
+/// time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// `initialize_block`.
     pub initialize: Spent,
     /// The extrinsics, including the inherent and the transactions around them.
     pub extrinsics: Spent,
-    /// The estimates after them.
+    /// The estimates after each extrinsic.
     pub boundaries: Spent,
     /// `finalize_block`, in which the runtime asks for the root.
     pub finalize: Spent,
@@ -227,7 +231,7 @@ struct Author<'r, H, R> {
     host: H,
     runtime: &'r R,
     phases: Phases,
-    /// Of each extrinsic so far, if they are timed.
+    /// The times of each extrinsic so far, if they are timed.
     times: Option<Vec<ExtrinsicTimes>>,
     boundaries: Vec<BoundarySize>,
     failed: Vec<(usize, DispatchError)>,
@@ -300,8 +304,8 @@ impl<'r, H: Host, R: EntryPoints> Author<'r, H, R> {
         Ok(())
     }
 
-    /// Applies one extrinsic in its own transaction and returns the time it took. `index` counts the
-    /// extrinsics tried.
+    /// Applies one extrinsic in its own transaction and returns the runtime's result. `index` counts
+    /// the extrinsics tried before it.
     fn apply(
         &mut self,
         index: usize,

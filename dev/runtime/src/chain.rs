@@ -14,13 +14,13 @@ use sp_runtime::traits::Header as _;
 /// Milliseconds between two blocks.
 const BLOCK_TIME: u64 = 6_000;
 
-/// What the blocks of a chain are drawn from.
+/// Draws the blocks of a chain.
 pub struct Chain {
     options: PlanOptions,
-    /// The senders come first.
+    /// All accounts, the senders first.
     accounts: Vec<AccountId>,
     keys: Vec<sr25519::Pair>,
-    /// Extrinsics of each sender so far.
+    /// The number of extrinsics of each sender so far.
     nonces: Vec<u32>,
     random: SplitMix,
     from: Deck,
@@ -29,7 +29,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The accounts of a chain, and the plan of its first block.
+    /// Returns a new chain, and the plan of its first block.
     ///
     /// # Errors
     /// Those of [`Plan::new`].
@@ -60,8 +60,8 @@ impl Chain {
         Ok((chain, plan))
     }
 
-    /// The plan of the block on top of `parent`, a block of this chain whose state root is known. Its
-    /// [genesis](Plan::genesis) is empty.
+    /// Returns the plan of the block on top of `parent`, a block of this chain whose state root is
+    /// known. Its [genesis](Plan::genesis) is empty.
     pub fn next(&mut self, parent: Header) -> Plan {
         self.plan(parent, Storage::default())
     }

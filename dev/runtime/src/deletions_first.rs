@@ -1,7 +1,7 @@
 //! The nodes that trie-db reads if it applies the deletions of a block before its insertions.
 //!
-//! The counting rule of docs/proof-size.md counts these nodes: the root needs them whatever is
-//! inserted beside the deleted keys. The peer applies changes in key order and may need fewer.
+//! The counting rule of docs/proof-size.md counts these nodes, whatever is inserted beside the
+//! deleted keys. The peer applies changes in key order and may need fewer.
 
 use crate::{peer::NodeStore, peer::Parent, runtime::Hashing};
 use hash_db::{AsHashDB, HashDB, HashDBRef, Prefix};

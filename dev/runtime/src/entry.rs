@@ -24,13 +24,14 @@ pub trait EntryPoints {
     /// [`RuntimeError`] if the call has no result.
     fn finalize_block(&self) -> Result<Header, RuntimeError>;
 
-    /// Applies `extrinsic` as far as the externalities let it, for what the host remembers of it.
+    /// Applies `extrinsic` as far as the externalities allow, for the answers that the host
+    /// remembers.
     fn prepare_extrinsic(&self, extrinsic: Extrinsic) {
         let _ = self.apply_extrinsic(extrinsic);
     }
 
-    /// Makes a memory of the signatures that the host checks; `None` if it has none, or if it is not worth while to check
-    /// them ahead, because calls on other threads hinder those on this one.
+    /// Makes a memory of the signatures that the host checks. `None` if the host has none, or if checking
+    /// ahead is not worth while because calls on other threads delay those on this one.
     fn signatures(&self) -> Option<Box<dyn RememberSignatures>> {
         None
     }
@@ -38,10 +39,10 @@ pub trait EntryPoints {
 
 /// The signatures that a host has checked.
 pub trait RememberSignatures: Sync {
-    /// Registers itself for the calls of one thread.
+    /// Registers this memory for the calls of one thread.
     fn register(&self, extensions: &mut Extensions);
 
-    /// How many were checked, and not remembered.
+    /// Returns the number of signatures checked, without the remembered ones.
     fn checked(&self) -> u64;
 }
 
@@ -55,7 +56,7 @@ pub struct RuntimeError {
     pub reason: String,
 }
 
-/// The runtime compiled into this program. It panics where a runtime in wasm traps.
+/// The runtime compiled into this program. It panics in cases in which a runtime in wasm traps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 

@@ -29,7 +29,7 @@ pub trait Host: Sized {
     /// [`HostError::NoOpenTransaction`] if there is none to close.
     fn transaction(&mut self, step: TransactionStep) -> Result<(), HostError>;
 
-    /// Size of the proof if the block ended now; `None` if the host does not estimate.
+    /// Returns the size of the proof if the block ended now; `None` if the host does not estimate.
     ///
     /// # Errors
     /// A [`HostError`] if the estimate fails.
@@ -38,12 +38,12 @@ pub trait Host: Sized {
     /// Begins a part of the block. Does nothing on a host without attribution.
     fn begin(&mut self, _: BlockPart) {}
 
-    /// Size recorded so far in bytes, as the peer's recorder counts it: for every distinct node, the
-    /// SCALE length prefix and the node.
+    /// Returns the size recorded so far in bytes, as the peer's recorder counts it: for every
+    /// distinct node, the SCALE length prefix and the node.
     fn recorded(&self) -> u64;
 
-    /// The proof sizes that the runtime got so far, in order, in bytes; empty if the host keeps no
-    /// record of them.
+    /// Returns the proof sizes that the runtime got so far, in order, in bytes; empty if the host
+    /// does not record them.
     fn told(&self) -> Vec<u64> {
         Vec::new()
     }
@@ -58,11 +58,11 @@ pub trait Host: Sized {
 /// A step of a transaction of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStep {
-    /// Opens it, inside the innermost open one.
+    /// Opens a transaction inside the innermost open one.
     Start,
-    /// Commits it: its changes become those of the one around it.
+    /// Commits the innermost transaction: its changes become those of the transaction around it.
     Commit,
-    /// Rolls it back: its changes are dropped, and so are the nodes it recorded.
+    /// Rolls the innermost transaction back: drops its changes, and the nodes that it recorded.
     Rollback,
 }
 
@@ -76,7 +76,7 @@ pub struct BoundarySize {
 }
 
 impl BoundarySize {
-    /// The estimate: the sum of both.
+    /// Returns the estimate: the sum of both sizes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.recorded + self.root_adds
@@ -151,7 +151,7 @@ impl RootUpdate {
         Self::new(nodes.map(|(key, (node, count))| NodeChange { key, count, node }))
     }
 
-    /// The changes, sorted by key.
+    /// Returns the changes, sorted by key.
     pub fn nodes(&self) -> &[NodeChange] {
         &self.nodes
     }

@@ -15,7 +15,7 @@ pub enum StateError {
     /// The root of the state could not be computed.
     #[error("the root of the state could not be computed: {0}")]
     Compute(#[from] RootError),
-    /// The state has another root than expected.
+    /// The root of the state is not the expected one.
     #[error("expected a state with root {expected}, found {found}")]
     Root {
         /// The expected root.
@@ -28,7 +28,7 @@ pub enum StateError {
     Store(#[from] StoreError),
 }
 
-/// Most entries that are committed at once: the update of more takes more memory than the state.
+/// Most entries that are committed at once: the update of more needs more memory than the state.
 const TOGETHER: usize = 1 << 20;
 
 /// Commits the state with the entries `top` and the child tries `children` to the empty `store`, and
@@ -47,7 +47,7 @@ pub fn commit_state(
     commit_parts(store, (top, children), version, expected, TOGETHER)
 }
 
-/// As [`commit_state`], in parts of so many entries. The last one has the child tries, too.
+/// As [`commit_state`], in parts of `together` entries. The last part also holds the child tries.
 fn commit_parts(
     store: &mut (impl NodeStore + ?Sized),
     (top, children): (&Entries, &BTreeMap<Vec<u8>, Entries>),
@@ -82,7 +82,7 @@ fn commit_parts(
     }
 }
 
-/// The changes that insert `entries`.
+/// Returns the changes that insert `entries`.
 fn all_set(entries: &Entries) -> KeyChanges<'_> {
     let set = entries
         .iter()
@@ -113,7 +113,7 @@ pub fn commit_parent(
     )
 }
 
-/// Root of the parent state of `plan`.
+/// Returns the root of the parent state of `plan`.
 pub(crate) fn parent_root(plan: &Plan) -> Root {
     Root::from(plan.parent().state_root.0)
 }

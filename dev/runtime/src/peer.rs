@@ -1,4 +1,4 @@
-//! The peer: sp-state-machine and sp-trie, put together as a node does it.
+//! The peer: sp-state-machine and sp-trie, assembled as in a node.
 
 use crate::{
     author::build_block, author::AuthorError, host::BoundarySize, host::Built, host::Host,
@@ -132,7 +132,7 @@ impl Peer {
         Self { cache, ..self }
     }
 
-    /// The parent state.
+    /// Returns the parent state.
     pub fn parent(&self) -> &Parent {
         &self.parent
     }
@@ -151,7 +151,7 @@ impl Peer {
     }
 
     /// Makes a block on the parent state whose runtime gets `sizes` in order, as an importer with the
-    /// author's record of sizes does. After the last one it gets zero.
+    /// author's record of sizes does. After the last size the runtime gets zero.
     pub fn block_told(&self, sizes: &[u64]) -> PeerBlock {
         let recorded = sizes
             .iter()
@@ -161,7 +161,7 @@ impl Peer {
         self.block().telling(provider)
     }
 
-    /// State version of the estimates.
+    /// Returns the state version of the blocks.
     pub fn version(&self) -> StateVersion {
         self.version
     }
@@ -219,7 +219,7 @@ impl Peer {
     }
 }
 
-/// Why a proof does not prove a block.
+/// Why a block was not validated on a proof.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValidateError {
@@ -308,7 +308,7 @@ impl<R: BlockRecorder> PeerBlock<R> {
         }
     }
 
-    /// Takes the runtime's proof sizes from `provider` and records them.
+    /// Makes `provider` the source of the runtime's proof sizes, and records these sizes.
     fn telling(mut self, provider: impl ProofSizeProvider + Send + Sync + 'static) -> Self {
         let provider = RecordingProofSizeProvider::new(provider);
         self.told = Some(provider.clone());

@@ -25,7 +25,7 @@ use std::fmt;
 const ENDOWMENT: Balance = 1_000_000_000_000_000_000;
 /// Bound of the random part of a transfer; the existential deposit is added to it.
 const MOST_MOVED: u64 = 1_000_000_000;
-/// The time of the block, in milliseconds since 1970.
+/// The time of block 1, in milliseconds since 1970.
 pub(crate) const TIMESTAMP: u64 = 1_763_683_200_000;
 
 /// The call that each extrinsic makes.
@@ -55,9 +55,9 @@ pub struct PlanOptions {
     pub accounts: u32,
     /// Number of signed extrinsics in the block.
     pub transfers: u32,
-    /// The call that they make.
+    /// The call of each extrinsic.
     pub call: CallKind,
-    /// How they are signed.
+    /// How each extrinsic is signed.
     pub signatures: Signatures,
     /// The state version of the parent and of the block.
     pub state_version: StateVersion,
@@ -148,37 +148,38 @@ impl Plan {
         }
     }
 
-    /// Options of the plan.
+    /// Returns the options of the plan.
     pub fn options(&self) -> &PlanOptions {
         &self.options
     }
 
-    /// The keys and values of the parent state, that of block 0.
+    /// Returns the keys and values of the parent state; empty in a plan of
+    /// [`Chain::next`](crate::Chain::next).
     pub fn genesis(&self) -> &Storage {
         &self.genesis
     }
 
-    /// The header of the parent, block 0, with the root of the parent state.
+    /// Returns the header of the parent, with the root of the parent state.
     pub fn parent(&self) -> &Header {
         &self.parent
     }
 
-    /// The header that initializes the block, block 1. Its roots are not computed yet.
+    /// Returns the header that initializes the block. Its roots are not computed yet.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The extrinsic that sets the timestamp, to be applied first.
+    /// Returns the extrinsic that sets the timestamp, to be applied first.
     pub fn inherent(&self) -> &Extrinsic {
         &self.inherent
     }
 
-    /// The signed extrinsics, in order.
+    /// Returns the signed extrinsics, in order.
     pub fn extrinsics(&self) -> &[Extrinsic] {
         &self.extrinsics
     }
 
-    /// The inherent and the signed extrinsics, each SCALE encoded as in a block's body.
+    /// Returns the inherent and the signed extrinsics, each SCALE encoded as in a block's body.
     pub fn encoded(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         std::iter::once(&self.inherent)
             .chain(&self.extrinsics)
@@ -220,7 +221,7 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// Number of accounts that send.
+/// Returns the number of accounts that send.
 pub(crate) fn count_senders(options: &PlanOptions) -> Result<u32, PlanError> {
     let PlanOptions {
         accounts,
@@ -242,7 +243,7 @@ pub(crate) fn count_senders(options: &PlanOptions) -> Result<u32, PlanError> {
     Ok(transfers.clamp(1, most))
 }
 
-/// The runtime's genesis with all `accounts` endowed.
+/// Returns the runtime's genesis with all `accounts` endowed.
 pub(crate) fn genesis(accounts: &[AccountId]) -> Result<Storage, PlanError> {
     let balances = accounts
         .iter()
@@ -263,7 +264,7 @@ pub(crate) fn genesis(accounts: &[AccountId]) -> Result<Storage, PlanError> {
     Ok(storage)
 }
 
-/// Root of the parent state. The genesis of this runtime has no child tries.
+/// Returns the root of the parent state. The genesis of this runtime has no child tries.
 pub(crate) fn state_root(genesis: &Storage, version: StateVersion) -> H256 {
     match version {
         StateVersion::V0 => LayoutV0::<Hashing>::trie_root(&genesis.top),
@@ -271,7 +272,7 @@ pub(crate) fn state_root(genesis: &Storage, version: StateVersion) -> H256 {
     }
 }
 
-/// The header of an empty block.
+/// Returns the header of an empty block.
 pub(crate) fn header(number: u32, parent: H256, state_root: H256) -> Header {
     let extrinsics_root = Hashing::ordered_trie_root(Vec::new(), StateVersion::V0);
     Header::new(
@@ -283,7 +284,7 @@ pub(crate) fn header(number: u32, parent: H256, state_root: H256) -> Header {
     )
 }
 
-/// The call of one extrinsic.
+/// Returns the call of one extrinsic.
 pub(crate) fn call(kind: CallKind, dest: Address, random: &mut SplitMix) -> RuntimeCall {
     match kind {
         CallKind::TransferKeepAlive => {
@@ -298,7 +299,7 @@ pub(crate) fn call(kind: CallKind, dest: Address, random: &mut SplitMix) -> Runt
     }
 }
 
-/// `call`, signed with `key`.
+/// Returns `call`, signed with `key`.
 pub(crate) fn sign(
     signatures: Signatures,
     key: &sr25519::Pair,
@@ -320,8 +321,8 @@ pub(crate) fn sign(
     let signature = match signatures {
         Signatures::Free => Signature::Free([0; 64]),
         Signatures::Sr25519 => {
-            // The values that the extensions read from the state. An immortal extrinsic implies the
-            // genesis block twice.
+            // The values that the extensions add to the signed data. An immortal extrinsic implies
+            // the genesis block twice.
             let implied = (
                 (),
                 runtime::SPEC_VERSION,

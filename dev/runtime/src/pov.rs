@@ -4,15 +4,16 @@ use codec::Encode;
 use cumulus_primitives_core::ParachainBlockData;
 use sp_trie::CompactProof;
 
-/// Validators unpack at most this many bytes, so collators compress no more. Four times `MAX_POV_SIZE` of
-/// `polkadot-primitives`; the rule is `POV_BOMB_LIMIT` of `polkadot-node-primitives`.
+/// The most bytes that validators unpack, so collators do not compress a larger PoV. Four times
+/// `MAX_POV_SIZE` of `polkadot-primitives`; the rule is `POV_BOMB_LIMIT` of `polkadot-node-primitives`.
 const UNPACKED_LIMIT: usize = 4 * 10 * 1_024 * 1_024;
 
-/// Most bytes of a PoV besides header, extrinsics and nodes: mark and version, the number of blocks, the number of
+/// The most bytes of a PoV besides header, extrinsics and nodes: mark, version, number of blocks, number of
 /// nodes.
 const MOST_FRAMING: u64 = 12 + 1 + 1 + 9;
 
-/// The PoV of one block in bytes, as `ParachainBlockData` of cumulus encodes it, and as it is sent.
+/// The sizes in bytes of the PoV of one block, as cumulus encodes it in `ParachainBlockData`, and
+/// as it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PovSizes {
     /// The header.
@@ -29,8 +30,8 @@ pub struct PovSizes {
 }
 
 impl PovSizes {
-    /// Measures the PoV of the block of `header` and `body`, whose compact proof is `proof`. An extrinsic must
-    /// encode itself as it is in a block, with its length in front.
+    /// Measures the PoV of the block with `header` and `body`, whose compact proof is `proof`. An extrinsic
+    /// must encode itself as in a block, with its length in front.
     ///
     /// Costs some milliseconds for a megabyte.
     pub fn measure<E: Encode>(header: &impl Encode, body: &[E], proof: &CompactProof) -> Self {
@@ -52,17 +53,18 @@ impl PovSizes {
         }
     }
 
-    /// An upper bound of both sizes of the PoV of a block with `block` bytes of header and extrinsics and
-    /// `recorded` bytes of proof, without knowing the nodes.
+    /// Returns an upper bound of [`Self::total`] and `compressed` for a block with `block` bytes of
+    /// header and extrinsics and `recorded` bytes of proof.
     #[must_use]
     pub fn bound(block: u64, recorded: u64) -> u64 {
         let unpacked = block + MOST_FRAMING + recorded;
-        // What zstd adds at most, by its `ZSTD_COMPRESSBOUND`; then the mark of compression, and a length.
+        // The bytes that zstd adds at most, by its `ZSTD_COMPRESSBOUND`; then the mark of compression, and
+        // a length.
         let added = (unpacked >> 8) + ((128 << 10_u64).max(unpacked) - unpacked).div_ceil(1 << 11);
         unpacked + added + 8 + 9
     }
 
-    /// The PoV before it is compressed.
+    /// Returns the size of the PoV before it is compressed.
     #[must_use]
     pub fn total(&self) -> u64 {
         let Self {
@@ -76,7 +78,7 @@ impl PovSizes {
     }
 }
 
-/// The PoV of one block, as collators encode it.
+/// Returns the PoV of one block, as collators encode it.
 fn encode<E: Encode>(header: &impl Encode, body: &[E], proof: &CompactProof) -> Vec<u8> {
     // A block is its header and its extrinsics, one after the other.
     ParachainBlockData::new(vec![(header, body)], proof.clone(), None).encode()

@@ -67,9 +67,9 @@ pub enum Estimates {
 
 /// A block that povmeter builds, with the accounting `A`.
 pub struct PovmeterBlock<S, A: Accounting = Consensus> {
-    /// `None` once it has failed.
+    /// `None` once the block has failed.
     machine: Option<StateMachine<S, A>>,
-    /// Pool from which the memory comes and to which it returns.
+    /// The pool that lends the memory and gets it back.
     pool: Arc<BlockPool>,
     estimates: Estimates,
     version: StateVersion,
@@ -87,7 +87,8 @@ impl SealedUpdate {
         self.slot().take()
     }
 
-    /// A poisoned lock does no harm, because no change under it can be left half done.
+    /// Locks the update. A poisoned lock does no harm, because no change under it can be left half
+    /// done.
     fn slot(&self) -> MutexGuard<'_, Option<povmeter::RootUpdate>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,14 +160,15 @@ impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
         }
     }
 
-    /// The same block, which leaves its root update in `update` when it is finished.
+    /// Returns this block, which leaves its root update in `update` once it is finished and
+    /// converted to [`Built`].
     #[must_use]
     pub fn keeping_update(mut self, update: &SealedUpdate) -> Self {
         self.update = Some(update.clone());
         self
     }
 
-    /// The state machine of the block.
+    /// Returns the state machine of the block.
     ///
     /// # Errors
     /// [`HostError`] if the block has failed before.
@@ -192,10 +194,11 @@ impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
 }
 
 impl PovmeterBlock<ProofNodes> {
-    /// Makes a block on the SCALE encoded compact `proof` of the parent state of `plan` alone.
+    /// Makes a block on the parent state of `plan` with the nodes of the SCALE encoded compact
+    /// `proof` alone.
     ///
     /// # Errors
-    /// [`ProofError`] if it is not a proof of the parent state.
+    /// [`ProofError`] if `proof` is not a proof of the parent state.
     pub fn from_compact(
         proof: &[u8],
         plan: &Plan,
@@ -206,7 +209,7 @@ impl PovmeterBlock<ProofNodes> {
     }
 }
 
-/// The error of a call on a block that has failed.
+/// Returns the error of a call on a block that has failed.
 fn gone() -> HostError {
     HostError::state("expected an unfinished block, found one that has failed")
 }
@@ -256,7 +259,8 @@ impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S,
         }))
     }
 
-    /// Includes the nodes that estimates touched, because they are in the proof.
+    /// Includes the nodes that estimates counted. With [`Consensus`] accounting these are the
+    /// runtime's estimates, whose nodes are in the proof.
     fn recorded(&self) -> u64 {
         let machine = self.machine.as_ref();
         machine.map_or(0, |machine| machine.recorded_size().total_bytes())
@@ -327,7 +331,7 @@ impl From<PovmeterFinished> for Built {
     }
 }
 
-/// Key of a node in a database that keys by position and hash.
+/// Returns the key of a node in a database that keys by position and hash.
 fn prefixed_key(prefix: NodePrefix<'_>, hash: &NodeHash) -> Vec<u8> {
     let (path, odd_nibble) = prefix;
     let odd_nibble = odd_nibble.as_ref().map(std::slice::from_ref);

@@ -98,12 +98,12 @@ impl Split {
 }
 
 impl SplitRecorder {
-    /// Bytes of the nodes that estimates have read and the runtime has not.
+    /// Returns the bytes of the nodes that estimates have read and the runtime has not.
     pub fn root_adds(&self) -> u64 {
         self.lock().estimated_only
     }
 
-    /// A recorder for an estimate.
+    /// Returns a recorder for an estimate.
     pub fn estimates(&self) -> EstimateRecorder {
         EstimateRecorder(self.clone())
     }
@@ -119,7 +119,7 @@ impl SplitRecorder {
     }
 }
 
-/// Size of a node in a proof, with its SCALE length prefix.
+/// Returns the size of a node in a proof, with its SCALE length prefix.
 fn size_in_proof(length: usize) -> u64 {
     let prefix = match length {
         0..=0x3f => 1,
@@ -195,7 +195,7 @@ impl TrieRecorder<H256> for ReadRecorder<'_> {
     }
 }
 
-/// The node that `access` puts into a proof.
+/// Returns the hash of the node that `access` puts into a proof.
 fn node_of(access: &TrieAccess<'_, H256>) -> Option<H256> {
     match access {
         TrieAccess::NodeOwned { hash, .. }

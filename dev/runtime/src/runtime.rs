@@ -1,7 +1,7 @@
 //! A FRAME runtime run natively: balances, timestamp, fees and the reclaim of proof weight.
 //!
-//! Pallets, weights and transaction extensions are those of a parachain. Three things differ, so
-//! that a [`Plan`](crate::Plan) alone determines a block:
+//! Pallets, weights and transaction extensions are those of a parachain. Three differences make a
+//! block depend on its [`Plan`](crate::Plan) alone:
 //! - [`Signature`] has a variant that costs nothing to check;
 //! - the limits on weight and length are far above a parachain's (see [`MAX_BLOCK_WEIGHT`]);
 //! - the state version is chosen per block, by [`with_state_version`].
@@ -94,9 +94,10 @@ const NORMAL_RATIO: Perbill = Perbill::from_percent(75);
 /// The signature of the sender.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode, DecodeWithMemTracking, TypeInfo)]
 pub enum Signature {
-    /// Always valid, and free to check. As long as the other, so that extrinsics have one length.
+    /// Always valid, and free to check. It has the length of the other variant, so that extrinsics
+    /// have one length.
     Free([u8; 64]),
-    /// Valid if the sr25519 key, which is the account id, signed.
+    /// Valid if it was made with the sr25519 key that is the account id.
     Sr25519(sr25519::Signature),
 }
 
@@ -161,7 +162,7 @@ type AfterInherents = ();
 #[cfg(feature = "parachain")]
 type AfterInherents = crate::messages::MessagesOfDigest;
 
-/// Takes a new code of the runtime: a parachain's relay chain has to accept it first.
+/// Handles new code of the runtime: a parachain's relay chain has to accept it first.
 #[cfg(not(feature = "parachain"))]
 type SetCode = ();
 #[cfg(feature = "parachain")]
@@ -230,7 +231,7 @@ mod pallets {
     pub type Utility = pallet_utility::Pallet<Runtime>;
 }
 
-// The macro keeps no `cfg` of a pallet, so the list is here twice.
+// The list is here twice because the macro drops the `cfg` of a pallet.
 #[cfg(feature = "parachain")]
 #[frame_support::runtime]
 mod pallets {
@@ -271,7 +272,7 @@ mod pallets {
     pub type ParachainSystem = cumulus_pallet_parachain_system::Pallet<Runtime>;
 }
 
-/// The inherents that the pallets of a parachain make of `data`.
+/// Returns the inherents that the pallets of a parachain create from `data`.
 #[cfg(feature = "parachain")]
 pub fn inherents(data: &sp_inherents::InherentData) -> Vec<Extrinsic> {
     data.create_extrinsics()

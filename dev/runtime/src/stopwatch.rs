@@ -34,8 +34,8 @@ impl Spent {
         result
     }
 
-    /// As [`Self::during`], without the processor time, for a part of something that is measured as a whole.
-    /// Costs some 50 nanoseconds.
+    /// As [`Self::during`], without the processor time, for a part of a measured whole. Costs some 50
+    /// nanoseconds.
     pub(crate) fn during_on_the_wall<R>(&mut self, f: impl FnOnce() -> R) -> R {
         let wall = Instant::now();
         let result = f();
@@ -43,7 +43,7 @@ impl Spent {
         result
     }
 
-    /// The processor time of a part of this that took `wall`, in proportion.
+    /// Returns the processor time of the part that took `wall`, in proportion.
     pub(crate) fn cpu_of(&self, wall: Duration) -> Duration {
         match self.wall.is_zero() {
             true => Duration::ZERO,

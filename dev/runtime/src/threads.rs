@@ -1,4 +1,4 @@
-//! The block of a plan, with its extrinsics in order or on several threads.
+//! The block of a plan, with its extrinsics executed in order or on several threads.
 
 use crate::{
     author::BlockOutcome,
@@ -24,7 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The rules for the storage items that all extrinsics of the [`runtime`](crate::runtime) share.
+/// Returns the rules for the storage items that all extrinsics of the [`runtime`](crate::runtime)
+/// share.
 ///
 /// # Errors
 /// [`LimitsError`] if the runtime's constants are of another version of the system pallet.
@@ -44,9 +45,10 @@ pub enum Execution<'r> {
     Parallel(Parallel, &'r StorageRules),
 }
 
-/// Executes calls of `runtime` on `workers` threads. If the runtime gets `sizes`, all that follows the check of a
-/// signature has to wait for its turn, so the other threads only check [signatures](EntryPoints::signatures) where they can.
-/// Else they execute calls ahead, as soon as that is faster.
+/// Returns the settings for calls of `runtime` on `workers` threads. If the runtime gets `sizes`, everything
+/// after the check of a signature must wait for its turn. The other threads then only check
+/// [signatures](EntryPoints::signatures), if `runtime` remembers them. Otherwise they execute calls ahead as
+/// soon as that is faster.
 pub fn parallel_of(
     runtime: &impl EntryPoints,
     sizes: &SizeSource,
@@ -68,9 +70,9 @@ pub struct PlanBlock {
     pub extrinsics: Vec<(ApplyExtrinsicResult, ProofSize)>,
     /// The sealed block.
     pub sealed: SealedMachine,
-    /// How they were executed; `None` if in order.
+    /// How they were executed on several threads; `None` if in order.
     pub statistics: Option<Statistics>,
-    /// For the block after this one, if it is executed on several threads.
+    /// The experience for the next block, if that is executed on several threads.
     pub experience: Option<Experience>,
     /// The time of the signed extrinsics.
     pub extrinsics_took: Duration,
@@ -79,13 +81,14 @@ pub struct PlanBlock {
 }
 
 impl PlanBlock {
-    /// How many signed extrinsics were executed ahead of their turn, at least in part, or had their signature checked.
+    /// Returns the number of signed extrinsics that were executed ahead, at least in part, or had their
+    /// signature checked ahead.
     pub fn ahead(&self) -> u64 {
         let ahead = |all: Statistics| all.begun_ahead().saturating_add(all.preparations);
         self.statistics.map_or(0, ahead)
     }
 
-    /// Whether both are one block, with the same results, sizes and proof.
+    /// Returns whether both are the same block, with the same results, sizes and proof.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let (ours, theirs) = (&self.sealed, &other.sealed);
         self.header == other.header
@@ -95,11 +98,11 @@ impl PlanBlock {
             && ours.block.proof().nodes() == theirs.block.proof().nodes()
     }
 
-    /// Whether this is the block of `outcome`, with the same proof, the same sizes after its extrinsics, and
-    /// the same sizes told to the runtime.
+    /// Returns whether this is the block of `outcome`, with the same proof, the same sizes after its
+    /// extrinsics, and the same sizes told to the runtime.
     pub fn is_block_of(&self, outcome: &BlockOutcome) -> bool {
         let sizes = self.extrinsics.iter().map(|(_, size)| size.total_bytes());
-        // The first one is that after the inherent.
+        // The first boundary is the one after the inherent.
         let estimates = outcome.boundaries.iter().skip(1).map(BoundarySize::total);
         let nodes = self.sealed.block.proof().nodes();
         let proof = StorageProof::new(nodes.iter().map(|node| node.to_vec()));
@@ -114,7 +117,8 @@ impl PlanBlock {
 /// runtime gets `sizes`.
 ///
 /// # Errors
-/// [`HostError`] if the machine fails, or a call into the runtime has no result.
+/// [`HostError`] if the machine fails, the inherent is refused, or a call into the runtime has no
+/// result.
 ///
 /// # Panics
 /// If the native runtime panics, as it does if the state cannot be read.
@@ -217,7 +221,7 @@ struct Extrinsics<'p, R> {
     signatures: Option<Box<dyn RememberSignatures>>,
 }
 
-/// What a call into the runtime returns.
+/// The result of a call into the runtime.
 type Applied = Result<ApplyExtrinsicResult, RuntimeError>;
 
 impl<R: EntryPoints + Sync> Calls for Extrinsics<'_, R> {
@@ -249,7 +253,7 @@ impl<R: EntryPoints + Sync> Calls for Extrinsics<'_, R> {
         match call.output {
             Ok(Ok(_)) => Verdict::Keep,
             Ok(Err(_)) => Verdict::LeaveOut,
-            // The block fails: see `result_of`.
+            // `result_of` then fails the block.
             Err(_) => Verdict::LeaveOut,
         }
     }

@@ -29,8 +29,8 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-/// The host functions that runtimes can import: Substrate's, with a memory of signatures for who registers one, and both
-/// versions of the proof size.
+/// The host functions that runtimes can import: Substrate's, with a memory of checked signatures if the
+/// externalities hold one, and both versions of the proof size.
 pub type HostFunctions = (
     ExtendedHostFunctions<sp_io::SubstrateHostFunctions, povmeter_signatures::HostFunctions>,
     povmeter_proof_size::storage_proof_size::HostFunctions,
@@ -39,22 +39,23 @@ pub type HostFunctions = (
 /// The [`runtime`](crate::runtime) in wasm, compiled by the build script.
 const WORKLOAD: &[u8] = include_bytes!(env!("POVMETER_WORKLOAD_WASM"));
 
-/// The [`runtime`](crate::runtime) as a parachain, in wasm: the same but for `validate_block`, which the
-/// relay chain's validators call.
+/// The [`runtime`](crate::runtime) as a parachain, in wasm: with a `validate_block`, which the relay
+/// chain's validators call.
 pub mod parachain {
     /// With the `validate_block` of `cumulus-pallet-parachain-system`.
     pub const STOCK: &[u8] = include_bytes!(env!("POVMETER_STOCK_BLOB"));
-    /// With povmeter's, and the proof sizes of stock nodes.
+    /// With the `validate_block` of povmeter, and the proof sizes of stock nodes.
     pub const READS: &[u8] = include_bytes!(env!("POVMETER_READS_BLOB"));
-    /// With povmeter's, and proof sizes that include what the root needs.
+    /// With the `validate_block` of povmeter, and proof sizes that include what the root needs.
     pub const ESTIMATE: &[u8] = include_bytes!(env!("POVMETER_ESTIMATE_BLOB"));
-    /// As [`STOCK`], of a parachain that chooses its cores itself: candidates of the third version.
+    /// As [`STOCK`], for a parachain that chooses its cores itself: candidates of the third
+    /// version.
     pub const STOCK_SCHEDULING: &[u8] = include_bytes!(env!("POVMETER_STOCK_SCHEDULING_BLOB"));
-    /// As [`READS`], of such a parachain.
+    /// As [`READS`], for a parachain that chooses its cores itself.
     pub const READS_SCHEDULING: &[u8] = include_bytes!(env!("POVMETER_READS_SCHEDULING_BLOB"));
 }
 
-/// The context of calls: those of a block, with the heap of a block.
+/// The context of all calls: the import of a block, which also sets the size of the heap.
 const CALL: CallContext = CallContext::Onchain { import: true };
 
 /// The executor of all runtimes; it keeps the last few compiled ones.
@@ -63,17 +64,18 @@ static EXECUTOR: LazyLock<WasmExecutor<HostFunctions>> = LazyLock::new(|| {
     executor.with_max_runtime_instances(INSTANCES).build()
 });
 
-/// Returns the result of `call`, whose runtime can ask for the version of other code, as one does before it
-/// replaces itself. Needs the externalities of the thread.
+/// Returns the result of `call`, in which the runtime can ask for the version of other code, as a runtime
+/// does before an upgrade. Needs externalities of the thread.
 pub fn reading_versions<R>(call: impl FnOnce() -> R) -> R {
-    // The second call of a block finds it registered.
+    // Fails if an earlier call of the block registered it.
     let _ = with_externalities(|mut ext| {
         ext.register_extension(ReadRuntimeVersionExt::new(EXECUTOR.clone()))
     });
     call()
 }
 
-/// Instances of a runtime that are kept: as many threads can call it without making new ones.
+/// The number of idle instances kept for each runtime: this many threads can call it without making
+/// new ones.
 const INSTANCES: usize = 8;
 
 /// Bytes of a page of wasm.
@@ -86,7 +88,7 @@ pub struct WasmRuntime {
     hash: Vec<u8>,
     heap_pages: Option<u64>,
     kept: Option<Arc<Kept>>,
-    /// Whether they are for preparations alone.
+    /// Whether the kept instances serve preparations alone.
     kept_to_prepare: bool,
 }
 
@@ -106,13 +108,14 @@ impl WasmRuntime {
         }
     }
 
-    /// Returns this runtime with instances that are kept from call to call, compiled anew.
+    /// Returns this runtime, compiled anew, with instances that are kept from call to call.
     ///
-    /// The executor of nodes makes an instance for each call and removes it, which changes the memory map of the
-    /// process twice and takes a page fault for each page that the call touches. With several threads each of these
-    /// changes waits for the others. Instances that are kept are restored by copies in memory. Results are the same.
+    /// The executor of nodes makes an instance for each call and removes it. This changes the memory map of
+    /// the process twice and costs a page fault for each page that the call touches. With several threads
+    /// each change of the map waits for the others. Kept instances are restored by copies in memory instead.
+    /// Results are the same.
     ///
-    /// Needs Linux 6.7; elsewhere an instance is made for each call here, too.
+    /// Needs Linux 6.7; on other systems an instance is made for each call here, too.
     ///
     /// # Errors
     /// [`RuntimeError`] if the code is not a runtime.
@@ -120,7 +123,7 @@ impl WasmRuntime {
         let pages = self.heap_pages.map_or(DEFAULT_HEAP_ALLOC_PAGES, |pages| {
             u32::try_from(pages).unwrap_or(u32::MAX)
         });
-        // As the executor does for the import of a block, which `CALL` stands for.
+        // The executor doubles the heap for the import of a block, which is the context `CALL`.
         let kept = Kept::new(&self.code, pages.saturating_mul(2));
         let kept = kept.map_err(|error| RuntimeError {
             call: "compile".to_owned(),
@@ -134,8 +137,9 @@ impl WasmRuntime {
     }
 
     /// Returns this runtime, compiled once more, with instances that are kept for
-    /// [preparations](EntryPoints::prepare_extrinsic) alone: on other threads than the block's, whose calls do not find
-    /// a changed memory map then. No result is taken from such an instance but answers that host functions remember.
+    /// [preparations](EntryPoints::prepare_extrinsic) alone. These run on other threads, where kept instances
+    /// do not delay the calls of the block by changes of the memory map. The only results used are the
+    /// answers that host functions remember.
     ///
     /// # Errors
     /// [`RuntimeError`] if the code is not a runtime.
@@ -146,7 +150,7 @@ impl WasmRuntime {
         })
     }
 
-    /// Whether `other` has the same code.
+    /// Returns whether `other` has the same code.
     pub fn is(&self, other: &Self) -> bool {
         self.hash == other.hash
     }
@@ -156,7 +160,7 @@ impl WasmRuntime {
         Self::new(Self::workload_code().to_vec(), None)
     }
 
-    /// The code of [`Self::workload`].
+    /// Returns the code of [`Self::workload`].
     pub fn workload_code() -> &'static [u8] {
         WORKLOAD
     }
@@ -195,16 +199,17 @@ impl WasmRuntime {
         result.map_err(|error| failed(error.to_string()))
     }
 
-    /// Begins `call`, whose externalities end it at some point, for what the host remembers of it.
+    /// Begins `call` for the answers that the host remembers. The externalities end the call at
+    /// some point.
     fn begin(&self, call: &str, data: &[u8]) {
         match &self.kept {
-            // What it returns is of no use, and it usually fails.
+            // Ignores the result: it is of no use, and usually an error.
             Some(kept) => _ = with_externalities(|ext| kept.begin(ext, call, data).map(drop)),
             None => _ = self.call(call, data),
         }
     }
 
-    /// As [`Self::call`], with the result decoded.
+    /// As [`Self::call`], but decodes the result.
     ///
     /// # Errors
     /// Those of [`Self::call`], and [`RuntimeError`] if the result does not decode.
@@ -257,7 +262,8 @@ mod tests {
     use super::*;
     use sp_core::{sr25519, Pair};
 
-    /// The argument: signature, key and message. Returns whether the signature is valid.
+    /// Returns whether the signature is valid. The argument holds the signature, the key and the
+    /// message.
     const VERIFY: &str = r#"(module
         (import "env" "memory" (memory 18))
         (import "env" "ext_crypto_sr25519_verify_version_2"

@@ -1,4 +1,4 @@
-//! What a block does besides its extrinsics, told to the runtime by the header.
+//! The acts of a block besides its extrinsics. The header tells them to the runtime.
 
 use crate::Step;
 use codec::Encode;
@@ -33,7 +33,7 @@ impl Act {
     }
 }
 
-/// The digest item by which a block takes `steps`, before its inherents.
+/// The digest item by which a block makes the storage calls `steps`, before its inherents.
 pub(crate) fn digest_of(steps: &[Step]) -> DigestItem {
     DigestItem::PreRuntime(*b"STEP", steps.encode())
 }

@@ -50,19 +50,20 @@ impl From<BlockError> for CollatorError {
 pub struct Draft {
     /// Its extrinsics, besides the inherents.
     pub extrinsics: Vec<Extrinsic>,
-    /// What it does after the inherents.
+    /// What the block does after the inherents.
     pub acts: Vec<Act>,
-    /// What it does before the inherents.
+    /// The storage calls that the block makes before the inherents.
     pub steps: Vec<Step>,
     /// More items for the digest of its header.
     pub digest: Vec<DigestItem>,
-    /// Whether it gets a seal.
+    /// Whether the block gets a seal.
     pub sealed: bool,
-    /// Whether `digest` says where in the PoV it is; else the collator adds that to a PoV of several.
+    /// Whether `digest` holds the block's place in the PoV. Otherwise the collator adds it in a PoV of
+    /// several blocks.
     pub place_is_known: bool,
 }
 
-/// One PoV, and what became of its blocks on the collator.
+/// One PoV, and the results of its blocks on the collator.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The PoV, and what the relay chain knows of it.
@@ -84,7 +85,7 @@ pub struct Collator {
     timestamp: u64,
 }
 
-/// The keys of the state that seals blocks, and its value.
+/// The key and the value of the entry of the state that seals blocks.
 const SEALER: (&[u8], &[u8]) = (
     b":sealer",
     b"the sealer of blocks, by name: a value of its own node",
@@ -129,7 +130,7 @@ impl Collator {
     /// after the last. The runtime gets its proof sizes by `sizes`.
     ///
     /// # Errors
-    /// [`CollatorError`]. The collator may have gone on by some of the blocks.
+    /// [`CollatorError`]. The collator may have committed some of the blocks.
     pub fn author(
         &mut self,
         drafts: &[Draft],
@@ -210,7 +211,7 @@ impl Collator {
     ) -> Result<(Header, Vec<Vec<u8>>, usize), CollatorError> {
         let runtime = &self.runtime;
         machine.execute(|| runtime.call("Core_initialize_block", &header.encode()))??;
-        // Asking for the inherents is no part of the block.
+        // The question for the inherents is no part of the block.
         machine.start_transaction();
         let inherents = machine.execute(|| {
             runtime.call_for::<Vec<InherentBytes>>("BlockBuilder_inherent_extrinsics", &inherent)
@@ -242,7 +243,8 @@ impl Draft {
         digest.extend(place.map(BundlePlace::digest));
         let mut steps = self.steps.clone();
         if self.sealed {
-            // The proof has to hold what checking the seal reads. A consensus reads its authorities.
+            // The proof has to hold what the check of the seal reads: here this entry, in a consensus the
+            // authorities.
             steps.push(Step::Get(None, SEALER.0.to_vec()));
         }
         if !steps.is_empty() {

@@ -11,17 +11,17 @@ use sp_runtime::DigestItem;
 /// The place of a block in a PoV of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BundlePlace {
-    /// Counted from zero.
+    /// The index of the block, from zero.
     pub index: usize,
     /// How many blocks there are.
     pub count: usize,
 }
 
 impl BundlePlace {
-    /// The digest item that says so.
+    /// The digest item that tells this place.
     pub fn digest(self) -> DigestItem {
         let info = BlockBundleInfo {
-            // A PoV with more blocks is refused by its index.
+            // A PoV of more blocks has a wrong index, and is refused.
             index: u8::try_from(self.index).unwrap_or(u8::MAX),
             is_last: self.index + 1 == self.count,
         };
@@ -41,7 +41,7 @@ pub enum PovVersion {
     V2,
 }
 
-/// What a candidate of the third version has besides.
+/// The additional data of a candidate of the third version.
 #[derive(Clone, Debug)]
 pub struct Scheduling {
     /// The proof in the PoV.
@@ -65,7 +65,7 @@ pub struct Pov {
     pub proof: Vec<Bytes>,
     /// How it is encoded.
     pub version: PovVersion,
-    /// Of a candidate of the third version.
+    /// The scheduling of a candidate of the third version.
     pub scheduling: Option<Scheduling>,
 }
 

@@ -89,7 +89,8 @@ impl RandomPovs {
         Ok(candidate)
     }
 
-    /// Damage to `pov`, drawn anew with each call: the arguments of `validate_block`.
+    /// The arguments of `validate_block` for `pov` with random damage, drawn anew with each call. Some damage
+    /// consists of parts of `foreign`.
     pub fn damaged(&mut self, pov: &Pov, foreign: &Pov) -> Vec<u8> {
         let mut pov = pov.clone();
         let items = pov.proof.len();
@@ -162,7 +163,7 @@ impl RandomPovs {
         (0..length).map(|_| self.dice.random()).collect()
     }
 
-    /// Some transfers become remarks with an event.
+    /// Replaces some transfers by remarks with an event, and some by burns.
     fn with_calls(&mut self, plan: Plan) -> Plan {
         let calls: Vec<RuntimeCall> = plan
             .extrinsics()

@@ -1,4 +1,4 @@
-//! What a parachain's block is told of the relay chain.
+//! The data of the relay chain that a parachain's block gets.
 
 use cumulus_primitives_core::{
     relay_chain::HeadData, relay_chain::UpgradeGoAhead, InboundDownwardMessage, ParaId,
@@ -81,7 +81,7 @@ impl RelayState {
             collator_peer_id: None,
         };
         let mut inherent = InherentData::new();
-        // Both are known by name once.
+        // The two names differ.
         let put = inherent.put_data(INHERENT_IDENTIFIER, &data);
         let put = put.and_then(|()| inherent.put_data(*b"timstap0", &timestamp));
         put.expect("each kind of data is put once");

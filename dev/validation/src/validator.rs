@@ -135,7 +135,7 @@ mod said {
         fn flush(&self) {}
     }
 
-    /// Forgets what was said; from now on keeps what is said, unless the program has a logger.
+    /// Forgets the last message. From now on keeps messages, unless the program has a logger.
     pub(super) fn clear() {
         static INSTALL: Once = Once::new();
         INSTALL.call_once(|| {
@@ -146,7 +146,7 @@ mod said {
         LAST.set(None);
     }
 
-    /// What was said last on this thread.
+    /// Takes the last message of this thread.
     pub(super) fn last() -> Option<String> {
         LAST.take()
     }

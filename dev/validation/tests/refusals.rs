@@ -29,7 +29,7 @@ fn author(drafts: &[Draft]) -> Candidate {
     collator.author(drafts, &relay, &SizeSource::Reads).unwrap()
 }
 
-/// A PoV of so many empty blocks.
+/// A PoV of this many empty blocks.
 fn pov(blocks: usize) -> Pov {
     author(&vec![Draft::default(); blocks]).pov
 }
@@ -109,7 +109,7 @@ fn blocks_are_a_chain() {
 
 #[test]
 fn blocks_know_their_place() {
-    // Each block says it is the only one, or says nothing.
+    // Each block tells its place, or none.
     let bundle = |places: &[Option<BundlePlace>]| {
         let drafts: Vec<Draft> = places
             .iter()
@@ -232,7 +232,7 @@ fn encodings_are_whole() {
     refused_arguments(&pov.arguments_with(&bomb), "the PoV can't be decoded");
     let arguments = pov.arguments();
     refused_arguments(&arguments[..arguments.len() - 1], "can't be decoded");
-    // The version without a version.
+    // The encoding without a version.
     let mut old = pov.clone();
     old.version = PovVersion::V0;
     accepted(&old);

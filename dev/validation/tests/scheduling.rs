@@ -24,7 +24,7 @@ static BOTH: LazyLock<[Validator; 2]> = LazyLock::new(|| {
 /// The signature that the runtime accepts.
 const SIGNATURE: [u8; 64] = [9; 64];
 
-/// A PoV whose block reads the signature that counts, and sends a message.
+/// A PoV whose block reads the accepted signature, and sends a message.
 fn pov() -> Pov {
     let options = PlanOptions {
         accounts: 20,
@@ -70,7 +70,8 @@ fn signed(parent: H256, signature: [u8; 64]) -> SignedSchedulingInfo {
     }
 }
 
-/// Scheduling at the header of this slot, by this signature, on this relay parent or on that header.
+/// Scheduling with the header of this slot as scheduling parent, and with this signature. Without a relay
+/// parent, the header is the relay parent, too.
 fn scheduling(slot: u64, signature: Option<[u8; 64]>, relay_parent: Option<H256>) -> Scheduling {
     let header = relay_header(slot);
     let parent = header.hash();

@@ -47,7 +47,7 @@ pub fn ask<S: NodeSource, A: Accounting>(
         Op::HostRollback | Op::Rollback => block.rollback_transaction()?,
         Op::Enter => block.enter_runtime()?,
         Op::Exit => drop(block.exit_runtime()?),
-        // Both ways to set a value take turns.
+        // Choose by the length, so that both ways to set a value are used.
         Op::Set { trie, key, value } if value.len().is_multiple_of(2) => {
             block.set_bytes(trie.id(), key, &Bytes::copy_from_slice(value))?;
         }

@@ -83,18 +83,19 @@ pub struct Sealed {
     pub root: Hex,
 }
 
-/// One call on the block of a vector, and what it tells.
+/// One call on the block of a vector, and the sizes after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The call.
     #[serde(flatten)]
     pub op: Op,
-    /// The sizes, of a boundary.
+    /// The sizes after a boundary; `None` after other calls.
     #[serde(flatten)]
     pub sizes: Option<Sizes>,
 }
 
-/// Reads the calls of a block. A transaction is the runtime's if it executes, otherwise the host's.
+/// Reads the calls of a block. A transaction is the runtime's while the runtime executes, otherwise the
+/// host's.
 fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
     let mut steps = Vec::<Step>::deserialize(deserializer)?;
     let mut in_runtime = false;
@@ -111,11 +112,11 @@ fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Err
     Ok(steps)
 }
 
-/// A file is not one of vectors.
+/// Why a file is not a file of vectors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// The JSON is another.
+    /// The file is not JSON of this form.
     #[error("expected a file of test vectors: {0}")]
     Json(#[from] serde_json::Error),
     /// This reader does not know the format.

@@ -5,8 +5,8 @@
 //! the oracle compares with sp-state-machine. [`digest`] compares more than a file could hold: the
 //! results of some hundred random blocks, as one hash.
 //!
-//! An [`Op`] is one call on a block and an [`Answer`] its result, for all who execute calls: vectors, the
-//! oracle's random blocks and the recorded blocks of `dev/data`.
+//! An [`Op`] is one call on a block and an [`Answer`] its result. Vectors, the oracle's random blocks and the
+//! recorded blocks of `dev/data` consist of them.
 
 mod answer;
 mod format;

@@ -82,19 +82,19 @@ pub enum Op {
     Rollback,
     /// A value is written.
     Set {
-        /// Where.
+        /// The trie.
         #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is written.
         #[serde(with = "hex::bytes")]
         key: Vec<u8>,
-        /// Its value from now on.
+        /// The new value.
         #[serde(with = "hex::bytes")]
         value: Vec<u8>,
     },
     /// A key is deleted, whether it has a value or not.
     Remove {
-        /// Where.
+        /// The trie.
         #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is deleted.
@@ -103,7 +103,7 @@ pub enum Op {
     },
     /// An element is appended to a list.
     Append {
-        /// Where. Under a runtime always the top trie.
+        /// The trie. Under a runtime always the top trie.
         #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key of the list.
@@ -115,7 +115,7 @@ pub enum Op {
     },
     /// A value is read.
     Get {
-        /// Where.
+        /// The trie.
         #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is read.
@@ -124,7 +124,7 @@ pub enum Op {
     },
     /// The hash of a value is read.
     Hash {
-        /// Where.
+        /// The trie.
         #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is read.
@@ -133,7 +133,7 @@ pub enum Op {
     },
     /// The runtime asks whether a key has a value.
     Exists {
-        /// Where.
+        /// The trie.
         #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// Key that is asked for.
@@ -143,23 +143,23 @@ pub enum Op {
     /// The next key is asked for.
     #[serde(rename = "next_key")]
     Next {
-        /// Where.
+        /// The trie.
         #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
-        /// Key that it follows.
+        /// Key that the next key follows.
         #[serde(with = "hex::bytes")]
         key: Vec<u8>,
     },
     /// All keys with a prefix are deleted.
     #[serde(rename = "clear_prefix")]
     Clear {
-        /// Where.
+        /// The trie.
         #[serde(rename = "child", default, skip_serializing_if = "TrieName::is_top")]
         trie: TrieName,
         /// The prefix of the keys.
         #[serde(with = "hex::bytes")]
         prefix: Vec<u8>,
-        /// Most keys of the parent state to look at.
+        /// The most keys of the parent state to look at.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<u32>,
         /// First key of the parent state to look at.

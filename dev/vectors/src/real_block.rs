@@ -45,7 +45,7 @@ pub struct RealOutcome {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RealBlockError {
-    /// The file is no JSON of this form.
+    /// The file is not JSON of this form.
     Json(serde_json::Error),
     /// A root is not 32 bytes long.
     RootLength {
@@ -91,7 +91,7 @@ impl RealBlock {
         })
     }
 
-    /// The result here, with nothing but the compact proof.
+    /// Executes the block with nothing but the compact proof.
     ///
     /// # Errors
     /// [`RealBlockError`], among others if the block needs a node that the proof lacks.

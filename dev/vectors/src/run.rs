@@ -40,7 +40,7 @@ pub enum VectorError {
 }
 
 impl Sizes {
-    /// The sizes of `proof`, of which `size` was counted.
+    /// The sizes of `proof`, whose counted size is `size`.
     fn new(size: ProofSize, compact_bytes: u64, proof: &StorageProof) -> Self {
         Self {
             read_bytes: size.read_bytes,

@@ -26,7 +26,7 @@ use std::{
 struct Archive {
     nodes: RefCell<HashMap<NodeHash, Bytes>>,
     asked: Cell<usize>,
-    /// Fails after so many answers more.
+    /// Fails after this many more answers.
     fails_after: Cell<Option<usize>>,
 }
 
@@ -65,8 +65,8 @@ fn fresh<A: Accounting>(
     (told, block.seal(version).unwrap())
 }
 
-/// Who needs which node, sorted, because the order of the entries is that of loading. Without merges: a
-/// node at several places is merged at those that are loaded.
+/// What needs each node, sorted, because the entries are in the order of loading. Without merges, because
+/// a node at several places is merged only at the loaded ones.
 fn needs(sealed: &SealedBlock) -> Vec<String> {
     let Some(attribution) = sealed.attribution() else {
         return Vec::new();
@@ -90,14 +90,14 @@ fn assert_same(found: &SealedBlock, expected: &SealedBlock, case: &str) {
     assert_eq!(needs(found), needs(expected), "{case}");
 }
 
-/// What the nodes asked for came to, without and with a pool.
+/// The numbers of nodes asked for, without and with a pool.
 #[derive(Default)]
 struct Asked {
     fresh: usize,
     carried: usize,
 }
 
-/// A chain of blocks on a pool with `most` bytes, each beside a new block.
+/// Executes a chain of blocks on a pool with `most` bytes, and compares each with a new block.
 fn chain<A: Accounting>(seed: u64, most: usize, asked: &mut Asked) {
     let archive = Archive::default();
     let pool = BlockPool::carrying(most);
@@ -222,7 +222,7 @@ fn a_large_state_is_shrunk_beside_the_blocks() {
         before = carried;
     }
     assert!(shrunk > 1, "{shrunk}");
-    // The blocks that went on meanwhile are no reason to forget what was shrunk.
+    // Blocks that were executed meanwhile do not make the pool forget what was shrunk.
     let begun = Instant::now();
     while pool.carried_bytes() < most / 4 {
         assert!(begun.elapsed() < Duration::from_secs(60));

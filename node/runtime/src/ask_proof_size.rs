@@ -12,9 +12,9 @@ use sp_runtime::{
     DispatchResult,
 };
 
-/// Asks as often as the runtimes of parachains do, which give back the weight that an extrinsic did not use.
-/// What it learns changes nothing, so that blocks do not depend on where sizes come from before their end.
-/// It adds nothing to an extrinsic.
+/// Asks as often as the runtimes of parachains do, which refund the weight that an extrinsic did not use.
+/// The answers change nothing, so a block depends only on the size at its end. Adds no bytes to an
+/// extrinsic.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode, DecodeWithMemTracking, TypeInfo,
 )]
@@ -24,7 +24,7 @@ impl TransactionExtension<RuntimeCall> for AskProofSize {
     const IDENTIFIER: &'static str = "AskProofSize";
     type Implicit = ();
     type Val = ();
-    /// The size before.
+    /// The size before the extrinsic.
     type Pre = u64;
 
     fn prepare(

@@ -68,7 +68,7 @@ mod pallet {
             ensure!(length <= MAX_LENGTH, Error::<T>::ValueTooLong);
             let info = child_info(trie);
             for index in first..first.saturating_add(count) {
-                // The block's number, so that a value written again is another value.
+                // Hash the block's number, too, so that a value written again differs.
                 let number = frame_system::Pallet::<T>::block_number();
                 let seed = sp_io::hashing::blake2_256(&(number, index).encode());
                 let value: alloc::vec::Vec<u8> =
@@ -108,7 +108,7 @@ mod pallet {
         ChildInfo::new_default(&[b"child", [trie].as_slice()].concat())
     }
 
-    /// A key that shares no beginning with those of its neighbours.
+    /// A key that has no common prefix with the keys of neighbouring indices.
     fn key(index: u32) -> [u8; 16] {
         sp_io::hashing::blake2_128(&index.encode())
     }

@@ -297,7 +297,7 @@ sp_api::impl_runtime_apis! {
         }
     }
 
-    // There are no sessions. The RPC interface of authors asks for it.
+    // There are no sessions, but the RPC interface of authors needs this API.
     impl sp_session::SessionKeys<Block> for Runtime {
         fn generate_session_keys(
             _owner: Vec<u8>,

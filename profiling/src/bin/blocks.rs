@@ -4,8 +4,8 @@
 //! block once for each line that it reads. It answers each with the nanoseconds of thread CPU time
 //! that the phases took, in the order of [`PHASES`]. With `--blocks N` it builds N blocks and ends.
 //!
-//! One file, which uses what the development crates have had from their first day: the scripts put it into the
-//! trees of earlier commits and build it there.
+//! This is one file, and uses only what the development crates have had from their first day, because the
+//! scripts put it into the trees of earlier commits and build it there.
 
 use povmeter_dev_ladder::{LadderBlock, Strategy};
 use povmeter_dev_runtime::{
@@ -35,7 +35,7 @@ blocks [OPTIONS]
   --memory KIND        whose allocator builds the blocks: system, or own, which keeps frame pointers,
                        as that of the C library does not [system]";
 
-/// The phases of a block, in the order in which they are told.
+/// The phases of a block, in the order in which their times are printed.
 const PHASES: [&str; 5] = ["initialize", "extrinsics", "estimates", "finalize", "seal"];
 
 /// Functions that tell the phases of a block apart in any profile.
@@ -44,8 +44,8 @@ macro_rules! phases {
         #[inline(never)]
         fn $name<R>(work: impl FnOnce() -> R) -> R {
             let result = work();
-            // Not the last call, so this frame stays below it; and no two phases have the same code,
-            // so the compiler can't make one function of them.
+            // Because `work` is not the last call, this frame stays on the stack during it. Because
+            // the strings differ, the compiler can't merge the functions.
             black_box(stringify!($name));
             result
         }
@@ -95,7 +95,7 @@ impl<H: Host> Host for Marked<H> {
     }
 }
 
-/// Who builds the block.
+/// The implementation that builds the block.
 #[derive(Clone, Copy)]
 enum Contender {
     Peer,
@@ -210,7 +210,7 @@ impl Setting {
         })
     }
 
-    /// A block whose phases can't be told from a profile.
+    /// Builds a block without marked phases.
     fn warm_up(&self) -> Result<BlockOutcome, Box<dyn Error>> {
         Ok(match self.contender {
             Contender::Peer => build_block(self.peer.block(), &self.plan, |_| {}),
@@ -223,7 +223,7 @@ impl Setting {
         }?)
     }
 
-    /// A block whose phases are marked.
+    /// Builds a block with marked phases.
     fn build(&self) -> Result<BlockOutcome, Box<dyn Error>> {
         Ok(match self.contender {
             Contender::Peer => build_block(self.marked(self.peer.block()), &self.plan, |_| {}),
@@ -292,7 +292,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> ExitCode {
-    // The root is computed by this thread, whose time is told.
+    // Compute the root on this thread, because only its time is measured.
     env::set_var("RAYON_NUM_THREADS", "1");
     let options = Options::parse(env::args().skip(1));
     match options
@@ -307,11 +307,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// An allocator for stacks that are read by their frame pointers.
+/// An allocator that keeps frame pointers, by which profilers read stacks.
 ///
-/// That of the C library uses the register of the frame pointer for other things, so a stack that is
-/// read while it runs ends there: a tenth of all stacks. This one has lists of free pieces by size, and
-/// costs about as much.
+/// The C library's allocator uses the register of the frame pointer for other values, so a stack that is
+/// read while it runs ends there: a tenth of all stacks. This allocator has lists of free pieces by size,
+/// and takes about as much time.
 mod memory {
     #![allow(unsafe_code)]
 
@@ -322,9 +322,9 @@ mod memory {
         sync::atomic::{AtomicPtr, Ordering::Relaxed},
     };
 
-    /// Bytes of the region from which pieces are cut. What does not fit comes from the system.
+    /// Bytes of the region from which pieces are cut. The system serves requests that do not fit.
     const REGION: usize = 1 << 30;
-    /// Pieces have a multiple of this size, and begin at one.
+    /// Pieces have a multiple of this size, and begin at a multiple of it.
     const STEP: usize = 16;
     /// Sizes with a list each: up to 1 KiB in steps, then powers of two.
     const SIZES: usize = 64 + 20;
@@ -344,7 +344,7 @@ mod memory {
         static CUT: Cell<usize> = const { Cell::new(usize::MAX) };
     }
 
-    /// Has what this thread allocates from now on come from a region that is kept for it.
+    /// From now on, serves allocations of this thread from a region of its own.
     pub(super) fn take_over() {
         if let Ok(layout) = Layout::from_size_align(REGION, 4096) {
             CUT.set(0);
@@ -353,20 +353,20 @@ mod memory {
         }
     }
 
-    /// The list for `size` bytes, and the size of its pieces; nothing if pieces are smaller.
+    /// The list for `size` bytes, and the size of its pieces; `None` if all pieces are smaller.
     fn list(size: usize) -> Option<(usize, usize)> {
         if size <= 64 * STEP {
             let steps = size.div_ceil(STEP).max(1);
             return Some((steps - 1, steps * STEP));
         }
         let power = size.checked_next_power_of_two()?;
-        // 2 KiB come first.
+        // The first power of two is 2 KiB.
         let list = 64 + power.trailing_zeros() as usize - 11;
         (list < SIZES).then_some((list, power))
     }
 
     // SAFETY: a piece is in the region, handed out to one owner at a time, as large as its list says,
-    // and aligned as the region is cut; all others are the system's, with the arguments as they are.
+    // and aligned as the region is cut; all other memory is the system's, from unchanged arguments.
     // `dealloc` finds the same list as `alloc`, since both have the same layout. Nothing unwinds, and
     // the thread-locals need no initialization and no destructor.
     unsafe impl GlobalAlloc for Allocator {
@@ -453,7 +453,7 @@ mod memory {
     fn to_list(piece: *mut u8, layout: Layout) {
         if let Some((list, _)) = list(layout.size()) {
             FREE.with(|lists| {
-                // SAFETY: the piece has at least 16 bytes, is aligned to them, and nobody else's.
+                // SAFETY: the piece has at least 16 bytes, is aligned to 16, and has no other owner.
                 unsafe { piece.cast::<*mut u8>().write(lists[list].get()) };
                 lists[list].set(piece);
             });

@@ -1,4 +1,4 @@
-//! How each number changed from one result to the other.
+//! The change of each number from one result to the other.
 
 use super::{
     measure::Measure,
@@ -11,32 +11,31 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The name of a row that holds sums over rows.
 const TOTAL: &str = "total";
 
-/// By how many percent a time that was measured once differs from run to run, on a quiet machine and a
-/// busy one.
+/// By how many percent a time that was measured once differs from run to run, on quiet and busy machines.
 pub(crate) const NOISE_PERCENT: f64 = 20.0;
 
 /// A number that both results have.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Change {
-    /// What the number is of.
+    /// What the number measures.
     pub(crate) measure: Measure,
-    /// The row; null if the number is in none.
+    /// Name of the row; null if the number is in no row.
     pub(crate) row: Option<String>,
-    /// The field, a slash between names.
+    /// Name of the field; slashes separate nested names.
     pub(crate) field: String,
-    /// In the first.
+    /// The number in the first result.
     pub(crate) a: f64,
-    /// In the second.
+    /// The number in the second result.
     pub(crate) b: f64,
-    /// By how much the second is more, in percent of the first; null if that is zero.
+    /// By how much the second number is larger, in percent of the first; null if the first is zero.
     #[schemars(range(min = -100))]
     pub(crate) change_percent: Option<f64>,
-    /// Whether the second is worse.
+    /// Whether the second number is worse.
     pub(crate) worse: bool,
-    /// Whether it is worse by more than its limit.
+    /// Whether it is worse by more than its limit, and this is no noise.
     pub(crate) regressed: bool,
-    /// Whether it would be, but the difference may be noise: the rounds overlap, or it was measured once
-    /// and is not worse by 20 percent more than the limit.
+    /// Whether a time is worse by more than its limit, but this may be noise: the rounds overlap, or the
+    /// time was measured once and is not worse by 20 percent more than the limit.
     pub(crate) may_be_noise: bool,
 }
 
@@ -131,8 +130,8 @@ impl Change {
         differ(self.a, self.b)
     }
 
-    /// By how many percent B is worse than A, zero if it is not. A number above zero is infinitely worse
-    /// than zero.
+    /// Returns by how many percent B is worse than A, or zero if it is not. A number above zero is infinitely
+    /// worse than zero.
     pub(crate) fn worse_percent(&self) -> f64 {
         if !self.worse {
             return 0.0;
@@ -207,7 +206,7 @@ impl Compared {
     }
 }
 
-/// Rows that only `here` has, and numbers that only `here` has in rows that both have.
+/// Returns the rows that only `here` has, and the numbers that only `here` has in rows that both have.
 fn only_in(
     here: &Parts,
     there: &Parts,

@@ -66,8 +66,8 @@ fn kinds() -> String {
 }
 
 impl DiffError {
-    /// The error of a field that is missing or holds something else. `value` is what the file at `path`
-    /// holds.
+    /// Makes the error of a field that is missing or holds something unexpected. The file at `path` holds
+    /// `value`.
     pub(super) fn field(
         path: &Path,
         value: &Value,
@@ -100,11 +100,11 @@ impl DiffError {
     }
 }
 
-/// What serde does not accept. Its errors are text, so this is what the text says.
+/// Why serde refuses a value. Its errors are plain text, so this is parsed from the text.
 enum Problem {
-    /// No field of this name.
+    /// The field of this name is missing.
     Missing(String),
-    /// Something other than this.
+    /// The value is not of this form, which was expected.
     Wrong(String),
     Other(String),
 }
@@ -117,7 +117,7 @@ impl Problem {
         }
         let expected = match message.rsplit_once(", expected ") {
             Some((_, expected)) => expected,
-            // Of a whole number, where serde_json has the feature `arbitrary_precision`.
+            // The error of a whole number if serde_json has the feature `arbitrary_precision`.
             None if message == "invalid number" => "u64",
             None => return Self::Other(message.to_owned()),
         };
@@ -133,7 +133,7 @@ impl Problem {
     }
 }
 
-/// Describes what was found; small values as they are.
+/// Describes a value that was found; small values are shown in full.
 pub(super) fn described(value: Option<&Value>) -> String {
     match value {
         None => "none".to_owned(),

@@ -12,14 +12,15 @@ use std::path::Path;
 
 /// A result that can be compared with another one of its command.
 pub(super) trait Comparable: CommandResult + DeserializeOwned {
-    /// Whether it has the field `rows`, which tells `compare block` from `block`.
+    /// Whether the result has the field `rows`, which tells `compare block` from `block`.
     const HAS_ROWS: bool;
 
-    /// Its parts. Implementations name every field, so that a new one is not forgotten: it is compared,
-    /// or left out because it follows from others, is about the peer alone, or is too much to list.
+    /// Returns the parts of the result. Implementations name every field, so that a new field is not
+    /// forgotten. They leave a field out if it follows from others, is about the peer alone, or is too much
+    /// to list.
     ///
     /// # Errors
-    /// An error of `serde_json`, if a value can't be shown.
+    /// An error of `serde_json` if a value can't be shown.
     fn parts(&self) -> Result<Parts, serde_json::Error>;
 }
 
@@ -62,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a result that is about `what` and has the field `rows`, or not.
+    /// The kind of results with this `what`, with or without the field `rows`.
     pub(super) fn find(what: &Value, has_rows: bool) -> Option<&'static Self> {
         let mut kinds = KINDS.iter();
         kinds.find(|kind| what == kind.what && has_rows == kind.has_rows)

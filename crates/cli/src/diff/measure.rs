@@ -28,9 +28,9 @@ impl Measure {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gauge {
     pub(crate) measure: Measure,
-    /// Whether less of it is worse.
+    /// Whether a smaller number is worse.
     pub(crate) more_is_better: bool,
-    /// Whether a limit applies to it.
+    /// Whether a limit applies to the number.
     pub(crate) judged: bool,
 }
 
@@ -38,8 +38,8 @@ pub(super) const PROOF: Gauge = Gauge::of(Measure::Proof);
 pub(super) const ALLOCATIONS: Gauge = Gauge::of(Measure::Allocations);
 pub(super) const TIME: Gauge = Gauge::of(Measure::Time);
 
-/// How many times as long the peer takes. If there is such a ratio, it is judged and times are not,
-/// because a slow machine slows both sides.
+/// How many times as long the peer takes. If a result has such a ratio, the ratio is judged and times are
+/// not, because a slow machine slows both sides.
 pub(super) const SPEED: Gauge = Gauge {
     more_is_better: true,
     ..TIME
@@ -54,7 +54,7 @@ impl Gauge {
         }
     }
 
-    /// The same, shown but not judged.
+    /// The same gauge for a number that is shown but not judged.
     pub(super) const fn shown(self) -> Self {
         Self {
             judged: false,

@@ -1,9 +1,9 @@
 //! `povmeter diff`: two results side by side.
 //!
 //! ```text
-//! read A and B       by the types that the commands print; `kinds` says which fields count
-//! options            the same, or an error unless the user allows it
-//! numbers            by row and field: the largest change first, then what only one of them has
+//! read A and B       into the types that the commands print; `kinds` says which fields count
+//! options            must be equal, unless the user allows differences
+//! numbers            by row and field: the largest change first, then what only one result has
 //! limits             a judged number that is worse by more than its limit fails
 //! ```
 

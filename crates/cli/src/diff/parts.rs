@@ -1,19 +1,19 @@
 //! The parts of a result that are compared: options, facts and numbers.
 //!
-//! A part is named by the way to it in the JSON, with slashes between names. [`facts!`] and [`numbers!`]
-//! take the names from the variables of the fields, so a name is that of its field.
+//! The name of a part is its path in the JSON, with slashes between names. [`facts!`] and [`numbers!`]
+//! name a part after the variable that holds its field.
 
 use super::measure::Gauge;
 use crate::spread::Spread;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The parts of a result, in its order.
+/// The parts of a result, in the order of the result.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// Must be the same for a comparison to mean something.
+    /// Values that must be equal for a comparison to mean something.
     pub(crate) options: Vec<(String, String)>,
-    /// Are listed if they differ.
+    /// Values that are listed if they differ.
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) numbers: Vec<Measured>,
     /// The names of rows.
@@ -23,15 +23,14 @@ pub(crate) struct Parts {
 /// A number, and where it was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
-    /// The name of its row; empty if it is in none.
+    /// The name of its row; empty if it is in no row.
     pub(crate) row: String,
     pub(crate) field: String,
     pub(crate) gauge: Gauge,
     pub(crate) value: f64,
-    /// The range in which most rounds were; `None` if that is not known.
+    /// The range of the middle half of the rounds; `None` if it is not known.
     pub(crate) spread: Option<Spread>,
-    /// Whether it is only added up over rows. Only the sum is judged, because one row alone is too
-    /// short.
+    /// Whether only its sum over rows is compared, because the time of one row alone is too short.
     pub(crate) only_total: bool,
 }
 
@@ -42,7 +41,7 @@ impl Measured {
     }
 }
 
-/// The name of a part: a row, if it is in one, and a field in a folder of fields.
+/// The name of a part: its row, if it is in one, and its field in a `folder` of fields.
 pub(super) fn name(row: &str, folder: &str, field: &str) -> String {
     match row {
         "" => format!("{folder}{field}"),
@@ -52,7 +51,7 @@ pub(super) fn name(row: &str, folder: &str, field: &str) -> String {
 
 /// A value that may be a number.
 pub(super) trait Amount {
-    /// The number; `None` if it is null.
+    /// Returns the number; `None` if the value is null.
     fn amount(&self) -> Option<f64>;
 }
 
@@ -76,7 +75,7 @@ impl<A: Amount> Amount for Option<A> {
 }
 
 impl Parts {
-    /// Adds each field of `options`.
+    /// Adds each field of `options` as an option.
     pub(super) fn options(&mut self, options: &impl Serialize) -> Result<(), serde_json::Error> {
         if let Value::Object(options) = serde_json::to_value(options)? {
             let options = options.into_iter();
@@ -96,7 +95,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The parts that are in no row.
+    /// Returns an adder of parts that are in no row.
     pub(super) fn top(&mut self) -> Row<'_> {
         Row {
             parts: self,
@@ -105,7 +104,7 @@ impl Parts {
         }
     }
 
-    /// The parts of a new row.
+    /// Adds a row, and returns an adder of its parts.
     pub(super) fn row(&mut self, name: impl Into<String>) -> Row<'_> {
         let name = name.into();
         self.rows.push(name.clone());
@@ -125,7 +124,7 @@ pub(super) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The same row; its numbers are shown but not judged unless `judged`.
+    /// The same row, whose numbers are only shown unless `judged`.
     pub(super) fn judged(self, judged: bool) -> Self {
         Self { judged, ..self }
     }
@@ -147,7 +146,7 @@ impl Row<'_> {
         self.add(gauge, format!("{folder}{field}"), value, (None, false));
     }
 
-    /// Adds a number that was measured in rounds, most of them in `spread`.
+    /// Adds a number that was measured in rounds, the middle half of them in `spread`.
     pub(super) fn number_within(
         &mut self,
         gauge: Gauge,

@@ -17,23 +17,23 @@ use std::{fmt::Write, path::Path};
 /// Changes of each measure that are shown without `--all`.
 const SHOWN: usize = 12;
 
-/// A result.
+/// One of the two results.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Side {
-    /// Its file, as it was named.
+    /// Its file, as the user named it.
     file: String,
     /// The command that made it, without povmeter.
     command: &'static str,
 }
 
-/// A value that is not the same.
+/// A value that differs.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Different {
-    /// Its name.
+    /// Name of the value.
     name: String,
-    /// In the first; null if it is not there.
+    /// The value in the first result; null if it is missing.
     a: Option<String>,
-    /// In the second; null if it is not there.
+    /// The value in the second result; null if it is missing.
     b: Option<String>,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct DiffReport {
     a: Side,
     /// The result after.
     b: Side,
-    /// Options that are not the same.
+    /// Options that differ.
     different_options: Vec<Different>,
-    /// Roots, counts and checks that are not the same.
+    /// Roots, counts and checks that differ.
     different_facts: Vec<Different>,
     /// Rows and numbers that only the first has.
     only_in_a: Vec<String>,
@@ -54,11 +54,11 @@ pub(crate) struct DiffReport {
     only_in_b: Vec<String>,
     /// How many numbers are the same.
     same: Same,
-    /// Numbers that are not the same, what changed most first.
+    /// Numbers that changed, the largest change first.
     changes: Vec<Change>,
-    /// By how many percent a number may be worse; null where any number may be.
+    /// By how many percent a number may be worse; null for no limit.
     limits_percent: Limits,
-    /// Numbers that are worse by more than their limit.
+    /// Number of changes that are worse than their limit.
     regressed: usize,
 }
 
@@ -94,7 +94,7 @@ impl DiffReport {
         }
     }
 
-    /// The options that differ, in one line; empty if none does.
+    /// Returns the options that differ, in one line; empty if none differs.
     pub(crate) fn different_options(&self) -> String {
         let options = self.different_options.iter().map(Different::line);
         options.collect::<Vec<_>>().join(", ")
@@ -106,7 +106,7 @@ impl DiffReport {
         regressed.map(Change::name).collect()
     }
 
-    /// The report as text, with every change or the largest.
+    /// Returns the report as text, with all changes or the largest ones.
     pub(crate) fn text(&self, all: bool) -> String {
         let mut text = format!("A  {}\nB  {}\n", self.a.line(), self.b.line());
         let list = |text: &mut String, title: &str, items: Vec<String>| {
@@ -137,7 +137,7 @@ impl DiffReport {
         text.trim_end().to_owned()
     }
 
-    /// The changes of a measure's numbers; `None` if it has no numbers.
+    /// Writes the changes of a measure's numbers; `None` if it has no numbers.
     fn section(&self, measure: Measure, most: usize) -> Option<String> {
         let changes = self.changes.iter();
         let changes: Vec<_> = changes.filter(|change| change.measure == measure).collect();
@@ -228,7 +228,7 @@ impl Different {
     }
 }
 
-/// The values that differ. A value that only one side has counts if it is `needed`.
+/// The values that differ. A value that only one side has counts if values are `needed`.
 fn different(a: &[(String, String)], b: &[(String, String)], needed: bool) -> Vec<Different> {
     let value = |of: &[(String, String)], name: &str| {
         let found = of.iter().find(|(other, _)| other == name);
@@ -246,7 +246,7 @@ fn different(a: &[(String, String)], b: &[(String, String)], needed: bool) -> Ve
         .collect()
 }
 
-/// A whole number as it is, any other with three decimals.
+/// Formats a whole number without decimals, any other number with three.
 fn short(value: f64) -> String {
     if value.fract() == 0.0 {
         format!("{value:.0}")

@@ -5,10 +5,10 @@ use povmeter_dev_data::read_file_up_to;
 use serde_json::Value;
 use std::path::Path;
 
-/// The most bytes of a result, unpacked. In memory a short number takes about 40 times its length.
+/// The most bytes of a result, unpacked. A short number needs about 40 times its length in memory.
 const RESULT_LIMIT: u64 = 64 << 20;
 
-/// What is compared of a result.
+/// The kind of a result, and its parts to compare.
 #[derive(Debug)]
 pub(crate) struct RunResult {
     pub(crate) kind: &'static Kind,
@@ -16,7 +16,7 @@ pub(crate) struct RunResult {
 }
 
 impl RunResult {
-    /// The result in the file at `path`.
+    /// Reads the result in the file at `path`.
     ///
     /// # Errors
     /// A [`DiffError`] if the file can't be read, or holds something else.
@@ -24,7 +24,7 @@ impl RunResult {
         let bytes = read_file_up_to(path, RESULT_LIMIT)?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|source| {
             let path = path.to_owned();
-            // An empty file is cut off, too.
+            // An empty file counts as cut off, too.
             match source.is_eof() {
                 true => DiffError::CutOff {
                     path,
@@ -36,7 +36,7 @@ impl RunResult {
         })?;
         let kind = kind(path, &value)?;
         let parts = (kind.read)(path, &value)?;
-        // No field of a result is negative. The types do not say so of times and ratios.
+        // No compared number is negative, but the types of times and ratios allow negative values.
         if let Some(negative) = parts.numbers.iter().find(|number| number.value < 0.0) {
             return Err(DiffError::Field {
                 path: path.to_owned(),
@@ -49,7 +49,7 @@ impl RunResult {
     }
 }
 
-/// The kind of the result in the file at `path`, by its first fields.
+/// The kind of the result in the file at `path`, by the fields `what`, `rows` and `schema`.
 fn kind(path: &Path, value: &Value) -> Result<&'static Kind, DiffError> {
     let not_ours = |found| DiffError::NotOurs {
         path: path.to_owned(),

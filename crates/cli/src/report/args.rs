@@ -17,7 +17,7 @@ impl ReportArgs {
     /// The folder for the page and its `charts`, if a page is wanted. Call this before any work.
     ///
     /// # Errors
-    /// A [`ReportError`] if the folder can't be used, or holds such files that no report wrote.
+    /// A [`ReportError`] if the folder can't be used, or holds files of these names that no report wrote.
     pub(crate) fn open(&self, charts: &[&str]) -> Result<Option<ReportFolder>, ReportError> {
         let folder = self.folder.as_deref();
         folder
@@ -25,11 +25,11 @@ impl ReportArgs {
             .transpose()
     }
 
-    /// The same for a command that also reads or writes `files`, each named by an option: none of them
-    /// may be written twice, or be one that is read.
+    /// Opens the folder for a command that also reads or writes `files`, each named by an option. All files
+    /// must differ from each other and from the page and its charts.
     ///
     /// # Errors
-    /// A [`CliError`] if the folder can't be used, or a file would be written twice.
+    /// A [`CliError`] if the folder can't be used, or two files are the same.
     pub(crate) fn open_beside<'a>(
         &self,
         charts: &[&str],

@@ -14,8 +14,8 @@ use crate::attribution_report::AttributionReport;
 /// The charts in this part.
 pub(super) const CHARTS: [&str; 2] = ["causes", "division"];
 
-/// Causes as bars, the bytes of each extrinsic, items and depths as tables, and causes by item as a flame
-/// graph, if there is one.
+/// Causes as bars, bytes by extrinsic as a plot, items and depths as tables, and the flame graph, if there is
+/// one.
 pub(super) fn parts(attribution: &AttributionReport) -> Vec<Part> {
     let note = format!(
         "Each of the {} belongs to one cause, one storage item and one extrinsic: the first that needed \

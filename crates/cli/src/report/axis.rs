@@ -4,12 +4,12 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Unit {
     pub(super) name: &'static str,
-    /// One of it in bytes or microseconds.
+    /// Bytes or microseconds in one unit.
     pub(super) size: f64,
 }
 
 impl Unit {
-    /// For numbers of bytes up to `most`.
+    /// The unit for numbers of bytes up to `most`.
     pub(super) fn of_bytes(most: f64) -> Self {
         let (name, size) = match most {
             _ if most < 10_240.0 => ("bytes", 1.0),
@@ -19,7 +19,7 @@ impl Unit {
         Self { name, size }
     }
 
-    /// For microseconds up to `most`.
+    /// The unit for times of up to `most` microseconds.
     pub(super) fn of_microseconds(most: f64) -> Self {
         let (name, size) = match most {
             _ if most < 1.0 => ("ns", 1e-3),

@@ -10,7 +10,7 @@ use super::{
 pub(super) struct Bars {
     pub(super) groups: Vec<Group>,
     pub(super) scale: Scale,
-    /// Follows the numbers of the axis.
+    /// The unit that follows the numbers of the axis.
     pub(super) unit: &'static str,
     /// The legend; empty if there is only one colour.
     pub(super) keys: Vec<(Color, String)>,
@@ -161,7 +161,7 @@ impl Bars {
 }
 
 impl Frame {
-    /// Where bars begin.
+    /// The value at which bars begin.
     fn origin(&self) -> f64 {
         match self.scale {
             Scale::FromZero { .. } => 0.0,

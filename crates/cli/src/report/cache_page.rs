@@ -13,7 +13,7 @@ use povmeter_dev_cache::{Access, CacheRow, Keying};
 /// The charts on the page.
 pub(crate) const CHARTS: [&str; 3] = ["cache-uniform", "cache-zipf", "cache-active-set"];
 
-/// Rows that one curve shows, the best of them at each place.
+/// A curve, and the rows that it shows: the best one at each place.
 struct Shown {
     name: &'static str,
     color: Color,

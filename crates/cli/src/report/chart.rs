@@ -43,8 +43,8 @@ impl Drawing {
     }
 }
 
-/// The style with the colour itself before each variable for a colour, because programs other than
-/// browsers do not know variables and would paint everything black. Of two colours it is the light one.
+/// The style with a fixed colour before each colour variable, because programs other than browsers do not
+/// know variables and would paint everything black. The fixed colour is that of the light theme.
 fn with_fixed_colors(style: &str) -> String {
     let mut names = Vec::new();
     let mut fixed = style.to_owned();
@@ -91,7 +91,7 @@ impl Chart {
             with_fixed_colors(THEME)
         );
         let body = canvas.into_string() + "</g>\n";
-        // The size for programs that choose none.
+        // A size for programs that choose none.
         let view = format!("0 0 {width} {height:.0}\" width=\"{width}\" height=\"{height:.0}");
         let svg = self.element("alone", &view, &before, &body);
         format!("{FILE_MARK}{} -->\n{svg}", env!("CARGO_PKG_VERSION"))

@@ -56,7 +56,7 @@ impl ReportFolder {
     /// `charts`, unless a report wrote them.
     ///
     /// # Errors
-    /// A [`ReportError`]; then nothing has been changed.
+    /// A [`ReportError`]; then no file has been changed, and a folder made at `path` is removed.
     pub(super) fn open(path: &Path, charts: &[&str]) -> Result<Self, ReportError> {
         let failed = |source| ReportError::Folder {
             path: path.to_owned(),
@@ -71,7 +71,7 @@ impl ReportFolder {
             path: path.to_owned(),
             _made: made,
         };
-        // Removed at once; it shows that files can be written.
+        // This file is removed at once. It shows that files can be written.
         tempfile::tempfile_in(path).map_err(failed)?;
         folder.check(PAGE_FILE, PAGE_MARK)?;
         for chart in charts {

@@ -16,7 +16,7 @@ use povmeter_dev_runtime::{BoundarySize, ExtrinsicTimes, PovSizes, Spent};
 pub(crate) struct Step {
     /// The size of the proof after it.
     size: BoundarySize,
-    /// Bytes of the header and of the extrinsics up to it.
+    /// Bytes of the header and of the extrinsics up to this one.
     block: u64,
     /// Microseconds of processor time.
     execute: f64,
@@ -34,12 +34,12 @@ impl Step {
         }
     }
 
-    /// What a collator counts that knows of the root's nodes.
+    /// The bytes that a collator counts if it knows the root's nodes.
     fn count(&self) -> u64 {
         self.block + self.size.total()
     }
 
-    /// What a collator counts that knows of reads alone.
+    /// The bytes that a collator counts if it knows reads alone.
     fn count_of_reads(&self) -> u64 {
         self.block + self.size.recorded
     }
@@ -48,7 +48,7 @@ impl Step {
 /// A block, extrinsic by extrinsic.
 #[derive(Clone, Debug)]
 pub(crate) struct Growth {
-    /// Distinguishes its charts from those of other blocks on the page; empty if there are none.
+    /// Ends the names of its charts, to tell several blocks on a page apart; empty for one block.
     pub(super) suffix: String,
     /// From extrinsic 0 on, inherents included.
     pub(super) steps: Vec<Step>,
@@ -56,13 +56,13 @@ pub(crate) struct Growth {
     pub(super) recorded: u64,
     /// The whole PoV.
     pov: PovRow,
-    /// The limit on it.
+    /// The limit on the PoV in bytes.
     pub(super) limit: Option<u64>,
     /// Whether the root's share is known. sp-state-machine does not tell it.
     pub(super) estimated: bool,
 }
 
-/// Where the part of the limit is crossed up to which collators fill blocks.
+/// Where a block crosses the part of the limit up to which collators fill blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Crossing {
     Never,
@@ -103,7 +103,7 @@ impl Growth {
         self.steps.last().map_or(nothing, |step| step.size)
     }
 
-    /// Where `count` is above what collators allow for the first time.
+    /// Where `count` first exceeds what collators allow.
     fn crossing(&self, limit: u64, count: impl Fn(&Step) -> u64) -> Crossing {
         let row = LimitRow::new(limit, &self.pov, self.recorded);
         let over = |step: &Step| count(step) > row.collator_limit;
@@ -391,8 +391,8 @@ impl Growth {
 fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> Vec<Part> {
     let most = values.iter().copied().fold(0.0, f64::max);
     let (median, high) = (quantile(&values, 0.5), quantile(&values, 0.98));
-    // Cut the chart, because a few very long times would flatten all others.
-    // At a round number, where the axis ends.
+    // Cut the chart, because a few very long times would flatten all others. The cut is a round number,
+    // because the axis ends there.
     let cut = axis_end((high * 2.0).max(median * 4.0));
     let cut = (most > cut && values.len() > 10).then_some(cut);
     let longest = values.iter().position(|value| *value >= most).unwrap_or(0);
@@ -476,7 +476,7 @@ mod tests {
         growth.limit_in_words(growth.limit.unwrap())
     }
 
-    /// The least limit of which collators use this much.
+    /// The least limit of which collators use `bytes`.
     fn with_collators_at(bytes: u64) -> u64 {
         (bytes * 100).div_ceil(COLLATOR_PERCENT)
     }

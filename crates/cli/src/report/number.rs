@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-/// With a comma between thousands.
+/// Formats a number with a comma between thousands.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,7 +13,7 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// With `places` decimals, and a comma between thousands.
+/// Formats a number with `places` decimals and a comma between thousands.
 pub(super) fn decimal(number: f64, places: usize) -> String {
     if !number.is_finite() {
         return "–".to_owned();
@@ -30,7 +30,7 @@ pub(super) fn decimal(number: f64, places: usize) -> String {
     format!("{sign}{whole}{fraction}")
 }
 
-/// With about three significant digits.
+/// Formats a number with about three significant digits.
 pub(super) fn short(number: f64) -> String {
     let size = number.abs();
     let places = match size {
@@ -48,12 +48,12 @@ pub(super) fn count_or_none(number: Option<u64>) -> String {
     number.map_or_else(|| "–".to_owned(), count)
 }
 
-/// Bytes.
+/// Formats a number of bytes.
 pub(super) fn bytes(number: u64) -> String {
     format!("{} B", count(number))
 }
 
-/// A limit in bytes, with its larger unit if it is a whole number of those.
+/// Formats a limit in bytes, and in a larger unit if it is a whole number of that unit.
 pub(super) fn limit(number: u64) -> String {
     let exact = bytes(number);
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];

@@ -79,7 +79,7 @@ fn command_line(command: impl IntoIterator<Item = OsString>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// An address without user, password, path and query, which can hold a key: pages are given away.
+/// An address without user, password, path and query, because these can hold a key and pages are shared.
 fn without_secrets(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else {
         return word.to_owned();

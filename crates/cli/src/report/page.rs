@@ -77,7 +77,7 @@ pub(super) enum Column {
 /// The cell of a check that failed.
 pub(super) const FAILED: &str = "FAILED";
 
-/// Most rows of a table, because people read a page, and the JSON has all numbers.
+/// The most rows that a table shows, because people read a page, and the JSON has all numbers.
 const MOST_ROWS: usize = 2_000;
 
 impl Section {
@@ -241,8 +241,8 @@ impl Table {
         } else if !caption.is_empty() {
             line(html, format_args!("<p class=\"caption\">{caption}</p>"));
         }
-        // The table scrolls by itself, also with keys, so that the page does not.
-        // Its name is unique on the page, for those who go from table to table.
+        // The table scrolls by itself, also with the keyboard, so that the page does not.
+        // Its name is unique on the page, for readers who go from table to table.
         let number = html.matches("role=\"region\"").count() + 1;
         let name = match caption.is_empty() {
             true => format!("Table {number}"),

@@ -11,7 +11,7 @@ use super::{
 use crate::parallel::{limit, Report, MODEL_NOTE};
 use povmeter_dev_parallel::{Mode, ModelRow, Row, Shape, Workload};
 
-/// The charts on the page: one for each workload, the model's, and that of stores.
+/// The charts on the page: one for each workload, one of the model, one of the stores.
 pub(crate) const CHARTS: [&str; 9] = [
     "parallel-random-100",
     "parallel-random-10000",
@@ -98,7 +98,7 @@ impl Report {
         page
     }
 
-    /// The row that is most times as fast as its plain block.
+    /// The row with the largest speedup over its plain block, and the speedup.
     fn fastest(&self) -> Option<(&Row, f64)> {
         let parallel = self.0.rows.iter();
         let parallel = parallel.filter(|row| row.mode == Mode::Adaptive && row.workers > 1);

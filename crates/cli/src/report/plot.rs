@@ -15,7 +15,7 @@ pub(super) struct Plot {
     /// The name of the horizontal axis, which counts from zero.
     pub(super) places: String,
     pub(super) unit: Unit,
-    /// Whether a line in the ground's colour parts the layers, for values that change little from place to place.
+    /// Whether a line in the background's colour separates layers whose values change little between places.
     pub(super) parted: bool,
     /// From the lowest to the highest.
     pub(super) limits: Vec<Limit>,
@@ -133,7 +133,7 @@ impl Plot {
     fn layers(&self, canvas: &mut Canvas, frame: &Frame, sums: &[Vec<f64>]) {
         let together = frame.places.div_ceil(MOST_STEPS).max(1);
         let Some(top) = sums.last() else { return };
-        // Of the places that share a step, the highest.
+        // A step shows the highest of the places that share it.
         let shown: Vec<usize> = (0..frame.places)
             .step_by(together)
             .filter_map(|from| {

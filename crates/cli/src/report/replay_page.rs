@@ -11,7 +11,7 @@ use super::{
 };
 use crate::replay_report::ReplayReport;
 
-/// Most blocks that are shown by extrinsic. If there are more, those with the largest proofs are.
+/// Most blocks that are shown by extrinsic. If there are more, those with the largest proofs are shown.
 const MOST_GROWTHS: usize = 4;
 /// Most blocks that have a bar.
 const MOST_BARS: usize = 64;

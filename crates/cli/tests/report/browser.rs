@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a page may take. Far more than it takes, because test machines are slow at times.
+/// The time limit of a page. Far above the usual time, because test machines are slow at times.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The browser's program.
@@ -49,7 +49,7 @@ impl Browser {
         fs::read(picture).unwrap()
     }
 
-    /// What the browser prints, run with a new profile and without network services.
+    /// Runs the browser with a new profile and without network services, and returns what it prints.
     fn run(&self, page: &Path, args: &[&str]) -> String {
         let profile = tempfile::tempdir().unwrap();
         let (printed, said) = (profile.path().join("printed"), profile.path().join("said"));

@@ -16,7 +16,7 @@ use std::{
 
 fn povmeter(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_povmeter"));
-    // The only comparison that does nothing without the recorded block.
+    // The only comparison that needs the recorded block.
     if args.starts_with(&["compare", "pool"]) {
         command.env("POVMETER_DATA", expect_data());
     }
@@ -364,7 +364,7 @@ fn limits_that_are_none() {
     }
 }
 
-/// Without a page, too. The result is printed before.
+/// Also without a page. The result is printed before the error.
 #[test]
 fn a_block_above_the_limit_has_an_exit_code() {
     let words = BLOCK.split(' ').filter(|word| *word != "--json");

@@ -80,7 +80,7 @@ fn unfilter(filter: u8, line: &[u8], above: &[u8], samples: usize) -> Vec<u8> {
             3 => (a + b) / 2,
             4 => {
                 let distance = |it: i32| (a + b - c - it).abs();
-                // Of equally near ones, the first.
+                // `min_by_key` returns the first of equally near ones.
                 [a, b, c]
                     .into_iter()
                     .min_by_key(|it| distance(*it))

@@ -1,4 +1,4 @@
-//! The cases: what is typed, by what is wrong.
+//! The cases: commands as typed, grouped by what is wrong in them.
 
 /// A command that must be refused.
 pub(crate) struct Case {
@@ -14,7 +14,7 @@ impl Case {
         !self.wasm || cfg!(feature = "wasm")
     }
 
-    /// With the program's name.
+    /// The command with the program's name.
     pub(crate) fn shown(&self) -> String {
         let variables: String = self
             .words()
@@ -57,7 +57,7 @@ const fn case(command: &'static str) -> Case {
     }
 }
 
-/// A case that only a program with the feature `wasm` refuses so.
+/// A case whose error only a program with the feature `wasm` has.
 const fn wasm(command: &'static str) -> Case {
     Case {
         command,

@@ -101,7 +101,7 @@ impl Files {
         self.write("result.json", &result);
         let other = self.make("block --accounts 10 --transfers 2 --json --state memory");
         self.write("two-transfers.json", other);
-        // Where numbers that differ from run to run have no part in the line.
+        // Cut off before the numbers that differ from run to run, so that the error is always the same.
         let (before, _) = result.split_once("\"phases\"").unwrap();
         self.write("cut-off.json", before);
         self.write(

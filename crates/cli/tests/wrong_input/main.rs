@@ -109,7 +109,7 @@ fn row(case: &Case, refusal: &Refusal) -> String {
     format!(
         "| `{}` | {code} | {} |",
         case.shown(),
-        // Only what a table takes for its own.
+        // Escape only the characters that have a meaning in a table.
         message
             .replace('|', "\\|")
             .replace('<', "&lt;")

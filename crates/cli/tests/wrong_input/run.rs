@@ -31,7 +31,7 @@ pub(crate) fn run(case: &Case, files: &Files) -> Refusal {
     }
 }
 
-/// The error in one line and the help. Of clap's text, what is above the usage.
+/// The error in one line, and the help. From clap's text it takes the part above the usage.
 fn parts(errors: &str) -> (String, Option<String>) {
     let above = errors.split("\nUsage:").next().unwrap_or_default();
     let above = above

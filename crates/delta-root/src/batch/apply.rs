@@ -18,10 +18,10 @@ use core::ops::Range;
 /// The children of a loaded branch after the changes.
 enum NewChildren {
     Kept,
-    /// The same nibbles have children, some of them new: a range of the batch's, and the greatest
-    /// height above them.
+    /// Some children are replaced, and none is added or removed: the range of the new ones in the batch's
+    /// `others`, and the height of a node above them.
     Replaced(Range<u32>, u32),
-    /// Children come or go.
+    /// Children are added or removed.
     Rebuilt(Children),
 }
 
@@ -30,12 +30,12 @@ impl<'a> Batch<'a> {
         self.input.changes[change as usize].0
     }
 
-    /// Splits off the changes whose key has `nibble` at `depth`.
+    /// Removes the changes whose keys have `nibble` at `depth` from the start of `span`, and returns them.
     pub(super) fn split_off(&self, span: &mut Span, nibble: u8, depth: usize) -> Span {
         let has = |key: &[u8]| nibbles::at(key, depth) == nibble;
         let changes = &self.input.changes[span.range()];
         let count = match changes.last() {
-            // Most spans have a single nibble here.
+            // In most spans, all keys have one nibble there.
             Some((last, _)) if has(last) => changes.len(),
             _ => changes.iter().take_while(|(key, _)| has(key)).count(),
         };
@@ -52,7 +52,7 @@ impl<'a> Batch<'a> {
         self.input.trie.old_child(at, nibble, self.input.table)
     }
 
-    /// The subtree of loaded node `at`, which begins at `depth`, after the changes of `span`.
+    /// Applies the changes of `span` to the subtree of loaded node `at`, which begins at `depth`.
     pub(super) fn apply(
         &mut self,
         at: ShadowNode,
@@ -73,8 +73,8 @@ impl<'a> Batch<'a> {
         Ok(built)
     }
 
-    /// As [`Self::apply`], for a node without the first `skip` nibbles of its partial key; such a
-    /// node is never kept. `place` is where the rest begins.
+    /// Applies the changes of `span` to a node without the first `skip` nibbles of its partial key. If
+    /// `skip` is not zero, the node is never kept. The rest of the node begins at `place`.
     fn change(
         &mut self,
         at: ShadowNode,
@@ -84,14 +84,14 @@ impl<'a> Batch<'a> {
     ) -> Result<Built, NotLoaded> {
         let depth = place.depth();
         let old = self.old(at);
-        // Keys are sorted, so the one that leaves the partial key first is the first or the last.
+        // Keys are sorted, so the first or the last key leaves the partial key first.
         let ends = match &self.input.changes[span.range()] {
             [] => [None; 2],
             [(only, _)] => [Some(only), None],
             [(first, _), .., (last, _)] => [Some(first), Some(last)],
         };
         let mut ends = ends.into_iter().flatten();
-        // Most often none leaves it, and that is faster to test.
+        // Usually no key leaves it, and that is faster to test.
         let stays = skip == 0 && ends.clone().all(|key| old.partial.is_prefix_at(key, depth));
         if !stays {
             let length = old.partial.len() - skip;
@@ -104,8 +104,8 @@ impl<'a> Batch<'a> {
         self.change_inside(at, &old, skip, place, span)
     }
 
-    /// Puts a branch into the partial key of `at`, `shared` nibbles after `place`. Every change that
-    /// leaves there is an insertion.
+    /// Puts a branch into the partial key of `at`, `shared` nibbles after `place`. Every change whose key
+    /// leaves the partial key there is an insertion.
     fn split(
         &mut self,
         at: ShadowNode,
@@ -207,7 +207,7 @@ impl<'a> Batch<'a> {
         self.finish(place, partial, value, children)
     }
 
-    /// The children of `at`, which begin at `depth` and one nibble, after the changes of `span`.
+    /// Applies the changes of `span` to the children of `at`, which begin at `depth` plus one nibble.
     fn change_children(
         &mut self,
         at: ShadowNode,
@@ -260,7 +260,7 @@ impl<'a> Batch<'a> {
         Ok(NewChildren::Rebuilt(children))
     }
 
-    /// The child in a slot of a branch, which begins at `depth`, after the changes of `span`.
+    /// Applies the changes of `span` to the child in a slot of a branch, which begins at `depth`.
     pub(super) fn change_child(
         &mut self,
         slot: OldChild<'_>,
@@ -274,7 +274,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The children of a loaded node as they are.
+    /// The children of a loaded node, unchanged.
     pub(super) fn old_children(&self, at: ShadowNode) -> Children {
         let mut children = NO_CHILDREN;
         for (child, nibble) in children.iter_mut().zip(0..) {
@@ -300,8 +300,8 @@ impl<'a> Batch<'a> {
         &self.memory.others[range.start as usize..range.end as usize]
     }
 
-    /// Removes the change of the key that ends at `depth` from `span`, if there is one, and returns the
-    /// value that it writes.
+    /// Removes the change of the key that ends at `depth` from `span`, and returns the value that it
+    /// writes. Returns `None` if there is no such change.
     pub(super) fn take_value(&mut self, span: &mut Span, depth: usize) -> Option<NewValue> {
         let (key, value) = self.input.changes[span.range()].first()?;
         if nibbles::count(key) != depth {
@@ -324,8 +324,8 @@ impl<'a> Batch<'a> {
         Some(NewValue::ValueNode(number(self.memory.values.len() - 1)))
     }
 
-    /// Whether a change writes the old value again. `false` for a value that is a node of its own,
-    /// because only its hash could show it.
+    /// Whether a change writes the old value again. Returns `false` for a value that is a node of its own,
+    /// because only the hash of the new value, which is not computed yet, could show it.
     fn is_as_before(&self, new: NewValue, old: OldValue<'_>) -> bool {
         match (new, old) {
             (NewValue::None, OldValue::None) => true,
@@ -336,7 +336,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Notes that `at` is removed; its path is `place`, then the nibbles of `path`.
+    /// Notes that `at` is removed; its path is `place` with the nibbles of `path` after it.
     pub(super) fn remove_node(&mut self, at: ShadowNode, place: Place, path: Range<usize>) {
         if let Some(hash) = self.input.trie.old_hash(at, self.input.table) {
             let mut place = self.written(place);
@@ -347,13 +347,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The place of a change's value, in the writes.
+    /// Stores the place of a change's value in the writes.
     pub(super) fn value_place(&mut self, change: u32) -> WrittenPlace {
         let (keyspace, key) = (self.input.trie.keyspace(), self.key(change));
         self.writes.place(keyspace, key, None)
     }
 
-    /// A place, in the writes.
+    /// Stores a place in the writes.
     #[inline]
     pub(super) fn written(&mut self, place: Place) -> WrittenPlace {
         let Place {

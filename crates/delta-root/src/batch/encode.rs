@@ -1,4 +1,4 @@
-//! New nodes to bytes and hashes, from the leaves up.
+//! Encodes and hashes the new nodes, from the leaves up.
 
 use super::{
     node::{Built, Children, NewNode, NewPartial, NewValue, NewValueNode, Parts},
@@ -21,7 +21,7 @@ pub(super) struct Reference {
     length: u8,
 }
 
-/// [`HASH_LENGTH`] again.
+/// [`HASH_LENGTH`] as the length of a reference.
 const OF_A_HASH: u8 = 32;
 const _: () = assert!(OF_A_HASH as usize == HASH_LENGTH);
 
@@ -52,10 +52,10 @@ pub(super) struct Encoder {
     values: Vec<NodeHash>,
     /// By index of the node.
     references: Vec<Reference>,
-    /// The nodes by height, and where those of each height end.
+    /// The nodes by height, and the end of each height among them.
     order: Vec<u32>,
     ends: Vec<usize>,
-    /// Nodes of the level that have a hash, and the ranges of their bytes in the writes.
+    /// The nodes of the level that have a hash, and the ranges of their bytes in the writes.
     stored: Vec<(u32, Range<usize>)>,
     hashes: Vec<NodeHash>,
 }
@@ -98,7 +98,7 @@ impl Encoder {
             + self.stored.capacity() * size_of::<(u32, Range<usize>)>()
     }
 
-    /// Puts `nodes` into order by height, the lowest first.
+    /// Sorts `nodes` by height, the lowest first.
     fn order(&mut self, nodes: &[NewNode]) {
         let ends = &mut self.ends;
         for node in nodes {
@@ -130,8 +130,8 @@ impl Batch<'_> {
         Root::from(reference.bytes)
     }
 
-    /// Encodes all new nodes and values into the writes; returns the reference to `top`. A `root` has a
-    /// hash however short it is.
+    /// Encodes all new nodes and values into the writes; returns the reference to `top`. The node `root` has
+    /// a hash however short it is.
     pub(super) fn encode(&mut self, top: u32, root: Option<u32>) -> Reference {
         let mut encoder = take(&mut self.memory.encoder);
         self.encode_values(&mut encoder.values);
@@ -172,7 +172,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Encodes the nodes of a level, and hashes those together that have a hash.
+    /// Encodes the nodes of a level. Hashes all nodes that have a hash together.
     fn encode_level(&mut self, level: Range<usize>, root: Option<u32>, encoder: &mut Encoder) {
         let mut buffer = take(self.writes.encoded());
         encoder.stored.clear();
@@ -215,7 +215,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Notes that the node is inserted at its place, and what it replaces there removed.
+    /// Notes that the node is inserted at its place, and that the node which it replaces is removed.
     fn store(&mut self, index: u32, hash: NodeHash, encoded: Range<usize>) {
         let NewNode {
             place, replaces, ..
@@ -226,7 +226,7 @@ impl Batch<'_> {
         self.writes.replace(place, old, hash, encoded);
     }
 
-    /// Notes that the replaced node is removed, for a new node inside its parent.
+    /// Notes that the node which a new node replaces is removed, for a new node inside its parent.
     fn remove_replaced(&mut self, index: u32) {
         let NewNode {
             place, replaces, ..
@@ -271,7 +271,7 @@ impl Batch<'_> {
     }
 
     /// Writes the bytes of branch `at` with new hashes of some children. Returns `false`, and writes
-    /// nothing, if a child has no hash, before or after.
+    /// nothing, if an old child or a new one has no hash.
     fn encode_other(
         &self,
         at: ShadowNode,
@@ -386,7 +386,7 @@ impl Batch<'_> {
     }
 }
 
-/// The beginning of a node: its header, and its partial key.
+/// Appends the beginning of a node: its header, and its partial key.
 fn push_partial(out: &mut Vec<u8>, kind: Kind, partial: Partial<'_>) {
     push_header(out, kind, partial.len());
     out.extend_from_slice(partial.bytes());

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Batch<'_> {
-    /// The subtree of the changes of `span` alone. All are insertions, and their keys have a common
+    /// Builds a subtree from the changes of `span` alone. All are insertions, and their keys have a common
     /// prefix of `depth` nibbles.
     pub(super) fn grow_subtree(&mut self, mut span: Span, depth: usize) -> Built {
         if span.is_empty() {
@@ -38,7 +38,8 @@ impl Batch<'_> {
         self.add_whole(place, partial, value.unwrap_or(NewValue::None), children)
     }
 
-    /// Adds the node at `place` that is made of these parts.
+    /// Adds the node at `place` with these parts: none if nothing is left, the merged child if only one
+    /// child is left.
     pub(super) fn finish(
         &mut self,
         place: Place,
@@ -92,12 +93,12 @@ impl Batch<'_> {
         Built::New(number(nodes.len() - 1))
     }
 
-    /// The height of a node above new node `child`.
+    /// The least height of a parent of new node `child`.
     pub(super) fn above(&self, child: u32) -> u32 {
         self.memory.nodes[child as usize].height + 1
     }
 
-    /// Merges the only child of a branch without a value with the branch: it takes the branch's place.
+    /// Merges a branch without a value with its only child, which takes the branch's place.
     fn merge(
         &mut self,
         place: Place,

@@ -1,4 +1,4 @@
-//! Memory of root computations, used again.
+//! Reused memory of root computations.
 
 use super::{
     encode::Encoder,
@@ -9,7 +9,7 @@ use super::{
 use crate::node_changes::NodeChanges;
 use alloc::vec::Vec;
 
-/// What one batch takes.
+/// The memory of one batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchMemory {
     pub(super) nodes: Vec<NewNode>,
@@ -60,21 +60,21 @@ impl BatchMemory {
     }
 }
 
-/// What a root update takes: the batch of one trie after the other, and what they wrote.
+/// The memory of a root update: for the batch of one trie after the other, and for the writes of all.
 ///
-/// What an update returns lies in none of this memory, and what [`RootMemory::recycle`] takes back
+/// The result of an update lies in none of this memory. Memory that [`RootMemory::recycle`] takes back
 /// has no other owner any more.
 #[derive(Debug, Default)]
 pub(crate) struct RootMemory {
     pub(super) batch: BatchMemory,
     pub(super) writes: Writes,
     order: WriteOrder,
-    /// Empty; its memory is for the next changes that are handed out.
+    /// Empty, but with memory for the next result.
     changes: NodeChanges,
 }
 
 impl RootMemory {
-    /// Forgets everything, also what an update left that failed; keeps memory for up to `most` nodes.
+    /// Forgets everything, also the writes of a failed update; keeps memory for up to `most` nodes.
     pub(crate) fn reset(&mut self, most: usize) {
         let Self {
             batch,
@@ -99,13 +99,13 @@ impl RootMemory {
         self.batch.memory() + self.writes.memory() + self.order.memory() + order
     }
 
-    /// Begins an update, with nothing written so far.
+    /// Begins an update. Forgets the writes of an earlier one.
     pub(crate) fn begin(&mut self) {
         self.writes.clear();
     }
 
-    /// Ends an update: its net changes, and the memory that they are in; `None` if there are so many
-    /// that the numbers which order them are ambiguous.
+    /// Ends an update, and returns its net changes; `None` if it has 2^32 writes or more, because then the
+    /// numbers that order them are ambiguous.
     pub(crate) fn finish(&mut self) -> Option<NodeChanges> {
         u32::try_from(self.writes.len()).ok()?;
         let mut changes = core::mem::take(&mut self.changes);
@@ -114,9 +114,9 @@ impl RootMemory {
         Some(changes)
     }
 
-    /// Lets the next update use the memory of `changes` that nobody shares.
+    /// Lets the next update use the memory of `changes` that has no other owner.
     pub(crate) fn recycle(&mut self, mut changes: NodeChanges) {
-        // The first part holds what was not computed apart.
+        // The first part has all writes except those of subtries computed apart.
         let first = changes.parts.drain(..).next();
         changes.order.clear();
         if let Some(first) = first {

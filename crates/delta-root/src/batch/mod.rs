@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! change(node, changes of keys below it):
-//!     where keys leave the node's partial key before its end:
+//!     if a key leaves the node's partial key before its end:
 //!         a new branch there; the node goes below it with the rest of its partial key
-//!     else: the value changes if a key ends here; each child takes the changes of its nibble
+//!     else: the value changes if a key ends here; each child gets the changes of its nibble
 //!     nothing changed: the node is kept as it is
 //!     nothing left: no node;  a value alone: a leaf
-//!     one child and no value: the child takes the place, its partial key put together
+//!     one child and no value: the child replaces the node, and its partial key grows by the node's
 //! ```
-//! The result is a tree of new nodes over references to kept ones ([`apply`], [`grow`]). It is turned
-//! into bytes and hashes from the leaves up, one level at a time ([`encode`]). A node that is not kept
-//! is removed, also where an equal node is new: the update counts net references ([`order`]).
+//! The result is a tree of new nodes over references to kept ones ([`apply`], [`grow`]). It is encoded
+//! and hashed from the leaves up, one level at a time ([`encode`]). A node that is not kept is removed,
+//! even if an equal node is inserted: the update counts net references ([`order`]).
 //!
 //! Depth of recursion: the number of branches on the longest changed key's path.
 
@@ -41,16 +41,16 @@ use node::{number, Built, Span};
 /// A change of one key.
 type Change<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// A node needed for the root that was not loaded, by hash (zero for one inside its parent).
+/// The hash of a node that the root needs and that is not loaded; zero for a node inside its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotLoaded(pub(crate) NodeHash);
 
-/// What a root is computed from.
+/// The input of a root computation.
 #[derive(Clone, Copy)]
 pub(crate) struct BatchInput<'a> {
     pub(crate) trie: &'a ShadowTrie,
     pub(crate) table: &'a NodeTable,
-    /// Sorted; none deletes a key that the trie does not have; at least one, at most [`MOST_CHANGES`].
+    /// One to [`MOST_CHANGES`] changes, sorted by key. None deletes a key that the trie does not have.
     pub(crate) changes: &'a [Change<'a>],
     pub(crate) version: StateVersion,
     pub(crate) options: RootOptions,
@@ -71,7 +71,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// An empty one, in memory of earlier ones.
+    /// An empty batch, in the memory of earlier batches.
     fn new(input: BatchInput<'a>, memory: BatchMemory, writes: Writes) -> Self {
         Self {
             input,
@@ -80,7 +80,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Makes room for what so many changes are likely to make.
+    /// Reserves memory for the nodes that `changes` changes are likely to make.
     fn reserve(&mut self, changes: usize) {
         self.memory.nodes.reserve(2 * changes);
         self.memory.others.reserve(2 * changes);
@@ -88,7 +88,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The root of the trie after the changes. Nodes gained and lost are written in `memory`.
+/// Computes the root of the trie after the changes. Writes inserted and removed nodes to `memory`.
 pub(crate) fn trie_root(input: BatchInput<'_>, memory: &mut RootMemory) -> Result<Root, NotLoaded> {
     memory.batch.clear();
     let mut batch = Batch::new(input, take(&mut memory.batch), take(&mut memory.writes));

@@ -1,7 +1,7 @@
-//! Nodes of the new trie, and what they are made of.
+//! Nodes of the new trie, and their parts.
 //!
-//! None of them borrows anything: keys and values are named by the change that they are in, and old
-//! parts by the loaded node. So the memory of one computation serves the next.
+//! They borrow nothing: a new key or value is an index of its change, and an old part is an index of its
+//! loaded node. So the next computation can use their memory.
 
 #[cfg(feature = "parallel")]
 use super::encode::Reference;
@@ -29,7 +29,7 @@ impl Span {
     }
 }
 
-/// Where a node begins: the first `shared` nibbles of the key of a change, and one more.
+/// The path to a node: the first `shared` nibbles of the key of a change, and one more nibble or none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) shared: usize,
@@ -57,7 +57,7 @@ pub(super) enum Built {
     Empty,
     /// A loaded node, unchanged.
     Kept(ShadowNode),
-    /// A node that was not visited: the branch above it, and its nibble there.
+    /// A node that is not loaded: its parent, and its nibble there.
     Unloaded(ShadowNode, u8),
     /// Index into the new nodes.
     New(u32),
@@ -66,47 +66,47 @@ pub(super) enum Built {
 /// The children of a branch, by nibble.
 pub(super) type Children = [Built; 16];
 
-/// Those of a leaf.
+/// The children of a leaf.
 pub(super) const NO_CHILDREN: Children = [Built::Empty; 16];
 
 /// The value of a new node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NewValue {
     None,
-    /// That of a change, inside the node.
+    /// The value of a change, inside the node: index of the change.
     Inline(u32),
-    /// That of a change, a node of its own: index into the new values.
+    /// The value of a change as a node of its own: index into the new values.
     ValueNode(u32),
-    /// That of a loaded node, which has one.
+    /// The value of a loaded node.
     Old(ShadowNode),
 }
 
 /// A new value that is a node of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewValueNode {
-    /// The change that it is of.
+    /// Index of the change that writes the value.
     pub(super) change: u32,
-    /// The loaded node that has the old value of the key.
+    /// The loaded node that has the key's old value, if that is a node of its own.
     pub(super) replaces: Option<ShadowNode>,
 }
 
 /// The partial key of a new node.
 #[derive(Clone, Debug)]
 pub(super) enum NewPartial {
-    /// That of a loaded node.
+    /// The partial key of a loaded node.
     Of(ShadowNode),
-    /// In the batch's nibbles.
+    /// A range of the batch's nibbles.
     Nibbles(Range<usize>),
 }
 
-/// What a new node is made of.
+/// The parts of a new node.
 #[derive(Clone, Debug)]
 pub(super) enum Parts {
     /// A loaded leaf with the value of a change.
     Leaf(ShadowNode, NewValue),
-    /// A loaded branch, some of whose children are others: a range of the batch's.
+    /// A loaded branch with some children replaced: a range of the batch's `others`.
     Branch(ShadowNode, Range<u32>),
-    /// `children` is an index; `None` for a leaf.
+    /// `children` is an index into the batch's children, `None` for a leaf.
     New {
         partial: NewPartial,
         value: NewValue,
@@ -122,19 +122,19 @@ pub(super) enum Parts {
 pub(super) struct NewNode {
     pub(super) place: Place,
     pub(super) parts: Parts,
-    /// The loaded node that was at its place.
+    /// The loaded node that was at this place.
     pub(super) replaces: Option<ShadowNode>,
-    /// Levels of new nodes below.
+    /// Number of levels of new nodes below this node.
     pub(super) height: u32,
 }
 
-/// The most changes of one trie; more are refused before a computation.
+/// The most changes of one trie. More changes are refused before a computation.
 ///
-/// A computation makes at most two new nodes for each change, and one for each loaded node, of which
-/// there are fewer than 2^31. So the numbers of all that it makes are below 2^29 + 2^31.
+/// A computation makes at most two new nodes for each change, and one for each of fewer than 2^31 loaded
+/// nodes. So there are fewer than 2^29 + 2^31 new nodes, and a `u32` can number them.
 pub(crate) const MOST_CHANGES: usize = 1 << 28;
 
-/// A number of changes, or an index of what they make. [`MOST_CHANGES`] keeps it in range.
+/// `count` of changes, or of the nodes that they make, as a `u32`. [`MOST_CHANGES`] keeps it in range.
 pub(super) fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -1,8 +1,8 @@
-//! The means to compute a root; the result does not depend on them.
+//! Options of a root computation. Its result does not depend on them.
 
 use crate::Hashing;
 
-/// How a root is computed.
+/// The hashing and the threads of a root computation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RootOptions {
     pub(crate) hashing: Hashing,
@@ -12,7 +12,7 @@ pub(crate) struct RootOptions {
 }
 
 impl RootOptions {
-    /// The best hashing, and several threads from where they were measured to be faster.
+    /// The best hashing, and several threads from `SPLIT_FROM` changes on.
     pub(crate) fn best() -> Self {
         Self {
             hashing: Hashing::best(),

@@ -1,4 +1,4 @@
-//! Writes put into order, and added up by node and place.
+//! Sorts writes by node and place, and adds up those of the same node and place.
 //!
 //! ```text
 //! make a number of each write: the first half of its hash's first 8 bytes, then the write's index
@@ -6,8 +6,8 @@
 //! sort each group; most have one or two numbers
 //! neighbours with the same hash bits: compare whole hashes and places, and add up equal ones
 //! ```
-//! Hashes are spread evenly, so two are hardly ever compared. Hashes that somebody ground to have a
-//! common prefix make one group larger, which is sorted all the same.
+//! Hashes are spread evenly, so whole hashes are hardly ever compared. If somebody grinds hashes with a
+//! common prefix, one group is larger, and is sorted all the same.
 
 use crate::{
     node_changes::{ChangesPart, NodeChanges, WriteIndex},
@@ -16,7 +16,7 @@ use crate::{
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-/// Memory in which writes are put into order.
+/// Memory in which writes are sorted.
 #[derive(Debug, Default)]
 pub(super) struct WriteOrder {
     sorted: Vec<u64>,
@@ -24,14 +24,14 @@ pub(super) struct WriteOrder {
     ends: Vec<u32>,
 }
 
-/// The most bits to group by, because the ends of more groups do not fit into the near cache.
+/// The most bits to group by, because the ends of more groups do not fit into the nearest cache.
 const MOST_BITS: u32 = 14;
 
 /// The bits of a number that are the index of a write. [`RootMemory::finish`](super::RootMemory::finish)
 /// refuses more writes than they can tell apart.
 const INDEX_BITS: u64 = u32::MAX as u64;
 
-/// The number by which write `index` of its part, of node `hash`, is sorted.
+/// The number by which a write is sorted: `hash` is that of its node, `index` its index in its part.
 #[inline]
 pub(super) fn number(hash: &NodeHash, index: usize) -> u64 {
     let first = hash.as_bytes().first_chunk();
@@ -57,7 +57,7 @@ impl WriteOrder {
         self.sorted.capacity() * size_of::<u64>() + self.ends.capacity() * size_of::<u32>()
     }
 
-    /// The net changes of `changes`, whose order is empty, ordered by hash and place.
+    /// Makes the order of `changes`, which is empty before: their net changes by hash and place.
     pub(super) fn put(&mut self, changes: &mut NodeChanges) {
         let NodeChanges { parts, order } = changes;
         let locate = locate_in(parts);
@@ -86,7 +86,7 @@ impl WriteOrder {
         }
         let numbers = parts.first().map_or(&[][..], |part| &part.numbers);
         let bits = numbers.len().max(2).ilog2().min(MOST_BITS);
-        // At most 14 bits are left, which fit.
+        // At most 14 bits are left, which fit into a `usize`.
         let group = |number: u64| usize::try_from(number >> (u64::BITS - bits)).unwrap_or(0);
         let Self { sorted, ends } = self;
         ends.clear();
@@ -120,7 +120,7 @@ impl WriteOrder {
     }
 }
 
-/// Finds the write of a number, in which the indices go through all parts.
+/// Returns a function that finds the write of a number, whose index counts through all parts.
 fn locate_in(parts: &[ChangesPart]) -> impl Fn(u64) -> WriteIndex + use<> {
     let mut starts: Vec<u32> = Vec::new();
     if parts.len() > 1 {
@@ -144,18 +144,18 @@ fn locate_in(parts: &[ChangesPart]) -> impl Fn(u64) -> WriteIndex + use<> {
     }
 }
 
-/// The index of the write that a number stands for.
+/// The index of a write in its number.
 fn index_of(number: u64) -> u32 {
     u32::try_from(number & INDEX_BITS).unwrap_or(u32::MAX)
 }
 
-/// Sorts the changes from `first` on, whose hashes have a common prefix, and adds up those of the same
+/// Sorts the changes from `first` on, whose hashes have a common prefix, and adds up changes of the same
 /// node and place.
 #[cold]
 fn add_up(parts: &mut [ChangesPart], order: &mut Vec<WriteIndex>, first: usize) {
-    // Most are equal values at many keys, written in the order of the keys: a stable sort is fast then.
+    // Most are equal values at many keys, written in the order of the keys, which a stable sort orders fast.
     order[first..].sort_by(|a, b| compare(parts, *a, *b));
-    // The sum is in the entry at `kept`.
+    // The entry at `kept` has the sum.
     let mut kept = first;
     for at in first + 1..order.len() {
         let (sum, next) = (order[kept], order[at]);
@@ -182,7 +182,7 @@ fn add_up(parts: &mut [ChangesPart], order: &mut Vec<WriteIndex>, first: usize) 
     }
 }
 
-/// By hash and place.
+/// Compares two writes by hash and place.
 fn compare(parts: &[ChangesPart], a: WriteIndex, b: WriteIndex) -> Ordering {
     let (of_a, of_b) = (a.of(parts), b.of(parts));
     if of_a.hash != of_b.hash {

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! a branch with many changes below several children:
-//!     two children are sure to be left: each child with changes is built, encoded and hashed apart,
-//!         in a batch of its own; in this batch it is an encoded node, known by its reference
-//!     else: all in one batch; the branch may go, and a child that takes its place is not encoded yet
+//!     if two children are sure to be left: each child with changes is built, encoded and hashed apart,
+//!         in a batch of its own; this batch has only its reference
+//!     else: all in one batch, because the branch may be merged with a child that is not encoded yet
 //! ```
-//! That two are left is seen without computing anything: a child without changes stays, and so does
-//! one below which a change writes. So no work is done twice, whatever the changes are.
+//! No computation is needed to see that two children are left: a child without changes stays, and so does a
+//! child with a write below it. So no work is done twice, whatever the changes are.
 //!
-//! Threads share loaded nodes only, and the changes are ordered in the end, so the update is the same
-//! on any number of threads.
+//! Threads share loaded nodes only, and the writes are sorted in the end, so the update is the same on any
+//! number of threads.
 
 use super::{
     encode::Reference,
@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use rayon::prelude::*;
 
 /// The fewest changes below one branch for which several threads are faster, as measured on two cores:
-/// with fewer, threads wait for each other longer than they save. For more cores see
+/// with fewer, threads wait for each other longer than the time that they save. For more cores see
 /// [`ShadowState::with_split_from`](crate::ShadowState::with_split_from).
 pub const SPLIT_FROM: usize = 4_096;
 
@@ -40,8 +40,8 @@ enum SplitChild {
 }
 
 impl<'a> Batch<'a> {
-    /// The children of branch `at` that have changes below them, in their order, each computed apart;
-    /// `None` if they are not. Children begin at `depth` plus one nibble.
+    /// Computes each child of branch `at` with changes below it apart, and returns these children in order;
+    /// none if the branch is not split. Children begin at `depth` plus one nibble.
     pub(super) fn change_apart(
         &mut self,
         at: ShadowNode,
@@ -56,7 +56,7 @@ impl<'a> Batch<'a> {
         let Some(groups) = self.groups(at, span, depth) else {
             return Ok(Vec::new());
         };
-        // A group is split again if it is more than one thread's share.
+        // A group is split again if it has more than one thread's share of the changes.
         let split_from = split_from.max(span.len() / threads + 1);
         let input = self.input;
         let apart: Vec<_> = groups
@@ -66,7 +66,7 @@ impl<'a> Batch<'a> {
             .collect();
         let mut built = Vec::with_capacity(groups.len());
         for (group, apart) in groups.iter().zip(apart) {
-            // Of several errors, the first, whichever thread is faster.
+            // Returns the first error in the order of the children, whichever thread is faster.
             let (child, writes) = apart?;
             self.writes.append(writes);
             built.push(match child {
@@ -81,7 +81,7 @@ impl<'a> Batch<'a> {
         Ok(built)
     }
 
-    /// The changes by child, if there are several and two children are sure to be left.
+    /// The changes by child, if several children have changes and two children are sure to be left.
     fn groups(&self, at: ShadowNode, mut span: Span, depth: usize) -> Option<Vec<Group<'a>>> {
         let mut groups = Vec::with_capacity(16);
         let mut left = 0;
@@ -100,7 +100,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The child of `group`, which begins at `depth`, computed in a batch of its own.
+/// Computes the child of `group`, which begins at `depth`, in a batch of its own.
 fn split_child(
     input: BatchInput<'_>,
     group: &Group<'_>,

@@ -1,4 +1,4 @@
-//! The nodes that a root computation inserts and removes, in the order in which it meets them.
+//! The nodes that a root computation inserts and removes, in the order of the computation.
 
 use super::order;
 use crate::{
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::ops::Range;
 
-/// The place of a node: where whole bytes of its path lie, and the last nibble of an odd one in a
+/// The place of a node: the range of the whole bytes of its path, and the last nibble of an odd path, in a
 /// high half.
 #[derive(Clone, Debug)]
 pub(super) struct WrittenPlace {
@@ -17,20 +17,20 @@ pub(super) struct WrittenPlace {
     odd_nibble: Option<u8>,
 }
 
-/// References gained and lost, of all tries of a state; places and nodes in one buffer each.
+/// The references that all tries of a state gain and lose; places and nodes lie in one buffer each.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     entries: Vec<ChangeEntry>,
-    /// The numbers by which they are sorted, see [`super::order`].
+    /// The numbers by which the entries are sorted, see [`super::order`].
     numbers: Vec<u64>,
     paths: Vec<u8>,
     encoded: Vec<u8>,
-    /// The writes of subtries that were computed apart. They have none apart themselves.
+    /// The writes of subtries that were computed apart. Their own `apart` is empty.
     apart: Vec<Self>,
 }
 
 impl Writes {
-    /// No writes, in the memory of changes that nobody needs any more.
+    /// No writes, in the memory of changes that are no longer needed.
     pub(super) fn in_memory(part: ChangesPart) -> Self {
         let ChangesPart {
             mut entries,
@@ -41,7 +41,7 @@ impl Writes {
         numbers.clear();
         entries.clear();
         paths.clear();
-        // A buffer that somebody shares can't be reused. The next update has about as many bytes.
+        // A shared buffer can't be reused. The next update has about as many bytes.
         let mut encoded = if encoded.is_unique() {
             Vec::from(encoded)
         } else {
@@ -57,7 +57,7 @@ impl Writes {
         }
     }
 
-    /// Reserves memory for about so many changed nodes, if none is allocated.
+    /// Reserves memory for about `nodes` changed nodes, if none is allocated.
     pub(super) fn reserve(&mut self, nodes: usize) {
         if self.entries.capacity() > 0 {
             return;
@@ -109,7 +109,7 @@ impl Writes {
         &self.encoded[range]
     }
 
-    /// Stores a place: the keyspace, `path`, then a last nibble, in the high half of a byte.
+    /// Stores a place: the keyspace, then `path`, then the last nibble of an odd path, in a high half.
     #[inline]
     pub(super) fn place(
         &mut self,
@@ -145,7 +145,7 @@ impl Writes {
         WrittenPlace { path, odd_nibble }
     }
 
-    /// Notes that the node with the bytes `encoded` is inserted at a place, and `old` removed there.
+    /// Notes that the node `hash` with the bytes `encoded` is inserted at a place, and `old` removed there.
     #[inline]
     pub(super) fn replace(
         &mut self,
@@ -169,7 +169,7 @@ impl Writes {
         self.push(place, hash, 0..0, -1);
     }
 
-    /// Leaves the null node out, since no store has it.
+    /// Adds a write, unless it is of the null node, which no store has.
     #[inline]
     fn push(
         &mut self,
@@ -192,14 +192,14 @@ impl Writes {
         });
     }
 
-    /// Takes over the writes of a subtrie that was computed apart.
+    /// Adds the writes of a subtrie that was computed apart.
     #[cfg(feature = "parallel")]
     pub(super) fn append(&mut self, mut more: Self) {
         self.apart.append(&mut more.apart);
         self.apart.push(more);
     }
 
-    /// Number of writes, those of subtries that were computed apart included.
+    /// Number of writes, including the writes of subtries that were computed apart.
     pub(super) fn len(&self) -> usize {
         let apart = self.apart.iter().map(Self::len);
         self.entries.len() + apart.sum::<usize>()

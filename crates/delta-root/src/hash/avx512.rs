@@ -1,7 +1,7 @@
 //! Blake2b's compression of eight blocks at once, one in each 64-bit lane of AVX-512.
 //!
 //! Unsafe for the loads and stores of 512-bit registers, and for the one call from code that is
-//! compiled for every processor. What comes out is tested, lane by lane, against the portable hash.
+//! compiled for every processor. Tests compare the hash of each lane with the portable hash.
 #![allow(unsafe_code)]
 // The build script leaves this module out where the compiler is too old for it.
 #![allow(clippy::incompatible_msrv)]
@@ -23,16 +23,16 @@ use core::arch::x86_64::{
 pub(super) struct Avx512(());
 
 impl Avx512 {
-    /// `None` if this processor or the operating system does not support it.
+    /// Returns `None` if the processor or the operating system does not support AVX-512.
     pub(super) fn detect() -> Option<Self> {
         let can = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
         can.then_some(Self(()))
     }
 }
 
-/// Up to so many inputs are faster in fewer lanes.
+/// The most inputs that are faster in fewer lanes.
 const FEW: usize = LANES / 2;
-/// From this many inputs on, those left over in the end share lanes with the others.
+/// From this many inputs on, a remainder of any size is hashed in the lanes with the other inputs.
 const MANY: usize = 2 * LANES;
 
 impl HashMany for Avx512 {
@@ -65,7 +65,7 @@ fn store(words: &mut Words, register: __m512i) {
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), register) }
 }
 
-/// The 64 bytes of `bytes` from `start` on, zeros where there are none.
+/// Loads 64 bytes of `bytes` from `start` on, with zeros after the end of `bytes`.
 #[target_feature(enable = "avx512f,avx512bw")]
 fn load_bytes(bytes: &[u8], start: usize) -> __m512i {
     let length = bytes.len().saturating_sub(start).min(64);
@@ -79,7 +79,7 @@ fn load_bytes(bytes: &[u8], start: usize) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(mask, bytes.as_ptr().wrapping_add(start).cast()) }
 }
 
-/// Eight rows of eight words as eight columns.
+/// Transposes eight rows of eight words.
 #[target_feature(enable = "avx512f")]
 fn transpose(rows: [__m512i; 8]) -> [__m512i; 8] {
     let [a, b, c, d, e, f, g, h] = rows;
@@ -93,7 +93,7 @@ fn transpose(rows: [__m512i; 8]) -> [__m512i; 8] {
     [c0, c1, c2, c3, c4, c5, c6, c7]
 }
 
-/// Four rows of four pairs of words as four columns.
+/// Transposes four rows of four pairs of words.
 #[target_feature(enable = "avx512f")]
 fn transpose_pairs([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     const EVEN: i32 = 0b10_00_10_00;
@@ -117,7 +117,7 @@ fn transpose_pairs([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
 /// The working vector.
 type Vector = [__m512i; 16];
 
-/// Takes one block of each lane into its state.
+/// Compresses one block of each lane into the lane's state.
 #[target_feature(enable = "avx512f,avx512bw")]
 fn compress(states: &mut States, blocks: &[Block<'_>; LANES]) {
     let [low, high] = [0, BLOCK / 2].map(|start| {
@@ -158,8 +158,8 @@ fn compress(states: &mut States, blocks: &[Block<'_>; LANES]) {
     }
 }
 
-/// Half a round on four lines of the vector that do not depend on each other: step by step over all of
-/// them, `$first` and so on being the places of the lines' message words.
+/// Half a round on four lines of the vector that do not depend on each other: each step goes over all
+/// four. `$first` and `$second` are the places of a line's message words.
 macro_rules! half_round {
     ($vector:ident, $message:ident, $($a:literal $b:literal $c:literal $d:literal, $first:expr, $second:expr;)*) => {
         $($vector[$a] = _mm512_add_epi64($vector[$a], $vector[$b]);)*
@@ -175,7 +175,7 @@ macro_rules! half_round {
     };
 }
 
-/// One round: the columns, then the diagonals. With the round a constant, so are all indices, and
+/// One round: the columns, then the diagonals. The round is a constant, so all indices are, too, and
 /// everything stays in registers.
 #[inline]
 #[target_feature(enable = "avx512f")]

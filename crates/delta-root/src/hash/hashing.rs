@@ -7,7 +7,7 @@ use core::fmt;
 
 /// Computes Blake2b-256 of many inputs.
 pub(super) trait HashMany {
-    /// Puts the hash of each of `inputs` into `outputs`, in order, as many as there are of both.
+    /// Puts the hash of each input into `outputs`, in order, until either of them ends.
     fn hash_many<'a>(&self, inputs: impl Iterator<Item = &'a [u8]>, outputs: &mut [NodeHash]);
 }
 
@@ -18,7 +18,7 @@ pub enum HashMode {
     /// One after the other, in plain Rust.
     Portable,
     /// `blake2b_simd`: four at once with AVX2, two with SSE4.1, else one. Without the feature `std`
-    /// it uses what the crate is compiled for.
+    /// it uses the instructions that the crate is compiled for.
     Many,
     /// Eight at once with AVX-512. Needs the feature `std`, Rust 1.89 to compile with, and x86-64.
     Avx512,
@@ -33,7 +33,7 @@ impl HashMode {
     /// All modes that this crate implements, the slowest first.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Many, Self::Avx512];
 
-    /// Its name.
+    /// The name of the mode.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -76,21 +76,21 @@ enum Engine {
 }
 
 impl Hashing {
-    /// The fastest mode that this processor has.
+    /// Hashing in the fastest mode that the processor and this build support.
     pub fn best() -> Self {
         Self::new(HashMode::Avx512).unwrap_or(Self(Engine::Many))
     }
 
-    /// Hashing by `function`: a validator in wasm has its host hash, which is faster. The roots are wrong
-    /// if the function does not compute Blake2b-256.
+    /// Hashing by `function`. A validator in wasm lets its host hash, because that is faster. The roots are
+    /// wrong if the function does not compute Blake2b-256.
     pub fn with_function(function: HashFunction) -> Self {
         Self(Engine::Function(function))
     }
 
-    /// The given mode.
+    /// Hashing in the given mode.
     ///
     /// # Errors
-    /// [`UnsupportedMode`] if the processor or this build does not have it, and for
+    /// [`UnsupportedMode`] if the processor or this build does not support the mode, and for
     /// [`HashMode::Function`].
     pub fn new(mode: HashMode) -> Result<Self, UnsupportedMode> {
         let engine = match mode {
@@ -126,8 +126,7 @@ impl Hashing {
         }
     }
 
-    /// Puts the hash of each of `inputs` into `outputs`, in order, as many as there are of both.
-    /// Allocates nothing.
+    /// Puts the hash of each input into `outputs`, in order, until either of them ends. Allocates nothing.
     pub fn hash_all<'a>(
         &self,
         inputs: impl IntoIterator<Item = &'a [u8]>,
@@ -211,7 +210,7 @@ mod tests {
         let inputs: Vec<_> = (0..=1100).map(|n| random_bytes(&mut dice, n)).collect();
         for engine in engines() {
             for input in &inputs {
-                // Beside shorter and longer ones.
+                // In each lane, beside shorter and longer inputs.
                 for lane in 0..LANES {
                     let mut mix = vec![vec![1; 40], vec![2; 300], vec![3; 128]];
                     mix.resize(LANES, vec![4; 5]);

@@ -13,9 +13,9 @@
 
 use super::{NodeHash, HASH_LENGTH};
 
-/// Inputs worked on at once.
+/// Inputs compressed at once.
 pub(super) const LANES: usize = 8;
-/// Bytes compressed at once of each input.
+/// Bytes of one input that are compressed at once.
 pub(super) const BLOCK: usize = 128;
 
 /// A 64-bit word of each lane.
@@ -61,7 +61,7 @@ pub(super) struct Block<'a> {
     pub(super) last: u64,
 }
 
-/// Word by word, the states of all lanes.
+/// The states of all lanes, word by word.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct States(pub(super) [Words; 8]);
@@ -85,19 +85,19 @@ impl States {
 
 static NOTHING: [u8; BLOCK] = [0; BLOCK];
 
-/// The input that a lane is at.
+/// The input that a lane works on.
 #[derive(Clone, Copy)]
 struct Lane<'a> {
-    /// What was not compressed yet.
+    /// The bytes that are not compressed yet.
     rest: &'a [u8],
     /// Bytes compressed.
     count: u64,
-    /// Place of the output, none for a lane without work.
+    /// Index of the output, `None` for a lane without work.
     output: Option<usize>,
 }
 
 impl<'a> Lane<'a> {
-    /// An address to read from, because a lane reads also without work.
+    /// A lane without work. It has an address to read from, because it reads all the same.
     const IDLE: Self = Self {
         rest: NOTHING.split_at(0).0,
         count: 0,
@@ -117,8 +117,8 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Puts the hash of each of `inputs` into `outputs`, as many as there are of both. `compress` takes
-/// one block of each lane into its state.
+/// Puts the hash of each input into `outputs`, in order, until either of them ends. `compress`
+/// compresses one block of each lane into the lane's state.
 pub(super) fn hash_in_lanes<'a>(
     inputs: impl Iterator<Item = &'a [u8]>,
     outputs: &mut [NodeHash],
@@ -214,7 +214,7 @@ mod tests {
             let blocks = inputs
                 .iter()
                 .map(|input| input.len().div_ceil(BLOCK).max(1));
-            // Full lanes, but for the blocks of the last inputs.
+            // All lanes are full except at the last inputs.
             assert!(
                 calls.get() <= blocks.sum::<usize>() / LANES + 5,
                 "{count} inputs"

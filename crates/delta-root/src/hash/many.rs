@@ -1,4 +1,4 @@
-//! As many inputs at once as `blake2b_simd` can: four with AVX2, two with SSE4.1.
+//! Hashes as many inputs at once as `blake2b_simd` can: four with AVX2, two with SSE4.1.
 
 use super::{hashing::HashMany, portable, NodeHash, HASH_LENGTH};
 use arrayvec::ArrayVec;
@@ -7,7 +7,7 @@ use blake2b_simd::{
     Params,
 };
 
-/// Inputs handed over together. Their jobs lie on the stack, 128 bytes each.
+/// Inputs handed to `blake2b_simd` together. Their jobs lie on the stack, 128 bytes each.
 const BATCH: usize = 64;
 
 /// The `blake2b_simd` crate.

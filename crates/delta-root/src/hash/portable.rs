@@ -6,7 +6,7 @@ use blake2::{
     Blake2b,
 };
 
-/// The `blake2` crate: no instructions but those that every processor has.
+/// The `blake2` crate. It uses only instructions that every processor has.
 pub(super) struct Portable;
 
 /// Hash of one input.

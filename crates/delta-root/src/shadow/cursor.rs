@@ -1,39 +1,39 @@
-//! Where a search for a next key is, and where the last one ended.
+//! The position of a search for a next key, also after its end.
 
 use super::ShadowNode;
 use crate::nibbles::Path;
 use alloc::vec::Vec;
 
-/// The way from the root to where a search is.
+/// The path from the root to the position of a search.
 ///
-/// Who asks for one key after the other, as a runtime that steps through a map does, asks from the key that was found
-/// last. The way there is known then, because what a trie has loaded stays as it is. Only the last search in each trie is
-/// remembered. A block of 10,000 transactions that make six steps each, and a transfer, takes 330 million instructions in
-/// place of 447 (2026-11-26).
+/// A runtime that steps through a map asks for the next key after the key that was found last. The path to
+/// that key is still known, because loaded nodes stay as they are. Only the last search in each trie is
+/// remembered. A block of 10,000 transactions that make six steps each, and a transfer, needs 330 million
+/// instructions instead of 447 (2026-11-26).
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// The nodes on the way.
+    /// The nodes on the path.
     pub(super) nodes: Vec<ShadowNode>,
-    /// The branches among them, but for the last node.
+    /// The branches among `nodes`, without the last node.
     passed: Vec<Passed>,
     pub(super) path: Path,
-    /// Whether they lead to a key that was found.
+    /// Whether the path is a key that was found.
     at_key: bool,
 }
 
-/// A branch on the way.
+/// A branch on the path.
 #[derive(Clone, Copy, Debug)]
 struct Passed {
-    /// The nibble to go on with.
+    /// The nibble of the next child to try.
     next: u8,
-    /// How many nibbles the path to the end of its partial key has.
+    /// Number of nibbles from the root to the end of the branch's partial key.
     depth: usize,
-    /// How many nodes the way to it has, with itself.
+    /// Number of nodes from the root to the branch, both included.
     nodes: usize,
 }
 
 impl Cursor {
-    /// At no key.
+    /// Moves to the root, at no key.
     pub(super) fn reset(&mut self) {
         let Self {
             nodes,
@@ -47,23 +47,23 @@ impl Cursor {
         *at_key = false;
     }
 
-    /// Whether it is at `key`, which was found.
+    /// Whether the last search found `key`.
     pub(super) fn is_at(&self, key: &[u8]) -> bool {
         self.at_key && self.path.as_key() == (key, None)
     }
 
-    /// Ends the search: the key at the end of the path was `found`, or there is none.
+    /// Ends the search: `found` says whether the path is the key that answers it.
     pub(super) fn end(&mut self, found: bool) {
         self.at_key = found;
     }
 
-    /// Goes on from the end of the partial key of the last node, with its child at `nibble`.
+    /// Moves on from the last node to its child at `nibble`.
     pub(super) fn pass(&mut self, nibble: u8) {
         self.leave(nibble + 1);
         self.path.push(nibble);
     }
 
-    /// Leaves the last node. The search comes back to its first child at or after `nibble`.
+    /// Leaves the last node. [`Self::back`] returns to it, to go to its first child at or after `nibble`.
     pub(super) fn leave(&mut self, nibble: u8) {
         self.passed.push(Passed {
             next: nibble,
@@ -72,7 +72,7 @@ impl Cursor {
         });
     }
 
-    /// Goes back to the last branch that was passed, and returns it with the nibble to go on with.
+    /// Goes back to the last branch that was left, and returns it with the nibble to continue at.
     pub(super) fn back(&mut self) -> Option<(ShadowNode, u8)> {
         let Passed { next, depth, nodes } = self.passed.pop()?;
         self.path.truncate(depth);

@@ -1,9 +1,9 @@
-//! Which entries of the parent are live after the block's changes.
+//! Which entries of the parent state are live after the block's changes.
 //!
-//! An entry is live unless the changes delete it; a node is live if its value or a child is; a child
-//! that is not loaded is live, since nothing in it can have been deleted without walking to it.
-//! Inserted keys do not matter here. Each change of an entry costs a walk up through the nodes whose
-//! own state changes by it, one as a rule.
+//! An entry is live unless the changes delete it; a node is live if its value or a child is live; a child
+//! that is not loaded is live, because deleting an entry below it would have loaded it. Inserted keys do
+//! not matter here. Each change of an entry costs a walk up through the nodes that become live or dead by
+//! it, usually one node.
 
 use super::{hash_at, node::ChildSlot, Loader, Observer, ShadowNode, ShadowTrie};
 use crate::{
@@ -19,7 +19,7 @@ impl ShadowTrie {
     }
 
     /// Marks the value of entry `at` as live or deleted, and adds to `changed` every node whose
-    /// number of live parts changes by it. Does nothing if the value is in that state.
+    /// number of live parts changes by it. Does nothing if the value is marked so already.
     pub(crate) fn set_value_live(
         &mut self,
         at: ShadowNode,
@@ -35,7 +35,7 @@ impl ShadowTrie {
         if !live {
             self.marked.push(at);
         }
-        // The node itself changes state only if the value was or is all that lives in it.
+        // The node itself becomes live or dead only if no child of it is live.
         let mut flips = node.live_children == 0;
         let mut parent = node.parent();
         while let (true, Some(above)) = (flips, parent) {
@@ -55,7 +55,7 @@ impl ShadowTrie {
         }
     }
 
-    /// Marks every entry as live, as at the beginning.
+    /// Marks every entry as live, as it was at first.
     pub(crate) fn revive(&mut self) {
         for at in self.marked.drain(..) {
             let node = &mut self.nodes[at.index()];
@@ -89,8 +89,8 @@ impl ShadowTrie {
         }
     }
 
-    /// The nibble of the last live child of `branch`, where that child is all that lives in it: the
-    /// root computation merges the two.
+    /// The nibble of the only live child of `branch`, if its value is not live: the root computation merges
+    /// that child with the branch.
     fn lone_child(&self, branch: ShadowNode) -> Option<u8> {
         let node = &self.nodes[branch.index()];
         if node.value_live() || node.live_children != 1 {
@@ -104,7 +104,7 @@ impl ShadowTrie {
         })
     }
 
-    /// Loads and observes the child that the root computation merges with `branch`, if it does;
+    /// Loads and observes the child that the root computation merges with `branch`, if there is one;
     /// `loaded` are the child's bytes, if they were loaded for it.
     pub(crate) fn load_lone_child<S: NodeSource>(
         &mut self,
@@ -120,7 +120,7 @@ impl ShadowTrie {
             self.observe_merged(child, observer);
             return Ok(());
         }
-        // Where there is nothing to load, the path matters to errors only.
+        // If the bytes are loaded, only an error needs the path.
         let mut child = match loaded {
             Some(_) => self.child(branch, nibble, EMPTY_PREFIX, loaded, loader),
             None => Ok(None),
@@ -151,7 +151,7 @@ impl ShadowTrie {
     }
 
     /// The hash of the node that [`Self::load_lone_child`] would load for a merge at `at` or above it,
-    /// if there is one, with the path to it, without the keyspace, put into `path`.
+    /// if there is one. Puts the path to that node, without the keyspace, into `path`.
     pub(crate) fn awaited_lone_child(
         &self,
         at: ShadowNode,

@@ -1,8 +1,8 @@
 //! The shadow trie: the part of a parent trie that a block has loaded so far.
 //!
 //! Nodes lie in an arena, decoded once, linked by index both ways. Nothing here is encoded, hashed
-//! or committed. Besides the parent's structure a node knows how much of it the block's changes
-//! left alive ([`liveness`]); what the block inserts does not appear at all.
+//! or committed. A node has the structure of the parent trie, and knows which parts of it are live after
+//! the block's changes ([`liveness`]); insertions do not appear at all.
 
 mod cursor;
 mod liveness;
@@ -31,7 +31,7 @@ use core::ops::Range;
 use cursor::Cursor;
 use node::{offset, Branch, ChildSlot, Node, Value};
 
-/// Is told of every node and value with a hash of its own that an operation passes, each time.
+/// Is told of every node and value with a hash of its own that an operation needs, each time.
 ///
 /// Recorders implement it; `()` ignores everything.
 pub trait Observer {
@@ -54,13 +54,12 @@ pub trait Observer {
     }
 }
 
-/// An observer that may remember which nodes are on the path to a key, so that the path is not walked
-/// again.
+/// An observer that may remember keys whose paths it has counted, so that no path is walked again.
 ///
-/// One that remembers nothing, as `()`, implements no method.
+/// An observer that remembers nothing, such as `()`, implements no method.
 pub trait PathCache: Observer {
-    /// What is at `key` of `trie`, if the observer remembers it and has already counted the nodes on
-    /// the path, which is then not walked. `Some(None)` if there is no entry.
+    /// The entry at `key` of `trie`, if the observer remembers it and has already counted the nodes on
+    /// the path; then the path is not walked. `Some(None)` if the trie has no entry there.
     #[inline]
     fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
         let _ = (trie, key);
@@ -93,12 +92,12 @@ impl ShadowNode {
     }
 }
 
-/// Where a value lies among the loaded nodes.
+/// The place of a value among the loaded nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValuePlace {
     node: NodeId,
     start: Index,
-    /// `None` where the value is all of the node.
+    /// `None` if the value is the whole node.
     length: OptionalIndex,
 }
 
@@ -150,20 +149,20 @@ pub(crate) struct Loader<'a, S> {
 #[derive(Debug)]
 pub(crate) struct ShadowTrie {
     root: Root,
-    /// Goes before every node prefix: empty in the top trie, else the child's storage key.
+    /// The bytes before every node prefix: none in the top trie, else the child's storage key.
     keyspace: Vec<u8>,
     nodes: Vec<Node>,
     branches: Vec<Branch>,
-    /// Nodes that lost a live part at some time.
+    /// Nodes that have lost a live part, now live again or not.
     marked: Vec<ShadowNode>,
-    /// Memory for the prefix of a node, used again.
+    /// Reused memory for the prefix of a node.
     prefixes: Prefixes,
-    /// At the next key that was found last. It holds places of nodes, so whoever replaces nodes makes a new one.
+    /// The end of the last search for a next key. It refers to nodes, so it is reset if nodes are replaced.
     cursor: Cursor,
 }
 
 impl ShadowTrie {
-    /// The trie under `root`, nothing of it loaded yet.
+    /// The trie under `root`, with nothing loaded yet.
     pub(crate) fn new(root: Root, keyspace: Vec<u8>) -> Self {
         Self {
             root,
@@ -176,7 +175,7 @@ impl ShadowTrie {
         }
     }
 
-    /// Becomes the trie under `root`, nothing of it loaded yet; keeps memory for up to `most` nodes.
+    /// Becomes the top trie under `new_root`, with nothing loaded yet; keeps memory for up to `most` nodes.
     pub(crate) fn reset(&mut self, new_root: Root, most: usize) {
         let Self {
             root,
@@ -209,8 +208,7 @@ impl ShadowTrie {
         self.nodes.len()
     }
 
-    /// The nodes of the trie that are loaded, without those inside their parents, each above its
-    /// children.
+    /// The loaded nodes of the trie without those inside their parents, each node before its children.
     pub(crate) fn loaded(&self) -> impl Iterator<Item = (ShadowNode, NodeId)> + '_ {
         let mut pending: Vec<_> = (!self.nodes.is_empty())
             .then_some(ShadowNode::ROOT)
@@ -235,8 +233,8 @@ impl ShadowTrie {
             + self.marked.capacity() * size_of::<ShadowNode>()
     }
 
-    /// Where the value of entry `at`, found under `key`, lies; a value that is a node of its own is
-    /// loaded and observed.
+    /// The place of the value of entry `at`, which was found at `key`. Loads and observes a value that is a
+    /// node of its own.
     pub(crate) fn value<S: NodeSource>(
         &mut self,
         at: ShadowNode,
@@ -301,7 +299,7 @@ impl ShadowTrie {
         }
     }
 
-    /// Node `at` and its partial key, with the observer told of it.
+    /// Node `at` and its partial key. Tells the observer of the node.
     #[inline]
     fn observed<'t>(
         &self,
@@ -313,7 +311,7 @@ impl ShadowTrie {
         if !node.inlined() {
             observer.touched(node.data, node.stored_length());
         }
-        // Most branches of a large trie have no partial key, so nothing else is read.
+        // Most branches of a large trie have no partial key, so their bytes are not read.
         let partial = match node.partial_nibbles() {
             0 => Partial::default(),
             _ => node.partial(table.bytes(node.data)),
@@ -321,7 +319,7 @@ impl ShadowTrie {
         (node, partial)
     }
 
-    /// The root node, loaded if it is not.
+    /// The root node, which is loaded if it was not before.
     pub(crate) fn load_root<S: NodeSource>(
         &mut self,
         loader: &mut Loader<'_, S>,
@@ -351,7 +349,7 @@ impl ShadowTrie {
             })
     }
 
-    /// Loads the root node, if it is not loaded, and observes it.
+    /// Loads the root node if it was not loaded before, and observes it.
     pub(crate) fn observe_root<S: NodeSource>(
         &mut self,
         loader: &mut Loader<'_, S>,
@@ -371,7 +369,7 @@ impl ShadowTrie {
         }
     }
 
-    /// The child of `parent` at `nibble`, loaded if it is not. `prefix` is the child's place;
+    /// The child of `parent` at `nibble`, which is loaded if it was not before. `prefix` is its place;
     /// `loaded` are its bytes, if they were loaded for it and it is not inside its parent.
     fn child<S: NodeSource>(
         &mut self,
@@ -409,7 +407,7 @@ impl ShadowTrie {
         Ok(Some(child))
     }
 
-    /// The bytes of the child at `offset` of `parent`, loaded; `None` if they are a part of the parent's.
+    /// Loads the bytes of the child at `offset` of `parent`; returns `None` if it is inside its parent.
     fn load_child<S: NodeSource>(
         &self,
         parent: ShadowNode,
@@ -436,7 +434,7 @@ impl ShadowTrie {
         })
     }
 
-    /// What `ask` makes of the request for `hash` at `prefix` of this trie.
+    /// Calls `ask` with the request for `hash` at `prefix` of this trie.
     fn requested<R>(
         &self,
         hash: &NodeHash,
@@ -477,7 +475,7 @@ impl ShadowTrie {
         Ok(at)
     }
 
-    /// Gives `node` these places for children.
+    /// Adds `branch` to the arena, as the places for the children of `node`.
     #[inline]
     fn push_branch(&mut self, node: &mut Node, branch: Branch) -> Result<(), Refused> {
         let index = Index::new(self.branches.len()).ok_or(Refused::TooMany)?;
@@ -487,8 +485,8 @@ impl ShadowTrie {
     }
 }
 
-/// The node at `range` of `data`, below `parent`: all of it live, no child loaded. The places of its
-/// children are not linked to it.
+/// Decodes the node at `range` of `data`, below `parent`: all of it is live, and no child is loaded. The
+/// node does not refer to the places of its children yet.
 #[inline]
 fn decoded(
     data: NodeId,
@@ -558,7 +556,7 @@ fn hash_at(data: &[u8], offset: usize) -> NodeHash {
     NodeHash::from(hash)
 }
 
-/// The first `depth` nibbles of `key` as a node prefix.
+/// The first `depth` nibbles of `key`, as a node prefix.
 fn key_prefix(key: &[u8], depth: usize) -> NodePrefix<'_> {
     let whole = &key[..depth / 2];
     (whole, (depth % 2 == 1).then(|| key[depth / 2] & 0xf0))

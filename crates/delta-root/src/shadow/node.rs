@@ -1,7 +1,7 @@
-//! How a loaded node lies in memory: half a cache line, and one line more for a branch's children.
+//! The layout of a loaded node in memory: half a cache line, and one line more for a branch's children.
 //!
-//! A walk through a large trie waits for memory at each level, so what it needs of a node is in one
-//! place: the encoded bytes are read only to compare a partial key.
+//! A walk through a large trie waits for memory at each level, so the parts of a node that a walk needs
+//! lie together: the encoded bytes are read only to compare a partial key.
 
 use super::ShadowNode;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 use core::ops::Range;
 
-/// Where a node's value is.
+/// The place of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     None,
@@ -32,7 +32,10 @@ const VALUE_LIVE: u8 = 2;
 const INLINE_VALUE: u8 = 4;
 const HASHED_VALUE: u8 = 8;
 
-/// An offset into loaded bytes, which are not longer than an index says.
+/// The offset `at` into loaded bytes, as an index.
+///
+/// # Errors
+/// [`DecodeError::TooLong`] if it is no index.
 pub(super) fn offset(at: usize) -> Result<Index, DecodeError> {
     Index::new(at).ok_or(DecodeError::TooLong { found: at })
 }
@@ -43,10 +46,10 @@ pub(super) fn offset(at: usize) -> Result<Index, DecodeError> {
 pub(super) struct Node {
     /// The loaded bytes that hold this node.
     pub(super) data: NodeId,
-    /// Where in them an inlined node begins; the length of any other, which fills them.
+    /// The offset in `data` of an inlined node; the length of any other node, which fills `data`.
     extent: Index,
     value_start: Index,
-    /// The length of an inline value; the id of one that is a node, once it is loaded.
+    /// The length of an inline value, or the id of a value that is a node, once that is loaded.
     value_extent: OptionalIndex,
     partial_nibbles: Index,
     parent: OptionalIndex,
@@ -60,7 +63,7 @@ pub(super) struct Node {
     header: u8,
 }
 
-/// Replaces the length of a header of more than one byte, which is computed each time.
+/// Stands for a header of 255 bytes or more, whose length is computed each time.
 const LONG_HEADER: u8 = u8::MAX;
 
 impl Node {
@@ -81,20 +84,20 @@ impl Node {
         }
     }
 
-    /// Below `parent`, at `nibble`.
+    /// Puts the node below `parent`, at `nibble`.
     pub(super) fn place(&mut self, parent: ShadowNode, nibble: u8) {
         self.parent = OptionalIndex::some(parent.0);
         self.nibble = nibble;
     }
 
-    /// A part of its parent's bytes, from `start` on; so it has no hash.
+    /// Makes the node a part of its parent's bytes, from `start` on. Such a node has no hash.
     pub(super) fn set_inlined(&mut self, start: Index) {
         self.flags |= INLINED;
         self.extent = start;
     }
 
-    /// With a partial key of so many nibbles after `header` bytes, and this value, which is live;
-    /// `base` is where the node begins.
+    /// Gives the node a partial key of `nibbles` nibbles after `header` bytes, and a live `value`; `base` is
+    /// the offset of the node in its data.
     pub(super) fn set_parts(
         &mut self,
         header: usize,
@@ -151,7 +154,7 @@ impl Node {
         self.flags & VALUE_LIVE != 0
     }
 
-    /// Whether the value is live or a child is.
+    /// Whether the value or a child is live.
     #[inline]
     pub(super) fn is_live(&self) -> bool {
         self.value_live() || self.live_children > 0
@@ -186,7 +189,7 @@ impl Node {
         self.branch.get().map(Index::get)
     }
 
-    /// Bytes of a node that is not inlined.
+    /// Length in bytes of a node that is not inlined.
     #[inline]
     pub(super) fn stored_length(&self) -> usize {
         self.extent.get()
@@ -225,7 +228,7 @@ impl Node {
         if self.header != LONG_HEADER {
             return usize::from(self.header);
         }
-        // As many bits as the first byte of this kind of node has for the count.
+        // The bits for the count of nibbles in the first byte of this kind of node.
         let bits = match (self.flags & HASHED_VALUE != 0, self.branch()) {
             (false, _) => 6,
             (true, None) => 5,
@@ -234,7 +237,7 @@ impl Node {
         header_bytes(self.partial_nibbles(), bits)
     }
 
-    /// Where in the data an inline value lies, or the hash of one that is a node.
+    /// The place in the data of an inline value, or of the hash of a value that is a node.
     pub(super) fn range(start: Index, length: usize) -> Range<usize> {
         start.get()..start.get() + length
     }
@@ -249,7 +252,7 @@ pub(super) enum ChildSlot {
     Loaded(ShadowNode),
 }
 
-/// Set where a slot holds a node and not an offset: both are indices, which stay below.
+/// The bit of a slot that holds a node and not an offset. Nodes and offsets are indices, which are less.
 const LOADED: u32 = Index::END;
 
 /// The places for children of a branch.
@@ -258,12 +261,12 @@ const LOADED: u32 = Index::END;
 pub(super) struct Branch([u32; 16]);
 
 impl Branch {
-    /// The children at these offsets from `base`, zero where there is none.
+    /// The branch with children at these offsets from `base`; zero stands for no child.
     pub(super) fn new(mut offsets: ChildOffsets, base: Index) -> Self {
         let base = base.bits();
         if base > 0 {
             for offset in offsets.iter_mut().filter(|offset| **offset != 0) {
-                // Within the bytes that the branch is a part of, where all offsets are indices.
+                // The sum is an offset into the bytes that hold the branch, and so an index.
                 *offset += base;
             }
         }
@@ -285,7 +288,7 @@ impl Branch {
         self.0[usize::from(nibble)] = LOADED | child.0.bits();
     }
 
-    /// How many children there are.
+    /// Number of children.
     pub(super) fn count(&self) -> u8 {
         self.0.iter().map(|slot| u8::from(*slot != 0)).sum()
     }

@@ -8,15 +8,15 @@ use crate::{
     KeptValue, LoadError, NodeHash, NodeRequest, NodeSource,
 };
 
-/// What a leaf has at a key.
+/// The value that a leaf holds at a key.
 enum LeafValue {
-    /// It is the leaf of another key.
+    /// None, because the leaf is that of another key.
     Absent,
     Inline(KeptValue),
     Hashed(NodeHash),
 }
 
-/// What the node `data`, which begins at nibble `depth` of `key`, has there, if it is a leaf.
+/// The value at `key` in the leaf `data`, which begins at nibble `depth` of `key`; `None` if it is no leaf.
 fn in_leaf(data: &[u8], key: &[u8], depth: usize) -> Option<LeafValue> {
     let mut children = ChildOffsets::default();
     let decoded = decode::decode(data, &mut children).ok()?;
@@ -40,15 +40,14 @@ fn in_leaf(data: &[u8], key: &[u8], depth: usize) -> Option<LeafValue> {
     })
 }
 
-/// Where a walk that keeps no leaf is.
+/// How far a walk is that keeps no leaf.
 enum Step {
     Goes(Walk),
     Ended(Option<KeptValue>),
 }
 
 impl ShadowTrie {
-    /// The value at `key`. A leaf that is not loaded, and a value that is a node of its own, are looked at and not
-    /// kept.
+    /// The value at `key`. A leaf that is not loaded, and a value that is a node of its own, are not kept.
     pub(crate) fn read_once<S: NodeSource>(
         &mut self,
         key: &[u8],
@@ -72,7 +71,7 @@ impl ShadowTrie {
         }
     }
 
-    /// Takes a stopped walk on: past a branch, which is loaded, or to its end at a leaf, which is not.
+    /// Continues a stopped walk: past a branch, which is loaded, or to its end at a leaf, which is not.
     fn pass<S: NodeSource>(
         &mut self,
         key: &[u8],
@@ -81,7 +80,7 @@ impl ShadowTrie {
     ) -> Result<Step, LoadError> {
         let looked = match self.request(key, stopped, loader.table) {
             None => None,
-            // A leaf that is loaded in another place is asked for again: that is rarer than to look for each costs.
+            // A leaf that is loaded at another place is requested again: to search for every leaf costs more.
             Some(NodeRequest { hash, prefix }) => {
                 let look = |node: &[u8]| in_leaf(node, key, stopped.depth());
                 let looked = self.requested(&hash, prefix, |request| {

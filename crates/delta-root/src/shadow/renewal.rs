@@ -1,14 +1,14 @@
-//! A shadow trie carried on: the loaded part of one state becomes that of another.
+//! The loaded part of one trie becomes that of another.
 //!
 //! ```text
 //! renew(new root):                        every node of the update is in the table
 //!     pending = [the root, with its new bytes]
 //!     for each pending node, with its new bytes:
-//!         decode them in place of the old ones
+//!         decode these in place of the old ones
 //!         if the node was a branch with the same partial key:
 //!             for each child that both have, where the old one is loaded:
-//!                 the same hash:          keep it, and all that is loaded below it
-//!                 else, in the table:     it is pending, with those bytes
+//!                 the same hash:          keep the child, and all that is loaded below it
+//!                 else, in the table:     the child is pending, with the bytes in the table
 //! ```
 //! Children that are dropped stay in the arena until [`ShadowTrie::retained`] copies the rest of it.
 
@@ -22,8 +22,8 @@ use crate::{index::Index, NodeId, NodeTable, Root, HASH_LENGTH};
 use alloc::vec::Vec;
 
 impl ShadowTrie {
-    /// Becomes the trie under `root`: keeps what is loaded and did not change, and loads what replaced
-    /// a loaded node and is in `table`. Every entry is live.
+    /// Becomes the trie under `root`: keeps the loaded nodes that did not change, and loads the nodes in
+    /// `table` that replace loaded ones. Every entry is live.
     pub(crate) fn renew(&mut self, root: Root, table: &NodeTable) {
         self.revive();
         self.cursor = Cursor::default();
@@ -42,7 +42,7 @@ impl ShadowTrie {
         }
         while let Some((at, id)) = pending.pop() {
             if self.renew_node(at, id, table, &mut pending).is_none() {
-                // The bytes are no node. Whoever walks there says so.
+                // The bytes are no node. The next walk to them returns the error.
                 return self.unload();
             }
         }
@@ -55,6 +55,7 @@ impl ShadowTrie {
     }
 
     /// Puts the node `id` in the place of `at`, and adds its loaded children that changed to `pending`.
+    /// Returns `None` if the bytes are no node.
     fn renew_node(
         &mut self,
         at: ShadowNode,
@@ -87,7 +88,7 @@ impl ShadowTrie {
         Some(())
     }
 
-    /// Links the children of `new`, the node of these `data`, that are loaded at `old`.
+    /// Links the children that are loaded at `old` to `new`, the branch of the node `data`.
     fn keep_children(
         &self,
         old: usize,
@@ -118,8 +119,8 @@ impl ShadowTrie {
         }
     }
 
-    /// A copy of the loaded nodes that are in the table `into`, too, and whose ancestors are. Children
-    /// inside their parents are left out.
+    /// Copies the loaded nodes that the table `into` has together with all their ancestors, but no nodes
+    /// inside their parents.
     pub(crate) fn retained(&self, table: &NodeTable, into: &NodeTable) -> Self {
         let mut trie = Self::new(self.root, self.keyspace.clone());
         let mut pending = Vec::new();
@@ -127,7 +128,7 @@ impl ShadowTrie {
         while let Some((at, parent)) = pending.pop() {
             let node = &self.nodes[at.index()];
             let id = into.find(table.hash(node.data)).filter(|_| !node.inlined());
-            // A node that can't be decoded is not loaded. Whoever walks there says so.
+            // A node that can't be decoded is not loaded. The next walk to it returns the error.
             let copy = id.and_then(|id| {
                 let length = into.bytes(id).len();
                 trie.add(id, 0..length, parent, into).ok()
@@ -148,7 +149,7 @@ impl ShadowTrie {
     }
 }
 
-/// Links the value of `node` if it is a node of its own that `table` has.
+/// Links the value of `node`, if the value is a node of its own that `table` has.
 fn link_value(node: &mut Node, table: &NodeTable) {
     if let Value::Hashed { start, .. } = node.value() {
         let hash = hash_at(table.bytes(node.data), start.get());

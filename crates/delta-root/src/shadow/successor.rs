@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! successor(from, bound, prefix):
-//!     if from is the key that was found last, and does not count itself: observe the known way to it
-//!     else walk towards from, keeping for each branch passed the next nibble to try
-//!         a node's partial key above what from holds: its leftmost entry is the answer
-//!         below: nothing in it
-//!         from ends at the node: its value (if from itself counts), else its children
-//!         from ends inside its partial key: its leftmost entry
-//!     then down to its children, or back up: the first child at or after the kept nibble gives its leftmost entry
-//!     nothing outside prefix is loaded
+//!     if bound is exclusive and from is the key that was found last: observe the known path to from
+//!     else walk towards from, and keep for each branch passed the next nibble to try
+//!         a partial key after the nibbles of from:   the leftmost entry below is the answer
+//!         a partial key before them:                 no entry below is the answer
+//!         from ends inside a partial key:            the leftmost entry below is the answer
+//!         from ends at the end of a partial key:     its value, if bound is inclusive; else its children
+//!     then down to the children, or back up: the leftmost entry of the first child from the kept nibble on
+//!     no node outside prefix is loaded
 //! ```
 //! The nodes observed are those that trie-db's iterator loads for the same question.
 
@@ -30,7 +30,7 @@ pub(crate) enum Bound {
 
 impl ShadowTrie {
     /// The first key at or after `from` (after it, with an exclusive bound) that begins with
-    /// `prefix`; `from` begins with `prefix` too.
+    /// `prefix`; `from` has to begin with `prefix`, too.
     pub(crate) fn successor<S: NodeSource>(
         &mut self,
         from: &[u8],
@@ -60,8 +60,8 @@ impl ShadowTrie {
         key
     }
 
-    /// Brings `cursor`, which is at the root, to the first key at or after `from`. `false` if there is none after the
-    /// first `within` nibbles of `from`.
+    /// Moves `cursor` from the root to the first key at or after `from`, or after it, as `bound` says.
+    /// Returns `false` if no such key begins with the first `within` nibbles of `from`.
     fn seek<S: NodeSource>(
         &mut self,
         cursor: &mut Cursor,
@@ -104,8 +104,8 @@ impl ShadowTrie {
         self.go_back(cursor, within, loader, observer)
     }
 
-    /// Brings `cursor` back to the last branch that has more children, and to the first key below them. `false` if the
-    /// path to it has less than `within` nibbles, or there is none.
+    /// Moves `cursor` back to the last branch that has more children, and on to the first key below them.
+    /// Returns `false` if there is no such branch, or it ends within the first `within` nibbles of the path.
     fn go_back<S: NodeSource>(
         &mut self,
         cursor: &mut Cursor,
@@ -128,7 +128,7 @@ impl ShadowTrie {
         Ok(false)
     }
 
-    /// Brings `cursor`, whose path leads to `at`, to the first key below it.
+    /// Moves `cursor`, whose path leads to `at`, to the first key in the subtrie of `at`.
     fn leftmost<S: NodeSource>(
         &mut self,
         cursor: &mut Cursor,
@@ -136,9 +136,9 @@ impl ShadowTrie {
         loader: &mut Loader<'_, S>,
         observer: &mut impl Observer,
     ) -> Result<bool, LoadError> {
-        // A source that is not verified could hold a cycle of nodes. A node that is met again on
-        // the path down is one, since no node holds its own hash: compare with one met before, a
-        // later one after twice as many steps.
+        // A source that is not verified could hold a cycle of nodes. A node that is met twice on the path
+        // down shows it, because no node holds its own hash. Each node is compared with one met before,
+        // which a later one replaces after twice as many steps.
         let (mut met, mut steps) = (None, 0u32);
         loop {
             let (node, partial) = self.observed(at, loader.table, observer);

@@ -1,4 +1,4 @@
-//! A loaded node as the root computation sees it.
+//! The loaded nodes, for the root computation.
 
 use super::{
     hash_at,
@@ -29,7 +29,7 @@ pub(crate) struct OldNode<'t> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OldChild<'t> {
     Empty,
-    /// What the branch holds for the child: its hash, or itself.
+    /// The reference in the branch: the child's hash, or the child itself.
     Unloaded(&'t [u8]),
     Loaded(ShadowNode),
 }
@@ -66,14 +66,14 @@ impl ShadowTrie {
         }
     }
 
-    /// The hash of `at`; `None` for a node inside its parent.
+    /// The hash of `at`, `None` for a node inside its parent.
     pub(crate) fn old_hash(&self, at: ShadowNode, table: &NodeTable) -> Option<NodeHash> {
         let node = &self.nodes[at.index()];
         (!node.inlined()).then(|| *table.hash(node.data))
     }
 
-    /// The bytes of `at` with the place in them where its children begin, and their bitmap, if it is
-    /// a branch with a hash all of whose children have one: 33 bytes each, in order.
+    /// The bytes of `at`, the offset of its children in them, and the bitmap of its children, if `at` is a
+    /// branch with a hash and all its children are hashes: 33 bytes each, in order.
     pub(crate) fn uniform_branch<'t>(
         &self,
         at: ShadowNode,
@@ -123,7 +123,7 @@ impl ShadowTrie {
         }
     }
 
-    /// What the parent of `at` holds for it: its hash, or itself.
+    /// The reference to `at` in its parent: the hash of `at`, or the node itself.
     pub(crate) fn reference<'t>(&self, at: ShadowNode, table: &'t NodeTable) -> &'t [u8] {
         let node = &self.nodes[at.index()];
         if node.inlined() {
@@ -135,7 +135,7 @@ impl ShadowTrie {
     }
 }
 
-/// The hash that `reference` is, if it is one.
+/// The hash in `reference`, or zero if it is a node.
 pub(crate) fn referred_hash(reference: &[u8]) -> NodeHash {
     if reference.len() == HASH_LENGTH {
         hash_at(reference, 0)

@@ -5,18 +5,18 @@
 //!     node = root, depth = 0
 //!     loop
 //!         tell the observer of the node, if it has a hash of its own
-//!         if the node's partial key is not what key holds at depth: nothing is there
+//!         if key does not hold the node's partial key at depth: there is no entry
 //!         depth += length of the partial key
 //!         if depth = length of key: the entry is this node's value, if any
-//!         node = child at key[depth], loaded if it is not; if none: nothing is there
+//!         node = child at key[depth], loaded if it was not; if none: there is no entry
 //!         depth += 1
 //! ```
 
 use super::{hash_at, key_prefix, node::ChildSlot, Loader, Observer, ShadowNode, ShadowTrie};
 use crate::{decode, nibbles, LoadError, NodeId, NodeRequest, NodeSource, NodeTable, HASH_LENGTH};
 
-/// A walk that is not at its end. The next node begins at `depth`: it is `at`, or the child of `at`
-/// there, which is not loaded.
+/// A walk that is not at its end. The next node begins at `depth`: it is `at`, or, if the walk is stopped,
+/// the child of `at`, which is not loaded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     at: ShadowNode,
@@ -37,16 +37,16 @@ pub(crate) enum Progress {
     Goes(Walk),
     /// Before a node that is not loaded.
     Stopped(Walk),
-    /// At the node that holds the key's value, or where there is none.
+    /// At the node that holds the key's value, or `None` if there is no entry.
     Ended(Option<ShadowNode>),
 }
 
 /// What a stopped walk waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Awaited<'k> {
-    /// Nothing that could be loaded with others: the walk has to load it itself, if anything.
+    /// No node that could be loaded with others: the child is inside its parent, or is loaded by now.
     Nothing,
-    /// A node that was loaded in another place.
+    /// A node that was loaded at another place.
     Loaded(NodeId),
     /// A node that is not loaded; the prefix is without the keyspace of the trie.
     Node(NodeRequest<'k>),
@@ -82,7 +82,7 @@ impl ShadowTrie {
         Ok(Walk { at, depth: 0 })
     }
 
-    /// Takes the walk past one node.
+    /// Moves the walk past one node.
     #[inline(always)]
     pub(crate) fn step(
         &self,
@@ -108,7 +108,7 @@ impl ShadowTrie {
         }
     }
 
-    /// The walk from where it stopped, with the node there loaded: `loaded`, if that is it already.
+    /// Continues the walk where it stopped. Loads the node there, unless it is given as `loaded`.
     pub(crate) fn resume<S: NodeSource>(
         &mut self,
         key: &[u8],
@@ -123,8 +123,8 @@ impl ShadowTrie {
         Ok(Walk { at, depth })
     }
 
-    /// The first byte of the hash of the node that a stopped walk waits for, or of that node, if it is a part of its
-    /// parent.
+    /// The first byte of the hash of the node that a stopped walk waits for, or of the node itself, if it is
+    /// inside its parent.
     #[inline]
     pub(crate) fn first_awaited_byte(
         &self,
@@ -152,8 +152,8 @@ impl ShadowTrie {
         }
     }
 
-    /// The node that a stopped walk goes on with, unless it is a part of its parent; the prefix is without the keyspace
-    /// of the trie.
+    /// The request for the node that a stopped walk waits for, unless the node is inside its parent; the
+    /// prefix is without the keyspace of the trie.
     pub(super) fn request<'k>(
         &self,
         key: &'k [u8],

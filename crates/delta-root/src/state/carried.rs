@@ -1,4 +1,4 @@
-//! The loaded part of a state, carried on from block to block.
+//! The loaded part of a state, carried from block to block.
 
 use super::{ShadowScratch, ShadowState};
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
 use alloc::{collections::BTreeMap, vec::Vec};
 use bytes::{Bytes, BytesMut};
 
-/// The part of a state that a finished block loaded, for a block on the same state, or on the state
+/// The part of a state that a finished block has loaded, for a block on the same state, or on the state
 /// after an update of it.
 ///
-/// The next block finds these nodes decoded and linked, so it asks its source for none of them. What an
-/// observer is told does not change by that, and so no count does.
+/// The next block finds these nodes decoded and linked, so it asks its source for none of them. An
+/// observer is told the same as without them, so no count changes.
 ///
 /// ```text
 /// ShadowState ── into_carried ──> CarriedState ── in_carried ──> ShadowState on the same root
@@ -26,7 +26,7 @@ pub struct CarriedState {
     carried: Carried,
 }
 
-/// What a state keeps of the block before: child tries that it did not open yet, and the ages of nodes.
+/// The rest of a carried state: child tries that the block has not opened yet, and the ages of nodes.
 #[derive(Debug, Default)]
 pub(super) struct Carried {
     /// By storage key.
@@ -35,14 +35,14 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// The loaded part of child trie `storage_key`, if it is that of `root`.
+    /// Removes and returns the loaded part of child trie `storage_key`, if its root is `root`.
     pub(super) fn take_child(&mut self, storage_key: &[u8], root: Root) -> Option<ShadowTrie> {
         let found = self.children.remove(storage_key);
         found.filter(|trie| trie.root() == root)
     }
 }
 
-/// In which block each node was last used.
+/// The block in which each node was last used.
 #[derive(Debug)]
 struct Uses {
     /// By node id; [`Self::NEVER`] for a node that is not needed any more.
@@ -77,9 +77,9 @@ impl Uses {
 }
 
 impl<S> ShadowState<S> {
-    /// What is loaded, for the next block, and the other memory. `used` are the nodes that this block
-    /// needed: [`CarriedState::shrink`] drops them last. `None` if the source returned bytes that are no
-    /// node, because they would be refused for ever.
+    /// The loaded part of the state, for the next block, and the other memory. `used` are the nodes that this
+    /// block needed: [`CarriedState::shrink`] drops them last. `None` if the source returned bytes that are
+    /// no node, because every later block would refuse them.
     pub fn into_carried(
         self,
         used: impl IntoIterator<Item = NodeId>,
@@ -98,7 +98,7 @@ impl<S> ShadowState<S> {
             mut root_memory,
         } = self;
         let uses = &mut carried.uses;
-        // At the last number, all later blocks are one.
+        // After 2^32 blocks, all later blocks share the last number.
         uses.block = uses.block.saturating_add(1);
         let block = uses.block;
         used.into_iter().for_each(|node| uses.set(node, block));
@@ -123,8 +123,8 @@ impl<S> ShadowState<S> {
 
     /// The state that `carried` is a part of, with that part loaded; the memory is that of `scratch`.
     ///
-    /// The source must be the one that the part was loaded from, or one that has all its nodes: they
-    /// are not asked for again.
+    /// The source must be the one that the part was loaded from, or have all nodes of that source, because
+    /// it is not asked for loaded nodes again.
     pub fn in_carried(source: S, carried: CarriedState, scratch: ShadowScratch) -> Self {
         let CarriedState {
             table,
@@ -145,13 +145,13 @@ impl CarriedState {
         self.top.root()
     }
 
-    /// Number of trie nodes loaded, and of those that earlier blocks replaced.
+    /// Number of trie nodes loaded, including nodes that earlier blocks replaced.
     pub fn nodes(&self) -> usize {
         let children = self.carried.children.values().map(ShadowTrie::len);
         self.top.len() + children.sum::<usize>()
     }
 
-    /// Bytes of memory, the encoded nodes included.
+    /// Bytes of memory, including the encoded nodes.
     pub fn memory(&self) -> usize {
         let children = self.carried.children.values().map(ShadowTrie::memory);
         self.top.memory()
@@ -160,14 +160,14 @@ impl CarriedState {
             + self.carried.uses.last.capacity() * size_of::<u32>()
     }
 
-    /// Becomes the loaded part of the state after `update`: its new nodes are loaded, those that it
-    /// removes are not needed any more. Returns whether the update starts from this state; if not,
-    /// nothing happens.
+    /// Becomes the loaded part of the state after `update`: the nodes that it inserts are loaded, and the
+    /// nodes that it removes are not needed any more. Returns `false`, and does nothing, if the update does
+    /// not start from this state.
     ///
-    /// The encoded nodes share the memory of the update.
+    /// The inserted nodes share the memory of the update.
     ///
     /// # Cost
-    /// Decodes each new node in the place of a loaded one, and enters all new nodes into a table.
+    /// Decodes each inserted node that replaces a loaded one, and adds all inserted nodes to a table.
     pub fn advance(&mut self, update: &RootUpdate) -> bool {
         if update.parent != self.root() {
             return false;
@@ -184,7 +184,7 @@ impl CarriedState {
             }
         }
         for node in update.inserted() {
-            // A table that is full knows fewer nodes, and the block asks its source for the others.
+            // A full table does not get the node, so the block asks its source for it.
             let encoded = update.nodes.share(node.encoded);
             if let Ok(id) = insert(table, node.hash, encoded) {
                 uses.set(id, block);
@@ -201,9 +201,9 @@ impl CarriedState {
         true
     }
 
-    /// Drops nodes until at most about `most` bytes of memory are left: first those that are not needed
-    /// any more, then those whose last use is the longest ago, among equals those loaded last, which
-    /// are deeper in the trie as a rule.
+    /// Drops nodes until at most about `most` bytes of memory are left: first nodes that no block used, or
+    /// that are not needed any more, then nodes whose last use is the longest ago. Among nodes last used in
+    /// one block, it drops those loaded last, because they usually lie deeper in the trie.
     ///
     /// # Cost
     /// Copies and decodes all nodes that stay.
@@ -227,7 +227,7 @@ impl CarriedState {
         });
         let stays = stays.count();
         ids.truncate(stays);
-        // Parents before children again, as they were loaded, so that a walk finds them together.
+        // Parents come before children again, as they were loaded, so that a walk finds them close together.
         ids.sort_unstable();
         let lengths = ids.iter().map(|id| table.bytes(*id).len());
         let mut copies = BytesMut::with_capacity(lengths.sum());
@@ -253,11 +253,11 @@ impl CarriedState {
     }
 }
 
-/// About the bytes of memory that a loaded node takes, without its encoding: half a cache line, one for
+/// About the bytes of memory of a loaded node, without its encoding: half a cache line, one cache line for
 /// its children, and its entry in the table.
 const LOADED_NODE_BYTES: usize = 176;
 
-/// Enters a node into `table`.
+/// Adds a node to `table`.
 fn insert(
     table: &mut NodeTable,
     hash: NodeHash,

@@ -1,9 +1,9 @@
-//! Paths and values, loaded before they are asked for.
+//! Paths and values, loaded before they are needed.
 //!
 //! ```text
 //! prefetch_for(read, changed), 32 keys at a time:
 //!     search for the keys                      a call of the source for each level of the trie
-//!     load the values of those to be read      one call, for those that are nodes of their own
+//!     load the values of the keys to be read   one call, for values that are nodes of their own
 //! ```
 
 use super::{ShadowState, TOGETHER};
@@ -20,15 +20,15 @@ type Found<'k> = ArrayVec<(&'k [u8], ShadowNode), TOGETHER>;
 const NO_KEYS: [&[u8]; 0] = [];
 
 impl<S: NodeSource> ShadowState<S> {
-    /// Loads the paths to `keys` and their values, so that later calls for them need no source. No
-    /// observer is told, because nothing is needed yet.
+    /// Loads the paths to `keys` and their values, so that later calls for these keys need no source. No
+    /// observer is told, because no call needs the nodes yet.
     ///
     /// Costs a call of the source for each level of the trie and one for the values, for each
-    /// [`NodeBatch::MOST`](crate::NodeBatch::MOST) keys. Keys with a common prefix that follow one
-    /// another are found faster.
+    /// [`NodeBatch::MOST`](crate::NodeBatch::MOST) keys. Keys with a common prefix are found faster if they
+    /// follow one another.
     ///
     /// # Errors
-    /// The first [`LoadError`]; the keys after it are left.
+    /// The first [`LoadError`]; later keys are not loaded then.
     pub fn prefetch(
         &mut self,
         trie: TrieId<'_>,
@@ -37,8 +37,8 @@ impl<S: NodeSource> ShadowState<S> {
         self.prefetch_for(trie, keys, &NO_KEYS)
     }
 
-    /// As [`Self::prefetch`] for keys that will be `read`, together with the paths to keys that will be `changed`, or
-    /// asked for existence: of these no values are loaded.
+    /// Loads what [`Self::prefetch`] does for keys that will be `read`, and only the paths for keys that
+    /// will be `changed` or whose existence will be asked for.
     ///
     /// # Errors
     /// As [`Self::prefetch`].
@@ -69,7 +69,7 @@ impl<S: NodeSource> ShadowState<S> {
         Ok(())
     }
 
-    /// Loads the values of entries of trie `handle` that are nodes of their own, in one call.
+    /// Loads those values of entries of trie `handle` that are nodes of their own, in one call of the source.
     fn load_values(
         &mut self,
         handle: TrieHandle,

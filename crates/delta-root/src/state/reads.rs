@@ -11,7 +11,7 @@ impl<S: NodeSource> ShadowState<S> {
     /// The value at `key`; a value that is a node of its own is loaded and observed.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the path can't be loaded.
+    /// [`LoadError`] if a node on the path, or the value, can't be loaded.
     pub fn value(
         &mut self,
         trie: TrieId<'_>,
@@ -37,12 +37,12 @@ impl<S: NodeSource> ShadowState<S> {
         trie.value(at, key, &mut loader, observer)
     }
 
-    /// The value at `key`, for a caller that keeps it and is not going to ask again: a leaf that is not loaded, and a
-    /// value that is a node of its own, are looked at and forgotten. So a reader of many keys that others count needs
-    /// memory for branches only. No observer is told.
+    /// The value at `key`, for a caller that keeps it and does not ask again: a leaf that is not loaded, and
+    /// a value that is a node of its own, are read but not kept. So a reader of many keys needs memory for
+    /// branches only. No observer is told, so the nodes have to be counted by another call.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the path can't be loaded.
+    /// [`LoadError`] if a node on the path, or the value, can't be loaded.
     pub fn read_once(
         &mut self,
         trie: TrieId<'_>,
@@ -91,7 +91,7 @@ impl<S: NodeSource> ShadowState<S> {
     /// The first key after `key`.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the path can't be loaded.
+    /// [`LoadError`] if a node on the path can't be loaded, the nodes form a cycle, or the path is no key.
     pub fn next_key(
         &mut self,
         trie: TrieId<'_>,
@@ -101,11 +101,11 @@ impl<S: NodeSource> ShadowState<S> {
         self.successor(trie, &[], key, Bound::Exclusive, observer)
     }
 
-    /// The first key that begins with `prefix` and is not before `from`. Nothing beyond the prefix
-    /// is loaded.
+    /// The first key that begins with `prefix` and is not before `from`. No node beyond the prefix is
+    /// loaded.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the path can't be loaded.
+    /// As [`Self::next_key`].
     pub fn first_key_from(
         &mut self,
         trie: TrieId<'_>,
@@ -116,10 +116,10 @@ impl<S: NodeSource> ShadowState<S> {
         self.bounded_successor(trie, prefix, from, Bound::Inclusive, observer)
     }
 
-    /// The first key after `after` that begins with `prefix`. Nothing beyond the prefix is loaded.
+    /// The first key after `after` that begins with `prefix`. No node beyond the prefix is loaded.
     ///
     /// # Errors
-    /// [`LoadError`] if a node on the path can't be loaded.
+    /// As [`Self::next_key`].
     pub fn next_key_in(
         &mut self,
         trie: TrieId<'_>,
@@ -130,7 +130,7 @@ impl<S: NodeSource> ShadowState<S> {
         self.bounded_successor(trie, prefix, after, Bound::Exclusive, observer)
     }
 
-    /// As [`Self::successor`], for a `from` that may lie outside of `prefix`.
+    /// Returns what [`Self::successor`] does, also for a `from` outside of `prefix`.
     fn bounded_successor(
         &mut self,
         trie: TrieId<'_>,
@@ -144,7 +144,7 @@ impl<S: NodeSource> ShadowState<S> {
         } else if from < prefix {
             self.successor(trie, prefix, prefix, Bound::Inclusive, observer)
         } else {
-            // There is no such key. The peer reads the root node all the same.
+            // All keys with the prefix are before `from`. The peer reads the root node all the same.
             if let Some(handle) = self.open_existing(trie, observer)? {
                 let (trie, mut loader) = self.parts(handle);
                 trie.observe_root(&mut loader, observer)?;

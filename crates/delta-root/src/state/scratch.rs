@@ -1,4 +1,4 @@
-//! The memory of a state that is no longer needed, for another one.
+//! The memory of a state that is no longer needed, for another state.
 
 use super::{carried::Carried, ShadowState};
 use crate::{
@@ -8,9 +8,9 @@ use crate::{
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 
-/// The memory of a [`ShadowState`] that is no longer needed, for another one.
+/// The memory of a [`ShadowState`] that is no longer needed, for another state.
 ///
-/// It holds nothing of the state that it was taken from.
+/// It holds no nodes of the state that it was taken from.
 #[derive(Debug)]
 pub struct ShadowScratch {
     pub(super) table: NodeTable,
@@ -21,12 +21,12 @@ pub struct ShadowScratch {
 impl ShadowScratch {
     /// Lets the next root update use the memory of `update`, which the caller no longer needs.
     ///
-    /// Encoded nodes that are shared, for example with a store, stay valid: the next update then
-    /// allocates new memory for its own.
+    /// Encoded nodes that are shared, for example with a store, stay valid: then the next update
+    /// allocates new memory for its nodes.
     pub fn recycle(&mut self, update: RootUpdate) {
         self.root_memory.recycle(update.nodes);
         self.root_memory.reset(KEPT_NODES);
-        // Fewer owners may share nodes of the parent state now.
+        // The memory of the parent state's nodes may have fewer owners now.
         self.table.reset(KEPT_NODES);
     }
 
@@ -36,7 +36,7 @@ impl ShadowScratch {
     }
 }
 
-/// The most nodes that a scratch keeps memory for: some blocks' worth.
+/// The most nodes that a scratch keeps memory for: those of a few blocks.
 pub(super) const KEPT_NODES: usize = 1 << 16;
 
 impl Default for ShadowScratch {
@@ -50,7 +50,7 @@ impl Default for ShadowScratch {
 }
 
 impl<S> ShadowState<S> {
-    /// As [`ShadowState::new`], in the memory of another state.
+    /// The state committed by `root`, with nothing loaded yet, in the memory of another state.
     pub fn in_scratch(source: S, root: Root, scratch: ShadowScratch) -> Self {
         let ShadowScratch {
             table,
@@ -70,7 +70,7 @@ impl<S> ShadowState<S> {
         }
     }
 
-    /// The memory of root updates, until it is put back.
+    /// Takes the memory of root updates, until [`Self::put_root_memory`] puts it back.
     pub(crate) fn take_root_memory(&mut self) -> RootMemory {
         core::mem::take(&mut self.root_memory)
     }
@@ -101,7 +101,7 @@ impl<S> ShadowState<S> {
         }
     }
 
-    /// Restarts on the state of `root`, with nothing loaded, and applies `change` to the source.
+    /// Applies `change` to the source, and restarts on the state of `root` with nothing loaded.
     pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
         let Self {
             source,
@@ -110,7 +110,7 @@ impl<S> ShadowState<S> {
             children,
             child_handles,
             carried,
-            // Settings stay.
+            // The settings stay.
             options: _,
             root_memory,
         } = self;
@@ -123,7 +123,7 @@ impl<S> ShadowState<S> {
         *carried = Carried::default();
     }
 
-    /// Lets the next root update use the memory of `update`, as [`ShadowScratch::recycle`].
+    /// Lets the next root update use the memory of `update`, as [`ShadowScratch::recycle`] does.
     pub fn recycle(&mut self, update: RootUpdate) {
         self.root_memory.recycle(update.nodes);
     }

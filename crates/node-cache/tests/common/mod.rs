@@ -1,4 +1,4 @@
-//! Random blocks without a runtime, and all that can be told of one.
+//! Random blocks without a runtime, and all that a caller can see of a block.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use povmeter::{Block, BlockError, NodeSource, Root, RootUpdate, StateVersion, TrieId};
@@ -43,7 +43,7 @@ pub(crate) fn genesis(seed: u64) -> MemoryStore {
     store
 }
 
-/// The keys that the block of `seed` uses first.
+/// Random keys like those of blocks, the same for the same seed.
 pub(crate) fn keys_of(seed: u64) -> Vec<Vec<u8>> {
     let mut dice = SmallRng::seed_from_u64(seed);
     (0..64).map(|_| key(&mut dice)).collect()

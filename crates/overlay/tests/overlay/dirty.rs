@@ -63,7 +63,7 @@ fn after_a_snapshot_a_rollback_tells_again_what_was_told() {
     overlay.start_transaction();
     write(&mut overlay, B);
     overlay.snapshot();
-    write(&mut overlay, C); // never told of
+    write(&mut overlay, C); // never reported
     overlay.rollback_transaction().unwrap();
     assert_eq!(dirty(&overlay), [(A, Fate::Written), (B, Fate::Untouched)]);
 }
@@ -157,7 +157,7 @@ fn keys_are_told_once_after_the_log_was_shortened() {
     assert_eq!(dirty(&overlay), [(C, Fate::Deleted), (A, Fate::Written)]);
 }
 
-/// For tables of the reader: by store, without gaps, and always the same for a key.
+/// The numbers are indices for tables of the reader: by store, without gaps, and constant for a key.
 #[test]
 fn keys_are_numbered_by_store() {
     let mut overlay = Overlay::new();

@@ -18,7 +18,7 @@ pub(crate) const KEYS: [&[u8]; 12] = [
     b"\xff\xffa",
 ];
 
-/// Lists about to outgrow their prefix, and values that are none. The first is the longest list, which
+/// Lists about to outgrow their prefix, and values that are no lists. The first is the longest list, which
 /// an append makes overflow.
 pub(crate) const VALUES: [&[u8]; 16] = [
     b"\x03\xff\xff\xff\xff", // 2^32 - 1, the most

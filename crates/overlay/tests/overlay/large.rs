@@ -7,7 +7,7 @@ use povmeter_overlay::{Lookup, Overlay, TrieId::Top};
 use rand::{rngs::SmallRng, seq::IndexedRandom, Rng, SeedableRng};
 
 const KEYS: [&[u8]; 3] = [b"a", b"ab", b"b"];
-/// Around the length from which a value has memory of its own, and those of its doublings.
+/// Short, around the 32 KiB of the smallest block with memory of its own, and longer.
 const LENGTHS: [usize; 10] = [
     0, 1, 100, 32_762, 32_763, 32_768, 32_769, 40_000, 65_540, 100_000,
 ];

@@ -16,12 +16,12 @@ mod transactions;
 
 use povmeter_overlay::{Overlay, TrieId};
 
-/// Appends to a key of which the parent state knows nothing.
+/// Appends to a key that the parent state does not have.
 fn append(overlay: &mut Overlay, store: TrieId<'_>, key: &[u8], element: &[u8]) {
     append_over(overlay, store, key, element, None);
 }
 
-/// Appends to a key of which the parent state has `parent`.
+/// Appends to a key whose value in the parent state is `parent`.
 fn append_over(
     overlay: &mut Overlay,
     store: TrieId<'_>,

@@ -101,8 +101,8 @@ fn results_do_not_depend_on_the_tables() {
     assert_eq!(a.to_owned_changes(), b.to_owned_changes());
 }
 
-/// Keys that end alike, and keys that are alike but for a byte in the middle: both would meet in tables
-/// that look at parts of keys, and are told apart.
+/// Keys that end alike, and keys that differ in one middle byte alone: tables that look at parts of keys
+/// must tell them apart.
 #[test]
 fn keys_made_to_meet_are_told_apart() {
     let mut overlay = Overlay::new();

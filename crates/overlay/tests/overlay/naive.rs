@@ -20,7 +20,7 @@ pub(crate) struct Naive {
     pub(crate) dirty: BTreeSet<FullKey>,
     /// For each open transaction: the state at its start, and what snapshots taken in it reported.
     open: Vec<(Naive, BTreeSet<FullKey>)>,
-    /// For each of them, what it changed.
+    /// For each open transaction, what it changed.
     changed: Vec<BTreeSet<FullKey>>,
     host: Option<usize>,
 }

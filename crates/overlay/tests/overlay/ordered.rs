@@ -1,4 +1,4 @@
-//! What needs the keys in order.
+//! Calls that need the keys in order.
 
 use povmeter_overlay::{Lookup, Overlay, TrieId::Top};
 

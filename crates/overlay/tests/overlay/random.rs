@@ -215,7 +215,7 @@ impl Pair {
         }
     }
 
-    /// What the innermost transaction changed, and of that what it only appended to.
+    /// Compares the keys that the innermost transaction changed, and those that it only appended to.
     fn compare_transaction(&self) {
         let Self { overlay, naive, .. } = self;
         let at = |place| overlay.at(place).unwrap();

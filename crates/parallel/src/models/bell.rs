@@ -1,4 +1,4 @@
-//! A sleeper that is never woken is a deadlock, which both tools report.
+//! The bell. A sleeper that is never woken is a deadlock, which both tools report.
 
 use super::try_orders;
 use crate::{
@@ -11,7 +11,7 @@ use loom::thread;
 use shuttle::thread;
 use std::sync::Arc;
 
-/// Threads that wait until there is work, and one that makes it visible with as little order as possible.
+/// Threads wait until there is work, and one thread makes it visible with the weakest memory order.
 fn ring_once(sleepers: usize) {
     let shared = Arc::new((Bell::default(), AtomicBool::new(false)));
     let threads: Vec<_> = (0..sleepers)

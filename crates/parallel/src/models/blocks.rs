@@ -6,8 +6,8 @@ use povmeter::{Block, ProofSize, Root, StateVersion::V1, TrieId::Top};
 use povmeter_store::{MemoryStore, NodeStore};
 use std::{num::NonZeroUsize, sync::OnceLock};
 
-/// Six transactions: reads and writes of a key that others change, additions, a list, a step through the
-/// keys, a deletion, one that fails, and some that wait for their turn to ask for the size.
+/// Six transactions: reads and writes of a key that others change, additions, a list, a step through the keys, a
+/// deletion, a failure, and questions for the size, which wait for the turn.
 struct Program;
 
 const TRANSACTIONS: u32 = 6;

@@ -19,7 +19,7 @@ fn try_orders(_: usize, test: fn()) {
     model.check(test);
 }
 
-/// Tries `orders` of the threads of `test` by chance, and as many by PCT.
+/// Tries `orders` random orders of the threads of `test`, and as many by PCT.
 #[cfg(povmeter_shuttle)]
 fn try_orders(orders: usize, test: fn()) {
     shuttle::check_random(test, orders);

@@ -1,9 +1,9 @@
-//! The scheduler with transactions that are a few lines: each reads one key below it and writes one.
+//! The scheduler with simple transactions: each reads one key below it and writes one.
 //!
-//! Blocks are right whatever the scheduler does, because the committer compares again. So these tests look
-//! at what the scheduler promises beyond that: no transaction is with two threads at once, no thread waits
-//! for ever, and no work is lost, that is, when nobody finds a task any more, every transaction in the
-//! window was executed, on what the others have written.
+//! Blocks are right whatever the scheduler does, because the committer compares again. So these tests check what the
+//! scheduler promises beyond that: no two threads have one transaction at once, no thread waits for ever, and no work
+//! is lost. That is, when no thread finds a task any more, every transaction in the window was executed, on the
+//! values that the others have written.
 
 use super::try_orders;
 use crate::{
@@ -23,8 +23,7 @@ use std::{
     },
 };
 
-/// What a transaction reads, and what it writes: a key, and how often one above the value that was read
-/// counts at most.
+/// The keys of a transaction: it reads one, and writes the value that it read, plus one, to the other.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     reads: usize,
@@ -35,10 +34,10 @@ const fn step(reads: usize, writes: usize) -> Step {
     Step { reads, writes }
 }
 
-/// What the tests see of a transaction. These are not primitives of the tools, so they add no orders.
+/// What the tests observe of a transaction. These are not primitives of the tools, so they add no orders.
 #[derive(Debug, Default)]
 struct Observed {
-    /// Whether a thread has it.
+    /// Whether a thread has the transaction.
     held: AtomicBool,
     seen: AtomicU32,
     executions: AtomicU32,
@@ -82,7 +81,7 @@ impl Block {
         (self.steps[index as usize], &self.observed[index as usize])
     }
 
-    /// The value that `index` finds now.
+    /// Returns the value that `index` finds now.
     fn find(&self, index: u32) -> Found {
         let key = self.keys[self.of(index).0.reads];
         match self.store.nearest(index + 1, key) {
@@ -158,7 +157,7 @@ impl Block {
         }
     }
 
-    /// As the committer does, which pauses for the transactions of `rest`.
+    /// Commits all transactions as the committer does, and pauses for those of `rest`.
     fn commit_all(&self, rest: &Range<u32>) {
         let mut index = 0;
         while index < u32::try_from(self.steps.len()).unwrap() {
@@ -217,7 +216,7 @@ impl Block {
         }
     }
 
-    /// The values that the steps read, one after the other.
+    /// Returns the values that the steps read if they are executed one after the other.
     fn expected(&self) -> Vec<u32> {
         let mut state = [0_u32; 3];
         let read = |step: &Step| {
@@ -229,17 +228,17 @@ impl Block {
     }
 }
 
-/// How often a thread without work looks again. With loom each look is many more orders.
+/// How often a thread without work looks again. With loom, each look adds many orders.
 const LOOKS: u32 = if cfg!(povmeter_loom) { 1 } else { 4 };
 
-/// Threads work without anybody who commits, until they find nothing.
+/// Threads work without a committer until they find no task.
 fn speculate(steps: &'static [Step], threads: usize, left_to_block: u32) {
     let block = Arc::new(Block::new(steps, u32::MAX, left_to_block));
     let threads: Vec<_> = (1..threads)
         .map(|_| {
             let block = block.clone();
             thread::spawn(move || {
-                // Comes back, because another thread may make a task meanwhile.
+                // Looks again, because another thread may make a task meanwhile.
                 for _ in 0..LOOKS {
                     block.work_until_idle();
                     thread::yield_now();
@@ -264,7 +263,7 @@ fn speculate(steps: &'static [Step], threads: usize, left_to_block: u32) {
     }
 }
 
-/// Threads work while one commits, but begin nothing while it commits those of `rest`.
+/// Threads work while one thread commits, but begin no task while it commits the transactions of `rest`.
 fn commit(
     steps: &'static [Step],
     threads: usize,
@@ -285,7 +284,7 @@ fn commit(
     assert_eq!(*block.committed.lock().unwrap(), block.expected());
 }
 
-/// The second reads what the first writes.
+/// The second transaction reads what the first writes.
 const PAIR: &[Step] = &[step(0, 0), step(0, 1)];
 
 #[test]
@@ -300,7 +299,7 @@ fn a_pair_is_committed() {
     try_orders(3_000, || commit(PAIR, 2, (2, 2), 0..0));
 }
 
-/// The committer rests before anybody has begun, or after.
+/// The committer pauses before or after another thread has begun a transaction.
 #[test]
 fn a_pair_is_committed_in_order() {
     try_orders(3_000, || commit(PAIR, 2, (2, 1), 0..1));
@@ -314,10 +313,10 @@ mod larger {
     const ALL: u32 = u32::MAX;
     const CHAIN: &[Step] = &[step(0, 0); 5];
     const LONG: &[Step] = &[step(0, 0); 8];
-    /// The second writes what all others read.
+    /// The second transaction writes the key that all later ones read.
     const FAN: &[Step] = &[step(1, 2), step(2, 0), step(0, 1), step(0, 2), step(0, 1)];
 
-    /// One thread has nothing else to do than to validate.
+    /// One thread has only validations to do.
     #[test]
     fn a_pair_among_three_loses_no_work() {
         try_orders(10_000, || speculate(PAIR, 3, 1));

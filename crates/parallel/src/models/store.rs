@@ -1,4 +1,5 @@
-//! A reader above a transaction finds what that publishes, or the transaction is told that somebody has looked before.
+//! A reader above a transaction finds the published value, or the publication reports that a transaction has looked
+//! before.
 
 use super::try_orders;
 use crate::store::{MultiVersion, Nearest, WriteSet, WriteSetBuilder};
@@ -25,10 +26,10 @@ fn finds(store: &MultiVersion, value: Option<&[u8]>) -> bool {
     }
 }
 
-/// Threads that look. With loom each is many more orders.
+/// The number of reading threads. With loom, each adds many orders.
 const READERS: usize = if cfg!(povmeter_loom) { 1 } else { 2 };
 
-/// One thread publishes `value` after `before`, others look.
+/// One thread publishes `value` after `before`, and others look for it.
 fn publish(
     before: Option<&'static [u8]>,
     value: Option<&'static [u8]>,
@@ -60,14 +61,15 @@ fn finds_next(store: &MultiVersion, value: Option<&[u8]>) -> bool {
     store.next_written(2, 0, b"").is_some() && finds(store, value)
 }
 
-/// The first who asks looks at all tables of keys, which is more orders than loom tries in a minute.
+/// The first transaction that asks looks at all tables of keys. These are more orders than loom tries in a minute.
 #[cfg(povmeter_shuttle)]
 #[test]
 fn a_next_key_is_found_or_was_asked_for() {
     try_orders(2_000, || publish(None, Some(b"new"), finds_next));
 }
 
-/// A transaction above writes the same key, and may be the one that makes it known; somebody has asked before, or nobody.
+/// A transaction above writes the same key, and may be the one that adds it; a transaction has asked before, or none
+/// has.
 #[cfg(povmeter_shuttle)]
 #[test]
 fn a_next_key_of_two_writers_is_found_or_was_asked_for() {

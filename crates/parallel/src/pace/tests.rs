@@ -1,25 +1,25 @@
-//! Blocks whose transactions take a given time in order, and another one in parallel.
+//! Blocks in simulated time, whose transactions take a given time in order and another one in parallel.
 
 use super::*;
 
 const WINDOW: u32 = 12;
 
-/// Nanoseconds of the transaction at a position.
+/// The nanoseconds that the transaction at a position takes.
 trait Cost: Fn(u32) -> u64 {}
 
 impl<F: Fn(u32) -> u64> Cost for F {}
 
-/// One of several.
+/// The type for a list of costs.
 type AnyCost = fn(u32) -> u64;
 
-/// The time of a block, in parts of the time in order, in percent, and how many transactions were begun in
-/// parallel, if each takes `in_order`, or `parallel`.
+/// Returns the time of a block, in percent of its time in order, and how many transactions were begun in parallel.
+/// Transactions take `in_order` in order, and `parallel` in parallel.
 fn block(transactions: u32, in_order: impl Cost, parallel: impl Cost) -> (u64, u32) {
     block_after(&mut None, transactions, in_order, parallel, |_| 0)
 }
 
-/// The same, after a block that found out `experience`, which becomes that of this one, if it takes
-/// `handing_over` to begin in parallel after so many transactions in order.
+/// As [`block`], after a block with `experience`, which is replaced by that of this block. Beginning in parallel
+/// takes `handing_over`, a function of the number of transactions in order before.
 fn block_after(
     experience: &mut Option<Experience>,
     transactions: u32,
@@ -31,7 +31,7 @@ fn block_after(
     block_of_threads(experience, transactions, costs, 0, |_| None)
 }
 
-/// As [`block`], if every other transaction in parallel is executed on the block, in `beside`.
+/// As [`block`], with every other transaction in parallel executed on the block, in `beside`.
 fn block_beside(
     transactions: u32,
     in_order: impl Cost,
@@ -43,8 +43,8 @@ fn block_beside(
     block_of_threads(&mut None, transactions, costs, 0, beside)
 }
 
-/// The same, if no other thread runs before the transaction at position `awake`, and those in parallel for which `beside`
-/// has a time are executed on the block, in that time.
+/// As [`block_after`], but no other thread runs before the transaction at position `awake`, and transactions in
+/// parallel for which `beside` has a time are executed on the block, in that time.
 fn block_of_threads(
     experience: &mut Option<Experience>,
     transactions: u32,
@@ -107,7 +107,7 @@ fn what_gains_goes_on_after_disturbances() {
     };
     let (percent, ahead) = block(30_000, |_| 20_000, disturbed);
     assert!(percent <= 72 && ahead >= 29_000, "{percent} {ahead}");
-    // For a whole period they take a little longer, or for parts of two.
+    // Transactions take a little longer for a whole period, or for parts of two periods.
     let starts = (0..2_000).step_by(100);
     let blocks = starts.map(|start| {
         let disturbed = |index| match (index + start) % 2_000 {
@@ -129,8 +129,8 @@ fn what_gains_goes_on_after_disturbances() {
     assert!(percent <= 90 && ahead >= 14_000, "{percent} {ahead}");
 }
 
-/// A thread wakes, or the machine does something else: in the probe, in the first check, as transactions in parallel
-/// begin, or for so long that the trial ends.
+/// A thread wakes, or the machine does something else: in the probe, in the first check, when transactions in
+/// parallel begin, or for so long that the trial ends.
 #[test]
 fn a_moment_decides_nothing() {
     let in_order: AnyCost = |index| match index {
@@ -170,7 +170,7 @@ fn a_check_finds_that_transactions_became_cheaper() {
     let cheaper = |index| if index < 100 { 5_000 } else { 400 };
     let (percent, ahead) = block(10_000, cheaper, |_| 2_000);
     assert!(percent <= 110 && ahead <= 260, "{percent} {ahead}");
-    // Later, so that only a later check can find it.
+    // They become cheaper later, so that only a later check can find it.
     let cheaper = |index| if index < 2_000 { 5_000 } else { 1_500 };
     let (percent, ahead) = block(20_000, cheaper, |_| 2_500);
     assert!(percent <= 100 && ahead <= 5_000, "{percent} {ahead}");
@@ -182,19 +182,19 @@ fn cheaper_transactions_in_parallel_are_a_reason_for_a_check() {
     let of_half = |dear, cheap| move |index| if index < 3_000 { dear } else { cheap };
     let (percent, ahead) = block(12_000, of_half(5_000, 1_500), of_half(3_000, 2_200));
     assert!(percent <= 90 && ahead <= 4_000, "{percent} {ahead}");
-    // Where nothing changes, there are four checks in all.
+    // If nothing changes, there are four checks in all.
     let (_, ahead) = block(12_000, |_| 20_000, |_| 12_000);
     assert!(ahead >= 11_780, "{ahead}");
 }
 
-/// What transactions on the block take says enough, if it is much more than what one takes in parallel.
+/// The times of transactions on the block are enough, if they are much more than the time in parallel.
 #[test]
 fn what_surely_gains_needs_one_check() {
     let one_check = WINDOW + SETTLE + CHECK;
     let in_order = SETTLE + PROBE + one_check;
     let (percent, ahead) = block_beside(12_000, |_| 20_000, |_| 12_000, |_| 23_000);
     assert_eq!(ahead, 12_000 - in_order, "{percent}");
-    // Nor where they become cheaper.
+    // Transactions that become cheaper need no further check.
     let of_half = |dear, cheap| move |index| if index < 3_000 { dear } else { cheap };
     let (percent, ahead) = block_beside(
         12_000,
@@ -203,7 +203,7 @@ fn what_surely_gains_needs_one_check() {
         of_half(23_000, 11_500),
     );
     assert_eq!(ahead, 12_000 - in_order, "{percent}");
-    // Or dearer, also once the time in order of the beginning is no measure any more.
+    // Nor do transactions that become dearer, even when the first time in order is no measure any more.
     let (percent, ahead) = block_beside(
         12_000,
         of_half(20_000, 60_000),
@@ -211,7 +211,7 @@ fn what_surely_gains_needs_one_check() {
         of_half(23_000, 69_000),
     );
     assert!(percent <= 65 && ahead > 11_000, "{percent} {ahead}");
-    // And what then is slower in parallel is found out without one.
+    // Transactions that then become slower in parallel are found out without a check.
     let parallel: AnyCost = |index| match index {
         0..3_000 => 12_000,
         3_000..6_000 => 6_000,
@@ -224,13 +224,13 @@ fn what_surely_gains_needs_one_check() {
         of_half(23_000, 11_500),
     );
     assert!(percent <= 82 && ahead < 8_000, "{percent} {ahead}");
-    // Beside other threads they take longer than alone, so that these gain nothing, or little.
+    // Beside other threads, transactions take longer than alone, so that parallel execution gains nothing, or little.
     for (alone, most) in [(20_000, 103), (22_000, 96)] {
         let (percent, ahead) = block_beside(12_000, |_| alone, |_| 20_500, |_| 24_000);
         let checked = ahead < 12_000 - in_order;
         assert!(percent <= most && checked, "{percent} {ahead}");
     }
-    // Much longer, where they wait for memory: the check finds out how much.
+    // They take much longer if they wait for memory: the check finds out how much.
     let (percent, ahead) = block_beside(
         12_000,
         of_half(20_000, 10_000),
@@ -238,12 +238,12 @@ fn what_surely_gains_needs_one_check() {
         of_half(30_000, 15_000),
     );
     assert!(percent <= 90 && ahead < 4_500, "{percent} {ahead}");
-    // A few say nothing.
+    // A few transactions on the block are not enough.
     let costs: (AnyCost, AnyCost, AnyCost) = (|_| 20_000, |_| 12_000, |_| 0);
     let few = |index: u32| index.is_multiple_of(100).then_some(23_000);
     let (_, ahead) = block_of_threads(&mut None, 12_000, costs, 0, few);
     assert!(ahead < 12_000 - in_order, "{ahead}");
-    // They become cheaper in order, and only a little in parallel.
+    // Transactions become much cheaper in order, and only a little in parallel.
     let (percent, ahead) = block_beside(
         12_000,
         of_half(5_000, 1_500),
@@ -253,7 +253,7 @@ fn what_surely_gains_needs_one_check() {
     assert!(percent <= 100 && ahead <= 6_000, "{percent} {ahead}");
 }
 
-/// It would cost more than it could save.
+/// A check near the end would cost more than it could save.
 #[test]
 fn near_the_end_there_is_no_check() {
     let check = WINDOW + SETTLE + CHECK;
@@ -270,7 +270,8 @@ fn the_first_transactions_say_little() {
     assert!(percent <= 105 && ahead <= 70, "{percent} {ahead}");
 }
 
-/// They are not tried in parallel, also where the first ones take longer, and are tried once they take longer.
+/// Short transactions are not tried in parallel, even if the first ones take longer. They are tried once they take
+/// longer.
 #[test]
 fn short_transactions_are_executed_in_order() {
     let loading_first = |index| if index < 90 { 5_000 } else { 200 };
@@ -282,7 +283,7 @@ fn short_transactions_are_executed_in_order() {
     let longer: AnyCost = |index| if index < 600 { 200 } else { 20_000 };
     let (percent, ahead) = block(10_000, longer, |_| 12_000);
     assert!(percent <= 75 && ahead >= 8_000, "{percent} {ahead}");
-    // It found out nothing, so the block after it measures again.
+    // A block of short transactions found out nothing, so the next block measures again.
     let mut experience = None;
     let mut block =
         |in_order: AnyCost| block_after(&mut experience, 1_000, in_order, |_| 12_000, |_| 0);
@@ -290,8 +291,7 @@ fn short_transactions_are_executed_in_order() {
     assert!(block(|_| 20_000).1 > 800);
 }
 
-/// What it takes to begin in parallel is no part of what transactions in parallel take; but trials that take long
-/// for it are rare.
+/// The time to hand over changes is no part of the time in parallel; but trials that need much of it are rare.
 #[test]
 fn handing_over_is_told_apart() {
     let block = |transactions, parallel: AnyCost| {
@@ -337,10 +337,10 @@ fn a_block_begins_as_the_one_before_it_ended() {
     let gaining = chain(35, 544, |_| 40_000);
     assert_eq!(measured(&gaining, 544), 3, "{gaining:?}");
     assert!(gaining.iter().all(|block| block.0 <= 66), "{gaining:?}");
-    // Once slower is no reason to give up.
+    // One slower comparison is no reason to give up.
     let slow_at_first: AnyCost = |index| if index < 128 { 70_000 } else { 40_000 };
     assert_eq!(measured(&chain(3, 544, slow_at_first), 544), 0);
-    // It finds out that it gains no more, and tries less and less often.
+    // The chain finds out that it gains no more, and tries less and less often.
     let losing = chain(50, 544, |_| 70_000);
     assert!(losing.iter().all(|block| block.0 <= 104), "{losing:?}");
     let tried = losing.iter().zip(0..).filter(|(block, _)| block.1 > 0);
@@ -350,7 +350,7 @@ fn a_block_begins_as_the_one_before_it_ended() {
     // A large block tries again.
     let large = chain(2, 10_000, |_| 40_000);
     assert!(large[0].1 > 9_000 && large[1].1 > large[0].1, "{large:?}");
-    // Small ones forget nothing, and measure nothing.
+    // Small blocks forget nothing, and measure nothing.
     let small = chain(3, 40, |_| 40_000);
     assert_eq!(small, [(100, 0); 3]);
 }

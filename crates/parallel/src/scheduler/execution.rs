@@ -1,25 +1,25 @@
-//! Which transaction is executed ahead next, and which are left to the thread of the block.
+//! Which transaction is executed ahead next, and which are left to the committer.
 
 use super::NOTHING;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The next transaction to execute ahead of its turn, and which are left to the thread of the block.
+/// The next transaction to execute ahead of its turn, and the transactions that are left to the committer.
 ///
-/// Both are one word. Else a thread that passes over one that is left could do so after another one has taken them
-/// back, and nobody would execute it before its turn; and one that takes them back could do so after the block has
-/// executed them.
+/// Both are in one word. Otherwise a worker could pass over a transaction that is left after another thread has taken
+/// it back, and no thread would execute it before its turn; or a worker could take transactions back after the
+/// committer has executed them.
 #[derive(Debug)]
 pub(super) struct Execution {
     at: AtomicU64,
-    /// How many are left to the thread of the block together, unless they are executed.
+    /// How many transactions are left to the committer together, unless they are executed already.
     together: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
-    /// The next one to execute, unless it is executed; [`NOTHING`] if all are reserved.
+    /// The next transaction to execute, unless it is executed already; [`NOTHING`] if all are reserved.
     pub(super) next: u32,
-    /// The first of those that are left; [`NOTHING`] if none are.
+    /// The first transaction that is left; [`NOTHING`] if none is.
     left: u32,
 }
 
@@ -39,32 +39,32 @@ impl Execution {
         Position::of_word(self.at.load(Ordering::SeqCst))
     }
 
-    /// Whether [`Position::next`] is one of those that are left, or would be the first.
+    /// Whether [`Position::next`] belongs to the group that is left, or may begin one.
     pub(super) fn may_leave(&self, at: Position) -> bool {
         self.together > 0
             && (at.left == NOTHING || (at.left..at.left + self.together).contains(&at.next))
     }
 
-    /// Goes on to the next one; the one before is the caller's to begin. `false` if it is not at `at` any more, as
-    /// the other functions that have this parameter.
+    /// Advances past [`Position::next`], which the caller then begins. Returns `false` if the position is not `at`
+    /// any more, as the other functions with this parameter do.
     pub(super) fn begin(&self, at: Position) -> bool {
         let next = at.next + 1;
         self.replace(at, Position { next, ..at })
     }
 
-    /// Goes on to the next one; the one before is left to the thread of the block.
+    /// Advances past [`Position::next`], and leaves it to the committer.
     pub(super) fn leave(&self, at: Position) -> bool {
         let (next, left) = (at.next + 1, at.left.min(at.next));
         self.replace(at, Position { next, left })
     }
 
-    /// Goes back to the first that is left, and leaves none.
+    /// Goes back to the first transaction that is left, and leaves none.
     pub(super) fn take_back(&self, at: Position) -> bool {
         let (next, left) = (at.next.min(at.left), NOTHING);
         self.replace(at, Position { next, left })
     }
 
-    /// Goes back to `first`, unless it is there or below.
+    /// Goes back to `first`, unless the position is at or below it.
     pub(super) fn go_back(&self, first: u32) {
         self.update(|at| Position {
             next: at.next.min(first),
@@ -72,7 +72,8 @@ impl Execution {
         });
     }
 
-    /// The thread of the block has come to `index`. If that is the last one that was left to it, others may be.
+    /// Notes that the committer has come to `index`. If that is the last transaction of the group that was left to
+    /// it, workers may leave another group.
     pub(super) fn reached_by_block(&self, index: u32) {
         self.update(|at| Position {
             left: self.left_after(at, index),
@@ -80,7 +81,7 @@ impl Execution {
         });
     }
 
-    /// All up to `index` are committed.
+    /// Notes that all transactions up to `index` are committed.
     pub(super) fn committed(&self, index: u32) {
         self.update(|at| Position {
             next: at.next.max(index + 1),
@@ -88,7 +89,7 @@ impl Execution {
         });
     }
 
-    /// What is left once the thread of the block has come to `index`.
+    /// Returns [`Position::left`] after the committer has come to `index`.
     fn left_after(&self, at: Position, index: u32) -> u32 {
         if at.left.saturating_add(self.together) <= index + 1 {
             NOTHING
@@ -97,7 +98,7 @@ impl Execution {
         }
     }
 
-    /// Reserves all from [`Position::next`] on for the thread of the block.
+    /// Reserves all transactions from [`Position::next`] on for the committer.
     pub(super) fn reserve(&self, at: Position) -> bool {
         self.replace(
             at,
@@ -108,7 +109,7 @@ impl Execution {
         )
     }
 
-    /// Goes on to `next`, if all are reserved.
+    /// Ends the reservation, if there is one: `next` is the next transaction to execute.
     pub(super) fn end_reservation(&self, next: u32) {
         self.update(|at| match at.is_reserved() {
             true => Position { next, ..at },
@@ -139,7 +140,7 @@ impl Position {
         self.next == NOTHING
     }
 
-    /// Whether some are left to the thread of the block.
+    /// Whether some transactions are left to the committer.
     pub(super) fn leaves_some(self) -> bool {
         self.left != NOTHING
     }

@@ -1,49 +1,50 @@
-//! Who executes and validates what, and when.
+//! Decides which thread executes and validates which transaction, and when.
 //!
-//! Block-STM, with a commit in order that validates once more. Therefore nothing here decides what is
-//! right: a validation that comes too late, or not at all, costs an execution at the transaction's turn.
+//! Block-STM, with a commit in order that validates once more. So nothing here decides what is right: a validation
+//! that comes too late, or not at all, costs an execution at the transaction's turn.
 //!
 //! ```text
 //! ready --take--> executing --finish--> executed --claim--> committed
 //!   ^                |  |                  |
 //!   |                |  +-- halt: waits for a transaction, or is left to its turn
 //!   +--- wake -------+                     |
-//!   +------------- abort ------------------+     its writes are estimates then
+//!   +------------- abort ------------------+     its writes become estimates
 //!
 //! a worker:    a transaction to validate, below the next one to execute?  take it
-//!              else the next one to execute, at most `window` above the last committed one, or `waiting` where
-//!                   others wait for their turns; but if no ready one is left to the block, leave it this one and some
-//!                   after it, and take the one after those
+//!              else the next one to execute, at most `window` above the last committed one, or `waiting` if
+//!                   transactions wait for their turns; but if none is left to the block, leave it this one and
+//!                   some after it, and take the one after those
 //!              else one of those that are left to the block
 //!              else wait for the bell
-//! finish(i):   did one above i look for what i writes otherwise now?  validate from i + 1 on
-//!              wake those that wait for i
-//! the block:   i = next to commit.  executed: compare its reads with the block, apply its writes
+//! finish(i):   has a transaction above i looked for a key that i writes differently now?  validate from i + 1 on
+//!              has another transaction made such a change since i began?  validate i, too
+//!              wake the transactions that wait for i
+//! committer:   i = next to commit.  executed: compare its reads with the block, apply its writes
 //!                                   executing elsewhere: work as a worker
 //!                                   else: execute it on the block; if it is the last one that was left, let
 //!                                         workers leave others
 //! wait for turn(i): all below i are committed?  now
-//!                   the lowest of them was executed?  commit it for the thread of the block
-//!                   is being executed?  wait
-//!                   else only the thread of the block executes it: if this is that thread, give up
+//!                   the lowest uncommitted one was executed?  commit it for the committer
+//!                   it is being executed?  wait
+//!                   else only the committer executes it: if this thread is the committer, give up
 //! ```
 //!
-//! A transaction that is executed on the block costs less than one that is executed ahead and committed: 16 us and 22, if
-//! it computes 10 and loads some nodes. So the thread of the block, which has time left if there are few others, always
-//! finds some that nobody has begun. The others have executed what is before them when they leave it the next ones, so
-//! it does not wait for them. The more of them there are, the more it has to commit in between, and the fewer it
-//! executes. They are left in groups, because the threads then work on memory that the other one does not write meanwhile.
-//! Where transactions wait for their turns, none are left, as they would wait for the block; and none is begun that
-//! would be too far ahead to wait, as its execution would be of no use.
+//! Executing a transaction on the block costs less than executing it ahead and committing it: 16 us and 22, if it
+//! computes 10 and loads some nodes. So workers leave some transactions to the committer, which has time left if
+//! there are few workers. When they leave it transactions, they have begun all earlier ones, so it need not wait for
+//! them. The more workers there are, the more it has to commit in between, and the fewer it executes. Transactions
+//! are left in groups, because each thread then works on memory that other threads do not write meanwhile. Near
+//! transactions that wait for their turns, none are left, because an execution on the block would make these wait;
+//! and none is begun that would be too far ahead to wait, because its execution would be of no use.
 //!
-//! What went wrong in earlier implementations of the algorithm, and why it cannot here:
+//! Faults of earlier implementations of the algorithm, and why they are impossible here:
 //! - *An index advanced before the task was counted as active, so the block ended too early.* The block ends
 //!   when the last transaction is committed, and no task is counted.
-//! - *A cancelled block left threads waiting for a dependency.* A transaction waits for another one, and its
-//!   thread goes on with others. A thread waits only for its turn, for transactions that do not wait for a
-//!   higher one, and the end of the block wakes it.
-//! - *A lost wake-up.* One that waits is still executed at its turn.
-//! - *A lost validation.* It costs an execution at the turn; and none is lost, see [`Validation`].
+//! - *A cancelled block left threads waiting for a dependency.* A transaction waits for another one, and its thread
+//!   continues with other transactions. A thread waits only for its turn, and thus for transactions that do not wait
+//!   for a higher one; and the end of the block wakes it.
+//! - *A lost wake-up.* A transaction that waits is still executed at its turn.
+//! - *A lost validation.* It would cost an execution at the turn; and none is lost, see [`Validation`].
 
 mod execution;
 mod validation;
@@ -62,7 +63,7 @@ use crate::{
 };
 use smallvec::SmallVec;
 
-/// More transactions than a block may have: none of them.
+/// The index of no transaction: above all that a block may have.
 const NOTHING: u32 = MOST_TRANSACTIONS + 1;
 /// The most transactions of a block.
 pub(crate) const MOST_TRANSACTIONS: u32 = 1 << 30;
@@ -72,25 +73,27 @@ pub(crate) const MOST_TRANSACTIONS: u32 = 1 << 30;
 pub(crate) struct Scheduler {
     fixed: Apart<Fixed>,
     execution: Execution,
-    /// One above the highest transaction that was ever begun. `execution` goes back, for a transaction that
-    /// is ready again; those above it were executed all the same, and may need a validation.
+    /// One above the highest transaction that was ever begun, left or committed. `execution` goes back when a lower
+    /// transaction becomes ready again, but the transactions above it were executed all the same, and may need a
+    /// validation.
     reached: AtomicU32,
     validation: Validation,
     committed: AtomicU32,
-    /// Below it, transactions likely wait for their turns: one of those at most `window` before has. None is left to the
-    /// block there, and none is begun that would be too far ahead to wait.
+    /// Transactions below this index likely wait for their turns, because one of the `window` transactions before
+    /// them has waited. None is left to the block there, and none is begun that would be too far ahead to wait.
     waiting_below: AtomicU32,
-    /// How often some transaction changed what another one had looked for.
+    /// How many publications changed a key that a transaction above had looked for.
     changes: AtomicU32,
     over: AtomicBool,
     paused: AtomicBool,
     /// For threads that wait for a task.
     bell: Apart<Bell>,
-    /// For threads that wait for a turn, that of the block included: in order, each commit rings it.
+    /// For threads that wait for a turn, including the committer. Each commit rings it, even while the scheduler is
+    /// paused.
     turn: Apart<Bell>,
 }
 
-/// What does not change. The rest of the scheduler is read all the time, and fits in one cache line.
+/// The part that does not change. The rest is read all the time, and fits in one cache line.
 #[derive(Debug)]
 struct Fixed {
     transactions: Box<[Mutex<Scheduled>]>,
@@ -99,16 +102,16 @@ struct Fixed {
     waiting: u32,
 }
 
-/// How far ahead of the last committed transaction others are.
+/// The number of transactions, and limits on those executed ahead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// All of the block.
+    /// All transactions of the block.
     pub(crate) transactions: u32,
-    /// Those that are executed ahead.
+    /// The most transactions that are executed ahead of the last committed one.
     pub(crate) window: u32,
-    /// Those of them that may wait for their turn.
+    /// A transaction waits for its turn only if fewer than this many are before it.
     pub(crate) waiting: u32,
-    /// Those in a row that are left to the thread of the block; 0 for none.
+    /// How many transactions in a row are left to the committer; 0 for none.
     pub(crate) left_to_block: u32,
 }
 
@@ -131,19 +134,19 @@ enum Stage {
     Committed,
 }
 
-/// What a worker does next, with which transaction.
+/// The next task of a worker, with its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Execute(u32),
     Validate(u32),
 }
 
-/// What the transaction is at its turn.
+/// The answer to a claim of a transaction at its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It was executed ahead. It is the caller's now.
+    /// It was executed ahead. The caller owns it now.
     Executed,
-    /// It was not, or the execution was of no use. It is the caller's now.
+    /// It was not executed ahead, or the execution was of no use. The caller owns it now.
     ToExecute,
     /// Another thread executes or commits it.
     Busy,
@@ -151,14 +154,14 @@ pub(crate) enum Claim {
     Over,
 }
 
-/// What a transaction that waits for its turn gets.
+/// The answer to a transaction that waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// All transactions before are committed.
     Now,
-    /// This one was executed and may be committed. It is the caller's now.
+    /// This transaction was executed ahead and can be committed. The caller owns it now.
     Commit(u32),
-    /// None that is worth to wait for.
+    /// The turn is not worth waiting for, or the block is over.
     Never,
 }
 
@@ -188,12 +191,12 @@ impl Scheduler {
         &self.fixed.transactions[index(index_of)]
     }
 
-    /// How many transactions the block has.
+    /// Returns how many transactions the block has.
     fn count(&self) -> u32 {
         u32::try_from(self.fixed.transactions.len()).unwrap_or(u32::MAX)
     }
 
-    /// Where executions ahead of their turn end for now, if `next` is the next one.
+    /// Returns the end of the transactions that may be begun ahead for now, if `next` is the next one.
     fn horizon(&self, next: u32) -> u32 {
         let waits = next < self.waiting_below.load(Ordering::SeqCst);
         let window = if waits {
@@ -205,7 +208,7 @@ impl Scheduler {
         committed.saturating_add(window).min(self.count())
     }
 
-    /// The next task of a worker, which is the caller's then. `of_block` for the thread of the block.
+    /// Returns the next task of a worker, for the caller alone. `of_block` is `true` for the committer.
     pub(crate) fn next_task(&self, of_block: bool) -> Option<Task> {
         let mut leaves = !of_block;
         while !self.over.load(Ordering::SeqCst) && !self.paused.load(Ordering::SeqCst) {
@@ -214,14 +217,14 @@ impl Scheduler {
             let next = execution.next;
             let horizon = self.horizon(next);
             if validation < next.min(horizon) {
-                // Those that are begun from here on see all that was written.
+                // Transactions that begin from now on see all published writes.
                 let last = validation + 1 >= self.reached.load(Ordering::SeqCst);
                 let after = if last { NOTHING } else { validation + 1 };
                 if self.validation.advance(found, after) && self.is_executed(validation) {
                     return Some(Task::Validate(validation));
                 }
             } else if next < horizon {
-                // Before it is begun, so that it is never above what was reached.
+                // Before the transaction is begun, so that no begun transaction is ever above `reached`.
                 self.reached.fetch_max(next + 1, Ordering::SeqCst);
                 if leaves && self.may_leave(execution) {
                     self.execution.leave(execution);
@@ -240,7 +243,7 @@ impl Scheduler {
         None
     }
 
-    /// Whether the next one to execute may be left to the thread of the block.
+    /// Whether the next transaction to execute may be left to the committer.
     fn may_leave(&self, execution: Position) -> bool {
         self.execution.may_leave(execution)
             && self.waiting_below.load(Ordering::SeqCst) <= execution.next
@@ -251,7 +254,7 @@ impl Scheduler {
         lock(self.transaction(index)).stage == Stage::Executed
     }
 
-    /// Whether [`Self::next_task`] may return one.
+    /// Whether [`Self::next_task`] may return a task.
     pub(crate) fn has_task(&self) -> bool {
         let execution = self.execution.load().next;
         let horizon = self.horizon(execution);
@@ -269,13 +272,14 @@ impl Scheduler {
         ready
     }
 
-    /// How often some transaction has changed what another one had looked for, for [`Self::finish`].
+    /// Returns how many publications so far changed a key that a transaction above had looked for. See
+    /// [`Self::finish`].
     pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// The execution of `index` is over. `seen`: a transaction above may have looked for something that it writes
-    /// otherwise now. `since`: the changes when it began.
+    /// Notes that the execution of `index` is over. `seen`: a transaction above may have looked for a key that
+    /// `index` writes differently now. `since`: [`Self::changes`] when the execution began.
     pub(crate) fn finish(&self, index: u32, seen: bool, since: u32) {
         let woken = {
             let mut scheduled = lock(self.transaction(index));
@@ -302,8 +306,8 @@ impl Scheduler {
         }
     }
 
-    /// The execution of `index` stopped, because `other` will likely write what it needs. It is ready
-    /// again when `other` was executed.
+    /// Notes that the execution of `index` stopped because `other` will likely write a key that it needs. `index`
+    /// becomes ready again after `other` was executed or left to its turn.
     pub(crate) fn wait_for(&self, index: u32, other: u32, store: &MultiVersion) {
         lock(self.transaction(index)).stage = Stage::Waiting;
         let still = {
@@ -330,14 +334,14 @@ impl Scheduler {
         }
     }
 
-    /// Makes `index` ready again, whose lock the caller has. Until both are done nobody can commit it, and then reserve
-    /// those above, which going back would undo.
+    /// Makes `index` ready again. The caller holds its lock, so that between the two steps no thread can commit
+    /// `index` and reserve the transactions above. Going back would undo the reservation.
     fn make_ready(&self, index: u32, scheduled: &mut Scheduled) {
         scheduled.stage = Stage::Ready;
         self.execution.go_back(index);
     }
 
-    /// The execution of `index` is of no use before its turn.
+    /// Notes that executing `index` before its turn is of no use.
     pub(crate) fn leave_to_turn(&self, index: u32) {
         let woken = {
             let mut scheduled = lock(self.transaction(index));
@@ -348,7 +352,8 @@ impl Scheduler {
         self.ring();
     }
 
-    /// The execution of `index` read what is no longer so. `false` if it is not the last one any more.
+    /// Aborts the execution of `index`, whose reads have other answers now. Returns `false` if it is not the last
+    /// execution any more.
     pub(crate) fn abort(&self, index: u32, store: &MultiVersion) -> bool {
         {
             let mut scheduled = lock(self.transaction(index));
@@ -362,13 +367,13 @@ impl Scheduler {
         true
     }
 
-    /// Claims `index` for the block, at its turn.
+    /// Claims `index` for the committer, at its turn.
     pub(crate) fn claim(&self, index: u32) -> Claim {
         let mut scheduled = lock(self.transaction(index));
         let claim = match scheduled.stage {
             _ if self.is_over() => return Claim::Over,
             Stage::Executed => Claim::Executed,
-            // One that is committed is counted as such a moment later.
+            // A committed transaction is counted a moment later.
             Stage::Executing | Stage::Committed => return Claim::Busy,
             Stage::Ready | Stage::Waiting | Stage::InOrder => Claim::ToExecute,
         };
@@ -378,7 +383,7 @@ impl Scheduler {
         claim
     }
 
-    /// Waits for the turn of `index`, which the caller executes. `of_block` for the thread of the block.
+    /// Waits for the turn of `index`, which the caller executes. `of_block` is `true` for the committer.
     pub(crate) fn wait_for_turn(&self, index: u32, of_block: bool) -> Turn {
         let far = index.saturating_add(self.fixed.window);
         self.waiting_below.fetch_max(far, Ordering::SeqCst);
@@ -401,7 +406,7 @@ impl Scheduler {
                 }
                 scheduled.stage
             };
-            // It is committed before it is counted as such.
+            // A transaction is marked as committed before it is counted.
             let moves = matches!(stage, Stage::Executing | Stage::Committed);
             if of_block && !moves {
                 return Turn::Never;
@@ -414,12 +419,12 @@ impl Scheduler {
         }
     }
 
-    /// How many transactions are committed.
+    /// Returns how many transactions are committed.
     pub(crate) fn committed(&self) -> u32 {
         self.committed.load(Ordering::SeqCst)
     }
 
-    /// Wakes those who wait for work or for a turn.
+    /// Wakes the threads that wait for work or for a turn.
     fn ring(&self) {
         self.bell.ring();
         self.turn.ring();
@@ -450,7 +455,7 @@ impl Scheduler {
         )
     }
 
-    /// The transaction `index`, claimed before, is committed. `seen` as for [`Self::finish`].
+    /// Notes that transaction `index`, which was claimed, is committed. `seen` is that of [`Self::finish`].
     pub(crate) fn commit(&self, index: u32, seen: bool) {
         let woken = {
             let mut scheduled = lock(self.transaction(index));
@@ -471,35 +476,36 @@ impl Scheduler {
         }
     }
 
-    /// Lets workers begin no task.
+    /// Stops workers from beginning tasks.
     pub(crate) fn pause(&self) {
         self.paused.store(true, Ordering::SeqCst);
     }
 
-    /// Whether no transaction from `index` on, the first that is not committed, was begun. If so, nobody begins one until
-    /// [`Self::resume`]: the caller may execute and commit them without a claim. While the scheduler is paused.
+    /// Tries to reserve all transactions from `index` on, the first that is not committed, for the committer. Returns
+    /// `false` if one of them was begun. Otherwise no thread begins one until [`Self::resume`], and the caller may
+    /// execute and commit them without a claim. Called while the scheduler is paused.
     ///
-    /// A pause alone is not enough: a thread that has looked before it may begin one after it.
+    /// A pause alone is not enough: a thread that has looked before the pause may begin a transaction after it.
     pub(crate) fn reserve_from(&self, index: u32) -> bool {
         let execution = self.execution.load();
-        // Where it went back, those above were begun all the same.
+        // If the position went back, transactions above it were begun all the same.
         let reached = || self.reached.load(Ordering::SeqCst);
         execution.next <= index && reached() <= index && self.execution.reserve(execution)
     }
 
-    /// Lets workers begin tasks again, once the caller has committed `index`: all below it are committed.
+    /// Lets workers begin tasks again. Called when the caller has committed all transactions up to `index`.
     pub(crate) fn resume(&self, index: u32) {
         self.execution.end_reservation(index + 1);
         self.paused.store(false, Ordering::SeqCst);
         self.ring();
     }
 
-    /// Whether workers begin no task.
+    /// Whether the scheduler is paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::SeqCst)
     }
 
-    /// Ends the block: workers stop after their task.
+    /// Ends the block. Workers stop after their current task.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.ring();
@@ -509,13 +515,13 @@ impl Scheduler {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// Waits until there may be a task, or the block is over.
+    /// Waits until a task may be available, or the block is over.
     pub(crate) fn wait_for_task(&self) {
         self.bell.wait_unless(|| self.is_over() || self.has_task());
     }
 
-    /// Waits until nobody executes or commits `index` any more, there may be a task, or the block is over. For the thread
-    /// of the block.
+    /// Waits until no thread executes or commits `index` any more, a task may be available, or the block is over.
+    /// Called by the committer.
     pub(crate) fn wait_while_busy(&self, index: u32) {
         self.turn
             .wait_unless(|| self.is_over() || self.has_task() || !self.is_busy(index));

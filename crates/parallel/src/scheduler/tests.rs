@@ -13,7 +13,7 @@ fn scheduler_where(window: u32, left_to_block: u32, waiting: u32) -> Scheduler {
     })
 }
 
-/// The transaction that a worker is told to execute.
+/// Returns the transaction that a worker is told to execute.
 fn begun(scheduler: &Scheduler) -> Option<u32> {
     match scheduler.next_task(false)? {
         Task::Execute(index) => Some(index),
@@ -41,7 +41,7 @@ fn the_block_finds_one_that_nobody_has_begun() {
     let one = scheduler(20, 1);
     assert_eq!([(); 2].map(|()| begun(&one)), [1, 2].map(Some));
     assert_eq!(one.claim(0), Claim::ToExecute);
-    // Another one is left as soon as the block has begun this one, whether that is committed or not.
+    // Another transaction is left as soon as the committer has begun this one, whether that is committed or not.
     assert_eq!([(); 2].map(|()| begun(&one)), [4, 5].map(Some));
     one.commit(0, false);
     for index in [1, 2] {
@@ -52,7 +52,7 @@ fn the_block_finds_one_that_nobody_has_begun() {
     }
     assert_eq!(begun(&one), Some(6));
     assert_eq!(one.claim(3), Claim::ToExecute);
-    // The thread of the block leaves none to itself.
+    // The committer leaves none to itself.
     assert_eq!(one.next_task(true), Some(Task::Execute(7)));
     assert_eq!(begun(&one), Some(9));
 }
@@ -98,7 +98,7 @@ fn none_is_begun_that_would_be_too_far_ahead_to_wait() {
     assert_eq!(begun(&scheduler), Some(3));
     assert_eq!(scheduler.wait_for_turn(3, false), Turn::Never);
     scheduler.leave_to_turn(3);
-    // What was left is taken back, and nothing is begun beyond it.
+    // Transactions that were left are taken back, and none is begun above them.
     assert_eq!(
         [(); 3].map(|()| begun(&scheduler)),
         [Some(0), Some(1), None]
@@ -125,6 +125,6 @@ fn none_is_left_where_transactions_wait_for_their_turns() {
     for index in 1..4 {
         scheduler.commit(index, false);
     }
-    // Three transactions behind the last that waited.
+    // The next one is left three transactions above the last that waited.
     assert_eq!([(); 2].map(|()| begun(&scheduler)), [5, 6].map(Some));
 }

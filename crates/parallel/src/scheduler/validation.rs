@@ -3,11 +3,12 @@
 use super::NOTHING;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The next transaction to validate, if it is below `execution`. Those that are being executed are passed
-/// over: they see at their end that something changed.
+/// The next transaction to validate, if it is below `execution`. Transactions that are being executed are passed
+/// over: they find out at their end that something changed.
 ///
-/// It is taken by a comparison with what was found, together with a count of the times that it went back.
-/// Else a thread that has found the last one could end a validation that another thread asks for meanwhile.
+/// A thread takes it by compare-and-exchange with the word that it has loaded, which also counts how often the
+/// validation went back. Otherwise a thread that has found the last transaction could end a validation that another
+/// thread asks for meanwhile.
 #[derive(Debug)]
 pub(super) struct Validation(AtomicU64);
 
@@ -16,19 +17,19 @@ impl Validation {
         Self(AtomicU64::new(u64::from(NOTHING)))
     }
 
-    /// The next transaction, and what [`Self::advance`] compares with.
+    /// Returns the next transaction, and the word for [`Self::advance`].
     pub(super) fn load(&self) -> (u32, u64) {
         let found = self.0.load(Ordering::SeqCst);
         let next = u32::try_from(found & u64::from(u32::MAX)).unwrap_or(NOTHING);
         (next, found)
     }
 
-    /// Goes on to `next`, if nothing has changed since `found`.
+    /// Advances to `next`, if nothing has changed since `found` was loaded.
     pub(super) fn advance(&self, found: u64, next: u32) -> bool {
         self.replace(found, found, next)
     }
 
-    /// Goes back to `first`, unless it is there or below.
+    /// Goes back to `first`, unless the validation is at or below it.
     pub(super) fn go_back(&self, first: u32) {
         loop {
             let (next, found) = self.load();
@@ -50,7 +51,7 @@ impl Validation {
 mod tests {
     use super::*;
 
-    /// Also if the validation is where it was when the thread looked.
+    /// Not even if the validation is at the same transaction as when the thread looked.
     #[test]
     fn who_looked_before_a_validation_went_back_cannot_end_it() {
         let validation = Validation::none();

@@ -61,7 +61,7 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, '_, P, E> {
             let asker = this.asker();
             let id = this.scratch.keys.number(trie, key);
             if this.scratch.pending.iter().any(|update| update.key == id) {
-                // An update of an absent key may refuse. Its read counts already.
+                // An update of an absent key may refuse. The read of an updated key counts already.
                 let at = this.find(trie, key, true)?;
                 return Ok(this.value_at(at).is_some());
             }

@@ -1,4 +1,4 @@
-//! Which keys a transaction executed ahead has read already.
+//! The keys whose values a transaction executed ahead has read already.
 
 use crate::{record::Record, store::KeyId};
 use hashbrown::HashTable;
@@ -12,13 +12,13 @@ impl FirstReads {
         self.0.clear();
     }
 
-    /// The number in the record of the first read of the value of `key`, if it was read.
+    /// Returns the number in the record of the first read of the value of `key`, if it was read.
     pub(super) fn find(&self, key: KeyId) -> Option<u32> {
         let found = self.0.find(key.hash(), |(other, _)| *other == key)?;
         Some(found.1)
     }
 
-    /// The last read of `record` is the first one of the value of `key`.
+    /// Notes the last read of `record` as the first read of the value of `key`.
     pub(super) fn add_last(&mut self, record: &Record, key: KeyId) {
         let last = record.reads.len().checked_sub(1);
         if let Some(read) = last.and_then(|last| u32::try_from(last).ok()) {

@@ -3,9 +3,9 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `access` | the calls of the transaction |
-//! | `reads` | what it finds below its own changes |
+//! | `reads` | its reads of the state below its own changes |
 //! | `updates` | changes that are functions of the value below, and questions for the size |
-//! | `first_reads` | which of them it has found before |
+//! | `first_reads` | which values it has read before |
 //! | `scratch` | the memory of a thread |
 
 mod access;
@@ -30,12 +30,12 @@ use povmeter::{NodeSource, ProofSize, TransactionError, TrieId};
 use povmeter_overlay::{Fate, Lookup};
 use std::mem::replace;
 
-/// Why a speculation stopped.
+/// Why an execution ahead stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// It needs what the transaction at this position will likely write.
+    /// It needs a value that the transaction at this position will likely write.
     Wait(u32),
-    /// Only the block can answer.
+    /// Only the block can answer its question.
     InOrder,
 }
 
@@ -60,11 +60,11 @@ impl From<TransactionError> for Halt {
     }
 }
 
-/// What all speculations of a thread share.
+/// The state that all executions ahead of a thread share.
 pub(crate) struct Common<'c, E: Executor> {
     pub(crate) store: &'c MultiVersion,
     pub(crate) executor: &'c E,
-    /// The size after the last transaction that was committed.
+    /// The size after the last committed transaction.
     pub(crate) last_size: &'c Mutex<ProofSize>,
     pub(crate) turns: &'c dyn Turns<E::Output>,
     /// Whether the thread is that of the block.
@@ -75,14 +75,14 @@ pub(crate) struct Common<'c, E: Executor> {
 pub(crate) struct Speculation<'s, 'k, P, E: Executor> {
     scratch: &'s mut Scratch<'k, P>,
     common: Common<'s, E>,
-    /// Its index; its position in the store is one more.
+    /// The index of the transaction. Its position in the store is one more.
     index: u32,
     halt: Option<Halt>,
-    /// The block, once the speculation has waited for its turn.
+    /// The block, once the execution has waited for its turn.
     at_turn: Option<Box<dyn AtTurn<E::Output> + 's>>,
 }
 
-/// A speculation that went to its end.
+/// An execution ahead that reached its end.
 pub(crate) struct Speculated {
     pub(crate) record: Box<Record>,
     pub(crate) writes: WriteSet,
@@ -105,12 +105,12 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
         }
     }
 
-    /// The block, if the speculation has waited for its turn.
+    /// Takes the block, if the execution has waited for its turn.
     pub(crate) fn at_turn(&mut self) -> Option<Box<dyn AtTurn<E::Output> + 's>> {
         self.at_turn.take()
     }
 
-    /// Waits for the turn, and goes on on the block.
+    /// Waits for the turn, to continue on the block.
     fn on_block(&mut self) -> Result<&mut dyn Access, Stopped> {
         self.or_halt(|this| {
             if !this.scratch.open.is_empty() {
@@ -130,7 +130,7 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
         }
     }
 
-    /// What it read and wrote. Without writes, if the transaction is no part of the block.
+    /// Returns the reads and writes of the transaction. There are no writes if it is not part of the block.
     pub(crate) fn finish(mut self, part_of_block: bool) -> Result<Speculated, Halt> {
         if let Some(halt) = self.halt {
             return Err(halt);
@@ -152,7 +152,7 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
         })
     }
 
-    /// What the transaction has written so far.
+    /// Returns what the transaction has written so far.
     fn writes(&mut self) -> Result<WriteSet, TooLong> {
         let Scratch {
             overlay,
@@ -173,7 +173,7 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
                 Lookup::Value(value) if value.len() > LARGE_BYTES => {
                     let id = key();
                     match record.shared(id, value) {
-                        // One that is written as it was read is kept once.
+                        // A value that is written as it was read is kept once.
                         Some(read) => builder.write_large(id, read.clone())?,
                         None => large.push(id),
                     }
@@ -219,7 +219,7 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
         }
     }
 
-    /// The result of `call`; stops if there is none.
+    /// Returns the result of `call`. Stops if there is none.
     fn or_halt<T>(
         &mut self,
         call: impl FnOnce(&mut Self) -> Result<T, Halt>,

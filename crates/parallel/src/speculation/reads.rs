@@ -1,4 +1,4 @@
-//! What a transaction executed ahead finds below its own changes.
+//! Reads of a transaction executed ahead that reach below its own changes.
 
 use super::{Halt, Scratch, Speculation};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use povmeter::{NodeSource, TrieId};
 
-/// Where a value is that the overlay does not know.
+/// Where the value of a key is that the overlay does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
     Below,
@@ -19,8 +19,8 @@ pub(super) enum At {
 }
 
 impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
-    /// Finds the value of a key that the overlay does not know, below the transaction, and notes that it
-    /// was read, unless only an update of it is `told`.
+    /// Finds the value of a key that the overlay does not hold, with the transaction's own updates. If `noted`, notes
+    /// the read; otherwise a likely value is enough.
     pub(super) fn find(&mut self, trie: TrieId<'_>, key: &[u8], noted: bool) -> Result<At, Halt> {
         let asker = self.asker();
         let Scratch {
@@ -62,7 +62,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         }
         if self.scratch.pending.iter().any(|update| update.key == id) {
             if noted && !self.scratch.record.asks.is_empty() {
-                // At its turn, the block would compare the value with the updates before the ask.
+                // At the turn, the block would compare the value after it has applied the updates before the ask.
                 return Err(Halt::InOrder);
             }
             at = self.fold_pending(id, at);
@@ -108,7 +108,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         }
     }
 
-    /// The next key that the transaction itself changed, and whether it has a value.
+    /// Returns the next key that the transaction itself changed, and whether it has a value.
     fn next_own(
         &mut self,
         trie: TrieId<'_>,
@@ -126,7 +126,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         let updated = updated
             .filter(|key| key.trie == number && *key.bytes > *after)
             .map(|key| (&key.bytes[..], None));
-        // Of an update of a key that was changed later, the change counts.
+        // If a key was updated and later changed, the change counts.
         let next = updated.chain(changed).min_by(|one, other| {
             one.0
                 .cmp(other.0)
@@ -145,7 +145,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         Ok(Some((key, valued)))
     }
 
-    /// The next key below the transaction, after `after` and before `before`.
+    /// Returns the next key below the transaction, after `after` and before `before`, and notes the question.
     fn next_below(
         &mut self,
         trie: TrieId<'_>,

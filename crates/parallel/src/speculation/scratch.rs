@@ -9,19 +9,19 @@ use crate::{
 };
 use povmeter_overlay::Overlay;
 
-/// The memory of one thread for its speculations.
+/// The memory of one thread for its executions ahead.
 #[derive(Debug)]
 pub(crate) struct Scratch<'k, P> {
     pub(super) keys: LastKeys<'k>,
-    /// What the transaction changed.
+    /// The changes of the transaction.
     pub(super) overlay: Overlay,
-    /// Updates of keys that the overlay did not know. They have no effect on keys that it knows now.
+    /// Updates of keys that the overlay did not hold. They have no effect on keys that it holds now.
     pub(super) pending: Vec<Pending>,
     pub(super) operands: Vec<u8>,
     /// How many updates were pending at the start of each open transaction.
     pub(super) open: Vec<usize>,
     pub(super) record: Box<Record>,
-    /// The memory of the next record.
+    /// Memory for the next record.
     pub(crate) spare: Option<Box<Record>>,
     pub(super) first_reads: FirstReads,
     pub(crate) below: Below<P>,
@@ -61,7 +61,7 @@ impl<'k, P> Scratch<'k, P> {
         }
     }
 
-    /// Begins a transaction.
+    /// Clears the memory for the next transaction.
     pub(super) fn begin(&mut self) {
         if self.overlay.memory() > KEPT_BYTES {
             self.overlay = Overlay::new();

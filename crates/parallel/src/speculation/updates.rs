@@ -13,7 +13,7 @@ use povmeter_overlay::Lookup;
 use std::mem::take;
 
 impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
-    /// Notes that a read of `key` counts, if the record does not say so.
+    /// Notes that a read of `key` counts, unless the record says so already.
     pub(super) fn note_counted(&mut self, key: KeyId) {
         let record = &mut self.scratch.record;
         if !record.has(key, |seen| !matches!(seen, Seen::Exists(_))) {
@@ -21,7 +21,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         }
     }
 
-    /// Adds an update of a key that the overlay does not know.
+    /// Adds an update of a key that the overlay does not hold.
     pub(super) fn push_pending(
         &mut self,
         trie: TrieId<'_>,
@@ -43,7 +43,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         Ok(())
     }
 
-    /// Whether the rule changes the value of a key that the overlay does not know.
+    /// Returns whether the rule changes the value of a key that the overlay does not hold, and notes the answer.
     pub(super) fn tell(
         &mut self,
         trie: TrieId<'_>,
@@ -84,7 +84,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         updated
     }
 
-    /// Asks whether the size is at most `bytes`.
+    /// Answers whether the size is at most `bytes`, by the last known size, and notes the question.
     pub(super) fn ask(&mut self, bytes: u64) -> Result<bool, Halt> {
         if !self.scratch.open.is_empty() {
             return Err(Halt::InOrder);

@@ -16,15 +16,15 @@ use std::{hash::BuildHasher, ops::Range, sync::OnceLock};
 pub(crate) struct KeyId(u32);
 
 impl KeyId {
-    /// The number of no key, for entries that are about none.
+    /// The number of no key, for entries that concern none.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// The number, from zero, with few gaps.
+    /// Returns the number, for tables: numbers begin at zero and have few gaps.
     pub(crate) fn index(self) -> usize {
         index(self.0)
     }
 
-    /// A hash, as tables want it.
+    /// Returns a hash of the number, for hash tables.
     pub(crate) fn hash(self) -> u64 {
         ShortHash::of_number(self.0).spread()
     }
@@ -33,23 +33,23 @@ impl KeyId {
 /// The number of a trie: 0 for the top trie, then child tries by first use.
 pub(crate) type TrieNumber = u32;
 
-/// A key, who writes it, and what is there if nobody does.
+/// A key, the transactions that write it, and its value in the parent state.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) trie: TrieNumber,
-    /// The highest position that has asked for it.
+    /// The highest position that has asked for the key.
     asked: AtomicU32,
     pub(crate) bytes: KeyBytes,
     pub(crate) writers: Mutex<Writers>,
-    /// Once a thread has read it, so that others need not walk to it.
+    /// The value in the parent state, once a thread has read it, so that others need not walk to it.
     pub(crate) parent: OnceLock<ParentValue>,
 }
 
-/// The bytes of a key. Up to 80 lie beside the rest of the entry, and need no allocation: as many as the key of an account
-/// in a map of a runtime has, two hashed names of 16 bytes, a hash of 16, and the account.
+/// The bytes of a key. Up to 80 lie in the entry and need no allocation. That is the length of the key of an account
+/// in a map of a runtime: two hashed names of 16 bytes, a hash of 16, and the account.
 pub(crate) type KeyBytes = SmallVec<[u8; 80]>;
 
-/// What the parent state has at a key.
+/// The value of a key in the parent state.
 #[derive(Debug)]
 pub(crate) struct ParentValue {
     pub(crate) value: Option<KeptValue>,
@@ -76,7 +76,7 @@ impl Key {
         }
     }
 
-    /// Notes that `position` is going to look who writes the key below it.
+    /// Notes that `position` is about to look for writers of the key below it.
     #[inline]
     pub(crate) fn ask(&self, position: u32) {
         if self.asked.load(Ordering::Relaxed) < position {
@@ -84,9 +84,10 @@ impl Key {
         }
     }
 
-    /// Changes who writes the key. `true` if somebody above `position` may have looked before.
+    /// Changes the set of writers. Returns `true` if a transaction above `position` may have looked before.
     ///
-    /// A reader that takes the lock before was noted before; one that takes it after finds the change.
+    /// A reader that takes the lock before this change was noted before; one that takes it afterwards finds the
+    /// change.
     pub(crate) fn change(&self, position: u32, change: impl FnOnce(&mut Writers)) -> bool {
         change(&mut lock(&self.writers));
         self.asked.load(Ordering::Relaxed) > position
@@ -97,15 +98,15 @@ impl Key {
     }
 }
 
-/// Numbers keys, from any thread. A key stays at its place in memory, so that nobody holds a lock to read
+/// Numbers keys. Any thread may call it. A key stays at its place in memory, so that no thread needs a lock to read
 /// its bytes.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    /// By number. A thread takes a group at a time, and fills it: with one count for all of them, each new key would wait
-    /// for the core that had the last one.
+    /// Keys by number, in groups. A thread takes one group at a time and fills it. With one counter for all threads,
+    /// each new key would wait for the core that made the last one.
     groups: boxcar::Vec<Group>,
     by_key: [Shard; SHARDS],
-    /// Of threads that bring none of their own.
+    /// Numbers for threads that bring none of their own.
     unused: Mutex<UnusedNumbers>,
     children: boxcar::Vec<Box<[u8]>>,
     by_name: RwLock<HashTable<TrieNumber>>,
@@ -114,14 +115,14 @@ pub(crate) struct Keys {
 
 type Group = Box<[OnceLock<Key>]>;
 
-/// Keys of a group.
+/// The number of keys in a group.
 const GROUP: u32 = 32;
 
-/// The numbers that a thread gives out next: the rest of a group. None at first.
+/// The numbers that a thread gives out next: the rest of its group. Empty at first.
 #[derive(Debug, Default)]
 pub(super) struct UnusedNumbers(Range<u32>);
 
-/// One of the tables.
+/// One of the tables of keys.
 type Shard = Apart<Mutex<HashTable<Numbered>>>;
 
 /// A key in a table: its number, and its hash, so that a table that grows need not look at the key.
@@ -131,11 +132,11 @@ struct Numbered {
     hash: ShortHash,
 }
 
-/// Number of tables. Which one a key is in depends on bits of its hash that a table does not look at.
+/// The number of tables. A key's table follows from bits of its hash that the table itself does not use.
 const SHARDS: usize = 64;
 
 impl UnusedNumbers {
-    /// One that no other key of `keys` has.
+    /// Returns a number that no other key of `keys` has.
     pub(super) fn take(&mut self, keys: &Keys) -> KeyId {
         KeyId(self.0.next().unwrap_or_else(|| self.take_group(keys)))
     }
@@ -165,13 +166,13 @@ impl Default for Keys {
 }
 
 impl Keys {
-    /// The number of `key`, which is new if it was not touched before.
+    /// Returns the number of `key`: a new one if the key was not touched before.
     pub(crate) fn number(&self, trie: TrieId<'_>, key: &[u8]) -> KeyId {
         let unused = || lock(&self.unused).take(self);
         self.number_hashed(self.hashed(trie, key), unused)
     }
 
-    /// The key with its hash, for [`Self::number_hashed`].
+    /// Returns the key with its hash, for [`Self::number_hashed`].
     #[inline]
     pub(super) fn hashed<'k>(&self, trie: TrieId<'_>, key: &'k [u8]) -> HashedKey<'k> {
         let trie = self.trie_number(trie);
@@ -182,7 +183,7 @@ impl Keys {
         }
     }
 
-    /// As [`Self::number`]. A new key has the number that `unused` returns.
+    /// As [`Self::number`]. A new key gets the number that `unused` returns.
     pub(super) fn number_hashed(
         &self,
         named: HashedKey<'_>,
@@ -219,13 +220,13 @@ impl Keys {
         }
     }
 
-    /// The key `id`.
+    /// Returns the key `id`.
     pub(crate) fn key(&self, id: KeyId) -> &Key {
-        // The key has its place before its number is given out, so none is made here.
+        // The key is in its place before its number is given out, so this makes none.
         self.place(id).get_or_init(|| Key::new(0, &[]))
     }
 
-    /// The trie `number`.
+    /// Returns the trie `number`.
     pub(crate) fn trie(&self, number: TrieNumber) -> TrieId<'_> {
         match number.checked_sub(1) {
             None => TrieId::Top,
@@ -233,7 +234,7 @@ impl Keys {
         }
     }
 
-    /// The number of `trie`, which is new if no key of it was touched before.
+    /// Returns the number of `trie`: a new one if no key of it was touched before.
     #[inline]
     pub(crate) fn trie_number(&self, trie: TrieId<'_>) -> TrieNumber {
         match trie {

@@ -3,17 +3,17 @@
 use super::keys::{HashedKey, KeyId, Keys, TrieNumber, UnusedNumbers};
 use povmeter_primitives::{ShortHash, TrieId};
 
-/// Finds numbers as [`Keys::number`] does, and those of keys that were used lately without it.
+/// Finds numbers as [`Keys::number`] does, but without it for keys that were used lately.
 ///
-/// All threads look into the tables of [`Keys`], which takes a lock each time, and beside a key lies who writes it. So
-/// for a key that every transaction uses, such as the number of events, both go from core to core with each look.
-/// What lies here belongs to the thread, but for the bytes of the keys, which nobody changes.
+/// All threads use the tables of [`Keys`], where each look-up takes a lock, and the writers of a key lie beside the
+/// key. So for a key that every transaction uses, such as the number of events, both move from core to core with each
+/// look-up. The data here belongs to one thread, except for the bytes of the keys, which never change.
 #[derive(Debug)]
 pub(crate) struct LastKeys<'k> {
     keys: &'k Keys,
     unused: UnusedNumbers,
-    /// Each key has one place, and takes it from the last one that was there. Made for the first key, because the thread
-    /// of a block in order asks for none.
+    /// Each key has one place, where it replaces the key before. Made for the first key, because the thread of a
+    /// block in order looks up none.
     places: Option<Box<Places<'k>>>,
 }
 
@@ -27,7 +27,7 @@ struct LastKey<'k> {
     bytes: &'k [u8],
 }
 
-/// 16 KiB, in memory that a core has beside it.
+/// The places take 16 KiB, which a core's cache can hold.
 const PLACES: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 9;
 
@@ -40,17 +40,17 @@ impl<'k> LastKeys<'k> {
         }
     }
 
-    /// The keys of all threads.
+    /// Returns the keys of all threads.
     pub(crate) fn all(&self) -> &'k Keys {
         self.keys
     }
 
-    /// The number of `key`, as of [`Keys::number`].
+    /// Returns the number of `key`, as [`Keys::number`] does.
     pub(crate) fn number(&mut self, trie: TrieId<'_>, key: &[u8]) -> KeyId {
         let named = self.keys.hashed(trie, key);
         let HashedKey { trie, bytes, hash } = named;
         let places = self.places.get_or_insert_with(no_places);
-        // The highest bits are those that spread best.
+        // The highest bits are spread best.
         let place = &mut places[(hash.spread() >> (u64::BITS - PLACE_BITS)) as usize];
         if let Some(last) = place {
             if (last.hash, last.trie) == (hash, trie) && last.bytes == bytes {
@@ -70,7 +70,7 @@ impl<'k> LastKeys<'k> {
     }
 }
 
-/// Apart, because who has 16 KiB on the stack looks at each page of them at each call.
+/// A function of its own, because one with 16 KiB on its stack touches each page of them at each call.
 #[cold]
 #[inline(never)]
 fn no_places<'k>() -> Box<Places<'k>> {
@@ -83,7 +83,7 @@ mod tests {
     use povmeter::TrieId::{Child, Top};
     use std::collections::HashMap;
 
-    /// More keys than places, in two tries, in turn with those that were used before.
+    /// More keys than places, in two tries, alternating with keys that were used before.
     #[test]
     fn numbers_are_those_of_all_threads() {
         const KEYS: usize = if cfg!(miri) { 20 } else { 2 * PLACES };
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// As many keys as it takes for some to share a hash of 32 bits.
+    /// Enough keys for some to share a hash of 32 bits.
     #[test]
     #[cfg_attr(miri, ignore = "hashes too many keys")]
     fn keys_of_one_hash_are_told_apart() {
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(ids, [other, key].map(|key| keys.number(Top, &key)));
             assert_ne!(ids[0], ids[1]);
         }
-        // Ten by chance.
+        // About ten are expected by chance.
         assert!(shared > 0);
     }
 }

@@ -1,18 +1,18 @@
-//! The multi-version store: what each transaction of a block writes, for transactions above it.
+//! The multi-version store: the writes of each transaction of a block, for the transactions above it.
 //!
 //! ```text
-//! position:       0 = what the block changed before, 1 = the first transaction, ...
+//! position:       0 = changes of the block before its first transaction, 1 = the first transaction, ...
 //! slot:           position -> the write set of its last execution, whether it is an estimate
 //! key:            number -> positions that write it (one inline, some sorted, many as bits)
 //! read(p, key):   w = the nearest writer of the key below p; none: ask the parent state
 //!                 slot w is an estimate: the reader waits
-//!                 slot w does not have the key any more: on with the nearest writer below w
+//!                 slot w does not have the key any more: continue with the nearest writer below w
 //! publish(p, s):  replace the slot, then add and remove p at keys that only one of the two sets has
-//! asked:          key -> the highest position that has read it: what p writes there matters to those only
+//! asked:          key -> the highest position that has read it: a write by p matters only if that is above p
 //! ```
-//! A reader may see an index that is ahead of a slot, or behind it. It then gets a value that is not the
-//! last one, as if it had read earlier. That is harmless, because every read is compared with the committed
-//! value before its transaction is committed.
+//! A reader may see writers of a key that are ahead of a slot, or behind it. It then gets an older value, as if it
+//! had read earlier. That is harmless, because every read is compared with the committed value before its transaction
+//! is committed.
 
 mod keys;
 mod last_keys;
@@ -43,32 +43,32 @@ pub(crate) struct MultiVersion {
 #[derive(Debug, Default)]
 struct Slot {
     writes: Option<Arc<WriteSet>>,
-    /// The execution was wrong, and the next one will likely write the same keys.
+    /// The execution was aborted, and the next one will likely write the same keys.
     estimate: bool,
 }
 
-/// What came of [`MultiVersion::publish`].
+/// The outcome of [`MultiVersion::publish`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Published {
-    /// The transaction writes something else than before.
+    /// The writes differ from those before.
     pub(crate) changed: bool,
-    /// One above it may have read what it wrote before: it asked for a key where that makes a difference.
+    /// A transaction above may have read a value that is no longer right: it asked for a key whose writes differ.
     pub(crate) seen: bool,
 }
 
 /// The nearest writer of a key below a position.
 #[derive(Debug)]
 pub(crate) enum Nearest {
-    /// No transaction writes it.
+    /// No transaction below writes the key.
     Parent,
-    /// The transaction at this position will likely write it.
+    /// The transaction at this position will likely write the key.
     Estimate(u32),
-    /// The transaction at this position writes it.
+    /// The transaction at this position writes the key.
     Written(u32, Arc<WriteSet>, Content),
 }
 
 impl MultiVersion {
-    /// A store for `positions`.
+    /// Returns a store for the positions `0..positions`.
     pub(crate) fn new(positions: u32) -> Self {
         Self {
             keys: Keys::default(),
@@ -83,9 +83,9 @@ impl MultiVersion {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    /// Replaces what `position` writes, which then is no estimate.
+    /// Replaces the writes of `position`. They are no estimate then.
     ///
-    /// Only the thread that executes the transaction may call it.
+    /// Only the thread that executes or commits the transaction may call it.
     pub(crate) fn publish(&self, position: u32, writes: Arc<WriteSet>) -> Published {
         let before = {
             let mut slot = write(&self.slots[index(position)]);
@@ -102,7 +102,7 @@ impl MultiVersion {
                 Presence::Theirs => writers.remove(position),
                 Presence::Ours => {
                     if writers.is_empty() {
-                        // Who stepped through the keys and did not find it has looked for it, too.
+                        // A transaction that has stepped over the place of the key has looked for it, too.
                         key.ask(self.ordered.add(&self.keys, id, position));
                     }
                     writers.insert(position, self.positions());
@@ -114,7 +114,7 @@ impl MultiVersion {
         published
     }
 
-    /// Marks the writes of `position` as an estimate. `false` if there are none.
+    /// Marks the writes of `position` as an estimate. Returns `false` if there are none.
     pub(crate) fn mark_estimate(&self, position: u32) -> bool {
         let mut slot = write(&self.slots[index(position)]);
         slot.estimate = slot.writes.is_some();
@@ -126,13 +126,12 @@ impl MultiVersion {
         read(&self.slots[index(position)]).estimate
     }
 
-    /// The nearest writer of `key` below `position`.
+    /// Returns the nearest writer of `key` below `position`.
     pub(crate) fn nearest(&self, position: u32, key: KeyId) -> Nearest {
         self.nearest_of(position, key, false)
     }
 
-    /// As [`Self::nearest`]. If `likely`, what the last execution wrote is taken for what the next one will
-    /// write.
+    /// As [`Self::nearest`]. If `likely`, an estimate is taken for the writes of the next execution.
     pub(crate) fn nearest_of(&self, position: u32, key: KeyId, likely: bool) -> Nearest {
         let key_of = self.keys.key(key);
         key_of.ask(position);
@@ -155,12 +154,13 @@ impl MultiVersion {
         }
     }
 
-    /// Prepares for transactions that ask for next keys, if there were some, after much was published.
+    /// Prepares for transactions that ask for next keys, if some have asked. Called after much was published.
     pub(crate) fn sort_keys(&self) {
         self.ordered.sort(&self.keys);
     }
 
-    /// The first key of `trie` after `after` that some transaction has written, for one at `position`.
+    /// Returns the first key of `trie` after `after` that any transaction has written. Notes that `position` has
+    /// asked.
     pub(crate) fn next_written(
         &self,
         position: u32,
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(publish(&store, 3, &[(key, None)]), result(true, true));
         assert_eq!(publish(&store, 2, &[(other, None)]), result(true, false));
         assert_eq!(publish(&store, 3, &[(other, None)]), result(true, true));
-        // Who steps to a key has looked for all before it that were not written yet.
+        // A transaction that steps to a key has looked for all keys before it that were not written yet.
         assert_eq!(store.next_written(6, 0, b"a"), Some(key));
         assert_eq!(store.next_written(7, 0, b"p"), None);
         let [before, next, last] =
@@ -228,16 +228,16 @@ mod tests {
         assert_eq!(store.next_written(1, child, b""), None);
     }
 
-    /// What each position writes.
+    /// The writes of each position.
     type Model = [BTreeMap<u8, Option<u8>>];
 
-    /// What the nearest writer of `key` below `position` writes.
+    /// Returns what the nearest writer of `key` below `position` writes.
     fn value_of(model: &Model, position: u32, key: u8) -> Option<Option<u8>> {
         let mut below = model[..index(position)].iter().rev();
         below.find_map(|writes| writes.get(&key).copied())
     }
 
-    /// The first key after `after` that has a value below `position`, if the parent state has none.
+    /// Returns the first key after `after` that has a value below `position`, if the parent state is empty.
     fn next_of(model: &Model, position: u32, after: u8) -> Option<u8> {
         (after + 1..=u8::MAX).find(|key| matches!(value_of(model, position, *key), Some(Some(_))))
     }
@@ -264,7 +264,7 @@ mod tests {
         None
     }
 
-    /// A change that makes the answers of a transaction wrong is one that somebody has looked for.
+    /// A change that makes an answer of a transaction wrong concerns a key that the transaction has looked for.
     #[test]
     fn no_changed_answer_is_unseen() {
         const POSITIONS: u32 = 12;
@@ -305,7 +305,7 @@ mod tests {
                         assert_eq!(published.changed, model[index(position)] != writes);
                         model[index(position)] = writes;
                         let answers = values.len() + nexts.len();
-                        // Those with a wrong answer are executed again.
+                        // Transactions with a wrong answer are executed again.
                         values.retain(|(at, key, value)| value_of(&model, *at, *key) == *value);
                         nexts.retain(|(at, after, next)| next_of(&model, *at, *after) == *next);
                         let right = values.len() + nexts.len() == answers;

@@ -1,4 +1,4 @@
-//! The keys that transactions write, in order.
+//! The written keys, in order.
 
 use super::keys::{KeyId, Keys, TrieNumber};
 use super::writers::index;
@@ -8,22 +8,22 @@ use crate::sync::{
 };
 use std::{collections::BTreeMap, ops::Bound};
 
-/// All keys that were ever written, ordered by key, for the next key after a key. One tree for a trie, not
-/// one for a key, and nothing is noted or sorted before somebody asks.
+/// All keys that were ever written, in order, to find the next key after a key. There is one tree for each trie, not
+/// one for each key, and nothing is noted or sorted before a transaction asks.
 #[derive(Debug)]
 pub(crate) struct Ordered {
-    /// One above the highest position that has asked; zero, if nobody has.
+    /// One above the highest position that has asked; zero if none has.
     asked: AtomicU32,
     fresh: Mutex<Fresh>,
-    /// By number of the trie.
+    /// The keys of each trie, by the trie's number.
     sorted: RwLock<Vec<Sorted>>,
 }
 
-/// Keys that are not in the trees yet: when they were written, nobody above had asked for a next key.
+/// Keys that are not in the trees yet: when they were written, no transaction above had asked for a next key.
 #[derive(Debug, Default)]
 struct Fresh {
     keys: Vec<KeyId>,
-    /// Whether the trees have the keys that were written before anybody asked.
+    /// Whether the keys that were written before the first question have been added.
     begun: bool,
 }
 
@@ -54,17 +54,17 @@ impl Default for Ordered {
 }
 
 impl Ordered {
-    /// Adds a key that `position` writes, and whose lock the caller holds, because it has no writer so far. One that is
-    /// added again is no second key. Returns the highest position that may have looked for it before it was there; zero,
-    /// if none has.
+    /// Adds a key that had no writer and that `position` now writes. The caller holds the key's lock. A key that is
+    /// added again stays one key. Returns the highest position that may have looked for the key before it was there;
+    /// zero if none has.
     pub(crate) fn add(&self, keys: &Keys, id: KeyId, position: u32) -> u32 {
         if self.asked.load(Ordering::Relaxed) == 0 {
-            // Who asks for the first time notes so, and then looks at each key under its lock.
+            // The first transaction that asks notes that it asks, and then looks at each key under the key's lock.
             return 0;
         }
         {
             let mut fresh = lock(&self.fresh);
-            // Who asks later takes this lock after it has noted so, and finds the key.
+            // A transaction that asks later takes this lock after it has noted that it asks, and finds the key.
             let asked = self.asked.load(Ordering::Relaxed).saturating_sub(1);
             if asked <= position {
                 fresh.keys.push(id);
@@ -74,7 +74,7 @@ impl Ordered {
         trie(&mut write(&self.sorted), keys.key(id).trie).add(&keys.key(id).bytes, id)
     }
 
-    /// The first key of `trie` after `after` that was added, for a transaction at `position`.
+    /// Returns the first added key of trie `of` after `after`, for a transaction at `position`.
     pub(crate) fn next(
         &self,
         keys: &Keys,
@@ -90,7 +90,7 @@ impl Ordered {
         trie(&mut write(&self.sorted), of).next(after, position)
     }
 
-    /// Sorts what was written, if somebody has ever asked, so that the next one who does need not.
+    /// Sorts the written keys if a transaction has ever asked, so that the next one that asks need not.
     pub(crate) fn sort(&self, keys: &Keys) {
         if self.asked.load(Ordering::Relaxed) > 0 {
             self.sort_fresh(keys);
@@ -100,7 +100,7 @@ impl Ordered {
     fn sort_fresh(&self, keys: &Keys) {
         let mut fresh = lock(&self.fresh);
         if !fresh.begun {
-            // Writers of a key take the lock of the fresh ones under that of the key.
+            // Unlocked, because writers of a key take this lock under the key's lock, which is taken below.
             drop(fresh);
             let mut written = Vec::new();
             keys.each(|id, key| {
@@ -135,7 +135,8 @@ fn trie(sorted: &mut Vec<Sorted>, number: TrieNumber) -> &mut Sorted {
 }
 
 impl Sorted {
-    /// Adds a key, unless it is there. Returns the highest position that has asked for a key in the gap where it lies.
+    /// Adds a key, unless it is there. Returns the highest position that has asked for the next key in the gap where
+    /// it lies.
     fn add(&mut self, key: &[u8], id: KeyId) -> u32 {
         let bounds = (Bound::Included(key), Bound::Unbounded);
         let next = self.keys.range::<[u8], _>(bounds).next();
@@ -148,7 +149,7 @@ impl Sorted {
         asked
     }
 
-    /// The first key after `after`, for `position`.
+    /// Returns the first key after `after`, and notes that `position` has asked.
     fn next(&self, after: &[u8], position: u32) -> Option<KeyId> {
         let bounds = (Bound::Excluded(after), Bound::Unbounded);
         let next = self.keys.range::<[u8], _>(bounds).next();

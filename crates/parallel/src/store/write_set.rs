@@ -1,4 +1,4 @@
-//! What one transaction writes.
+//! The writes of one transaction.
 
 use super::keys::KeyId;
 use crate::update::Kind;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use std::{cmp::Ordering, ops::Range};
 
-/// A part of a buffer of less than 4 GiB.
+/// A range of a buffer of less than 4 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     at: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Appends `bytes` to `buffer`. `None` if the buffer would get too long.
+    /// Appends `bytes` to `buffer`, and returns their range. `None` if the buffer would get too long.
     pub(crate) fn push(buffer: &mut Vec<u8>, bytes: &[u8]) -> Option<Self> {
         let at = u32::try_from(buffer.len()).ok()?;
         let len = u32::try_from(bytes.len()).ok()?;
@@ -23,7 +23,7 @@ impl Span {
         Some(Self { at, len })
     }
 
-    /// The part of `buffer`, which [`Self::push`] was called with.
+    /// Returns the bytes in `buffer`, the one that [`Self::push`] appended to.
     pub(crate) fn of(self, buffer: &[u8]) -> &[u8] {
         &buffer[self.range()]
     }
@@ -38,10 +38,10 @@ impl Span {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
     Value(Span),
-    /// A value of more than [`LARGE_BYTES`], by its number among those of the set.
+    /// A value of more than [`LARGE_BYTES`], by its number among the large values of the set.
     Large(u32),
     Deleted,
-    /// These of the set's updates.
+    /// The updates `first..first + count` of the set.
     Updated {
         first: u32,
         count: u32,
@@ -54,26 +54,27 @@ pub(crate) struct Entry {
     pub(crate) content: Content,
 }
 
-/// A change that is a function of the value below it.
+/// A change of a key that is a function of the value below.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update {
     pub(crate) key: KeyId,
     pub(crate) kind: Kind,
     pub(crate) operand: Span,
-    /// Its number among the updates of the transaction.
+    /// The number among the updates of the transaction.
     pub(crate) number: u32,
 }
 
-/// Longer values have memory of their own, which is shared and not copied: with records of who reads them, with who
-/// writes them again, and with the block.
+/// Longer values have memory of their own, which is shared and not copied: with records of reads, with transactions
+/// that write the value again, and with the block.
 pub(crate) const LARGE_BYTES: usize = 256;
 
-/// Whether both are the same: known at once, if they share memory.
+/// Whether both are equal. If they share memory, no bytes are compared.
 pub(crate) fn same_bytes(one: &[u8], other: &[u8]) -> bool {
     std::ptr::eq(one, other) || one == other
 }
 
-/// Values of up to so many bytes together need no allocation of their own: a nonce and two balances, or three balances.
+/// Values of up to this many bytes together need no allocation of their own: a nonce and two balances, or three
+/// balances.
 const FEW_BYTES: usize = 48;
 
 /// The writes of one execution of one transaction, sorted by key.
@@ -84,7 +85,7 @@ pub(crate) struct WriteSet {
     more: Option<Box<More>>,
 }
 
-/// What few write sets have.
+/// The parts that few write sets have.
 #[derive(Debug)]
 struct More {
     updates: Vec<Update>,
@@ -97,7 +98,7 @@ static NOTHING_MORE: More = More {
 };
 
 impl WriteSet {
-    /// The content of `key`, if the transaction writes it.
+    /// Returns the content of `key`, if the transaction writes the key.
     pub(crate) fn find(&self, key: KeyId) -> Option<Content> {
         let at = self.entries.binary_search_by_key(&key, |entry| entry.key);
         at.ok().map(|at| self.entries[at].content)
@@ -107,7 +108,7 @@ impl WriteSet {
         &self.entries
     }
 
-    /// The updates `first..first + count`.
+    /// Returns the updates `first..first + count`.
     pub(crate) fn updates(&self, first: u32, count: u32) -> &[Update] {
         let first = first as usize;
         &self.more().updates[first..first + count as usize]
@@ -117,7 +118,7 @@ impl WriteSet {
         self.more.as_deref().unwrap_or(&NOTHING_MORE)
     }
 
-    /// The value that `content` is; `None` for a deletion and for updates.
+    /// Returns the value of `content`; `None` for a deletion and for updates.
     pub(crate) fn value(&self, content: Content) -> Option<&[u8]> {
         match content {
             Content::Value(span) => Some(self.bytes(span)),
@@ -126,7 +127,7 @@ impl WriteSet {
         }
     }
 
-    /// A large value.
+    /// Returns the large value `number`.
     pub(crate) fn large(&self, number: u32) -> &Bytes {
         &self.more().large[number as usize]
     }
@@ -135,7 +136,7 @@ impl WriteSet {
         span.of(&self.bytes)
     }
 
-    /// Whether both do the same to a key.
+    /// Whether both contents have the same effect on a key.
     fn same(&self, content: Content, other: &Self, others: Content) -> bool {
         match (content, others) {
             (Content::Deleted, Content::Deleted) => true,
@@ -147,7 +148,7 @@ impl WriteSet {
         }
     }
 
-    /// Calls `look` with each key that both or one of the two write, and in which.
+    /// Calls `look` with each key on which the two sets have different effects, and with the sets that write it.
     pub(crate) fn compare(&self, other: &Self, mut look: impl FnMut(KeyId, Presence)) {
         let (mut ours, mut theirs) = (
             self.entries.iter().peekable(),
@@ -173,7 +174,7 @@ impl WriteSet {
     }
 }
 
-/// Which of two write sets have a key, if they do not do the same to it.
+/// Which of two write sets have a key on which their effects differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Ours,
@@ -181,7 +182,7 @@ pub(crate) enum Presence {
     Both,
 }
 
-/// Collects a [`WriteSet`]. Its memory is used again.
+/// Collects a [`WriteSet`], and reuses its memory for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSetBuilder {
     entries: Vec<Entry>,
@@ -190,7 +191,7 @@ pub(crate) struct WriteSetBuilder {
     large: Vec<Bytes>,
 }
 
-/// A write set is too long: 4 GiB of values.
+/// A write set or a record is too long: 4 GiB of values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooLong;
 
@@ -217,7 +218,7 @@ impl WriteSetBuilder {
         Ok(())
     }
 
-    /// Adds an update, behind the earlier ones of the same key.
+    /// Adds an update, after the earlier ones of the same key.
     pub(crate) fn update(
         &mut self,
         key: KeyId,
@@ -235,10 +236,10 @@ impl WriteSetBuilder {
         Ok(())
     }
 
-    /// What was added. Values of more than [`FEW_BYTES`] together take an allocation, and so do many keys, updates, and
-    /// large values. The builder is empty then.
+    /// Returns the writes that were added, and empties the builder. Allocates for values of more than [`FEW_BYTES`]
+    /// together, for many keys, for updates, and for large values.
     pub(crate) fn finish(&mut self) -> WriteSet {
-        // Stable, so that the updates of a key keep their order.
+        // A stable sort, so that the updates of a key keep their order.
         self.updates.sort_by_key(|update| update.key);
         let mut first = 0_u32;
         for updates in self.updates.chunk_by(|one, next| one.key == next.key) {

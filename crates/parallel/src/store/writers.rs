@@ -1,12 +1,12 @@
-//! Which transactions write a key.
+//! The transactions that write a key.
 
-/// The transactions that write one key, as a set of their positions: one inline, some in a sorted array,
-/// many as bits. Answers which is the nearest below a position.
+/// The positions of the transactions that write one key: one inline, some in a sorted array, many as bits. Finds the
+/// nearest one below a position.
 ///
 /// ```text
 /// bytes of a key with w writers among n positions:
 ///     w <= 1            0
-///     1 < w < n / 32    4 w, and what the array has spare
+///     1 < w < n / 32    4 w, and the spare capacity of the array
 ///     else              n / 8
 /// ```
 #[derive(Debug, Default)]
@@ -19,9 +19,9 @@ pub(crate) enum Writers {
     Many(Bits),
 }
 
-/// From this share of all positions on, bits take less memory than numbers of 32 bits.
+/// If at least one in this many positions writes the key, bits need less memory than numbers of 32 bits.
 const MANY: u32 = 32;
-/// An array grows from two writers on, so fewer are never bits.
+/// The first capacity of an array. Sets that fit into it never become bits.
 const FEW: usize = 4;
 
 impl Writers {
@@ -29,7 +29,7 @@ impl Writers {
         self.below(u32::MAX).is_none()
     }
 
-    /// Adds `position`, one of `positions`. `true` if it is new.
+    /// Adds `position`, which is below `positions`. Returns `true` if it is new.
     pub(crate) fn insert(&mut self, position: u32, positions: u32) -> bool {
         match self {
             Self::None => *self = Self::One(position),
@@ -59,7 +59,7 @@ impl Writers {
         true
     }
 
-    /// Takes `position` out.
+    /// Removes `position`.
     pub(crate) fn remove(&mut self, position: u32) {
         match self {
             Self::One(only) if *only == position => *self = Self::None,
@@ -73,7 +73,7 @@ impl Writers {
         }
     }
 
-    /// The nearest writer below `position`.
+    /// Returns the nearest writer below `position`.
     pub(crate) fn below(&self, position: u32) -> Option<u32> {
         match self {
             Self::None => None,
@@ -132,7 +132,7 @@ fn place(position: u32) -> (usize, u32) {
     (index(position / u64::BITS), position % u64::BITS)
 }
 
-/// A position as an index. Positions are numbers of 32 bits, because a block has fewer transactions.
+/// Returns a position as an index. Positions are numbers of 32 bits, because a block has fewer transactions.
 pub(crate) const fn index(position: u32) -> usize {
     position as usize
 }
@@ -143,7 +143,7 @@ mod tests {
     use rand::{rngs::SmallRng, Rng, SeedableRng};
     use std::collections::BTreeSet;
 
-    /// Each form, and the changes between them, against a tree.
+    /// Each form, and the changes between forms, compared with a tree.
     #[test]
     fn the_nearest_writer_is_that_of_a_tree() {
         let mut rng = SmallRng::seed_from_u64(1);

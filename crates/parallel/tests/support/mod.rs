@@ -11,7 +11,7 @@ use povmeter_parallel::{Batch, Ending, Parallel};
 use povmeter_store::{MemoryStore, NodeStore};
 use program::{Programs, CHILD, KEYS};
 
-/// All that two executions of a block must have in common.
+/// The outcome of a block, which must be equal for all executions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// What became of each transaction, and the size after it.
@@ -44,7 +44,7 @@ pub fn parent_state() -> MemoryStore {
     store
 }
 
-/// The block, with the changes that were made before its first transaction.
+/// Returns a block with changes made before its first transaction.
 fn begun(store: &MemoryStore) -> Block<&MemoryStore> {
     let mut block = Block::new(store, store.root());
     block
@@ -79,14 +79,14 @@ fn outcome(transactions: Vec<(String, ProofSize)>, block: Block<&MemoryStore>) -
     }
 }
 
-/// `programs` on a plain block, one after the other.
+/// Executes `programs` on a plain block, one after the other.
 pub fn sequential(store: &MemoryStore, programs: &Programs) -> Outcome {
     let mut block = begun(store);
     let transactions = Sequential(&mut block).run(programs);
     outcome(transactions, block)
 }
 
-/// `programs` in parallel. The next block on `parallel` knows what this one found out.
+/// Executes `programs` in parallel, and gives `parallel` the experience of this block.
 pub fn parallel(store: &MemoryStore, programs: &Programs, parallel: &mut Parallel) -> Outcome {
     let mut block = begun(store);
     let count = u32::try_from(programs.len()).unwrap();

@@ -1,4 +1,4 @@
-//! Random transactions. What they read decides what they read and write next.
+//! Random transactions. The values that they read decide what they read and write next.
 
 use povmeter::{BlockError, NodeHash, ProofSize, Removal, Root, StateVersion::V1, TrieId};
 use povmeter_parallel::{
@@ -39,7 +39,7 @@ pub enum Op {
     ReadList,
     Add(usize),
     TryAdd(usize),
-    /// Adds what a likely value of the counter has no part in.
+    /// Guesses the counter, and adds a number that does not depend on the guess.
     GuessAndAdd(usize),
     ReadCounter(usize),
     SetCounter(usize),
@@ -57,20 +57,21 @@ pub enum Op {
     Position,
 }
 
-/// How much of what is in the transactions of a block.
+/// The size and contents of a block's transactions.
 #[derive(Clone, Copy, Debug)]
 pub struct Flavour {
     pub transactions: usize,
     pub ops: usize,
     pub keys: usize,
-    /// Whether the rare calls are in it, those that only the block can answer among them.
+    /// Whether there are rare calls, including those that only the block can answer.
     pub rare: bool,
 }
 
 pub struct Programs {
     programs: Vec<Vec<Op>>,
-    /// Transactions that are left out if the size modulo this is 0; stops at this one.
+    /// A transaction is left out if the size plus its index is a multiple of this.
     leave_out: u64,
+    /// The transaction at which the block stops.
     stop_at: u32,
     predicts: bool,
 }
@@ -119,7 +120,7 @@ fn op(rng: &mut SmallRng, flavour: Flavour) -> Op {
         18..23 => Op::Exists(key),
         23..27 => Op::Next(key),
         27..29 => Op::Iterate(key),
-        // Few are so large that overlays keep them in memory of their own.
+        // A few values are so large that overlays keep them in memory of their own.
         29..44 => match rng.random_range(0..60) {
             0 => Op::Set(key, 5),
             kind => Op::Set(key, kind % 5),
@@ -201,7 +202,7 @@ fn mix(seen: u64, value: &impl std::hash::Hash) -> u64 {
     hasher.finish()
 }
 
-/// Executes transaction `index`; returns a digest of all that it saw.
+/// Executes transaction `index`, and returns a digest of all answers that it got.
 pub fn run<S: State>(
     programs: &Programs,
     index: u32,
@@ -282,7 +283,7 @@ fn run_op<S: State>(
             let guessed = state.guess(&counter(number))?;
             let (rule, operand) = add(i128::from(*seen % 8)).as_update();
             state.update(&counter(number), rule, &operand, false)?;
-            // As a runtime that writes the sum of what it read: it must be a number.
+            // Like a runtime that writes a sum, which needs a number.
             assert!(guessed.is_none_or(|value| value.len() == 16));
         }
         Op::ReadCounter(number) => {
@@ -429,7 +430,7 @@ impl Executor for Programs {
         })
     }
 
-    /// Right if all transactions before are like this one, and wrong otherwise.
+    /// Right if each transaction before sets the key, and wrong otherwise.
     fn predict(&self, index: u32, trie: TrieId<'_>, key: &[u8], value: &mut Vec<u8>) -> bool {
         let predicted = self.predicts && trie == TrieId::Top && key == POSITION;
         if predicted {
@@ -439,7 +440,7 @@ impl Executor for Programs {
     }
 }
 
-/// Whether a block refuses the call for the transaction's fault.
+/// Whether the error is the transaction's fault: the block refused its call.
 pub fn refused(error: &BlockError) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! Finds the node by whose reference the walk meets another node first.
+//! Finds the reference by which the walk meets a node first.
 
 use super::{
     links::Referrers,
@@ -29,7 +29,7 @@ pub(super) struct FirstFinder<'a> {
 }
 
 impl FirstFinder<'_> {
-    /// How the walk meets `node` first; `None` if it does not meet it.
+    /// How the walk meets `node` first; `None` if the walk does not meet `node`.
     pub(super) fn first(&mut self, node: NodeId, top: Option<NodeId>) -> Option<First> {
         let size = self.size;
         size.links.get(node)?;

@@ -9,7 +9,7 @@ use povmeter_primitives::FastState;
 #[derive(Debug, Default)]
 pub(super) struct Referrers {
     list: Vec<NodeId>,
-    /// How many, from the start of `list`, were compared with each other.
+    /// The number of nodes at the start of `list` that were compared with each other.
     compared: usize,
 }
 
@@ -19,7 +19,7 @@ impl Referrers {
         &self.list
     }
 
-    /// The nodes added since all were compared.
+    /// The nodes added since all nodes were compared.
     pub(super) fn new_ones(&self) -> &[NodeId] {
         self.list.get(self.compared..).unwrap_or_default()
     }
@@ -74,13 +74,13 @@ pub(super) struct Links {
     nodes: HashMap<NodeId, NodeReferences, FastState>,
     /// Nodes by the hash of a child.
     pub(super) parents: ReferrersByHash,
-    /// Nodes by the hash of their value, if that is a node of its own.
+    /// Nodes by the hash of their value, if the value is a node of its own.
     pub(super) users: ReferrersByHash,
-    /// Nodes by their value, if that is as long as a hash: it may be a child trie's root.
+    /// Nodes by their inline value, if it is as long as a hash: it may be a child trie's root.
     pub(super) holders: ReferrersByHash,
 }
 
-/// The value in `data`, if it is as long as a root.
+/// The inline value in `data`, if it is as long as a root.
 fn held_root(references: &NodeReferences, data: &[u8]) -> Option<NodeHash> {
     let value = data.get(references.inline_value.clone()?)?;
     <[u8; 32]>::try_from(value).ok().map(NodeHash::from)

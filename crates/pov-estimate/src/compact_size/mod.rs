@@ -8,7 +8,7 @@
 //! item of a node  = its bytes - 32 for each child first met here
 //!                   - 30 or more if its value is first met here
 //! item of a value = its bytes
-//! item of a root  = its bytes, if it was met before: then all below it was, too
+//! item of a root  = its bytes, if it was met before, because all nodes below it were met, too
 //! length          = prefix of the number of items + for each item its bytes and their prefix
 //! ```
 //! (A child's hash of 32 bytes becomes an empty one. A value's hash becomes an empty value, with an
@@ -17,12 +17,12 @@
 //! Where a node is met first matters only if several nodes refer to it. An update after nodes were
 //! counted or taken back:
 //! ```text
-//! 1. link the nodes that the walk meets now, unlink those that it does not: the state's root node,
-//!    nodes that a linked node refers to, nodes that are roots of child tries
-//! 2. for each hash referred to anew, or no more, find the referrer that is met first: the only one,
-//!    or the one whose place in the walk is the least
-//! 3. if that moved a node that was met before, all below it moved: repeat 2 for all hashes with
-//!    several referrers
+//! 1. link the nodes that the walk meets now, unlink the others; the walk meets the state's root node,
+//!    nodes that a linked node refers to, and nodes that are roots of child tries
+//! 2. for each hash that gained or lost a reference, find the referrer that the walk meets first: the
+//!    only referrer, or the referrer with the least place in the walk
+//! 3. if step 2 moved a node that was met before, all nodes below it moved: repeat step 2 for all
+//!    hashes with several referrers
 //! ```
 
 mod first;
@@ -44,18 +44,18 @@ const CHILD_HASH: usize = 32;
 /// How the walk meets a counted node or value.
 #[derive(Debug, Default)]
 struct Counted {
-    /// As a trie node: how it is met, if it is.
+    /// For a trie node: how the walk meets it first, if at all.
     first: Option<First>,
     children_met: usize,
     value_met: bool,
-    /// As a value: the node that it is first met at, if it is met.
+    /// For a value: the node at which the walk meets it first, if any.
     user: Option<NodeId>,
 }
 
 /// The length of the compact proof of what a [`Recorder`] counts, kept up to date.
 ///
 /// Costs nothing before the first call. A call costs some look-ups for each node counted or taken back
-/// since the last, and a walk up to the root for each referrer of a node that has several.
+/// since the last call, and a walk up to the root for each referrer of a node that has several referrers.
 #[derive(Debug, Default)]
 pub struct CompactSize {
     counted: HashMap<NodeId, Counted, FastState>,
@@ -85,11 +85,11 @@ struct Work {
 }
 
 impl CompactSize {
-    /// Length in bytes of the encoded compact proof of the nodes that `recorder` counts, as
+    /// Length in bytes of the encoded compact proof of the nodes that `recorder` counts: the result of
     /// [`CompactProof::encoded_bytes`](crate::CompactProof::encoded_bytes).
     ///
     /// # Errors
-    /// [`ProofError`] if the counted nodes are no proof of the state; those of one state always are.
+    /// [`ProofError::Node`] if a counted node is not a trie node; in a consistent state all are.
     pub fn of<S>(
         &mut self,
         recorder: &mut Recorder,
@@ -260,7 +260,7 @@ impl CompactSize {
         }
     }
 
-    /// Finds the keys of child roots where they may have changed.
+    /// Finds the keys of the child roots whose keys may have changed.
     fn find_child_roots(&mut self, work: &mut Work, top: Option<NodeId>, table: &NodeTable) {
         let mut roots = core::mem::take(&mut work.roots);
         if work.places_changed {
@@ -293,7 +293,7 @@ impl CompactSize {
         }
     }
 
-    /// Finds where `nodes` are met first.
+    /// Finds where the walk meets `nodes` first.
     fn meet_all(
         &mut self,
         nodes: Vec<NodeId>,

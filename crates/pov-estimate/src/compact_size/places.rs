@@ -35,7 +35,7 @@ pub(super) enum Base<'a> {
         top: Option<NodeId>,
         children: &'a ChildRoots,
     },
-    /// At this node of the top trie, below which all keys of child roots lie, and its path.
+    /// At `node` of the top trie, at `path`: all keys of child roots lie below it.
     ChildKeys { node: NodeId, path: Vec<u8> },
 }
 
@@ -140,7 +140,7 @@ impl<'a> Places<'a> {
         self.ends(node).first
     }
 
-    /// The path to `child` through `parent`, where the walk meets that first.
+    /// The path to `child` through `parent`, where the walk meets `parent` first.
     pub(super) fn child_place(&mut self, parent: NodeId, child: NodeId) -> Option<Place> {
         let mut ends = self.ends(parent);
         let nibble = self.nibble(parent, child)?;

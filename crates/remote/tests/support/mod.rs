@@ -1,4 +1,4 @@
-//! A node that answers from a state in memory, well or badly.
+//! A node that answers from a state in memory, correctly or with a fault.
 
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
@@ -47,7 +47,7 @@ impl FakeBlock {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     None,
-    /// A byte of each node of a proof is another.
+    /// Each node of a proof has a changed byte.
     WrongNodes,
     /// Proofs have the root node alone.
     MissingNodes,
@@ -57,13 +57,13 @@ pub enum Fault {
     Refuses(i64, &'static str),
     /// No answer to requests for proofs.
     Silent,
-    /// Refuses so many requests because there are too many.
+    /// Refuses this many requests because there are too many.
     Limits(u64),
-    /// Closes the connection in place of so many answers.
+    /// Closes the connection in place of this many answers.
     Closes(u64),
     /// Headers have another parent.
     OtherHeader,
-    /// Proofs of more keys are too large.
+    /// Proofs of more than this many keys are too large.
     LargestProof(usize),
     /// Proofs are of another block's state.
     OtherState,
@@ -87,13 +87,13 @@ struct Served {
 }
 
 impl FakeNode {
-    /// Serves `blocks`, the first of them the genesis block, with the states in `nodes`. Where a node is
-    /// missing there, a proof ends above it.
+    /// Serves `blocks`, beginning with the genesis block, and the states in `nodes`. A proof ends above a node
+    /// that is missing in `nodes`.
     pub fn new(blocks: Vec<FakeBlock>, nodes: impl NodeSource + Send + Sync + 'static) -> Self {
         Self::start(blocks, Box::new(nodes), false)
     }
 
-    /// The same, waiting for more requests before it answers.
+    /// Serves like [`Self::new`], but waits for more requests before it answers.
     pub fn collecting(
         blocks: Vec<FakeBlock>,
         nodes: impl NodeSource + Send + Sync + 'static,

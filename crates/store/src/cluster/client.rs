@@ -10,16 +10,16 @@ use std::sync::{mpsc, Arc};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// Writes that wait for an answer at the same time.
+/// The most writes that wait for an answer at the same time.
 const WRITES: usize = 256;
 
 /// A client of a cluster. All threads share its connections, one to each master. Commands that are
 /// sent together reach a master as a pipeline.
 ///
-/// The client is asynchronous because its time-outs, and what it does when a slot moves, hold for each
-/// command of a pipeline alone. The synchronous one gives up a pipeline with answers still to come.
+/// The client is asynchronous, because then a time-out or a moving slot affects only one command of a
+/// pipeline. The synchronous client gives up a pipeline whose answers are still to come.
 pub(super) struct Client {
-    /// There until the client is dropped.
+    /// `Some` until the client is dropped.
     runtime: Option<Runtime>,
     connection: Arc<Connection>,
     /// The longest time that the client takes for one command.
@@ -53,14 +53,14 @@ impl Client {
                 limit,
             }),
             Err(error) => {
-                // Waits for nothing, because the caller may be a thread that must not wait.
+                // Does not wait, because the caller may be a thread that must not wait.
                 runtime.shutdown_background();
                 Err(error)
             }
         }
     }
 
-    /// The answer to `command`.
+    /// Returns the answer to `command`.
     pub(super) fn ask<T>(&self, command: Cmd, task: &'static str) -> Result<T, ClusterError>
     where
         T: FromRedisValue + Send + 'static,
@@ -70,7 +70,7 @@ impl Client {
             .map_err(|error| self.failed(error, task))
     }
 
-    /// The answers to `commands`, in their order. All are sent at once.
+    /// Sends all `commands` at once, and returns their answers in the same order.
     pub(super) fn ask_all<T>(
         &self,
         commands: Vec<Cmd>,
@@ -125,15 +125,15 @@ impl Drop for Client {
     }
 }
 
-/// Waits until a thread of `runtime` has done `work`; `None` if it ended before. The caller may be a
-/// thread of another runtime.
+/// Waits until a thread of `runtime` has done `work`; `None` if the runtime ended before. The caller
+/// may be a thread of another runtime.
 fn run<T: Send + 'static>(
     runtime: &Runtime,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     runtime.spawn(async move {
-        // Only a caller that panicked no longer waits.
+        // This fails only if the caller panicked and no longer waits.
         let _ = sender.send(work.await);
     });
     receiver.recv().ok()

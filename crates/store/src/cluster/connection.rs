@@ -1,4 +1,4 @@
-//! The connection that commands take, and its replacement when it answers nothing any more.
+//! Hands out the connection that commands use, and replaces it when it stops answering.
 
 use redis::aio::ConnectionLike;
 use redis::cluster::ClusterClient;
@@ -14,28 +14,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often a command is sent anew, because its slot moves, after the tries of the client.
+/// How often a command whose slot moves is sent through the client, which has its own tries each time.
 const ROUNDS: u32 = 5;
 
-/// A connection to all masters of a cluster, that is replaced when it is stuck.
+/// A connection to all masters of a cluster, which is replaced when it is stuck.
 ///
-/// The client finds a master again that was away. But the task that serves its connection can come to
-/// wait for itself: with redis 1.8 and tokio 1.54 it does if many commands are sent while a slot moves or a
-/// master fails. It holds a lock for a command that the budget of the task lets wait, and then asks for the
-/// same lock to look the masters up. Nothing but another connection helps then.
+/// The client reconnects to a master that was away. But the task that serves its connection can deadlock
+/// with itself: with redis 1.8 and tokio 1.54 it does if many commands are sent while a slot moves or a
+/// master fails. The task holds a lock for a command that must wait because the task's budget is used up,
+/// and then requests the same lock to look up the masters. Only another connection helps then.
 pub(super) struct Connection {
     cluster: ClusterClient,
     /// The longest time for one command, and for connecting.
     limit: Duration,
     current: Mutex<Current>,
-    /// Held by who replaces it, and free again if that panics.
+    /// Held by the task that replaces the connection; released if that task panics.
     replacing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
 struct Current {
     connection: ClusterConnection,
-    /// The answers that came over it, errors included, time-outs not.
+    /// Number of answers over this connection, errors included, time-outs excluded.
     answers: Arc<AtomicUsize>,
 }
 
@@ -60,7 +60,7 @@ impl Connection {
         })
     }
 
-    /// The answer to `command`, within the limit.
+    /// Returns the answer to `command`, within the limit.
     pub(super) async fn query<T: FromRedisValue>(self: Arc<Self>, command: Cmd) -> RedisResult<T> {
         let current = self.current();
         let before = current.answers.load(Ordering::Relaxed);
@@ -68,14 +68,15 @@ impl Connection {
         if !answer.as_ref().is_err_and(RedisError::is_timeout) {
             current.answers.fetch_add(1, Ordering::Relaxed);
         } else if current.answers.load(Ordering::Relaxed) == before {
-            // Not one answer to anybody in all this time. The caller has waited long enough.
+            // The connection answered no caller in all this time. Spawned, because this caller has waited
+            // long enough.
             tokio::spawn(self.replace(current));
         }
         Ok(from_redis_value(answer?)?)
     }
 
-    /// Puts another connection in the place of `stuck`, unless that was done before or is being done. If
-    /// no other can be made, all stays as it was.
+    /// Replaces the connection `stuck`, unless it was replaced before or is being replaced. If no other
+    /// connection can be made, `stuck` stays.
     async fn replace(self: Arc<Self>, stuck: Current) {
         let Ok(_replacing) = self.replacing.try_lock() else {
             return;
@@ -109,9 +110,9 @@ async fn within<T>(limit: Duration, work: impl Future<Output = RedisResult<T>>) 
         .unwrap_or_else(|_elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
 }
 
-/// Follows redirections to a master that a slot moves to, where the client gives up: it sends `ASKING`
-/// and the command one after the other over a connection that others use, so another command may come
-/// between, and takes its effect. Here the two are one pipeline.
+/// Sends `command`, and follows redirections to the master that its slot moves to. The client gives up
+/// there: it sends `ASKING` and the command separately over a shared connection, so another command may come
+/// between and use up the `ASKING`. Here both are one pipeline.
 async fn follow(mut connection: ClusterConnection, command: Cmd) -> RedisResult<Value> {
     for _ in 1..ROUNDS {
         let error = match answer(&mut connection, &command).await {
@@ -146,7 +147,7 @@ fn is_moving(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(Ask | Moved | TryAgain))
 }
 
-/// Where `error` says to ask.
+/// Returns the master to which `error` redirects, if it is an `ASK`.
 fn asked_at(error: &RedisError) -> Option<SingleNodeRoutingInfo> {
     if error.kind() != ErrorKind::Server(ServerErrorKind::Ask) {
         return None;
@@ -191,7 +192,8 @@ mod tests {
             return;
         };
         let cluster = ClusterClient::new(servers.addresses()).unwrap();
-        // The task that serves a connection belongs to the runtime that made it. Nobody runs this one again.
+        // The task that serves a connection belongs to the runtime that made it. This runtime is not run
+        // again.
         let idle = runtime();
         let stuck = idle.block_on(cluster.get_async_connection()).unwrap();
         runtime().block_on(async {

@@ -42,7 +42,7 @@ pub enum ClusterError {
         /// What the client was to do.
         task: &'static str,
     },
-    /// No connection to a master, or it was lost.
+    /// There is no connection to a master, or it was lost.
     #[error("could not {task}: the cluster is unreachable: {source}")]
     Unreachable {
         /// What the client was to do.
@@ -50,7 +50,7 @@ pub enum ClusterError {
         /// What the client reported.
         source: Cause,
     },
-    /// No answer in time.
+    /// No answer came in time.
     #[error("could not {task}: no answer within {limit:?}, all tries included")]
     TimedOut {
         /// What the client was to do.
@@ -75,8 +75,8 @@ pub enum ClusterError {
         /// What the client reported.
         source: Cause,
     },
-    /// Under the key is a list or another type that no node has. Another program writes to the
-    /// namespace.
+    /// The value under the key is a list or has another type that no node has. Another program
+    /// writes to the namespace.
     #[error("could not {task}: another program's value is under the key: {source}")]
     WrongType {
         /// What the client was to do.
@@ -100,7 +100,8 @@ pub enum ClusterError {
         /// What the client reported.
         source: Cause,
     },
-    /// The bytes under the key of a node have another hash; or, when writing, those of the update.
+    /// The bytes of a node have another hash: those under its key, or, when writing, those in the
+    /// update.
     #[error(transparent)]
     Corrupt(#[from] HashMismatch),
     /// A stored root does not have 32 bytes.
@@ -134,18 +135,19 @@ pub enum ClusterError {
         /// The root.
         root: Root,
     },
-    /// Another writer moved the head.
+    /// The head is at another root: another writer moved it, or an earlier try of this call, whose
+    /// answer was lost.
     #[error("expected the head at root {expected}, found it at {found}")]
     HeadMoved {
         /// Root at which the caller expected the head.
         expected: Root,
-        /// Root at which it is.
+        /// Root at which the head is.
         found: Root,
     },
 }
 
 impl ClusterError {
-    /// Sorts what the client reported while it was to do `task`, for which it had `limit`.
+    /// Converts the client's `error`, which it reported during `task` within `limit`.
     pub(super) fn of_client(error: RedisError, task: &'static str, limit: Duration) -> Self {
         use ServerErrorKind::{
             Ask, BusyLoading, ClusterDown, MasterDown, Moved, NoPerm, ReadOnly, TryAgain,
@@ -153,7 +155,7 @@ impl ClusterError {
         let kind = error.kind();
         let code = error.code().unwrap_or_default().to_owned();
         let is_timeout = error.is_timeout();
-        // The first connection fails with the text of the cause alone.
+        // If the first connection fails, the error has only the text of the cause.
         let is_denied = error.detail().is_some_and(|detail| {
             let reasons = ["AuthenticationFailed", "NOAUTH", "WRONGPASS", "NOPERM"];
             reasons.iter().any(|reason| detail.contains(reason))

@@ -1,4 +1,4 @@
-//! How a cluster is used.
+//! The options of a cluster.
 
 use super::ClusterError;
 use std::time::Duration;

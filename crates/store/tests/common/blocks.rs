@@ -21,8 +21,8 @@ fn value(rng: &mut SmallRng) -> Vec<u8> {
     vec![rng.random(); length]
 }
 
-/// Block `number` on the state `parent`, the sizes it was told, and its seal. The same for all sources
-/// that have the nodes.
+/// Executes block `number` on the state `parent`. Returns the sizes that the block was told, and the
+/// sealed block. Both are the same for all sources that have the nodes.
 pub(crate) fn random_block(
     source: impl NodeSource,
     parent: Root,

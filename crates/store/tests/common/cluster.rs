@@ -1,5 +1,5 @@
 //! A Redis Cluster of three masters on the loopback address, without replicas, in a temporary folder.
-//! The servers end with the value.
+//! Dropping the cluster ends the servers.
 #![allow(dead_code, reason = "each program uses its part")]
 
 use redis::{cmd, Connection, FromRedisValue};
@@ -10,14 +10,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The masters of a test's cluster.
+/// Number of masters of a test's cluster.
 pub(crate) const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
 /// How long a cluster may take to start or to heal.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A node that says nothing for this long counts as failed, where a test kills or stops one.
+/// Node time-out for tests that kill or stop a master: a master that is silent for this long counts as
+/// failed.
 pub(crate) const QUICK: Duration = Duration::from_secs(1);
-/// The same where every node is well: on a busy machine a process may stand still for seconds.
+/// Node time-out for tests without faults, because on a busy machine a process may stand still for
+/// seconds.
 pub(crate) const PATIENT: Duration = Duration::from_secs(60);
 /// The server program, of Redis or of Valkey, whichever is installed.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
@@ -37,8 +39,8 @@ struct Server {
 }
 
 impl TestCluster {
-    /// Starts a cluster whose nodes give each other `node_timeout` ([`QUICK`] or [`PATIENT`]); `None`,
-    /// with a word on standard error, where no server is installed.
+    /// Starts a cluster with the node time-out `node_timeout` ([`QUICK`] or [`PATIENT`]). Returns
+    /// `None`, with a message on standard error, if no server is installed.
     pub(crate) fn start(node_timeout: Duration) -> Option<Self> {
         let Some(program) = PROGRAMS.into_iter().find(|program| is_installed(program)) else {
             eprintln!("skipped: no redis-server here, and no valkey-server");
@@ -111,7 +113,7 @@ impl TestCluster {
         self.servers[index].port
     }
 
-    /// The answer of master `index` to a command, in words separated by spaces.
+    /// Returns the answer of master `index` to the command `words`, which are separated by spaces.
     pub(crate) fn tell<T: FromRedisValue>(&self, index: usize, words: &str) -> T {
         self.command(
             index,
@@ -197,7 +199,7 @@ impl TestCluster {
             .args(["--bind", "127.0.0.1", "--port", &port])
             .args(["--cluster-enabled", "yes", "--cluster-port", &bus_port])
             .args(["--cluster-node-timeout", &node_timeout])
-            // After a kill a server has all that it acknowledged.
+            // After a kill a restarted server has all writes that it acknowledged.
             .args(["--appendonly", "yes", "--appendfsync", "no", "--save", ""])
             .args(["--enable-debug-command", "yes"])
             .arg("--dir")

@@ -1,4 +1,4 @@
-//! Folders of stores and of others, and what is said of them.
+//! Folders with stores or with other content, and the errors that name the content.
 
 use super::stores::DiskStore;
 use super::{change, step};
@@ -23,7 +23,8 @@ pub(crate) fn snapshot(path: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
-/// The errors of opening and of making a store at `path`; checks that neither writes to the folder.
+/// Returns the errors of opening and of making a store at `path`; checks that neither writes to the
+/// folder.
 pub(crate) fn refused<S: DiskStore>(path: &Path) -> (OpenError, OpenError) {
     let before = snapshot(path);
     let opened = S::open_at(path).unwrap_err();
@@ -34,7 +35,7 @@ pub(crate) fn refused<S: DiskStore>(path: &Path) -> (OpenError, OpenError) {
     (opened, created)
 }
 
-/// What was found in place of a store.
+/// Returns the content that was found in place of a store.
 pub(crate) fn not_a_store(error: OpenError) -> FolderContent {
     match error {
         OpenError::NotAStore { found, .. } => found,
@@ -42,7 +43,7 @@ pub(crate) fn not_a_store(error: OpenError) -> FolderContent {
     }
 }
 
-/// What was found where a store was to be made.
+/// Returns the content that was found where a store was to be made.
 pub(crate) fn occupied(error: OpenError) -> FolderContent {
     match error {
         OpenError::Occupied { found, .. } => found,

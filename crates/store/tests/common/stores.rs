@@ -105,7 +105,7 @@ on_disk! {
     RocksDbStore "rocksdb";
 }
 
-/// The wrapper is a store, too.
+/// A wrapped store is a store too.
 impl<S: TestStore> TestStore for Verified<S> {
     type Home = S::Home;
 

@@ -1,4 +1,4 @@
-//! Blocks on real tries, with child tries and values of their own nodes.
+//! Blocks on real tries, with child tries and with values that are nodes.
 
 use povmeter_delta_root::{
     state_update, Changes, NodeSource, Root, RootUpdate, ShadowState, StateVersion,
@@ -17,8 +17,9 @@ pub(crate) struct BlockChanges {
     pub(crate) children: BTreeMap<Vec<u8>, TrieChanges>,
 }
 
-/// Random changes of `count` keys, the same for the same seed: of the top trie and of two child tries.
-/// Keys are few, so that they are set, set again and deleted; values are few, so that nodes are equal.
+/// Returns random changes of `count` keys in the top trie and in two child tries, the same for the
+/// same seed. There are few keys, so that keys are set, set again and deleted, and few values, so that
+/// nodes are equal.
 pub(crate) fn random_changes(seed: u64, count: usize) -> BlockChanges {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut changes = BlockChanges::default();
@@ -45,7 +46,7 @@ pub(crate) fn random_changes(seed: u64, count: usize) -> BlockChanges {
     changes
 }
 
-/// The update that `changes` make to the state `parent` in `source`.
+/// Returns the update that `changes` make to the state `parent` in `source`.
 pub(crate) fn block(source: &impl NodeSource, parent: Root, changes: &BlockChanges) -> RootUpdate {
     fn borrowed(changes: &TrieChanges) -> Vec<(&[u8], Option<&[u8]>)> {
         let changes = changes.iter();

@@ -26,27 +26,28 @@ use std::{
 /// The calls of a block into its runtime that [`StateMachine::execute_in_parallel`] makes, one for each
 /// extrinsic.
 ///
-/// A closure that makes the call of an index is one, if all extrinsics are part of the block.
+/// Implemented for closures that make the call of an index; all extrinsics are then part of the block.
 pub trait Calls: Sync {
     /// What a call returns.
     type Output: Send;
 
-    /// Makes call `index`, on any thread, as often as necessary, and with the state that the runtime finds
-    /// there. Depends on nothing but the index and the state.
+    /// Makes call `index`, on any thread, as often as necessary, with the externalities of that thread. The
+    /// call must depend on nothing but the index and the state.
     fn call(&self, index: u32) -> Self::Output;
 
-    /// With [`Strategy::Prepare`](povmeter_parallel::Strategy::Prepare): makes the beginning of call `index`, for what
-    /// the host remembers of it, such as its signature. The call into the runtime ends at its first change of the state,
-    /// and where it asks for a proof size: a runtime in wasm fails, a native one unwinds. On another thread than the
-    /// block's, with the state before the first call.
+    /// With [`Strategy::Prepare`](povmeter_parallel::Strategy::Prepare): makes the beginning of call `index`, so that
+    /// the host remembers results, such as the check of its signature. Runs on another thread than the block's, with
+    /// the state before the first call. The call into the runtime ends at its first change of the state, and where it
+    /// asks for a proof size: a runtime in wasm fails, a native runtime unwinds.
     ///
-    /// Returns whether that was of use; one that unwinds was. Where many are of none, no others are made.
+    /// Returns whether the preparation was of use. An end by that unwinding counts as use, any other panic does not. A
+    /// thread stops after many preparations without use.
     fn prepare(&self, index: u32) -> bool {
         self.call(index);
         true
     }
 
-    /// Whether the extrinsic of a call is part of the block. Called in order.
+    /// Decides whether the extrinsic of a call is part of the block. Called in the order of the calls.
     fn decide(&self, call: Decided<'_, Self::Output>) -> Verdict {
         let _ = call;
         Verdict::Keep
@@ -67,16 +68,16 @@ impl<F: Fn(u32) -> T + Sync, T: Send> Calls for F {
 }
 
 impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
-    /// Makes calls `0..count` into the runtime on several threads, with the result of making each in a
-    /// transaction of the host, one after the other: `start_transaction`, `execute`, `proof_size`, then
-    /// `commit_transaction`, or `rollback_transaction` if [`Calls::decide`] does not keep it.
+    /// Makes calls `0..count` into the runtime on several threads. The result is that of the calls in order,
+    /// each in a transaction of the host: `start_transaction`, `execute`, `proof_size`, then
+    /// `commit_transaction`, or `rollback_transaction` if [`Calls::decide`] does not keep the call.
     ///
     /// `source` holds the parent state for the other threads, and `rules` say what extrinsics do to the items
-    /// that they share. A call that asks for the proof size waits for its turn before it gets an answer, because
-    /// the size depends on all calls before it.
+    /// that they share. A call that asks for the proof size waits for its turn before it gets an answer,
+    /// because the size depends on all calls before it.
     ///
-    /// A size after each call costs a walk for each key changed since the runtime last asked, so if it does
-    /// not ask, use [`Advisory`](povmeter::Advisory) accounting, or
+    /// A size after each call costs a walk for each key changed since the runtime last asked, so if the
+    /// runtime does not ask, use [`Advisory`](povmeter::Advisory) accounting, or
     /// [`SizeAfter::Recorded`](povmeter_parallel::SizeAfter::Recorded). Accesses are not
     /// [tracked](Self::track_accesses), and no part of an attribution begins.
     ///
@@ -86,7 +87,7 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
     /// machine stays failed, and [`Self::failure`] says why.
     ///
     /// # Panics
-    /// If a method of `calls` other than [`Calls::call`] panics. A call that panics is a
+    /// If [`Calls::decide`] or [`Calls::extensions`] panics. A call that panics is a
     /// [`Trap`](povmeter_parallel::Trap).
     pub fn execute_in_parallel<P, C>(
         &mut self,
@@ -121,7 +122,7 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
         match batch {
             Ok(batch) => self.apply(batch),
             Err(error) => {
-                // What the calls before did besides changes of the state is lost.
+                // The side effects of the earlier calls are lost.
                 let message = error.to_string();
                 self.failure.get_or_insert(error.into());
                 Err(MachineError::Failed { message })
@@ -129,7 +130,7 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
         }
     }
 
-    /// Whether calls on other threads see the extensions that calls on this one see.
+    /// Checks that calls on other threads see the same extensions as calls on this thread.
     fn check_extensions(&mut self) -> Result<(), MachineError> {
         let others = self.extensions.0.iter_mut();
         let others = others.filter(|(id, _)| Question::asked_by(**id).is_none());
@@ -139,7 +140,8 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
         }
     }
 
-    /// The numbers of the items with rules that the block has changed. Counts nothing.
+    /// The numbers of the items with rules; `None` for an item that the block has not changed, or that is
+    /// not a number. Counts nothing.
     fn numbers(&mut self, rules: &StorageRules) -> Result<Vec<Option<u128>>, MachineError> {
         let mut numbers = Vec::with_capacity(rules.len());
         for number in 0..rules.len() {
@@ -155,7 +157,7 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
         Ok(numbers)
     }
 
-    /// Applies what the calls did besides changes of the state.
+    /// Applies the side effects of the calls.
     fn apply<T>(&mut self, batch: Batch<Called<T>>) -> Result<Batch<T>, MachineError> {
         let mut transactions = Vec::with_capacity(batch.transactions.len());
         for Executed { ending, size } in batch.transactions {
@@ -207,11 +209,11 @@ struct Called<T> {
 struct RuntimeCalls<'c, C> {
     calls: &'c C,
     rules: &'c StorageRules,
-    /// Those of calls that nobody's predictions depend on.
+    /// The rules of calls on which no prediction depends.
     no_rules: StorageRules,
     forecast: Forecast,
     sizes: &'c SizeSource,
-    /// How many sizes the runtime got in calls that are kept, and before.
+    /// How many sizes the runtime got before these calls, and in those that are kept.
     told: AtomicUsize,
 }
 
@@ -223,7 +225,7 @@ struct CallWorker {
 }
 
 impl<C: Calls> RuntimeCalls<'_, C> {
-    /// Runs `call` with the interface of a runtime over `view`, and returns what it did besides changes of the state.
+    /// Runs `call` with the interface of a runtime over `view`, and returns its result and side effects.
     fn run<T>(
         &self,
         worker: &mut CallWorker,
@@ -326,7 +328,7 @@ impl<C: Calls> Executor for RuntimeCalls<'_, C> {
 
     fn prepare(&self, worker: &mut CallWorker, index: u32, view: &mut View<'_>) -> bool {
         let mut useful = true;
-        // Usually it is stopped.
+        // The view stops most preparations, so this result does not matter.
         let _ = self.run(worker, view, &self.no_rules, || {
             useful = self.calls.prepare(index);
         });

@@ -3,12 +3,12 @@
 //! ```text
 //! read:          answer with a likely number, and note nothing
 //! write next:    the difference is an addition; nothing is written yet
-//! another call:  somebody may have looked: compare the number, which notes it as read
+//! another call:  the runtime may have used the number: compare it, which notes it as read
 //! end:           one update for each counter, with its additions and their limits
 //! ```
-//! With a rule that is [apart](ItemRule::apart), only the end and another read of the key are another call.
-//! At its turn a transaction's reads and writes go to the block as they are; the numbers are only noted, for
-//! predictions. A transaction that waits for its turn in the middle makes its updates before.
+//! With an [apart](ItemRule::apart) rule, only the end and another read of the key count as another call.
+//! At its turn, a transaction's reads and writes go to the block unchanged; the numbers are noted only for
+//! predictions. A transaction that waits for its turn midway makes its updates before it waits.
 //!
 //! [`ItemRule::apart`]: super::ItemRule::apart
 
@@ -20,14 +20,14 @@ use super::{
 use povmeter::TrieId::Top;
 use povmeter_parallel::{Stopped, View};
 
-/// See the top of the file. Memory of a worker, for one transaction at a time.
+/// The items with rules in one transaction; see the top of the file. A worker reuses the memory.
 #[derive(Debug, Default)]
 pub(crate) struct Counting {
     /// By number of the rule.
     items: Vec<Item>,
-    /// Those at the start of each open nested transaction.
+    /// The items at the start of each open nested transaction.
     saved: Vec<Item>,
-    /// The counter that was read by the last call.
+    /// The counter that the last call read.
     just_read: Option<usize>,
     operand: Vec<u8>,
 }
@@ -36,9 +36,9 @@ pub(crate) struct Counting {
 struct Item {
     /// The number that the transaction found, and whether there was a value.
     found: Option<(Parts, bool)>,
-    /// It was read, and neither written nor compared since.
+    /// The item was read, and neither written nor compared since.
     answered: bool,
-    /// What was found is noted as read.
+    /// The number that was found is noted as read.
     compared: bool,
     undoable: Undoable,
 }
@@ -46,15 +46,16 @@ struct Item {
 /// The part that a rollback undoes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undoable {
-    /// Read and written as a value from here on.
+    /// The item is read and written as a plain value from here on.
     plain: bool,
-    /// The last value that was written to it as a value.
+    /// The effect of the last write of a plain value.
     written: Option<Effect>,
     additions: Additions,
-    /// What the transaction had added when its turn came, if it waited for it.
+    /// The sum of the additions before the transaction waited for its turn, if it waited.
     before_turn: i128,
-    /// The counter has a value because of the additions, and that is part of an update already.
+    /// The additions give the counter a value.
     added: bool,
+    /// An update with additions was made.
     updated: bool,
 }
 
@@ -73,7 +74,7 @@ impl Counting {
         self.just_read = None;
     }
 
-    /// Another call than a write of the counter that was just read, except for `number`.
+    /// Notes a call that may write the counter `except`: compares another counter if it was just read.
     #[inline]
     pub(crate) fn settle(
         &mut self,
@@ -112,7 +113,7 @@ impl Counting {
         }
         let current = item.current();
         let Some((current, (_, present))) = current.zip(item.found) else {
-            // Not a number: as a value.
+            // Not a number, so a plain value.
             item.undoable.plain = true;
             return Ok(view.get(Top, key)?.map(<[u8]>::to_vec));
         };
@@ -127,7 +128,7 @@ impl Counting {
         }))
     }
 
-    /// Whether the item `number` has a value; `None` if the view has to say it.
+    /// Whether the item `number` has a value; `None` if only the view can tell.
     pub(crate) fn exists(&self, number: usize) -> Option<bool> {
         let undoable = &self.items[number].undoable;
         (!undoable.plain && undoable.added).then_some(true)
@@ -186,7 +187,7 @@ impl Counting {
         }
     }
 
-    /// Makes a value of the item `number`, which then is no number that anybody can predict.
+    /// Makes the item `number` a plain value whose number can't be predicted, after all updates.
     pub(crate) fn lose(
         &mut self,
         rules: &StorageRules,
@@ -200,7 +201,7 @@ impl Counting {
         Ok(())
     }
 
-    /// A write to `key`: it may tell what a counter is.
+    /// Notes a write to `key`: compares the counters whose numbers it may show.
     pub(crate) fn show(
         &mut self,
         rules: &StorageRules,
@@ -218,7 +219,7 @@ impl Counting {
         Ok(())
     }
 
-    /// Makes the number that was found one that the transaction depends on.
+    /// Makes the transaction depend on the number that it found.
     fn compare(
         &mut self,
         rules: &StorageRules,
@@ -233,7 +234,7 @@ impl Counting {
         let undoable = &item.undoable;
         if let Kind::Counter { .. } = rule.kind {
             let Some((found, present)) = item.found.filter(|_| !undoable.plain) else {
-                // The transaction's own value hides what was found.
+                // The transaction's own value hides the number that it found.
                 return view.leave_to_turn();
             };
             let expected = sum(&found, &undoable.additions.made);
@@ -249,7 +250,7 @@ impl Counting {
         Ok(())
     }
 
-    /// Makes an update of the additions to each counter. `next_key` must find their keys.
+    /// Makes one update of the additions to each counter. Call it before `next_key`, which must find the keys.
     pub(crate) fn update(
         &mut self,
         rules: &StorageRules,
@@ -265,7 +266,7 @@ impl Counting {
                 continue;
             }
             if item.undoable.plain || !item.undoable.added {
-                // What was added before, or only tried, has to be within the limits.
+                // Additions made before, or rolled back, have to be within the limits, too.
                 self.compare(rules, view, number)?;
                 continue;
             }
@@ -284,8 +285,8 @@ impl Counting {
         Ok(())
     }
 
-    /// The turn has come, after [`Self::update`] and outside of nested transactions: all items are values from
-    /// here on.
+    /// Notes that the turn has come, after [`Self::update`] and outside of nested transactions: all items are
+    /// plain values from here on.
     pub(crate) fn at_turn(&mut self) {
         for item in self.items.iter_mut().filter(|item| !item.undoable.plain) {
             let before_turn = item.undoable.additions.all[0];
@@ -300,13 +301,13 @@ impl Counting {
         self.saved.extend_from_slice(&self.items);
     }
 
-    /// Closes the innermost nested transaction, and keeps what it did.
+    /// Closes the innermost nested transaction, and keeps its effects.
     pub(crate) fn commit(&mut self) {
         let outer = self.saved.len().saturating_sub(self.items.len());
         self.saved.truncate(outer);
     }
 
-    /// Closes the innermost nested transaction, and undoes what it did.
+    /// Closes the innermost nested transaction, and undoes its effects.
     pub(crate) fn roll_back(&mut self) {
         let outer = self.saved.len().saturating_sub(self.items.len());
         for (item, saved) in self.items.iter_mut().zip(&self.saved[outer..]) {
@@ -318,7 +319,7 @@ impl Counting {
         self.saved.truncate(outer);
     }
 
-    /// What the transaction did to the items, by number of the rule.
+    /// The effects of the transaction on the items, by number of the rule.
     pub(crate) fn effects(&self) -> Vec<Effect> {
         let of = |item: &Item| {
             let Undoable {

@@ -1,11 +1,11 @@
 //! Predicts the numbers that transactions will find.
 //!
 //! ```text
-//! number that transaction i finds = number after the last committed one
-//!                                 + what those in between add, as far as they were executed
-//!                                 + what the last one added, for each of the others
+//! number that transaction i finds = number after the last committed transaction
+//!                                 + what each executed transaction in between added
+//!                                 + for each other in between, what the last committed one added
 //! ```
-//! The block compares a prediction with the number at the turn, so a wrong one costs an execution.
+//! At the turn, the block compares the prediction with the number, so a wrong prediction costs an execution.
 
 use super::rules::{Kind, StorageRules};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,19 +17,19 @@ pub(crate) enum Effect {
     #[default]
     Unknown,
     Added(i128),
-    /// Made it this one, which is more by the difference, if that is known.
+    /// Set the number to the first field; the second is the difference to the number before, if known.
     Made(u128, Option<i128>),
-    /// Made no number of it, or removed it.
+    /// Removed the number, or wrote something else than a number.
     Lost,
 }
 
-/// See the top of the file.
+/// The predictions; see the top of the file.
 #[derive(Debug)]
 pub(crate) struct Forecast(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// How many transactions are committed.
+    /// How many transactions are committed or left out.
     committed: usize,
     /// By number of the rule.
     items: Vec<Item>,
@@ -42,12 +42,12 @@ struct State {
 struct Item {
     /// The number after the last committed transaction.
     now: Option<u128>,
-    /// What a transaction of which nothing is known will add.
+    /// What a transaction that was not executed yet will add.
     usual: i128,
 }
 
 impl Forecast {
-    /// For `transactions`, the first of which finds the numbers `now`.
+    /// Makes a forecast for `transactions` transactions, the first of which finds the numbers `now`.
     pub(crate) fn new(rules: &StorageRules, now: Vec<Option<u128>>, transactions: usize) -> Self {
         let item = |(number, now)| {
             let mut item = Item {
@@ -69,13 +69,13 @@ impl Forecast {
         }))
     }
 
-    /// A poisoned lock does no harm, because any prediction is compared.
+    /// Locks the state. A poisoned lock does no harm, because every prediction is compared.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Transaction `index` is going to be executed. All its predictions are of this moment, so that they fit
-    /// each other.
+    /// Predicts the numbers that transaction `index` will find; call it before the execution. All predictions
+    /// are made at one moment, so that they fit each other.
     pub(crate) fn begin(&self, index: usize) {
         let state = &mut *self.state();
         let count = state.items.len();
@@ -84,7 +84,7 @@ impl Forecast {
             for before in state.committed..index {
                 let by = match state.effects[before * count + number] {
                     Effect::Unknown => item.usual,
-                    // Not the number that it made, because it may have found another one than it will.
+                    // The difference, because at its turn the transaction may find another number.
                     Effect::Added(by) | Effect::Made(_, Some(by)) => by,
                     Effect::Made(parts, None) => {
                         now = Some(parts);
@@ -108,14 +108,14 @@ impl Forecast {
         state.predictions[at]
     }
 
-    /// Transaction `index` was executed ahead, with these effects.
+    /// Notes that transaction `index` was executed ahead, with these effects.
     pub(crate) fn executed(&self, index: usize, effects: &[Effect]) {
         let mut state = self.state();
         let at = index * state.items.len();
         state.effects[at..at + effects.len()].copy_from_slice(effects);
     }
 
-    /// Transaction `index` is committed with these effects; with none if it is no part of the block.
+    /// Notes that transaction `index` is committed with these effects; `None` if it is left out of the block.
     pub(crate) fn committed(&self, index: usize, effects: Option<&[Effect]>) {
         let state = &mut *self.state();
         state.committed = index + 1;

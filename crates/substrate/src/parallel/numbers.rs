@@ -3,12 +3,12 @@
 use codec::{Compact, Decode, Encode};
 use povmeter_parallel::{Addition, CounterWidth, Rule};
 
-/// Numbers of a counter: that of a plain one, or six weights. Unused ones are 0.
+/// The numbers of a counter: one number, or six weights. Unused entries are 0.
 pub(crate) type Parts = [u128; PARTS];
 /// Differences of [`Parts`].
 pub(crate) type Difference = [i128; PARTS];
 
-/// Time and proof size, of three classes.
+/// Time and proof size, for each of three classes.
 const PARTS: usize = 6;
 /// Time, and proof size.
 pub(crate) const TOTALS: usize = 2;
@@ -18,14 +18,14 @@ pub(crate) const TOTALS: usize = 2;
 pub(crate) enum Form {
     /// An unsigned little-endian integer.
     Plain(CounterWidth),
-    /// The same, as the field of this variant of an enum.
+    /// An unsigned little-endian integer, as the field of this variant of an enum.
     Variant(u8, CounterWidth),
     /// For each class of extrinsics two compact integers: time and proof size.
     Weights,
 }
 
 impl Form {
-    /// The numbers in `value`, all 0 where there is none; `None` if it is nothing of this form.
+    /// The numbers in `value`, all 0 if there is no value; `None` if the value does not have this form.
     pub(crate) fn parts(self, value: Option<&[u8]>) -> Option<Parts> {
         let mut parts = Parts::default();
         let Some(value) = value else {
@@ -56,7 +56,7 @@ impl Form {
         }
     }
 
-    /// What the limits are about: for weights, time and proof size of all classes together.
+    /// The sums that the limits bound: for weights, time and proof size of all classes together.
     pub(crate) fn totals(self, parts: &Difference) -> [i128; TOTALS] {
         match self {
             Self::Plain(_) | Self::Variant(..) => [parts[0], 0],
@@ -115,13 +115,13 @@ pub(crate) fn sum(parts: &Parts, difference: &Difference) -> Option<Parts> {
     Some(sum)
 }
 
-/// The additions that a transaction makes to one counter, as one. It is only made if each of them would
-/// have been within the limits.
+/// The additions that a transaction makes to one counter, as one addition. It is made only if each of the
+/// additions would have been within the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Additions {
-    /// All of them.
+    /// The sum of all additions.
     pub(crate) all: Difference,
-    /// Those that are part of an update already.
+    /// The sum of the additions that are part of an update already.
     pub(crate) made: Difference,
     /// The least that a part was, and the most that a total was, relative to the value before the
     /// transaction.
@@ -130,7 +130,7 @@ pub(crate) struct Additions {
 }
 
 impl Additions {
-    /// Adds one. `None` if a sum does not fit.
+    /// Adds `by`. Returns `None` if a sum does not fit.
     pub(crate) fn add(&mut self, form: Form, by: &Difference) -> Option<()> {
         for (part, (all, by)) in self.all.iter_mut().zip(by).enumerate() {
             *all = all.checked_add(*by)?;
@@ -142,18 +142,19 @@ impl Additions {
         Some(())
     }
 
-    /// Those before a nested transaction that was rolled back. What was tried in it has to be within the
-    /// limits all the same, because the runtime could tell.
+    /// Restores the sums of `before`, when a nested transaction began that was rolled back. Its additions must
+    /// still have been within the limits, because the runtime could tell.
     pub(crate) fn roll_back_to(&mut self, before: Self) {
         (self.all, self.made) = (before.all, before.made);
     }
 
-    /// Whether something was added, or tried.
+    /// Whether nothing was added, not even in a transaction that was rolled back.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The update that makes those that were not made yet, within `limits`. `None` if no value is.
+    /// The update that makes the additions not made yet, within `limits`; appends its operand to `operand`.
+    /// `None` if no value is within the limits, or the form has no update.
     pub(crate) fn update(
         &self,
         form: Form,
@@ -167,7 +168,7 @@ impl Additions {
         match form {
             Form::Variant(..) => None,
             Form::Plain(width) => {
-                // The bounds of an addition are those of the sum.
+                // The bounds of an `Addition` are bounds of the final sum.
                 let least = u128::try_from(self.all[0] - self.least[0]).ok()?;
                 let above = u128::try_from(self.most[0] - self.all[0]).ok()?;
                 let addition = Addition::new(width, by[0]).at_least(least);

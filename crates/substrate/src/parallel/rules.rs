@@ -5,24 +5,24 @@ use codec::Decode;
 use povmeter_parallel::CounterWidth;
 use sp_crypto_hashing::twox_128;
 
-/// What a runtime does with a storage item, as whoever knows the runtime says.
+/// What a runtime does with a storage item, said by someone who knows the runtime.
 ///
-/// A rule of [`predicted`](Self::predicted) is a guess: if it is wrong, transactions are executed again. A
-/// rule of a counter is a promise. With it, a read that the runtime only uses to write a sum is not compared
-/// at the transaction's turn. All other reads are.
+/// A [`predicted`](Self::predicted) rule is a guess: if it is wrong, transactions are executed again. A rule
+/// for a counter is a promise: a read that the runtime uses only to write a sum is not compared at the
+/// transaction's turn. All other reads are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemRule {
     pub(crate) form: Form,
     pub(crate) kind: Kind,
-    /// What the totals of a counter do not exceed.
+    /// The most that the totals of a counter may be.
     pub(crate) limits: [u128; TOTALS],
-    /// A write to a key with such a prefix tells what the counter is.
+    /// Prefixes of keys: a write to such a key may show the counter's number.
     pub(crate) shown_by: Vec<[u8; 32]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Read and written as any value, and predicted: a transaction usually adds this.
+    /// Read and written like any value, and predicted: a transaction usually adds this number.
     Predicted(u8),
     /// Added to.
     Counter {
@@ -32,36 +32,36 @@ pub(crate) enum Kind {
 }
 
 impl ItemRule {
-    /// A number of which each transaction makes a larger one by one, and that it may use for anything: such
-    /// as the index of the extrinsic.
+    /// A number that each transaction increases by one and may use for anything, such as the index of the
+    /// extrinsic.
     pub const fn predicted(width: CounterWidth) -> Self {
         Self::of(Form::Plain(width), Kind::Predicted(1))
     }
 
-    /// The same for the field of variant `variant` of an enum.
+    /// As [`Self::predicted`], for the field of variant `variant` of an enum.
     pub const fn predicted_in_variant(variant: u8, width: CounterWidth) -> Self {
         Self::of(Form::Variant(variant, width), Kind::Predicted(1))
     }
 
-    /// A counter. Promises: if the runtime reads the item and its next call of the host writes it, it writes
-    /// the sum of what it read and a number that does not depend on it, and what it read has no other effect,
-    /// as long as the sum fits into the counter.
+    /// A counter. The rule promises: if the runtime reads the item and its next call of the host writes the
+    /// item, it writes the number read plus a number that does not depend on it; and the number read has no
+    /// other effect, as long as the sum fits into the counter.
     ///
-    /// A read that is followed by another call promises nothing.
+    /// If another call follows the read, the rule promises nothing.
     pub const fn counter(width: CounterWidth) -> Self {
         Self::of(Form::Plain(width), Kind::Counter { apart: false })
     }
 
-    /// The weight of the block, by class. Promises what [`Self::counter`] promises, as long as the sum over
-    /// all classes, of time and of proof size, is at most `time` and `proof_size`.
+    /// The weight of the block, by class. The rule promises what [`Self::counter`] promises, as long as the
+    /// sums over all classes are at most `time` and `proof_size`.
     pub fn weights(time: u64, proof_size: u64) -> Self {
         let mut rule = Self::of(Form::Weights, Kind::Counter { apart: false });
         rule.limits = [u128::from(time), u128::from(proof_size)];
         rule
     }
 
-    /// Promises the same if other calls, which are no reads of the same key, lie between the read and the
-    /// write.
+    /// Extends the promise of a counter: between the read and the write, the runtime may make other calls,
+    /// except reads of the same key.
     #[must_use]
     pub const fn apart(mut self) -> Self {
         if let Kind::Counter { .. } = self.kind {
@@ -70,15 +70,15 @@ impl ItemRule {
         self
     }
 
-    /// Promises something only for sums of at most `most`.
+    /// Restricts the promise to sums of at most `most`.
     #[must_use]
     pub fn at_most(mut self, most: u128) -> Self {
         self.limits[0] = self.limits[0].min(most);
         self
     }
 
-    /// Promises nothing where the transaction then writes to the item `item` of `pallet`: what was read is
-    /// compared.
+    /// Restricts the promise to transactions that do not write `item` of `pallet` after the read. In others,
+    /// the number read is compared.
     #[must_use]
     pub fn unless_written(mut self, pallet: &str, item: &str) -> Self {
         self.shown_by.push(item_prefix(pallet, item));
@@ -94,7 +94,7 @@ impl ItemRule {
         }
     }
 
-    /// Whether values are predicted. Weights differ from transaction to transaction.
+    /// Whether values are predicted. Weights are not, because they differ from transaction to transaction.
     pub(crate) fn is_predicted(&self) -> bool {
         self.form != Form::Weights
     }
@@ -103,11 +103,11 @@ impl ItemRule {
 /// The limits of a block, above which the frame-system pallet refuses extrinsics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLimits {
-    /// The most time that the extrinsics of each class, and all together, may take.
+    /// The most time that the extrinsics of any class, and of all classes together, may use.
     pub time: u64,
-    /// The most proof size that they may have.
+    /// The most proof size that these extrinsics may have.
     pub proof_size: u64,
-    /// The most bytes that they may have.
+    /// The most bytes that these extrinsics may have.
     pub length: u32,
 }
 
@@ -117,15 +117,15 @@ pub struct FrameLimits {
 pub struct LimitsError {
     /// The type of the constant.
     pub expected: &'static str,
-    /// How many bytes there were.
+    /// Bytes found.
     pub found: usize,
 }
 
 /// A weight: time and proof size.
 type Weight = (codec::Compact<u64>, codec::Compact<u64>);
-/// Of a class: the base of an extrinsic, the most of one, the most of all, what is reserved.
+/// Of a class: the base of an extrinsic, the maximum of one, the maximum of all, the reserve.
 type ClassWeights = (Weight, Option<Weight>, Option<Weight>, Option<Weight>);
-/// The base of a block, the most of a block, and by class.
+/// The base of a block, the maximum of a block, and the weights of each class.
 type BlockWeights = (Weight, Weight, [ClassWeights; 3]);
 
 impl FrameLimits {
@@ -133,7 +133,7 @@ impl FrameLimits {
     /// `BlockLength` of its pallet `System`.
     ///
     /// # Errors
-    /// [`LimitsError`].
+    /// [`LimitsError`] if a value is not the encoding of its constant.
     pub fn of_constants(block_weights: &[u8], block_length: &[u8]) -> Result<Self, LimitsError> {
         let wrong = |expected, value: &[u8]| LimitsError {
             expected,
@@ -155,10 +155,11 @@ impl FrameLimits {
     }
 }
 
-/// Rules for storage items, by key. A key without a rule is right, and slower if all transactions change it.
+/// Rules for storage items, by key. A key without a rule has the right values, but makes execution slower if
+/// all transactions change it.
 #[derive(Clone, Debug, Default)]
 pub struct StorageRules {
-    /// The last bytes of the keys, because most keys that are looked for have no rule.
+    /// The last bytes of the keys, a fast check, because most look-ups are for keys without a rule.
     ends: Vec<u64>,
     rules: Vec<Entry>,
 }
@@ -187,13 +188,13 @@ impl StorageRules {
     /// |---|---|
     /// | `:extrinsic_index` | predicted |
     /// | `System::ExecutionPhase` | predicted, in the variant for an extrinsic |
-    /// | `System::EventCount` | a counter, unless `System::EventTopics` is written, because that says which number an event has |
+    /// | `System::EventCount` | a counter, unless `System::EventTopics` is written, which shows an event's number |
     /// | `System::BlockSize` | a counter, apart, up to the limit |
     /// | `System::BlockWeight` | weights, apart, up to the limits |
     /// | `Balances::TotalIssuance` | a counter |
     ///
-    /// If another pallet of the runtime writes sums of one of these counters that depend on it in another
-    /// way, leave the counter out, by [`Self::without`].
+    /// If another pallet of the runtime breaks the promise of one of these counters, leave the counter out
+    /// with [`Self::without`].
     pub fn of_frame(limits: &FrameLimits) -> Self {
         const U32: CounterWidth = CounterWidth::U32;
         let events = ItemRule::counter(U32).unless_written("System", "EventTopics");
@@ -216,13 +217,13 @@ impl StorageRules {
             )
     }
 
-    /// With `rule` for the value `item` of `pallet`. A later rule for an item takes the place of an earlier.
+    /// Adds `rule` for the value `item` of `pallet`, in place of an earlier rule.
     #[must_use]
     pub fn with(self, pallet: &str, item: &str, rule: ItemRule) -> Self {
         self.with_key(&item_prefix(pallet, item), rule)
     }
 
-    /// Without a rule for the value `item` of `pallet`.
+    /// Removes the rule for the value `item` of `pallet`, if there is one.
     #[must_use]
     pub fn without(mut self, pallet: &str, item: &str) -> Self {
         self.remove(&item_prefix(pallet, item));
@@ -236,7 +237,7 @@ impl StorageRules {
         }
     }
 
-    /// With `rule` for the value at `key`.
+    /// Adds `rule` for the value at `key`, in place of an earlier rule.
     #[must_use]
     pub fn with_key(mut self, key: &[u8], rule: ItemRule) -> Self {
         self.remove(key);
@@ -276,7 +277,7 @@ impl StorageRules {
         &self.rules[number].key
     }
 
-    /// The numbers of the counters that a write to `key` shows.
+    /// The numbers of the rules for counters that a write to `key` may show.
     pub(crate) fn shown_by<'r>(&'r self, key: &'r [u8]) -> impl Iterator<Item = usize> + 'r {
         let shows = |prefixes: &[[u8; 32]]| prefixes.iter().any(|prefix| key.starts_with(prefix));
         let rules = self.rules.iter().enumerate();
@@ -284,7 +285,7 @@ impl StorageRules {
     }
 }
 
-/// The prefix of the keys of an item of a pallet; the key itself, of a single value.
+/// The prefix of the keys of `item` of `pallet`; for a single value, its key.
 fn item_prefix(pallet: &str, item: &str) -> [u8; 32] {
     let mut prefix = [0; 32];
     prefix[..16].copy_from_slice(&twox_128(pallet.as_bytes()));

@@ -24,8 +24,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// A call of the interface that exists for benchmarks, and that a transaction of a block in parallel has
-/// no answer for.
+/// The error of a call of the interface that exists for benchmarks: a transaction that is executed in
+/// parallel has no answer for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected no call of `{0}` in a transaction, found one")]
 pub struct BenchmarkCall(pub(crate) &'static str);
@@ -43,13 +43,13 @@ pub(crate) struct SideEffects {
 /// Where a call's proof sizes come from.
 pub(crate) struct SizesOfCall<'e> {
     pub(crate) source: &'e SizeSource,
-    /// How many sizes the runtime got in the calls that are committed. At the turn of a call these are all
-    /// calls before it.
+    /// How many sizes the runtime got in the committed calls. At the turn of a call, all calls before it
+    /// are committed.
     pub(crate) before: &'e AtomicUsize,
     pub(crate) current: &'e CurrentSize,
 }
 
-/// The externalities of one call into the runtime, a transaction of a block in parallel.
+/// The externalities of one call into the runtime, which is a transaction executed in parallel.
 pub(crate) struct ViewExt<'e, 'v> {
     view: &'e mut View<'v>,
     rules: &'e StorageRules,
@@ -91,7 +91,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         }
     }
 
-    /// Ends the call: rolls back what it left open, and makes its additions.
+    /// Ends the call: rolls back the transactions that it left open, and makes its additions.
     pub(crate) fn end(mut self) -> Result<SideEffects, Ended> {
         if let Some(ended) = self.ended.take() {
             return Err(ended);
@@ -112,7 +112,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         self.view.rollback_transaction()?;
         counting.roll_back();
         if let Some(offchain) = &mut self.effects.offchain {
-            // Opened with that of the view.
+            // It is open, because it opens and closes with the view's transaction.
             _ = offchain.rollback_transaction();
         }
         self.open -= 1;
@@ -120,8 +120,8 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         Ok(())
     }
 
-    /// Unwinds through the runtime, because the interface has no errors. Without a message of the panic
-    /// hook: the execution is dropped, and usually repeated.
+    /// Unwinds through the runtime, because the interface has no errors. Does not call the panic hook,
+    /// because the execution is dropped, and usually repeated.
     ///
     /// Returns if the runtime unwinds already, because its destructors may call the host, and an unwinding
     /// destructor ends the process.
@@ -136,7 +136,8 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         }
     }
 
-    /// The value of `result`. Any value while the runtime unwinds: nothing of it is kept.
+    /// The value of `result`; unwinds if there is none. While the runtime unwinds already, returns any value,
+    /// because no result is kept.
     fn must<T: Default>(&mut self, result: Result<T, Stopped>) -> T {
         result.unwrap_or_else(|stopped| {
             self.unwind(Ended::Stopped(stopped));
@@ -144,15 +145,15 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         })
     }
 
-    /// Tells the counters of a call that is no access to `except`.
+    /// Tells the counters of a call that may write the counter `except`.
     #[inline]
     fn settle(&mut self, except: Option<usize>) {
         let settled = self.counting.settle(self.rules, self.view, except);
         self.must(settled);
     }
 
-    /// Waits for the turn of the call, for what only the block can answer. From there on reads and writes
-    /// go to the block as they are.
+    /// Waits for the turn of the call, where only the block can answer. From then on, reads and writes go to
+    /// the block unchanged.
     fn wait_for_turn(&mut self) {
         if !self.view.is_ahead() {
             return;
@@ -274,7 +275,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         }
     }
 
-    /// A call that only benchmarks make.
+    /// Refuses a call that only benchmarks make.
     fn refuse(&mut self, call: &'static str) {
         self.unwind(Ended::Failed(BenchmarkCall(call).into()));
     }

@@ -13,7 +13,7 @@ pub(crate) struct FifoRing {
     bytes: Box<[u8]>,
     tail: usize,
     head: usize,
-    /// Where the entries end that lie behind the tail.
+    /// The end of the entries after the tail, while the head is before the tail.
     wrapped_at: Option<usize>,
 }
 

@@ -52,7 +52,7 @@ pub(crate) trait Cache<K>: Sync {
     fn insert(&self, key: K, value: Box<[u8]>);
     fn remove(&self, key: &K);
     fn len(&self) -> usize;
-    /// Does what was put off.
+    /// Does the work that was put off.
     fn settle(&self) {}
 }
 
@@ -64,7 +64,7 @@ pub(crate) trait Unshared<K>: Send {
     fn len(&self) -> usize;
 }
 
-/// Several of them, each behind a lock.
+/// Several caches for one thread, each behind a lock.
 pub(crate) struct Sharded<C>(Box<[Mutex<C>]>);
 
 const SHARDS: usize = 8;
@@ -79,7 +79,7 @@ impl<C> Sharded<C> {
     }
 
     fn of(&self, bits: u64) -> MutexGuard<'_, C> {
-        // The last bits: libraries take the first ones.
+        // Use the last bits, because libraries use the first ones.
         let shard = usize::try_from(bits % SHARDS as u64).unwrap_or(0);
         self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,7 +108,7 @@ impl<K: Key, C: Unshared<K>> Cache<K> for Sharded<C> {
     }
 }
 
-/// A cache by hash, which keeps what an update removes.
+/// A cache by hash, which keeps the nodes that an update removes.
 pub(crate) struct ByHash<C>(pub(crate) C);
 
 /// A cache by path: its values are the hash of a node and its bytes.

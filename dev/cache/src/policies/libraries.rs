@@ -5,12 +5,12 @@ use foyer_memory::{CacheBuilder, S3FifoConfig};
 use quick_cache::{unsync, Weighter};
 use std::{marker::PhantomData, num::NonZeroUsize, sync::Arc};
 
-/// Bytes of a value with what a library keeps beside it, about.
+/// About the bytes of a value and of what a library keeps beside it.
 fn weight(value: &[u8]) -> usize {
     value.len() + 64
 }
 
-/// Values that a library limited by their number may hold in `bytes`, about.
+/// About the number of values that fit into `bytes`, for libraries with a limit on this number.
 fn count(bytes: usize) -> usize {
     (bytes / 200).max(1)
 }
@@ -134,7 +134,7 @@ impl<K: Key> Unshared<K> for SieveShard<K> {
     }
 }
 
-/// moka is shared as it is.
+/// moka, which threads can share without a lock around it.
 pub(crate) struct Moka<K>(moka::sync::Cache<K, Arc<[u8]>>);
 
 impl<K: Key> Moka<K> {
@@ -173,10 +173,10 @@ impl<K: Key> Cache<K> for Moka<K> {
     }
 }
 
-/// foyer, too.
+/// foyer, which threads can share without a lock around it.
 pub(crate) struct Foyer<K: Key>(foyer_memory::Cache<K, Box<[u8]>>);
 
-/// What foyer calls for each value.
+/// The function that foyer calls for the weight of each value.
 #[allow(
     clippy::borrowed_box,
     reason = "the library hands out a reference to the type that it stores"

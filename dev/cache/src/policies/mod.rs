@@ -26,10 +26,10 @@ pub(crate) enum Found {
 
 /// A cache in a replay.
 pub(crate) trait Policy: Sync {
-    /// What one block or thread does with it. What it holds is handed over when it is dropped.
+    /// The cache as one block or thread uses it. A view hands over what it holds when it is dropped.
     fn view(&self) -> Box<dyn View + '_>;
 
-    /// Number of nodes; `None` if it does not tell.
+    /// Number of nodes; `None` if the cache does not tell it.
     fn entries(&self) -> Option<usize>;
 }
 
@@ -37,10 +37,10 @@ pub(crate) trait Policy: Sync {
 pub(crate) trait View {
     fn look_up(&mut self, trace: &Trace, node: NodeNumber) -> Found;
 
-    /// Takes a node that was missed, with the bytes that stand for it.
+    /// Adds a node that was missed, with the bytes that stand for it.
     fn fill(&mut self, trace: &Trace, node: NodeNumber, content: &[u8]);
 
-    /// Takes the update of the block.
+    /// Applies the update of the block.
     fn update(&mut self, trace: &Trace, block: &TracedBlock, update: &RootUpdate);
 }
 
@@ -92,7 +92,7 @@ macro_rules! library {
     };
 }
 
-/// Povmeter's first.
+/// All caches to compare, povmeter's first.
 pub(crate) fn contenders() -> Vec<Contender> {
     let own = [
         Contender {

@@ -1,8 +1,8 @@
 //! A block of transfers on the runtime of a public relay chain.
 //!
-//! The parent state is the chain's genesis with some accounts endowed. The block holds the inherents
-//! of a relay chain, then signed transfers. An author on povmeter makes it. The result has the form of
-//! a recorded block, for [`Replay`](super::Replay).
+//! The parent state is the chain's genesis with some accounts endowed. An author on povmeter builds
+//! the block: the inherents of a relay chain, then signed transfers. The result has the form of a
+//! recorded block, for [`Replay`](super::Replay).
 
 use super::{author::author, author::RefusedExtrinsic, metadata::Metadata};
 use crate::{
@@ -32,7 +32,7 @@ use std::path::PathBuf;
 const ENDOWMENT: u128 = 1_000_000_000_000_000;
 /// Amount of a transfer.
 const MOVED: u128 = 10_000_000_000;
-/// The flag of an account that pallet-balances does not have to upgrade.
+/// The flag of an account that pallet-balances need not upgrade.
 const NEW_LOGIC: u128 = 1 << 127;
 /// The slot of the block, and the length of a slot in milliseconds.
 const SLOT: u64 = 290_000_000;
@@ -146,14 +146,14 @@ impl<'a> Chain<'a> {
         })
     }
 
-    /// The extrinsics, without length prefix.
+    /// Returns the extrinsics, without length prefix.
     fn body(&self, keys: &[sr25519::Pair], transfers: u32) -> Result<Vec<Vec<u8>>, ChainError> {
         // A bare extrinsic starts with its version.
         let bare = |call: [u8; 2], arguments: Vec<u8>| [&[4][..], &call, &arguments].concat();
         let now = Compact(SLOT * SLOT_MS).encode();
         let mut body = vec![bare(self.metadata.call("Timestamp", "set")?, now)];
         if self.metadata.has("ParaInherent") {
-            // No data of parachains, on genesis as the parent.
+            // Parachains have no data, and genesis is the parent.
             let none: [Vec<()>; 3] = Default::default();
             let data = (
                 none[0].clone(),
@@ -184,7 +184,7 @@ impl<'a> Chain<'a> {
         Ok(body)
     }
 
-    /// The genesis header.
+    /// Returns the genesis header.
     fn parent(&self) -> RealHeader {
         let extrinsics_root = Blake2Hasher::hash(&[0]);
         let state_root = H256(self.root.into());

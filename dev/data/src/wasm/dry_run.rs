@@ -1,4 +1,4 @@
-//! What an extrinsic or another runtime would add to the next block.
+//! The bytes that an extrinsic or another runtime would add to the next block.
 //!
 //! ```text
 //! twice, on the same state: without the item, and with it
@@ -27,7 +27,7 @@ use sp_runtime::{generic::Digest, ApplyExtrinsicResult, DigestItem};
 use sp_trie::StorageProof;
 use std::collections::BTreeSet;
 
-/// What is tried.
+/// An item to try in the next block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRunItem {
     /// An encoded extrinsic, without its length prefix.
@@ -36,7 +36,7 @@ pub enum DryRunItem {
     Runtime(Vec<u8>),
 }
 
-/// What became of an item that a block can hold.
+/// The outcome of an item that a block can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DryRunOutcome {
@@ -46,16 +46,16 @@ pub enum DryRunOutcome {
     CallFailed(String),
 }
 
-/// Weight that a block has consumed, of all classes.
+/// The weight that a block has consumed, summed over all classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConsumedWeight {
     /// Picoseconds of the reference machine.
     pub ref_time: u64,
-    /// Bytes of the proof, by the runtime's own account.
+    /// Bytes of the proof, by the runtime's own count.
     pub proof_size: u64,
 }
 
-/// A block that ends after a part of it.
+/// A block that ends early, without being finalized.
 #[derive(Clone, Debug)]
 pub struct PartialBlock {
     /// Sizes of its proof, the root included.
@@ -64,7 +64,7 @@ pub struct PartialBlock {
     pub pov: PovSizes,
     /// The proof.
     pub proof: StorageProof,
-    /// The weight consumed; `None` if the runtime keeps no such account.
+    /// The weight consumed; `None` if the runtime does not record it.
     pub weight: Option<ConsumedWeight>,
     /// Time of `initialize_block`.
     pub initialize: Spent,
@@ -72,29 +72,29 @@ pub struct PartialBlock {
     pub apply: Spent,
 }
 
-/// What an item would add.
+/// The next block without and with an item.
 #[derive(Clone, Debug)]
 pub struct DryRunResult {
     /// Number of the block that would hold the item.
     pub number: u32,
     /// Version of the chain's runtime.
     pub spec_version: u32,
-    /// Version of the runtime that was tried.
+    /// Version of the new runtime; `None` if the item is an extrinsic.
     pub new_spec_version: Option<u32>,
-    /// What became of the item.
+    /// The outcome of the item.
     pub outcome: DryRunOutcome,
     /// The block without the item.
     pub without: PartialBlock,
-    /// The block with it.
+    /// The block with the item.
     pub with: PartialBlock,
-    /// Who needs the nodes of the block with it.
+    /// The parts of the block with the item that need its nodes.
     pub attribution: BlockAttribution,
     /// Names of the runtime's storage items; empty if the runtime does not tell them.
     pub names: Vec<StorageName>,
 }
 
 impl DryRunResult {
-    /// The hashes of the nodes that only the block with the item needs.
+    /// Returns the hashes of the nodes that only the block with the item needs.
     pub fn added_nodes(&self) -> BTreeSet<[u8; 32]> {
         let hashes = |proof: &StorageProof| -> BTreeSet<[u8; 32]> {
             let nodes = proof.iter_nodes();
@@ -120,7 +120,7 @@ pub enum DryRunError {
     Runtime {
         /// Number of the block.
         number: u32,
-        /// What it was to do.
+        /// The step at which it failed.
         part: &'static str,
         /// Error of the runtime.
         source: RuntimeError,
@@ -141,7 +141,7 @@ pub enum DryRunError {
         /// The runtime's reason.
         reason: String,
     },
-    /// The runtime is not newer.
+    /// The new runtime has the chain's spec version.
     #[error("expected a runtime with another spec version than the chain's, {found}, because migrations run only then")]
     SameVersion {
         /// The version of both.
@@ -150,11 +150,11 @@ pub enum DryRunError {
 }
 
 impl DryRunError {
-    /// The part of [`Self::Runtime`] in which a new runtime is asked for its version.
+    /// The value of `part` in [`Self::Runtime`] when a new runtime fails to tell its version.
     pub const NEW_CODE: &'static str = "the version of the new code";
 }
 
-/// The next block of a chain, of which parts can be tried.
+/// The next block of a chain, on which items are tried.
 pub struct DryRun {
     parent: ParentState,
     header: RealHeader,
@@ -164,8 +164,8 @@ pub struct DryRun {
 }
 
 impl DryRun {
-    /// The block after that with the header `header`, on the state `parent` after it. The author's digest
-    /// is that of `header`, one slot later.
+    /// Returns the block after that of `header`, on `parent`, the state after `header`. The author's
+    /// digest is that of `header`, one slot later.
     ///
     /// # Errors
     /// [`DryRunError`] if the state has no runtime.
@@ -180,7 +180,7 @@ impl DryRun {
         Self::new(next, parent)
     }
 
-    /// A block in the place of that with the header `header`, on the state `parent` before it.
+    /// Returns a block in the place of that of `header`, on `parent`, the state before `header`.
     ///
     /// # Errors
     /// [`DryRunError`] if the state has no runtime.
@@ -211,7 +211,7 @@ impl DryRun {
         })
     }
 
-    /// What `item` would add to the block.
+    /// Tries `item`, and returns the block without and with it.
     ///
     /// # Errors
     /// [`DryRunError`] if the item cannot be in a block, or the state cannot be read.
@@ -248,7 +248,7 @@ impl DryRun {
         })
     }
 
-    /// Tells a remote state what will be read.
+    /// Tells a remote state the keys that the block will read.
     fn tell_keys(
         &self,
         runtime: &WasmRuntime,
@@ -341,7 +341,7 @@ impl DryRun {
             Ok(Ok(Ok(()))) => Ok(DryRunOutcome::Succeeded),
             Ok(Ok(Err(error))) => Ok(DryRunOutcome::CallFailed(format!("{error:?}"))),
             Ok(Err(error)) => Err(refused(format!("{error:?}"))),
-            // Other versions of these types begin with the same two bytes.
+            // Other versions of these types encode the same first two bytes.
             Err(_) => match answer {
                 [0, 0, ..] => Ok(DryRunOutcome::Succeeded),
                 [0, ..] => Ok(DryRunOutcome::CallFailed(hex())),
@@ -373,7 +373,7 @@ impl DryRun {
     }
 }
 
-/// What the author of `header` claimed before the block, `later` slots later.
+/// Returns the author's pre-runtime items of `header`, moved by `later` slots.
 fn claims(header: &RealHeader, later: u64) -> Digest {
     let claims = header.digest.logs.iter().filter_map(|item| {
         let DigestItem::PreRuntime(engine, claim) = item else {
@@ -399,12 +399,13 @@ fn claims(header: &RealHeader, later: u64) -> Digest {
     }
 }
 
-/// The key of the weight that a block has consumed.
+/// Returns the key of the weight that a block has consumed.
 fn weight_key() -> Vec<u8> {
     [twox_128(b"System"), twox_128(b"BlockWeight")].concat()
 }
 
-/// The sum of the weights of the three classes, of present runtimes and of those without proof sizes.
+/// Returns the sum of the weights of the three classes, in the form of present runtimes or in the old
+/// one without proof sizes.
 fn consumed(value: &[u8]) -> Option<ConsumedWeight> {
     type Present = [(Compact<u64>, Compact<u64>); 3];
     let mut input = value;

@@ -1,4 +1,4 @@
-//! The metadata of a runtime, as far as transfers and names of storage items need it.
+//! The metadata of a runtime, decoded for transfers and for names of storage items.
 
 use super::{old_metadata, ChainError};
 use codec::{Compact, Decode, Encode};
@@ -18,7 +18,7 @@ impl Metadata {
     /// Decodes the result of `Metadata_metadata`.
     pub(super) fn decode(mut answer: &[u8]) -> Result<Self, ChainError> {
         let unreadable = |error: codec::Error| ChainError::Metadata(error.to_string());
-        // The metadata is encoded as bytes, which are encoded again.
+        // The answer is SCALE bytes, which hold the encoded metadata.
         let mut bytes = Vec::<u8>::decode(&mut answer).map_err(unreadable)?;
         let prefixed = RuntimeMetadataPrefixed::decode(&mut bytes.as_slice());
         bytes.clear();
@@ -28,7 +28,7 @@ impl Metadata {
         }
     }
 
-    /// The first bytes of a call: index of the pallet, index of the call.
+    /// Returns the first bytes of a call: index of the pallet, index of the call.
     pub(super) fn call(&self, pallet: &str, call: &str) -> Result<[u8; 2], ChainError> {
         let missing = || ChainError::Missing(format!("the call {pallet}.{call}"));
         let mut pallets = self.0.pallets.iter();
@@ -43,12 +43,12 @@ impl Metadata {
         Ok([found.index, call.ok_or_else(missing)?.index])
     }
 
-    /// Whether the runtime has this pallet.
+    /// Returns whether the runtime has this pallet.
     pub(super) fn has(&self, pallet: &str) -> bool {
         self.0.pallets.iter().any(|found| found.name == pallet)
     }
 
-    /// The encoded extensions of an extrinsic, and the data that they imply.
+    /// Returns the encoded extensions of an extrinsic, and the data that they imply.
     pub(super) fn extensions(
         &self,
         version: &RuntimeVersion,
@@ -82,15 +82,15 @@ impl Metadata {
     }
 }
 
-/// Returns the version of `runtime`, by its own account.
+/// Returns the version that `runtime` reports.
 ///
 /// # Errors
-/// [`RuntimeError`] if the runtime fails, or its answer is no version.
+/// [`RuntimeError`] if the runtime fails, or its answer does not decode.
 pub fn runtime_version(runtime: &WasmRuntime) -> Result<RuntimeVersion, RuntimeError> {
     const CALL: &str = "Core_version";
     let mut externalities = BasicExternalities::default();
     let answer = externalities.execute_with(|| runtime.call(CALL, &[]))?;
-    // Old versions are shorter, and what follows does not matter.
+    // Old versions have fewer fields; the fields after them are ignored.
     RuntimeVersion::decode(&mut answer.as_slice()).map_err(|error| RuntimeError {
         call: CALL.to_owned(),
         reason: format!("an answer that is no version: {error}"),

@@ -48,8 +48,8 @@ pub enum ParachainAuthor {
 }
 
 impl Parachain {
-    /// Makes the chain of `plan`, which must be of state version 1, and adds these child tries to its
-    /// state.
+    /// Makes the chain of `plan`, which must be of state version 1, and adds the child tries
+    /// `children` to its state.
     ///
     /// # Errors
     /// [`ChainError::State`] if the state could not be made.
@@ -72,12 +72,12 @@ impl Parachain {
         })
     }
 
-    /// The state before the block.
+    /// Returns the state before the block.
     pub fn state(&self) -> &ChainSpec {
         &self.state
     }
 
-    /// Root of the state before the block.
+    /// Returns the root of the state before the block.
     pub fn root(&self) -> Root {
         self.store.root()
     }
@@ -93,7 +93,7 @@ impl Parachain {
         digest: Vec<DigestItem>,
     ) -> Result<(RealBlocks, Built), ChainError> {
         let body = self.plan.encoded();
-        // The author puts the length in front.
+        // Removes the length prefix, because the author adds it.
         let body = body.map(|extrinsic| Vec::<u8>::decode_all(&mut extrinsic.as_slice()));
         let body = body.collect::<Result<Vec<_>, _>>()?;
         let mut header = self.plan.header().clone();

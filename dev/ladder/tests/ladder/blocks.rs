@@ -51,7 +51,7 @@ fn assert_same(found: &BlockOutcome, expected: &BlockOutcome, what: &str) {
     assert_eq!(found.sizes, expected.sizes, "{what}");
 }
 
-/// Whether the estimates must be exact. Without deletions they are under every strategy.
+/// Whether the estimates must be exact. Without deletions they are exact under every strategy.
 fn exact(strategy: Strategy, plan: &Plan) -> bool {
     strategy.claims_complete() || plan.options().call == CallKind::TransferKeepAlive
 }
@@ -207,7 +207,7 @@ fn state_versions_and_signatures() {
 
 #[test]
 fn a_refused_extrinsic_leaves_nothing() {
-    // With so many accounts the look-up of an absent one reads nodes that nothing else reads.
+    // With this many accounts, the look-up of an absent one reads nodes that nothing else reads.
     let options = PlanOptions {
         accounts: 5_000,
         ..small()

@@ -13,7 +13,7 @@ use std::sync::{
     Arc,
 };
 
-/// A value so long that its leaf is not inlined.
+/// A value of 32 bytes, whose leaf is too long to be inlined.
 const VALUE: [u8; 32] = [7; 32];
 
 fn child() -> ChildInfo {

@@ -4,7 +4,7 @@
 //! in the host functions.
 //!
 //! ```text
-//! for each round: the peer and ours in turns, the other one first
+//! for each round: the peer and ours, in the next round the other one first
 //! a row:          medians over rounds of processor time of the thread, divided by the operations
 //! ```
 

@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 /// Number of keys that a block of 544 transfers changes.
 pub(super) const KEYS: usize = 1_653;
-/// Number of keys of which a few are cleared.
+/// Number of keys in the rows that clear a few of them.
 const MANY_KEYS: usize = 100_000;
 /// Number of keys with the same prefix, which are cleared together.
 const CLEARED: usize = 10;

@@ -55,8 +55,8 @@ pub struct RootRow {
     /// peer_plain and peer_node are sp-state-machine, without and with its cache; the others are
     /// povmeter.
     pub mode: String,
-    /// Processor time in microseconds, of the clock on threads; median. The ratios use the same
-    /// clock for both sides.
+    /// Processor time in microseconds, or wall-clock time of modes with threads; median. The ratios use
+    /// the same clock for both sides.
     pub us: f64,
     /// How many times as long peer_plain takes.
     pub ratio_to_peer_plain: f64,

@@ -1,4 +1,5 @@
-//! The test vectors of docs/proof-size.md: as generated, right on both sides, and as the page says.
+//! The test vectors of docs/proof-size.md: the file is as generated, both sides agree with it, and
+//! so does the page.
 //!
 //! [`naive`] implements the page's text without any code of povmeter. `POVMETER_WRITE_VECTORS=1`
 //! writes the file again.

@@ -9,7 +9,8 @@ use povmeter_attribution::BlockPart;
 use sp_externalities::{set_and_run_with_externalities, with_externalities, Externalities};
 use std::fmt;
 
-/// A block that counts every call of the runtime, and compares it with the peer if there is one.
+/// A block that counts every call of the runtime, and compares each result with the peer's if there
+/// is a peer.
 pub struct LockstepBlock<'c, H> {
     ours: H,
     peer: Option<PeerBlock>,
@@ -39,7 +40,7 @@ impl<'c, H: Host> LockstepBlock<'c, H> {
         self
     }
 
-    /// Also adds up the time of the calls.
+    /// Also adds up the time of the calls of our side.
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;

@@ -12,23 +12,25 @@ const KEPT: usize = 8;
 /// Counts of the calls of a runtime to its host, and the differences between both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// Values, hashes, existence and next keys asked for.
+    /// Calls that read a value, a hash, the existence of a key, or the next key.
     pub reads: u64,
-    /// Values set and deleted, elements appended, prefixes removed.
+    /// Calls that set or delete a value, append an element, or remove a prefix.
     pub writes: u64,
     /// Questions for the proof size.
     pub sizes: u64,
-    /// All calls: the above, transactions, roots and others.
+    /// All calls: reads, writes, sizes, transactions, roots and others.
     pub all: u64,
-    /// Time spent in calls, if they are timed; includes the clock's own time, see [`clock_cost`].
+    /// The time spent in calls of our side, if they are timed; includes the cost of the clock, see
+    /// [`clock_cost`].
     pub time: Duration,
-    /// Processor time of the thread in root computations, on both sides, if calls are timed.
+    /// The processor time of the thread in roots of the top trie, on both sides, if calls are
+    /// timed.
     pub root_time: Duration,
     /// State version of the last root computation.
     pub root_version: Option<StateVersion>,
     /// Number of results that differ between both sides.
     pub differences: u64,
-    /// The first differences.
+    /// The first differences, at most 8.
     pub first: Vec<Difference>,
 }
 

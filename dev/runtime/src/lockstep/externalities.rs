@@ -34,18 +34,18 @@ pub struct UsedKey<'k> {
     pub child: Option<&'k [u8]>,
     /// The key, or the prefix of the keys that are removed.
     pub key: &'k [u8],
-    /// Whether its value is read now; else it is changed.
+    /// Whether the call reads; otherwise it changes the value or the values.
     pub is_read: bool,
 }
 
-/// Is told of the keys that a runtime uses, before it uses them.
+/// A function that gets each key that a runtime uses, before the runtime uses it.
 pub type KeyHints = Arc<dyn Fn(UsedKey<'_>) + Send + Sync>;
 
-/// Externalities that count the calls, pass each one to ours and to the peer's if there is one, and
-/// note every result that differs. The runtime gets our result.
+/// Externalities that count the calls, pass each one to our side and to the peer if there is one,
+/// and note every result that differs. The runtime gets our result.
 ///
-/// Known differences (see `docs/differences.md`) are avoided: the peer forgets its cached root, and a
-/// child's root does not become a change of the peer's top trie. Calls for benchmarks go to ours
+/// Avoids known differences (see `docs/differences.md`): the peer forgets its cached root, and a
+/// child's root does not become a change of the peer's top trie. Calls for benchmarks go to our side
 /// alone, because the peer does not implement them.
 pub struct Lockstep<'a> {
     ours: &'a mut dyn Externalities,
@@ -150,7 +150,7 @@ impl<'a> Lockstep<'a> {
         self.on_both(call, || named(name, info, key))
     }
 
-    /// [`Self::write`] for a removal of many keys, whose results do not compare.
+    /// As [`Self::write`], for a removal of many keys, whose results are compared in parts.
     fn remove_many(
         &mut self,
         name: &str,
@@ -172,7 +172,7 @@ impl<'a> Lockstep<'a> {
         }
     }
 
-    /// Notes the results of a call that only one side refuses. Errors do not compare.
+    /// Notes the results of a call that only one side refuses. Does not compare the errors.
     fn compare_refusals(
         &mut self,
         name: &str,
@@ -193,7 +193,7 @@ impl<'a> Lockstep<'a> {
     }
 }
 
-/// Makes the peer forget its cached root. It does so at a rollback, but not at an append.
+/// Makes the peer forget its cached root: it forgets the root at a rollback, but not at an append.
 fn forget_root(peer: &mut dyn Externalities) {
     peer.storage_start_transaction();
     let _ = peer.storage_rollback_transaction();

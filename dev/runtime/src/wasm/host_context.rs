@@ -1,4 +1,4 @@
-//! What a runtime in wasm has of its host: memory from an allocator, and functions.
+//! The host side of a runtime in wasm: memory from an allocator, and host functions.
 
 use sc_allocator::FreeingBumpHeapAllocator;
 use sc_executor::error::WasmError;
@@ -6,12 +6,12 @@ use sp_wasm_interface::{FunctionContext, HostFunctionRegistry, Pointer, Result, 
 use std::{collections::BTreeMap, ops::Range};
 use wasmtime::{Caller, ExternType, FuncType, IntoFunc, Linker, Memory, Module, StoreLimits, Val};
 
-/// What belongs to an instance beside what its code can reach.
+/// The state of an instance that its code cannot reach.
 #[derive(Default)]
 pub(super) struct HostState {
     pub(super) memory: Option<Memory>,
     pub(super) limits: StoreLimits,
-    /// That of the call in progress.
+    /// The allocator of the call in progress.
     pub(super) allocator: Option<FreeingBumpHeapAllocator>,
     pub(super) panic_message: Option<String>,
 }
@@ -19,7 +19,7 @@ pub(super) struct HostState {
 /// A call of a host function.
 pub(super) struct HostContext<'c>(Caller<'c, HostState>);
 
-/// The memory of the instance that calls, and the rest of its state.
+/// Returns the memory of the instance that calls, and the rest of its state.
 fn parts<'c>(caller: &'c mut Caller<'_, HostState>) -> Result<(&'c mut [u8], &'c mut HostState)> {
     let memory = caller.data().memory.ok_or("an instance without memory")?;
     Ok(memory.data_and_store_mut(caller))
@@ -40,7 +40,7 @@ fn deallocate(caller: &mut Caller<'_, HostState>, pointer: Pointer<u8>) -> Resul
 }
 
 impl HostContext<'_> {
-    /// The bytes from `address` on, to `read` or `write` them.
+    /// Returns the bytes from `address` on, to `read` or `write` them.
     fn bytes(&mut self, address: Pointer<u8>, len: usize, to: &str) -> Result<&mut [u8]> {
         let (memory, _) = parts(&mut self.0)?;
         let found = range(address, len).and_then(|range| memory.get_mut(range));
@@ -78,13 +78,13 @@ impl FunctionContext for HostContext<'_> {
     }
 }
 
-/// The bytes from `address` on, `None` if they are beyond what an address can name.
+/// Returns the range of `len` bytes from `address` on; `None` if its end exceeds `usize`.
 pub(super) fn range(address: Pointer<u8>, len: usize) -> Option<Range<usize>> {
     let start = usize::try_from(u32::from(address)).ok()?;
     Some(start..start.checked_add(len)?)
 }
 
-/// All memory that an instance ever has.
+/// The whole memory of an instance, which never grows.
 pub(super) struct Heap<'m>(pub(super) &'m mut [u8]);
 
 impl sc_allocator::Memory for Heap<'_> {
@@ -110,7 +110,8 @@ impl sc_allocator::Memory for Heap<'_> {
     }
 }
 
-/// Gives `linker` the functions `H` that `module` imports. Others fail when they are called.
+/// Links the functions `H` that `module` imports to `linker`. Imports without a function fail when
+/// they are called.
 pub(super) fn link<H: sp_wasm_interface::HostFunctions>(
     linker: &mut Linker<HostState>,
     module: &Module,
@@ -125,7 +126,8 @@ pub(super) fn link<H: sp_wasm_interface::HostFunctions>(
         }
     }
     let mut registry = Registry { linker, wanted };
-    // Before Substrate's of the same names, which nobody wants then.
+    // Goes first: `wanted` then lacks these names, so Substrate's functions for them are not
+    // linked.
     link_allocator(&mut registry)?;
     H::register_static(&mut registry)?;
     for (name, of) in registry.wanted {
@@ -139,10 +141,10 @@ pub(super) fn link<H: sp_wasm_interface::HostFunctions>(
     Ok(())
 }
 
-/// Links the functions by which a runtime allocates, hundreds of times in a transfer. Substrate's look up what they call
-/// in two tables, and catch panics, each time: a twentieth of the time of a transfer.
+/// Links the functions with which a runtime allocates, hundreds of times in a transfer. Substrate's functions
+/// look up their callee in two tables, and catch panics, each time: a twentieth of the time of a transfer.
 fn link_allocator(registry: &mut Registry<'_>) -> std::result::Result<(), WasmError> {
-    // As the host functions say it, which panic there.
+    // Returns the error that the executor reports for Substrate's functions, which panic.
     fn failed(what: &str, error: String) -> wasmtime::Error {
         let called = "host code panicked while being called by the runtime";
         wasmtime::Error::msg(format!("{called}: Failed to {what} memory: {error:?}"))

@@ -23,27 +23,29 @@ use std::{
 use wasmtime::{Config, Engine, Global, InstancePre, Linker, Module, Store, StoreLimitsBuilder};
 use wasmtime::{Memory, TypedFunc, Val, WasmBacktrace};
 
-/// The exports that this file adds: globals that the code can change.
+/// The prefix of the exports that this file adds: the globals that the code can change.
 const GLOBAL: &str = "povmeter_kept_global_";
-/// An instance that wrote more than so many bytes is not kept: to restore them takes longer than to make a new one.
+/// An instance that wrote more bytes than this is not kept: restoring them takes longer than making a new
+/// instance.
 const MOST_WRITTEN: usize = 4 << 20;
 
 /// A compiled runtime, and its idle instances.
 ///
-/// An instance is what its code can change: memory, globals, and nothing else, because the settings leave out
-/// instructions that change tables. After a call, every page of memory that was ever written is restored, and every
-/// global; so each call finds what it would find in a new instance, also after one that failed. Which pages these are the
-/// kernel is asked only where the thread had a page fault in the call, as there is one for each page when it is first
-/// written. An instance is dropped where the system does not tell which pages were written.
+/// The state of an instance is its memory and its globals, and nothing else, because the settings leave out
+/// instructions that change tables. After a call, every global and every page of memory that was ever written
+/// is restored. So each call finds what it would find in a new instance, also after a call that failed. The
+/// kernel is asked which pages were written only if the thread had a page fault in the call, because the
+/// first write to each page causes one. An instance is dropped if the system does not tell which pages were
+/// written.
 ///
-/// An instance serves calls of one name. Some calls of a block write twenty times as many pages as a transfer does, and
-/// each later call in such an instance would restore them all.
+/// An instance serves calls of one name. Some calls of a block write twenty times as many pages as a
+/// transfer, and each later call in the same instance would restore all of them.
 pub(super) struct Kept {
     engine: Engine,
     module: InstancePre<HostState>,
     globals: Vec<String>,
     heap_pages: u32,
-    /// By the name of their call.
+    /// Idle instances by the name of their call.
     idle: Mutex<HashMap<String, Vec<Instance>>>,
     /// The memory of a new instance, up to its last byte that is not zero.
     fresh: OnceLock<Vec<u8>>,
@@ -56,9 +58,9 @@ struct Instance {
     heap_base: u32,
     globals: Vec<(Global, Val)>,
     call: TypedFunc<(u32, u32), u64>,
-    /// The ranges of memory that were ever written, once the kernel was asked.
+    /// The ranges of memory that were ever written; `None` until the kernel was asked.
     written: Option<Vec<Range<usize>>>,
-    /// Whether each page is first written in a fault of its own.
+    /// Whether the first write to each page causes a page fault.
     faults_each: bool,
 }
 
@@ -71,7 +73,8 @@ impl fmt::Debug for Kept {
 }
 
 impl Kept {
-    /// Compiles `code`, compressed or not, whose instances have `heap_pages` of memory beside their own.
+    /// Compiles `code`, compressed or not. Its instances get `heap_pages` of memory in addition to their
+    /// own.
     ///
     /// # Errors
     /// [`WasmError`] if the code is not a runtime.
@@ -99,7 +102,7 @@ impl Kept {
     /// Returns the result of `call` with the argument `data`, run on `externalities`.
     ///
     /// # Errors
-    /// [`Error`] as of a `WasmExecutor`.
+    /// [`Error`], as a `WasmExecutor` returns it.
     pub(super) fn call(
         &self,
         externalities: &mut dyn Externalities,
@@ -109,7 +112,7 @@ impl Kept {
         self.run(externalities, call, data, Instance::failure)
     }
 
-    /// As [`Self::call`], for a call that will fail: its message is short.
+    /// As [`Self::call`], for a call that is expected to fail, with a short error.
     pub(super) fn begin(
         &self,
         externalities: &mut dyn Externalities,
@@ -153,11 +156,11 @@ impl Kept {
     }
 
     fn idle(&self) -> MutexGuard<'_, HashMap<String, Vec<Instance>>> {
-        // Nothing panics while it is locked.
+        // Nothing panics while the lock is held.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An instance for calls of the export `call`.
+    /// Makes an instance for calls of the export `call`.
     fn instantiate(&self, call: &str) -> Result<Instance, Error> {
         let other = |error: &str| Error::from(error.to_owned());
         let failed = |error| WasmError::Other(format!("{error:#}"));
@@ -165,7 +168,8 @@ impl Kept {
         let instance = self.module.instantiate(&mut store).map_err(failed)?;
         let memory = instance.get_memory(&mut store, "memory");
         let memory = memory.ok_or_else(|| other("memory is not exported under `memory` name"))?;
-        // Before it grows, because a page that is looked at costs time in each scan for written pages.
+        // Looks at the memory before it grows, because a page that was looked at costs time in each
+        // scan for written pages.
         self.fresh.get_or_init(|| {
             let bytes = memory.data(&store);
             let end = bytes.iter().rposition(|byte| *byte != 0);
@@ -207,8 +211,8 @@ impl Kept {
         })
     }
 
-    /// Makes `instance` what it was when it was new; `None` if that can't be done. If nothing `faulted` in the call, no
-    /// other pages were written than before.
+    /// Restores `instance` to the state of a new one; `None` if that fails. If no page `faulted` in the call,
+    /// the written pages are those that are known.
     fn restore(&self, instance: &mut Instance, faulted: bool) -> Option<()> {
         let (pages, fresh) = (self.pages.as_ref()?, self.fresh.get()?);
         let Instance {
@@ -245,7 +249,7 @@ impl Kept {
 }
 
 impl Instance {
-    /// The result of its call, or the trap.
+    /// Returns the result of the instance's call, or the trap.
     fn call(&mut self, data: &[u8]) -> Result<Result<Vec<u8>, wasmtime::Error>, Error> {
         let size = u32::try_from(data.len()).map_err(|error| error.to_string())?;
         let mut allocator = FreeingBumpHeapAllocator::new(self.heap_base);
@@ -285,7 +289,7 @@ impl Instance {
     }
 }
 
-/// Those of `sc-executor`, but for memory, which is not taken from a pool.
+/// Returns the settings of `sc-executor`, except that memory does not come from a pool.
 fn settings() -> Config {
     let mut config = Config::new();
     config.cranelift_opt_level(wasmtime::OptLevel::SpeedAndSize);
@@ -302,13 +306,14 @@ fn settings() -> Config {
     config.wasm_memory64(false);
     config.wasm_tail_call(false);
     config.wasm_extended_const(false);
-    // A page that is only read stays the file's.
+    // With copy on write, a page that is only read stays the file's.
     config.memory_init_cow(true);
     config.memory_guaranteed_dense_image_size(u64::MAX);
     config
 }
 
-/// Exports each global of `code` that it can change. Returns the names, too.
+/// Exports each global that `code` can change. Returns the new code, and the names of these
+/// exports.
 fn export_globals(code: &[u8]) -> Result<(Vec<u8>, Vec<String>), WasmError> {
     let failed = |error: parity_wasm::elements::Error| WasmError::Other(error.to_string());
     let mut module: parity_wasm::elements::Module =
@@ -345,7 +350,7 @@ mod tests {
     use rand::{rngs::SmallRng, seq::IndexedRandom, Rng, SeedableRng};
     use sp_state_machine::BasicExternalities;
 
-    /// Changes all that code can change, wherever the caller wants it.
+    /// A module that changes all that code can change, at the caller's address.
     const MODULE: &str = r#"(module
         (import "env" "memory" (memory 18))
         (import "env" "ext_allocator_malloc_version_1" (func $malloc (param i32) (result i32)))
@@ -411,7 +416,7 @@ mod tests {
         (func (export "no_entry") (param i32) (result i64) (i64.const 0))
     )"#;
 
-    /// Pages of an instance: its own, and twice those of a heap.
+    /// Pages of an instance: its own 18, and a doubled heap.
     const PAGES: usize = 18 + 2 * 2_048;
 
     fn runtimes() -> [WasmRuntime; 2] {
@@ -425,7 +430,7 @@ mod tests {
         result.map_err(|error| error.to_string().lines().next().unwrap().to_owned())
     }
 
-    /// Most of them fail.
+    /// Calls other than `change`. Most fail.
     const OTHERS: [&str; 11] = [
         "far",
         "trap",
@@ -440,7 +445,7 @@ mod tests {
         "absent",
     ];
 
-    /// A call, an address and a length.
+    /// Returns the name of a call, an address and a length.
     fn any_call(rng: &mut SmallRng) -> (&'static str, u32, u32) {
         let end = u32::try_from(PAGES * PAGE).unwrap();
         let address = match rng.random_range(0..4) {
@@ -460,7 +465,7 @@ mod tests {
         (name, address, len)
     }
 
-    /// The executor of nodes makes an instance for each call.
+    /// The reference is the executor of nodes, which makes an instance for each call.
     #[test]
     fn each_call_finds_a_new_instance() {
         let [new, kept] = runtimes();

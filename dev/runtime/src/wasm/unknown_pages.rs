@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, io, ops::Range};
 
-/// As on Linux; there is none.
+/// Stands in for the type of the same name on Linux. It has no value.
 #[derive(Debug)]
 pub(super) struct WrittenPages(Infallible);
 

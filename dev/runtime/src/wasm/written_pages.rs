@@ -1,4 +1,4 @@
-//! Which pages of a mapping were written, as the kernel's page tables have it.
+//! Finds the pages of a mapping that were written, by the kernel's page tables.
 
 #![allow(unsafe_code)]
 
@@ -6,9 +6,9 @@ use std::{fs::File, io, ops::Range, os::fd::AsRawFd};
 
 /// Finds the written pages of this process's private mappings.
 ///
-/// A page that was written is a copy of the process's own; one that was not is the file's, the kernel's page of zeros,
-/// or none at all. Linux 6.7 and later tell them apart in one call (`PAGEMAP_SCAN`, see
-/// Documentation/admin-guide/mm/pagemap.rst of its sources), which skips what was never touched.
+/// A written page is the process's own copy. A page that was not written is the file's, the kernel's page of
+/// zeros, or absent. Linux 6.7 and later tell them apart in one call (`PAGEMAP_SCAN`, see
+/// Documentation/admin-guide/mm/pagemap.rst of its sources), which skips pages that were never touched.
 #[derive(Debug)]
 pub(super) struct WrittenPages(File);
 
@@ -50,14 +50,16 @@ const IS_SWAPPED: u64 = 1 << 4;
 const IS_ZEROS: u64 = 1 << 5;
 
 impl WrittenPages {
+    /// Opens the page tables of this process.
+    ///
     /// # Errors
-    /// If the system tells no process its page tables.
+    /// If the system does not show a process its page tables.
     pub(super) fn new() -> io::Result<Self> {
         File::open("/proc/self/pagemap").map(Self)
     }
 
-    /// Makes sure that each page of `memory`, which consists of whole pages of a private mapping, is first written in a
-    /// fault of its own; `false` if the kernel may make large pages of it.
+    /// Makes the first write to each page of `memory` cause a page fault of its own; `memory` consists of
+    /// whole pages of a private mapping. Returns `false` if the kernel may combine them to large pages.
     pub(super) fn fault_each(memory: &mut [u8]) -> bool {
         // SAFETY: the range is that of a borrow, and the advice changes no byte of it.
         let advised = unsafe {
@@ -70,21 +72,22 @@ impl WrittenPages {
         advised == 0
     }
 
-    /// Page faults of this thread so far. A thread that had none since has written no page for the first time.
+    /// Returns the page faults of this thread so far. While the number stays the same, the thread writes no
+    /// page for the first time.
     pub(super) fn faults() -> Option<i64> {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
-        // SAFETY: the kernel writes one `rusage`, and reads nothing.
+        // SAFETY: the kernel writes one `rusage` and reads no memory of the process.
         let found = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
-        // SAFETY: the call has filled it.
+        // SAFETY: the successful call has filled `usage`.
         let usage = (found == 0).then(|| unsafe { usage.assume_init() })?;
         Some(usage.ru_minflt.wrapping_add(usage.ru_majflt))
     }
 
-    /// Calls `each` with every range of bytes of `memory`, in order, whose pages were written since they were mapped.
-    /// `memory` consists of whole pages of a private mapping. Reads nothing of it.
+    /// Calls `each` with every range of bytes of `memory`, in order, whose pages were written since they were
+    /// mapped. `memory` consists of whole pages of a private mapping; its content is not read.
     ///
     /// # Errors
-    /// If the kernel is older, or refuses.
+    /// If the kernel is older than Linux 6.7, or refuses.
     pub(super) fn of(&self, memory: &[u8], mut each: impl FnMut(Range<usize>)) -> io::Result<()> {
         let base = memory.as_ptr().addr() as u64;
         let end = base + memory.len() as u64;
@@ -143,7 +146,8 @@ mod tests {
     fn mapping() -> &'static mut [u8] {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping, of zeros, which nobody else knows and which stays to the end of the process.
+        // SAFETY: the mapping is new, filled with zeros, known to nothing else, and stays to the end of the
+        // process.
         unsafe {
             let start = libc::mmap(std::ptr::null_mut(), LEN, protection, flags, -1, 0);
             assert_ne!(start, libc::MAP_FAILED);
@@ -153,7 +157,7 @@ mod tests {
         }
     }
 
-    /// More regions than one call returns.
+    /// Writes more regions than one call returns.
     #[test]
     fn finds_each_written_page() {
         let Ok(pages) = WrittenPages::new() else {

@@ -1,7 +1,7 @@
 //! The FRAME runtime of `povmeter-dev-runtime` behind the entry points that a node calls.
 //!
 //! The runtime is the source file of the native one, with state version 1. Another package compiles this
-//! source with the feature `parachain`, and others yet add a `validate_block` to that.
+//! source with the feature `parachain`, and further packages add a `validate_block` to that one.
 #![no_std]
 
 extern crate alloc;
@@ -40,10 +40,10 @@ use {
 sp_api::decl_runtime_apis! {
     /// Calls for tests.
     pub trait Checks {
-        /// The sizes that both versions of the host function return after a write.
+        /// Returns the proof sizes of both versions of the host function after a write.
         fn proof_sizes(key: Vec<u8>) -> (u64, u64);
 
-        /// The result of a block on a validator without an operating system.
+        /// Returns the result of a block on a validator without an operating system.
         fn validate(
             root: [u8; 32],
             proof: Vec<u8>,

@@ -1,7 +1,8 @@
-//! What a parachain does besides its extrinsics: messages, upgrades, questions for the proof size.
+//! The acts of a parachain besides its extrinsics: messages, upgrades, questions for the proof
+//! size.
 //!
 //! A pre-runtime item of the digest with the id [`ENGINE`] holds a list of acts. Everyone who executes the
-//! block, its author included, does them after the inherents.
+//! block, its author included, performs them after the inherents.
 
 use crate::runtime::{ParachainSystem, Runtime};
 use alloc::vec::Vec;
@@ -34,7 +35,7 @@ pub enum Act {
     RootedSize(Vec<u8>),
 }
 
-/// Does the acts of the block's digest.
+/// Performs the acts of the block's digest.
 pub struct MessagesOfDigest;
 
 impl PostInherents for MessagesOfDigest {
@@ -49,7 +50,7 @@ impl PostInherents for MessagesOfDigest {
     }
 }
 
-/// Does one act. What the pallet refuses is not done.
+/// Performs one act. An act that the pallet refuses has no effect.
 fn perform(act: Act) {
     match act {
         Act::SendUp(message) => drop(ParachainSystem::send_upward_message(message)),
@@ -69,7 +70,7 @@ fn outbox() -> Vec<(ParaId, Vec<u8>)> {
     unhashed::get(OUTBOX).unwrap_or_default()
 }
 
-/// Sends the messages of the outbox that the channels have room for, one to each recipient.
+/// Sends the messages of the outbox for which the channels have room, one to each recipient.
 pub struct Outbox;
 
 impl XcmpMessageSource for Outbox {

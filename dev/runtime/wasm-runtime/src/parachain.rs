@@ -1,4 +1,4 @@
-//! How the pallet of a parachain is configured.
+//! The configuration of the pallet of a parachain.
 
 use crate::{messages::Outbox, runtime::Runtime, runtime::RuntimeEvent};
 use cumulus_pallet_parachain_system::{consensus_hook, AnyRelayNumber, Config};
@@ -15,10 +15,10 @@ parameter_types! {
     pub const NoWeight: Weight = Weight::zero();
 }
 
-/// How many blocks may wait for the relay chain to include them: several in one PoV do.
+/// How many blocks may wait for the relay chain to include them. The blocks of one PoV all wait.
 const UNINCLUDED: u32 = 64;
 
-/// Counts messages of the relay chain and forgets them.
+/// Accepts messages of the relay chain and drops them.
 pub struct Downward;
 
 impl HandleMessage for Downward {

@@ -3,7 +3,7 @@
 use cumulus_primitives_core::{relay_chain::Slot, SignedSchedulingInfo, VerifySchedulingSignature};
 use frame_support::storage::unhashed;
 
-/// The key of the state whose value is the signature that counts.
+/// The key of the state whose value is the accepted signature.
 const SIGNATURE: &[u8] = b":scheduler";
 
 /// Accepts the signature that the state holds, in even slots.

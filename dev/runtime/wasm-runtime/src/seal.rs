@@ -10,7 +10,7 @@ const ENGINE: ConsensusEngineId = *b"SEAL";
 /// The key of the state whose value seals blocks: checking a seal reads the parent state, as checking
 /// the signature of an author does.
 const SEALER: &[u8] = b":sealer";
-/// A key that checking a seal writes. No block has the change.
+/// A key that the check of a seal writes. The change is not part of any block.
 const SEALED: &[u8] = b":sealed";
 
 /// Executes blocks. A block may have a seal, which is the hash of its unsealed header and the sealer.

@@ -52,7 +52,7 @@ fn take(step: Step) {
         Step::Next(Some(trie), key) => drop(child::next_key(&trie, &key)),
         Step::Clear(trie, prefix, limit, _) => clear(trie, &prefix, limit),
         Step::Root => drop(top::root(StateVersion::V1)),
-        // The version that sp-state-machine answers, too.
+        // The version of the host function that sp-state-machine answers, too.
         Step::Size => _ = storage_proof_size::storage_proof_size(),
         Step::Enter | Step::Exit | Step::Hash(..) => panic!("no call of a runtime"),
     }

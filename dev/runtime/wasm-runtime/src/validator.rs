@@ -1,5 +1,5 @@
 //! A validator without an operating system: it runs the calls of a runtime on a compact proof with the
-//! core crates. Also compiled natively, so that both can be compared.
+//! core crates. It is also compiled natively, so that both results can be compared.
 
 use alloc::{
     string::{String, ToString},

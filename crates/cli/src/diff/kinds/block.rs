@@ -76,8 +76,8 @@ impl Comparable for BlockReport {
             seal,
             total,
         } = phases;
-        // A ratio to the peer is judged if there is one. Otherwise only the total: one phase alone is too
-        // short, and wall time is too noisy.
+        // The ratio to the peer is judged if there is one, otherwise the total. One phase alone is too short,
+        // and wall time is too noisy.
         let total_gauge = match beside_peer {
             Some(_) => TIME.shown(),
             None => TIME,

@@ -14,7 +14,7 @@ impl Comparable for Report {
     const HAS_ROWS: bool = true;
 
     fn parts(&self) -> Result<Parts, serde_json::Error> {
-        // The sums follow from the rows.
+        // The extremes follow from the rows.
         let CacheReport {
             options,
             state_nodes,
@@ -24,7 +24,7 @@ impl Comparable for Report {
             least_fifo_ratio: _,
             most_memory_ratio: _,
         } = &self.0;
-        // Loads and sizes are in the names of the rows.
+        // The names of the rows contain loads and sizes.
         let CacheOptions {
             accounts,
             blocks,
@@ -66,8 +66,8 @@ impl Comparable for Report {
             );
             let mut row = parts.row(name);
             facts!(row, ""; stale_reads);
-            // Not judged: what a cache keeps depends on the secret of its hash table, and times on the
-            // machine.
+            // Not judged, because the content of a cache depends on the secret of its hash table, and times
+            // depend on the machine.
             numbers!(row, SPEED.shown(), ""; hit_percent, leaf_hit_percent);
             numbers!(row, ALLOCATIONS.shown(), ""; bytes_per_entry, memory_ratio);
             numbers!(row, TIME.shown(), ""; ns, ns_two_threads);

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Rows that are not judged: the peer and what is built on it.
+/// Rows that are not judged: the peer and the strategies that are built on it.
 const NOT_JUDGED: [&str; 9] = [
     "peer-none",
     "none",
@@ -117,7 +117,7 @@ mod tests {
     use crate::contender::Contender;
     use std::collections::BTreeSet;
 
-    /// Exactly `peer-none` and the ladder's strategies are not judged, and their names are up to date.
+    /// `NOT_JUDGED` names exactly the peer and the ladder's strategies.
     #[test]
     fn what_is_not_judged_is_the_peers() {
         let all = Contender::all().into_iter();

@@ -32,7 +32,7 @@ impl Comparable for EstimatorReport {
         parts.option("dirty_keys", dirty_keys)?;
         let mut top = parts.top();
         facts!(top, ""; rounds);
-        // Percents are those of the flavours.
+        // The percentages follow from the flavours.
         let Checks {
             boundaries,
             under,

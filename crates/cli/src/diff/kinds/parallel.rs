@@ -23,7 +23,7 @@ impl Comparable for Report {
             model: _,
             targets: _,
         } = &self.0;
-        // The others are in the names of the rows.
+        // The names of the rows contain all others but the rounds.
         let Settings {
             transactions,
             workloads: _,
@@ -51,7 +51,7 @@ impl Comparable for Report {
             let name = format!("{} {cost_us} us {workers} {}", workload.name(), mode.name());
             let mut row = parts.row(name);
             facts!(row, ""; same_as_sequential);
-            // Not judged: tables grow by secrets of their hashes, and times depend on the machine.
+            // Not judged, because hash tables grow by random secrets, and times depend on the machine.
             numbers!(row, ALLOCATIONS.shown(), ""; bytes, allocations);
             numbers!(row, TIME.shown(), ""; ms);
         }

@@ -14,7 +14,7 @@ impl Comparable for ReplayReport {
     const HAS_ROWS: bool = false;
 
     fn parts(&self) -> Result<Parts, serde_json::Error> {
-        // `..`: fields that are in no result.
+        // `..` leaves out the fields that are not serialized.
         let Self {
             name,
             on,

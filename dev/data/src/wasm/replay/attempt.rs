@@ -29,7 +29,7 @@ pub(super) struct Attempt<'a> {
     pub(super) runtime: &'a WasmRuntime,
     /// The proof sizes that the runtime gets from our blocks.
     pub(super) sizes: SizeSource,
-    /// Their name in messages.
+    /// The name of `sizes` in messages.
     pub(super) sizes_name: &'static str,
 }
 
@@ -43,7 +43,8 @@ impl Attempt<'_> {
         PovmeterBlock::on(source, self.parent, self.version, estimates, sizes)
     }
 
-    /// Makes a block of the peer. It does not estimate; where we do, its runtime gets our sizes, `told`.
+    /// Makes a block of the peer. The peer does not estimate, so if our block does, the peer's runtime
+    /// gets our sizes `told`.
     pub(super) fn peer_block(&self, told: Option<&Vec<u64>>) -> PeerBlock {
         let parent = self.nodes.parent(H256(self.parent.into()));
         self.peer_block_of(&Peer::new(parent, self.version), told)
@@ -120,7 +121,7 @@ impl Attempt<'_> {
         Ok((replayed, built))
     }
 
-    /// Executes the block on both and compares them call by call.
+    /// Executes the block on both state machines and compares every call.
     pub(super) fn lockstep(&self) -> Result<(ReplayedBlock, Built), ReplayError> {
         let (mut times, mut calls, mut in_steps) = <(BlockTimes, Calls, Calls)>::default();
         let rule = match self.sizes {
@@ -199,7 +200,7 @@ impl Attempt<'_> {
         Ok((block, Check::new("attribution adds up", holds, detail)))
     }
 
-    /// The header without the author's seal.
+    /// Returns the header without the author's seal.
     fn unsealed(&self) -> RealHeader {
         let mut header = self.block.header.clone();
         let logs = &mut header.digest.logs;
@@ -250,7 +251,7 @@ impl Attempt<'_> {
         Ok((estimate, self.finish(host)?))
     }
 
-    /// Returns the proof size after each extrinsic and its time.
+    /// Returns the size, the times and the bytes so far after each extrinsic.
     pub(super) fn each_extrinsic<H: Host>(
         &self,
         mut host: H,
@@ -340,7 +341,8 @@ impl Attempt<'_> {
         step(host, TransactionStep::Commit)
     }
 
-    /// Bytes that the peer would have recorded if the block had ended after its last extrinsic.
+    /// Returns the bytes that the peer would have recorded if the block had ended after its last
+    /// extrinsic.
     fn truth(&self, built: &Built) -> Result<u64, ReplayError> {
         let mut host = self.peer_block(built.told.as_ref());
         self.up_to_finalize(&mut host)?;
@@ -392,7 +394,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// The runtime's questions for the proof size; `None` if it asked none.
+    /// Returns the questions for the proof size so far; `None` if the runtime asked none.
     fn asked<H: Host>(&self, host: &H) -> Option<QuestionsAsked> {
         let (questions, told) = (host.told().len(), self.sizes_name);
         (questions > 0).then_some(QuestionsAsked { questions, told })
@@ -436,7 +438,8 @@ enum AppliedExtrinsic {
 }
 
 impl AppliedExtrinsic {
-    /// Falls back to the first byte, because only the outermost tag never changed between versions.
+    /// Uses the first byte if `answer` does not decode, because only the outermost tag never
+    /// changed between versions.
     fn of(answer: &[u8]) -> Self {
         let decoded = ApplyExtrinsicResult::decode(&mut &answer[..]);
         match (decoded, answer.first()) {

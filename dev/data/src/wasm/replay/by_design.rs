@@ -1,12 +1,12 @@
 //! The nodes that povmeter records and sp-state-machine does not, by reason.
 //!
 //! ```text
-//! extra   = what we recorded, less what the peer recorded; the other way round nothing may be left
-//! of extra, by design:
-//!     the null node, if a trie that had entries has none at a moment that counts
-//!     what trie-db reads if it applies the deletions of the block before its insertions
-//!     what a block without questions for the proof size does not record, if the runtime asked
-//! the rest is an error of povmeter's
+//! extra   = nodes that we recorded and the peer did not; there must be none the other way round
+//! extra nodes by design:
+//!     the null node, if a trie that had entries is empty at a boundary or at the end
+//!     nodes that trie-db reads if it applies the deletions of the block before its insertions
+//!     nodes that a block without questions for the proof size does not record, if the runtime asked
+//! all other extra nodes are errors of povmeter
 //! ```
 //!
 //! The reasons are those of docs/differences.md and docs/proof-size.md.
@@ -33,7 +33,7 @@ pub(super) struct Differences {
     null: Nodes,
     /// Siblings that the rule counts whatever is inserted beside them.
     rule: Nodes,
-    /// Nodes that estimates within the block touched.
+    /// Nodes that only the estimates within the block counted.
     questions: Nodes,
     /// Nodes without a reason.
     unexplained: Nodes,
@@ -45,7 +45,7 @@ pub(super) struct Reasons {
     pub(super) deletions_first: Nodes,
     /// Whether the block empties a trie that had entries.
     pub(super) emptied: bool,
-    /// Nodes that the block records if nobody asks for the size; `None` if nobody did.
+    /// Nodes that the block records without estimates; `None` if the runtime asked for no estimate.
     pub(super) unasked: Option<Nodes>,
 }
 
@@ -72,8 +72,8 @@ impl Differences {
         differences
     }
 
-    /// Whether all differences are by design and add up to the difference between `ours` and `theirs`,
-    /// the bytes that povmeter and the peer recorded.
+    /// Returns whether all differences are by design and add up to the difference between `ours` and
+    /// `theirs`, the bytes that povmeter and the peer recorded.
     pub(super) fn are_by_design(&self, ours: u64, theirs: u64) -> bool {
         self.missing.is_empty()
             && self.unexplained.is_empty()
@@ -116,13 +116,13 @@ fn nodes(proof: &StorageProof) -> Nodes {
     proof.iter_nodes().cloned().collect()
 }
 
-/// Bytes of the nodes, each with its length prefix.
+/// Returns the bytes of the nodes, each with its length prefix.
 fn bytes(nodes: &Nodes) -> u64 {
     nodes.iter().map(|node| node.encoded_size() as u64).sum()
 }
 
 impl Attempt<'_> {
-    /// Checks that the peer records the same, except for differences by design.
+    /// Checks that the peer records the same nodes, except for differences by design.
     pub(super) fn same_record(
         &self,
         (built, recorded): (&Built, u64),
@@ -163,7 +163,7 @@ impl Attempt<'_> {
         let (top, children) = (&built.main_changes, &built.child_changes);
         let needed = deletions_first(&parent, self.version, top, children);
         let needed = needed.map_err(|reason| self.host(HostError::state(reason)))?;
-        // Only estimates touch nodes; sizes from another source do not.
+        // Only estimates touch nodes; sizes from a record or of the reads do not.
         let asked = built.told.as_ref().is_some_and(|told| !told.is_empty());
         let unasked = (asked && self.sizes == SizeSource::Estimate).then(|| self.unasked(built));
         Ok(Reasons {
@@ -173,7 +173,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Nodes that the block records if the sizes for its questions are known in advance.
+    /// Returns the nodes that the block records if the sizes that its runtime asks for are known in
+    /// advance.
     fn unasked(&self, built: &Built) -> Result<Nodes, ReplayError> {
         let told = built.told.clone().unwrap_or_default();
         let host = PovmeterBlock::<_, Advisory>::with_accounting(

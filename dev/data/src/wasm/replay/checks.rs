@@ -12,7 +12,8 @@ use sp_trie::CompactProof;
 use std::sync::Arc;
 
 impl Attempt<'_> {
-    /// Checks that the peer records the same, changes the same, and gives the same sizes.
+    /// Checks that the peer records the same nodes, makes the same changes, and gives the same
+    /// sizes.
     pub(super) fn against_peer(
         &self,
         built: &Built,
@@ -114,8 +115,8 @@ pub(super) fn estimated(estimate: Option<BoundarySize>, truth: u64) -> Check {
     Check::new("estimate complete", estimate >= truth, detail)
 }
 
-/// Checks that root and node changes are the same. Not the key changes: a value that is set and removed
-/// again within the block is one in one way of execution, but not in the other.
+/// Checks that root and node changes are the same. Does not check the key changes, because only one way
+/// of execution keeps a value that is set and removed within the block as a change.
 pub(super) fn same_nodes(expected: &Built, found: &Built) -> Check {
     Check::new(
         "as a whole and in steps the same nodes change",
@@ -133,7 +134,7 @@ pub(super) fn same_results(name: &'static str, calls: &Calls) -> Check {
     Check::new(name, calls.differences == 0, detail)
 }
 
-/// The number of proof sizes, or the first that differs.
+/// Returns the number of proof sizes as text, or the first that differs.
 fn sizes_told(theirs: Option<&[u64]>, ours: Option<&[u64]>) -> String {
     let (theirs, ours) = (theirs.unwrap_or_default(), ours.unwrap_or_default());
     let mut pairs = theirs.iter().zip(ours).zip(1..);

@@ -6,7 +6,7 @@ use povmeter_store::StoreError;
 use sp_core::H256;
 use std::fmt;
 
-/// Why a block, or the one after it, cannot be replayed.
+/// Why a replay stopped at a block, or after it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
@@ -93,7 +93,7 @@ pub enum ReplayError {
 pub struct QuestionsAsked {
     /// Number of questions.
     pub questions: usize,
-    /// Name of the sizes that it got.
+    /// Name of the sizes that the runtime got.
     pub told: &'static str,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Display for QuestionsAsked {
     }
 }
 
-/// The end of a message: the questions, because the sizes may be the cause of the failure.
+/// Returns the end of a message: the questions, because the sizes may be the cause of the failure.
 fn after(asked: Option<QuestionsAsked>) -> String {
     asked.map_or_else(String::new, |asked| format!(", {asked}"))
 }

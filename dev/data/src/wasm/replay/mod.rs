@@ -3,9 +3,9 @@
 //! ```text
 //! for each block, on the state after the one before it:
 //!     execute it as a whole, as an importer does             root of the header, proof
-//!     initialize, apply each extrinsic, finalize             the header, estimate
+//!     initialize, apply each extrinsic, finalize             same header; estimate
 //!     execute it from the compact proof alone                same root, sizes and proof
-//!     the same, on sp-state-machine
+//!     execute it from the proof on sp-state-machine          same root
 //!     execute it on sp-state-machine                         same recorded nodes and sizes
 //!     commit it
 //! ```
@@ -55,7 +55,7 @@ pub struct ReplayOptions {
     pub each_extrinsic: bool,
 }
 
-/// An iterator that replays the blocks of a file, and the state between them.
+/// An iterator that replays the blocks of a file. It also holds the state between them.
 pub struct Replay {
     blocks: vec::IntoIter<RealBlock>,
     version: StateVersion,
@@ -84,12 +84,12 @@ impl Replay {
         })
     }
 
-    /// The root of the state that the next block starts from.
+    /// Returns the root of the state that the next block starts from.
     pub fn root(&self) -> Root {
         self.store.root()
     }
 
-    /// The state that the next block starts from.
+    /// Returns the state that the next block starts from.
     pub fn parent(&self) -> ParentState {
         ParentState {
             version: Some(self.version),
@@ -97,7 +97,7 @@ impl Replay {
         }
     }
 
-    /// Tells the runtimes these proof sizes in place of the bytes read.
+    /// Makes the runtimes get `sizes` in place of the bytes read.
     #[must_use]
     pub fn with_sizes(self, sizes: ReplaySizes) -> Self {
         let replayer = self.replayer.with_sizes(sizes);
@@ -135,7 +135,7 @@ impl Iterator for Replay {
 
 impl ExactSizeIterator for Replay {}
 
-/// The root update of a built block.
+/// Returns the root update of a built block.
 fn update(parent: Root, built: &Built) -> RootUpdate {
     let nodes = built.update.nodes().iter().map(|change| {
         let (path, hash) = change.key.split_at(change.key.len().saturating_sub(32));

@@ -36,11 +36,12 @@ pub struct ReplayedBlock {
     pub told: Vec<u64>,
     /// The estimate after the last extrinsic; `None` on the peer.
     pub estimate: Option<BoundarySize>,
-    /// The bytes that the peer would have recorded if the block had ended there.
+    /// The bytes that the peer would have recorded if the block had ended after the last extrinsic;
+    /// only in the mode `Ours`.
     pub truth: Option<u64>,
     /// The attribution of the proof's bytes, if asked for.
     pub attribution: Option<ReplayAttribution>,
-    /// Each extrinsic, if asked for.
+    /// The sizes and times of each extrinsic; empty unless asked for.
     pub steps: Vec<ReplayedExtrinsic>,
     /// Checks beyond the root.
     pub checks: Vec<Check>,

@@ -1,4 +1,4 @@
-//! The replay of one block on whatever holds its parent state.
+//! The replay of one block on any source of its parent state.
 
 use super::{
     attempt::Attempt, replayed::RuntimeNames, ReplayAttribution, ReplayError, ReplayMode,
@@ -26,13 +26,13 @@ pub struct ParentState {
     pub root: Root,
     /// The state version of the runtime; `None` to ask the runtime.
     pub version: Option<StateVersion>,
-    /// Is told of the keys that the block uses before it uses them, in one more execution of the block
-    /// that comes before all others.
+    /// A function that gets each key that the block uses before the block uses it. It costs one more
+    /// execution of the block, before all others.
     pub hints: Option<KeyHints>,
 }
 
 impl ParentState {
-    /// The state with this root, whose nodes are in `nodes`.
+    /// Returns the state with this root, whose nodes are in `nodes`.
     pub fn new(nodes: SharedNodes, root: Root) -> Self {
         Self {
             nodes,
@@ -42,11 +42,11 @@ impl ParentState {
         }
     }
 
-    /// The runtime in the state.
+    /// Returns the runtime in the state. `number` is that of the block, for messages.
     ///
     /// # Errors
-    /// [`ReplayError::NoCode`] if there is none; [`ReplayError::Block`] if the state can't be read.
-    /// `number` is that of the block, for messages.
+    /// [`ReplayError::NoCode`] if there is none; [`ReplayError::Block`] if the state cannot be
+    /// read.
     pub fn runtime(&self, number: u32) -> Result<WasmRuntime, ReplayError> {
         let mut state = Block::new(&self.nodes, self.root);
         let mut value = |key| {
@@ -70,7 +70,7 @@ pub struct Replayer {
 }
 
 impl Replayer {
-    /// Replays blocks with these options.
+    /// Makes a replayer with these options.
     pub fn new(options: ReplayOptions) -> Self {
         Self {
             runtime: WasmRuntime::new(Vec::new(), None),
@@ -80,7 +80,7 @@ impl Replayer {
         }
     }
 
-    /// Tells the runtimes these proof sizes in place of the bytes read.
+    /// Makes the runtimes get `sizes` in place of the bytes read.
     #[must_use]
     pub fn with_sizes(self, sizes: ReplaySizes) -> Self {
         Self { sizes, ..self }
@@ -89,7 +89,8 @@ impl Replayer {
     /// Replays `block` on `parent`.
     ///
     /// # Errors
-    /// A [`ReplayError`] if the state cannot be read, the runtime fails, or the header differs.
+    /// [`ReplayError`] if the state cannot be read, the runtime fails, the header differs, a record
+    /// of sizes lacks the block, or the peer is to estimate.
     pub fn replay(
         &mut self,
         parent: &ParentState,
@@ -98,7 +99,7 @@ impl Replayer {
         self.run(parent, block).map(|(replayed, _)| replayed)
     }
 
-    /// Takes the runtime from the state.
+    /// Gets the runtime from the state, and compiles it.
     fn find_runtime(&mut self, parent: &ParentState, number: u32) -> Result<(), ReplayError> {
         let runtime = parent.runtime(number)?;
         if !runtime.is(&self.runtime) {

@@ -36,7 +36,7 @@ impl ReplaySizes {
         })
     }
 
-    /// Name of these sizes in messages.
+    /// Returns the name of these sizes in messages.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Reads => "the bytes read so far",
@@ -69,9 +69,9 @@ struct RecordedBlock {
     sizes: Vec<u64>,
 }
 
-/// The `what` field of such a file.
+/// The `what` field of a file with a record.
 const WHAT: &str = "proof-sizes";
-/// The `schema` field of such a file.
+/// The `schema` field of a file with a record.
 const SCHEMA: u32 = 1;
 
 /// Why a record of proof sizes could not be read.
@@ -103,7 +103,7 @@ pub enum SizeRecordError {
 }
 
 impl SizeRecord {
-    /// In the beginning of each such file.
+    /// The text that every such file holds near its beginning.
     pub const MARK: &'static str = "\"proof-sizes\"";
 
     /// Reads the record in the file at `path`.
@@ -117,7 +117,7 @@ impl SizeRecord {
     /// Reads the record in `json`.
     ///
     /// # Errors
-    /// [`SizeRecordError`] if it is not a record.
+    /// [`SizeRecordError`] if `json` is not a record.
     pub fn from_json(json: &[u8]) -> Result<Self, SizeRecordError> {
         let file = serde_json::from_slice(json).map_err(SizeRecordError::Json)?;
         let SizeRecordFile {
@@ -162,7 +162,7 @@ impl SizeRecord {
         self.blocks.insert(hash, block);
     }
 
-    /// The sizes of the block with this hash.
+    /// Returns the sizes of the block with this hash, if the record has them.
     pub fn sizes(&self, hash: H256) -> Option<&[u64]> {
         let block = self.blocks.get(&hash);
         block.map(|block| block.sizes.as_slice())

@@ -20,7 +20,7 @@ struct Block<'a> {
     changes: Vec<Changes>,
     reads: Set,
     root: Set,
-    /// Whether the host opened the transaction, and the sets at its start.
+    /// For each open transaction: whether the host opened it, and the sets at its start.
     open: Vec<(bool, Set, Set)>,
     in_runtime: bool,
     told: &'a Value,
@@ -140,8 +140,8 @@ impl Block<'_> {
         }
     }
 
-    /// The value that a read finds. Counts the nodes on the path to it, and its value node if
-    /// `with_value`.
+    /// Returns the value that a read finds. Counts the nodes on the path to it, and its value node
+    /// if `with_value`.
     fn read(&mut self, trie: &Option<Bytes>, key: &[u8], with_value: bool) -> Option<Bytes> {
         if let Some(value) = self.all_changes().get(&(trie.clone(), key.to_vec())) {
             return value.clone();

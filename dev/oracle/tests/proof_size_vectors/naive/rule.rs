@@ -47,7 +47,7 @@ impl State {
 }
 
 impl Tries {
-    /// The trie. Counts the path to its root.
+    /// Returns the trie. Counts the path to its root.
     pub(crate) fn open(&self, trie: &Option<Bytes>, set: &mut Set) -> Option<&Node> {
         let Some(child) = trie else {
             return Some(&self.top);
@@ -80,7 +80,7 @@ impl Tries {
         needs(&self.top, &None, changes, roots, set);
     }
 
-    /// The items of the compact proof of the counted nodes.
+    /// Returns the items of the compact proof of the counted nodes.
     pub(crate) fn pack(&self, counted: &Set) -> Vec<usize> {
         let mut packed = Packed {
             counted,
@@ -105,7 +105,7 @@ impl Tries {
     }
 }
 
-/// Counts what the root needs of one trie, and returns whether anything in it is live.
+/// Counts the nodes of one trie that the root needs, and returns whether anything in it is live.
 fn needs(
     trie: &Node,
     name: &Option<Bytes>,
