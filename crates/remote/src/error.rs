@@ -111,6 +111,14 @@ pub enum RemoteError {
         /// The hash of the header.
         found: String,
     },
+    /// The extrinsics of a block are not those that its header commits to.
+    #[error("expected extrinsics with the root {expected} of the header of block {block}, found others: the node's answer is wrong, or the chain has another way to compute this root")]
+    ExtrinsicsRoot {
+        /// Hash of the block.
+        block: String,
+        /// The root in the header.
+        expected: String,
+    },
     /// A header is not of the usual form.
     #[error("block {block}: {source}")]
     Header {

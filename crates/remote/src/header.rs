@@ -1,6 +1,10 @@
 //! Headers of blocks.
 
-use povmeter_delta_root::{push_compact, read_compact, Blake2b256, Root};
+use bytes::Bytes;
+use povmeter_delta_root::{
+    push_compact, read_compact, state_update, Blake2b256, Changes, NodeHash, NodePrefix,
+    NodeSource, Root, ShadowState, SourceError, StateVersion,
+};
 use serde_json::Value;
 
 use crate::{answer, error::RemoteError};
@@ -15,6 +19,8 @@ pub struct HeaderParts {
     pub number: u64,
     /// Root of the state after the block.
     pub state_root: Root,
+    /// Root of the trie of the block's extrinsics.
+    pub extrinsics_root: Root,
 }
 
 /// The error for bytes that are no header.
@@ -36,12 +42,14 @@ impl HeaderParts {
             let (parent, rest) = header.split_first_chunk::<32>()?;
             let (number, used) = read_compact(rest)?;
             let (state_root, rest) = rest.get(used..)?.split_first_chunk::<32>()?;
-            // The root of the extrinsics, and the length of the digest.
-            read_compact(rest.get(32..)?)?;
+            let (extrinsics_root, rest) = rest.split_first_chunk::<32>()?;
+            // The length of the digest.
+            read_compact(rest)?;
             Some(Self {
                 parent: *parent,
                 number: number as u64,
                 state_root: Root::from(*state_root),
+                extrinsics_root: Root::from(*extrinsics_root),
             })
         };
         parts().ok_or(HeaderError {
@@ -53,6 +61,46 @@ impl HeaderParts {
 /// The hash of a block with the encoded header `header`.
 pub(crate) fn hash(header: &[u8]) -> [u8; 32] {
     Blake2b256::hash(header).into()
+}
+
+/// Whether `root` is the root of `extrinsics`, each without its length prefix: of a trie with the encoded extrinsic number
+/// `n` at the compact encoding of `n`. A runtime chooses the state version of this trie.
+pub(crate) fn commits_to(root: Root, extrinsics: &[Vec<u8>]) -> bool {
+    let compact = |number: usize| {
+        let mut encoded = Vec::new();
+        push_compact(&mut encoded, number);
+        encoded
+    };
+    let encoded = |extrinsic: &Vec<u8>| [&compact(extrinsic.len())[..], extrinsic].concat();
+    let mut entries: Vec<(Vec<u8>, Vec<u8>)> = extrinsics
+        .iter()
+        .enumerate()
+        .map(|(number, extrinsic)| (compact(number), encoded(extrinsic)))
+        .collect();
+    entries.sort_unstable();
+    let entries = entries.iter();
+    let changes = Changes {
+        top: entries
+            .map(|(key, value)| (key.as_slice(), Some(value.as_slice())))
+            .collect(),
+        children: Vec::new(),
+    };
+    [StateVersion::V1, StateVersion::V0]
+        .into_iter()
+        .any(|version| {
+            let mut empty = ShadowState::new(NoNodes, Root::EMPTY);
+            let update = state_update(&mut empty, &changes, version, &mut ());
+            update.is_ok_and(|update| update.root == root)
+        })
+}
+
+/// The nodes of the empty trie.
+struct NoNodes;
+
+impl NodeSource for NoNodes {
+    fn node(&self, _: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        Ok(None)
+    }
 }
 
 /// Encodes the header that `value`, a part of an answer to `method`, holds as JSON.

@@ -10,7 +10,7 @@ use crate::{
     state::RemoteState,
     url::NodeUrl,
 };
-use povmeter_delta_root::{push_compact, read_compact, Blake2b256};
+use povmeter_delta_root::{push_compact, read_compact, Blake2b256, Root};
 use serde_json::{json, Value};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,6 +21,8 @@ pub struct RemoteNode(Arc<Inner>);
 struct Inner {
     client: RpcClient,
     cache: Option<DiskCache>,
+    /// Hash of the genesis block, once it was requested.
+    genesis: Mutex<Option<[u8; 32]>>,
     /// Number of the last finalized block, once it was requested.
     finalized: Mutex<Option<u64>>,
 }
@@ -46,6 +48,7 @@ impl RemoteNode {
         Self(Arc::new(Inner {
             client: RpcClient::new(url, options),
             cache: None,
+            genesis: Mutex::default(),
             finalized: Mutex::default(),
         }))
     }
@@ -57,6 +60,7 @@ impl RemoteNode {
         Self(Arc::new(Inner {
             client: RpcClient::new(client.url().clone(), *client.options()),
             cache: Some(cache),
+            genesis: Mutex::default(),
             finalized: Mutex::default(),
         }))
     }
@@ -104,22 +108,43 @@ impl RemoteNode {
             BlockId::Best => answer::hash(METHOD, &self.call(METHOD, json!([]))?),
             BlockId::Finalized => answer::hash(FINALIZED, &self.call(FINALIZED, json!([]))?),
             BlockId::Number(number) => {
-                let key = self.number_key(*number);
+                if self.cache().is_none() {
+                    return self.requested_hash(*number);
+                }
+                let key = self.number_key(*number)?;
                 let cached = self.cached(Kind::Number, &key)?;
                 if let Some(hash) = cached.and_then(|hash| hash.try_into().ok()) {
                     return Ok(hash);
                 }
-                let answer = self.call(METHOD, json!([number]))?;
-                if answer.is_null() {
-                    return Err(unknown(id));
-                }
-                let hash = answer::hash(METHOD, &answer)?;
-                if self.cache().is_some() && *number <= self.finalized()? {
+                let hash = self.requested_hash(*number)?;
+                if *number <= self.finalized()? {
                     self.put(Kind::Number, &key, &hash)?;
                 }
                 Ok(hash)
             }
         }
+    }
+
+    /// The hash of the block `number`, as the node says now.
+    fn requested_hash(&self, number: u64) -> Result<[u8; 32], RemoteError> {
+        const METHOD: &str = "chain_getBlockHash";
+        let answer = self.call(METHOD, json!([number]))?;
+        if answer.is_null() {
+            return Err(unknown(&BlockId::Number(number)));
+        }
+        answer::hash(METHOD, &answer)
+    }
+
+    /// Hash of the genesis block. Requested once.
+    fn genesis(&self) -> Result<[u8; 32], RemoteError> {
+        let known = &self.0.genesis;
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hash) = *known {
+            return Ok(hash);
+        }
+        let hash = self.requested_hash(0)?;
+        *known = Some(hash);
+        Ok(hash)
     }
 
     /// Number of the last finalized block. Requested once, because a finalized block stays final.
@@ -138,9 +163,12 @@ impl RemoteNode {
         Ok(number)
     }
 
-    /// The key in the cache for a block number of this node, made from the address and the number.
-    fn number_key(&self, number: u64) -> [u8; 32] {
-        Blake2b256::hash(format!("{} {number}", self.url().whole()).as_bytes()).into()
+    /// The key in the cache for a block number of this node, made from the address, the genesis block and the number. An
+    /// address may serve another chain later, as that of a development node does.
+    fn number_key(&self, number: u64) -> Result<[u8; 32], RemoteError> {
+        let genesis = answer::hex_text(&self.genesis()?);
+        let name = format!("{} {genesis} {number}", self.url().whole());
+        Ok(Blake2b256::hash(name.as_bytes()).into())
     }
 
     fn cached(&self, kind: Kind, key: &[u8; 32]) -> Result<Option<Vec<u8>>, RemoteError> {
@@ -190,12 +218,11 @@ impl RemoteNode {
         Ok((encoded, parts))
     }
 
-    /// A block with its header, its parent's header and its extrinsics. Does not check the extrinsics against
-    /// the header, because the execution of the block does.
+    /// A block with its header, its parent's header and its extrinsics.
     ///
     /// # Errors
-    /// Those of [`Self::block_hash`] and [`Self::header`]; [`RemoteError::Number`] if the header has another
-    /// number; [`RemoteError::UnknownBlock`] for the genesis block, which has no parent.
+    /// Those of [`Self::block_hash`] and [`Self::header`]; [`RemoteError::ExtrinsicsRoot`] if the extrinsics are not
+    /// those of the header; [`RemoteError::Number`] if the header has another number; [`RemoteError::UnknownBlock`] for the genesis block, which has no parent.
     pub fn block(&self, id: &BlockId) -> Result<RemoteBlock, RemoteError> {
         let hash = self.block_hash(id)?;
         let (header, parts) = self.header(&hash)?;
@@ -213,7 +240,7 @@ impl RemoteNode {
             });
         }
         let (parent, _) = self.header(&parts.parent)?;
-        let body = self.body(&hash)?;
+        let body = self.body(&hash, parts.extrinsics_root)?;
         Ok(RemoteBlock {
             hash,
             header,
@@ -223,10 +250,11 @@ impl RemoteNode {
         })
     }
 
-    fn body(&self, hash: &[u8; 32]) -> Result<Vec<Vec<u8>>, RemoteError> {
+    fn body(&self, hash: &[u8; 32], root: Root) -> Result<Vec<Vec<u8>>, RemoteError> {
         const METHOD: &str = "chain_getBlock";
         let cached = self.cached(Kind::Body, hash)?;
-        if let Some(body) = cached.and_then(|encoded| unpack_body(&encoded)) {
+        let cached = cached.and_then(|encoded| unpack_body(&encoded));
+        if let Some(body) = cached.filter(|body| header::commits_to(root, body)) {
             return Ok(body);
         }
         let answer = self.call(METHOD, json!([answer::hex_text(hash)]))?;
@@ -243,6 +271,12 @@ impl RemoteNode {
                 answer::unexpected(METHOD, "an extrinsic with its length before it", value)
             })?;
             body.push(encoded[used..].to_vec());
+        }
+        if !header::commits_to(root, &body) {
+            return Err(RemoteError::ExtrinsicsRoot {
+                block: answer::hex_text(hash),
+                expected: answer::hex_text(root.as_bytes()),
+            });
         }
         self.put(Kind::Body, hash, &pack_body(&body))?;
         Ok(body)

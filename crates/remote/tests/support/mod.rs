@@ -67,6 +67,8 @@ pub enum Fault {
     LargestProof(usize),
     /// Proofs are of another block's state.
     OtherState,
+    /// Blocks have one extrinsic less.
+    OtherBody,
 }
 
 /// A running node. It ends with the test.
@@ -76,7 +78,7 @@ pub struct FakeNode {
 }
 
 struct Served {
-    blocks: Vec<FakeBlock>,
+    blocks: Mutex<Vec<FakeBlock>>,
     nodes: Box<dyn NodeSource + Send + Sync>,
     fault: Mutex<Fault>,
     requests: AtomicU64,
@@ -109,7 +111,7 @@ impl FakeNode {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let served = Arc::new(Served {
-            blocks,
+            blocks: Mutex::new(blocks),
             nodes,
             fault: Mutex::new(Fault::None),
             requests: AtomicU64::new(0),
@@ -128,6 +130,11 @@ impl FakeNode {
 
     pub fn url(&self) -> String {
         format!("ws://127.0.0.1:{}", self.port)
+    }
+
+    /// Serves the chain of these blocks from now on.
+    pub fn serve(&self, blocks: Vec<FakeBlock>) {
+        *self.served.blocks.lock().unwrap() = blocks;
     }
 
     pub fn fail(&self, fault: Fault) {
@@ -202,22 +209,26 @@ impl Served {
         }
         let result = match method {
             "chain_getBlockHash" => match parameters[0].as_u64() {
-                None => json!(hex(&self.blocks.last().unwrap().hash())),
+                None => self.last_hash(),
                 Some(number) => {
-                    let block = self.blocks.iter().find(|block| u64::from(block.number) == number);
+                    let blocks = self.blocks.lock().unwrap();
+                    let block = blocks.iter().find(|block| u64::from(block.number) == number);
                     block.map_or(Value::Null, |block| json!(hex(&block.hash())))
                 }
             },
-            "chain_getFinalizedHead" => json!(hex(&self.blocks.last().unwrap().hash())),
-            "chain_getHeader" => self.block(&parameters[0]).map_or(Value::Null, |block| header(block, fault)),
+            "chain_getFinalizedHead" => self.last_hash(),
+            "chain_getHeader" => self.block(&parameters[0]).map_or(Value::Null, |block| header(&block, fault)),
             "chain_getBlock" => self.block(&parameters[0]).map_or(Value::Null, |block| {
                 let body = block.body.iter().map(|extrinsic| {
                     let mut encoded = Vec::new();
                     push_compact(&mut encoded, extrinsic.len());
                     json!(hex(&[&encoded[..], extrinsic].concat()))
                 });
-                let body: Vec<Value> = body.collect();
-                json!({"block": {"header": header(block, fault), "extrinsics": body}, "justifications": null})
+                let mut body: Vec<Value> = body.collect();
+                if *fault == Fault::OtherBody {
+                    body.pop();
+                }
+                json!({"block": {"header": header(&block, fault), "extrinsics": body}, "justifications": null})
             }),
             "state_getReadProof" | "state_getChildReadProof" => {
                 let child = (method == "state_getChildReadProof").then(|| {
@@ -238,16 +249,22 @@ impl Served {
                     return Some(error(4003, "Client error: UnknownBlock: Header was not found in the database"));
                 };
                 let at = if *fault == Fault::OtherState { json!(hex(&[7; 32])) } else { at.clone() };
-                json!({"at": at, "proof": self.proof(block, child.as_deref(), &keys, fault)})
+                json!({"at": at, "proof": self.proof(&block, child.as_deref(), &keys, fault)})
             }
             _ => return Some(error(-32601, "Method not found")),
         };
         Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
     }
 
-    fn block(&self, hash: &Value) -> Option<&FakeBlock> {
+    fn block(&self, hash: &Value) -> Option<FakeBlock> {
         let hash = bytes(hash);
-        self.blocks.iter().find(|block| block.hash()[..] == hash)
+        let blocks = self.blocks.lock().unwrap();
+        let found = blocks.iter().find(|block| block.hash()[..] == hash);
+        found.cloned()
+    }
+
+    fn last_hash(&self) -> Value {
+        json!(hex(&self.blocks.lock().unwrap().last().unwrap().hash()))
     }
 
     fn proof(
