@@ -161,7 +161,7 @@ impl Random {
 
     fn step(&self, dice: &mut Dice, seen: &mut Vec<u128>, ext: &mut dyn Externalities) {
         let issuance = item("Balances", "TotalIssuance");
-        match dice.roll(24) {
+        match dice.roll(26) {
             0..4 => {
                 let receiver = account(dice.roll(40));
                 let balance = number::<16>(ext, &receiver);
@@ -214,6 +214,18 @@ impl Random {
                 let child = ChildInfo::new_default(b"child");
                 let key = vec![dice.roll(5).to_le_bytes()[0]; 3];
                 ext.place_child_storage(&child, key, Some(vec![1; 40]));
+            }
+            // What the host is told between the read and the write of a counter has to be right, too.
+            23..25 => {
+                let key = item("System", "EventCount");
+                let count = number::<4>(ext, &key);
+                let told = u32::try_from(count).unwrap();
+                match dice.roll(3) {
+                    0 => ext.set_offchain_storage(&told.to_le_bytes(), Some(b"count")),
+                    1 => ext.storage_index_transaction(told, &[2; 32], 5),
+                    _ => ext.storage_renew_transaction_index(told, &[3; 32]),
+                }
+                set::<4>(ext, &key, count + 1);
             }
             _ if self.asks && dice.roll(4) == 0 => {
                 let root = ext.storage_root(V1);

@@ -283,6 +283,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
 
 impl Externalities for ViewExt<'_, '_> {
     fn set_offchain_storage(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.settle(None);
         let open = self.open;
         let offchain = self.effects.offchain.get_or_insert_with(|| {
             let mut offchain = Box::new(Overlay::new());
@@ -458,6 +459,7 @@ impl Externalities for ViewExt<'_, '_> {
     }
 
     fn storage_index_transaction(&mut self, index: u32, hash: &[u8], size: u32) {
+        self.settle(None);
         self.effects.transaction_index.push(IndexOperation::Insert {
             extrinsic: index,
             hash: hash.to_vec(),
@@ -466,6 +468,7 @@ impl Externalities for ViewExt<'_, '_> {
     }
 
     fn storage_renew_transaction_index(&mut self, index: u32, hash: &[u8]) {
+        self.settle(None);
         self.effects.transaction_index.push(IndexOperation::Renew {
             extrinsic: index,
             hash: hash.to_vec(),
@@ -505,9 +508,10 @@ impl Externalities for ViewExt<'_, '_> {
 
 impl ExtensionStore for ViewExt<'_, '_> {
     fn extension_by_type_id(&mut self, type_id: TypeId) -> Option<&mut dyn Any> {
+        // What the extension is told may depend on the counter.
+        self.settle(None);
         if let Some(question) = Question::asked_by(type_id) {
             if self.extensions.sees_of_host(self.host, type_id) {
-                self.settle(None);
                 self.answer(question);
             }
         }
@@ -519,10 +523,12 @@ impl ExtensionStore for ViewExt<'_, '_> {
         type_id: TypeId,
         extension: Box<dyn Extension>,
     ) -> Result<(), Error> {
+        self.settle(None);
         self.extensions.register(self.host, type_id, extension)
     }
 
     fn deregister_extension_by_type_id(&mut self, type_id: TypeId) -> Result<(), Error> {
+        self.settle(None);
         self.extensions.deregister(self.host, type_id)
     }
 }
