@@ -499,8 +499,6 @@ fn applied<T>(
         (Some(error), _) => Err(error),
         (None, Ok(output)) => Ok(Ok(output)),
         (None, Err(Ended::Trapped(trap))) => Ok(Err(trap)),
-        (None, Err(Ended::Stopped)) => Ok(Err(Trap::Failed(
-            "expected an error of this view, found one of another".into(),
-        ))),
+        (None, Err(Ended::Stopped)) => Ok(Err(Trap::of_other_view())),
     }
 }

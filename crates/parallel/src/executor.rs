@@ -102,6 +102,11 @@ pub enum Trap {
 }
 
 impl Trap {
+    /// An executor returned a [`Stopped`] that its view did not give.
+    pub(crate) fn of_other_view() -> Self {
+        Self::Failed("expected an error of this view, found one of another".into())
+    }
+
     pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Self {
         let text = payload
             .downcast_ref::<&str>()

@@ -179,7 +179,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
             Ok(output) => Ok(output),
             Err(Ended::Trapped(trap)) => Err(trap),
             // Only a halt stops a view.
-            Err(Ended::Stopped) => Err(Trap::Failed("the view stopped".into())),
+            Err(Ended::Stopped) => Err(Trap::of_other_view()),
         };
         match speculation.finish(result.is_ok()) {
             Ok(Speculated { record, writes }) => {

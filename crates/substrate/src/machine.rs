@@ -43,6 +43,9 @@ pub enum MachineError {
         /// What the failure says.
         message: String,
     },
+    /// A call into the runtime did not end, because it panicked.
+    #[error("expected that each call into the runtime has ended, found one that panicked")]
+    Unfinished,
     /// Calls in parallel cannot share extensions that the host has registered.
     #[error("expected no extensions of the host beside those for proof sizes, found {found}")]
     Extensions {
@@ -110,6 +113,8 @@ pub struct StateMachine<S, A: Accounting = Consensus> {
     pub(crate) parent: Root,
     /// The first error below the runtime. The interface cannot return it to the runtime.
     pub(crate) failure: Option<MachineError>,
+    /// Whether a call into the runtime has begun and not ended.
+    inside: bool,
 }
 
 /// [`Extensions`] with a `Debug` implementation, which the type itself lacks.
@@ -160,6 +165,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
             extensions: ExtensionBox(extensions),
             parent,
             failure: None,
+            inside: false,
         }
     }
 
@@ -197,7 +203,8 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// If `call` panics, the parent state cannot be read, or a replay does not fit. The interface
     /// between runtime and host has no errors, and an invented value would be worse. The machine then
     /// stays failed: [`Self::failure`] says why, and it cannot be sealed. If `call` itself panics, there
-    /// is no failure; drop the machine then, because it stays inside the runtime.
+    /// is no failure, but the machine stays inside the runtime: it executes no other call, and it cannot be
+    /// sealed either.
     pub fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, MachineError> {
         self.enter_runtime()?;
         let result = {
@@ -242,12 +249,14 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
 
     fn enter_runtime(&mut self) -> Result<(), MachineError> {
         self.block.enter_runtime()?;
+        self.inside = true;
         Ok(self.offchain.enter_runtime()?)
     }
 
     fn exit_runtime(&mut self) -> Result<(), MachineError> {
         let open = self.block.exit_runtime()?;
         self.offchain.exit_runtime()?;
+        self.inside = false;
         for _ in 0..open {
             self.extensions
                 .0
@@ -327,11 +336,14 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// not asked for it.
     ///
     /// # Errors
-    /// The [failure](Self::failure) of the machine, if it has one. [`MachineError`] also if a replay
-    /// has sizes left over, a transaction is open, or a node cannot be loaded.
+    /// The [failure](Self::failure) of the machine, if it has one. [`MachineError`] also if a call into the
+    /// runtime panicked, a replay has sizes left over, a transaction is open, or a node cannot be loaded.
     pub fn seal(self, version: StateVersion) -> Result<SealedMachine, MachineError> {
         if let Some(failure) = self.failure {
             return Err(failure);
+        }
+        if self.inside {
+            return Err(MachineError::Unfinished);
         }
         self.sizes.finish()?;
         let block = self.block.seal(state_version(version));

@@ -3,7 +3,7 @@
 
 use povmeter::BlockPool;
 use povmeter_store::{MemoryStore, NodeStore};
-use povmeter_substrate::{SealedMachine, SizeSource, StateMachine};
+use povmeter_substrate::{MachineError, SealedMachine, SizeSource, StateMachine};
 use sp_core::storage::StateVersion::V1;
 use sp_externalities::with_externalities;
 use std::{
@@ -89,4 +89,22 @@ fn a_machine_that_fails_leaves_nothing_and_its_memory() {
         assert_eq!(pool.spare_blocks(), 1, "no slot is lost");
         assert_as_fresh(&pool, &store, number + 1);
     }
+}
+
+/// Half of a call is no block, also where no transaction of the host holds it.
+#[test]
+fn a_machine_whose_call_panicked_is_not_sealed() {
+    let store = store();
+    let mut machine: Machine<'_> = StateMachine::new(&store, store.root(), SizeSource::Estimate);
+    let half = |machine: &mut Machine<'_>| {
+        let _ = machine.execute(|| {
+            with_externalities(|ext| ext.set_storage(b"half".to_vec(), b"done".to_vec()));
+            panic!("the runtime trapped")
+        });
+    };
+    assert!(catch_unwind(AssertUnwindSafe(|| half(&mut machine))).is_err());
+    assert!(machine.failure().is_none());
+    assert!(machine.execute(|| ()).is_err());
+    let error = machine.seal(V1).unwrap_err();
+    assert!(matches!(error, MachineError::Unfinished), "{error}");
 }

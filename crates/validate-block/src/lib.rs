@@ -27,7 +27,8 @@
 //!
 //! # Guarantees
 //! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
-//!   if the rule for sizes is the same.
+//!   if the rule for sizes is the same. One exception: an append to a key under which a child trie's root lies
+//!   is ignored, as other writes there are; the stock function executes it.
 //! - A block that the stock function refuses is refused, with two exceptions: the blob panics, with the
 //!   reason in the message. The first exception is a bug of trie-db, which makes the stock function fail at
 //!   the removal of an absent key that is the beginning of other keys. The second is a runtime that asks for

@@ -4,11 +4,8 @@ use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
 use core::fmt::Display;
 use povmeter::{child_root_key, Block, Hashing, ProofNodes, Removal, Root, StateVersion, TrieId};
-use sp_core::storage::well_known_keys::is_child_storage_key;
+use sp_core::storage::well_known_keys::{is_child_storage_key, starts_with_child_storage_key};
 use sp_io::KillStorageResult;
-
-/// The prefix of the keys under which the top trie holds the roots of child tries.
-use sp_core::storage::well_known_keys::DEFAULT_CHILD_STORAGE_KEY_PREFIX as CHILD_ROOTS;
 
 /// A block, and the rule for the proof sizes that the runtime gets.
 ///
@@ -135,9 +132,7 @@ impl Session {
         prefix: &[u8],
         limit: Option<u32>,
     ) -> KillStorageResult {
-        if trie == TrieId::Top
-            && (prefix.starts_with(CHILD_ROOTS) || CHILD_ROOTS.starts_with(prefix))
-        {
+        if trie == TrieId::Top && starts_with_child_storage_key(prefix) {
             return KillStorageResult::AllRemoved(0);
         }
         let Removal {

@@ -117,15 +117,20 @@ impl Bits {
     fn below(&self, position: u32) -> Option<u32> {
         let (last, bit) = place(position);
         let within = self.0.get(last).map_or(0, |word| word & ((1 << bit) - 1));
-        let earlier = self.0[..last.min(self.0.len())].iter().rev();
-        let (back, word) = std::iter::once(&within)
-            .chain(earlier)
-            .zip(0..)
-            .map(|(word, back)| (back, *word))
-            .find(|(_, word)| *word != 0)?;
-        let word_start = (position / u64::BITS - back) * u64::BITS;
-        Some(word_start + (u64::BITS - 1 - word.leading_zeros()))
+        // A position may be beyond all of the set.
+        let whole = &self.0[..last.min(self.0.len())];
+        let found = |word: u64| word.checked_ilog2();
+        if let Some(bit) = found(within) {
+            return Some(first_of(last) + bit);
+        }
+        let mut back = whole.iter().enumerate().rev();
+        back.find_map(|(at, word)| Some(first_of(at) + found(*word)?))
     }
+}
+
+/// The first position in word `at`.
+fn first_of(at: usize) -> u32 {
+    u32::try_from(at).map_or(u32::MAX, |at| at.saturating_mul(u64::BITS))
 }
 
 fn place(position: u32) -> (usize, u32) {
@@ -159,7 +164,7 @@ mod tests {
                         let new = writers.insert(position, positions);
                         assert_eq!(new, model.insert(position));
                     }
-                    let below = rng.random_range(0..=positions);
+                    let below = rng.random_range(0..=positions + 200);
                     let nearest = model.range(..below).next_back().copied();
                     assert_eq!(writers.below(below), nearest, "{writers:?} below {below}");
                 }
