@@ -34,18 +34,19 @@ impl Waiting<'_> {
             if self.create_blocks {
                 self.node.create_block(None).await?;
             }
-            let mut left = BTreeMap::new();
+            let (mut left, mut extrinsics) = (BTreeMap::new(), 0_u64);
             for (index, nonce) in missing {
                 let found = self.node.nonce(&accounts::id(index)).await?;
                 if found < nonce {
                     left.insert(index, nonce);
+                    extrinsics += u64::from(nonce - found);
                 }
             }
             if left.is_empty() {
                 return Ok(());
             }
             if started.elapsed() > Duration::from_secs(self.patience) {
-                let found = expected.saturating_sub(left.len() as u64);
+                let found = expected.saturating_sub(extrinsics);
                 return Err(Error::NotIncluded {
                     expected,
                     found,

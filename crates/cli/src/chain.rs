@@ -119,7 +119,7 @@ fn build(args: &ChainArgs, path: &Path) -> Result<ChainReport, CliError> {
     let accounts = args.plan.accounts;
     let what = format!("creating a state of {accounts} accounts");
     let (mut chain, mut plan, store) = progress::during(what, || {
-        let (chain, plan) = Chain::new(args.plan.options(args.signatures))?;
+        let (chain, plan) = Chain::new(args.plan.options(args.signatures), args.blocks)?;
         let mut store = args.state.store(path, Mode::Create, CliError::Open)?;
         commit_parent(&mut *store, &plan)?;
         // Closing waits until the engine has written the state. Otherwise a commit of one of the first blocks

@@ -30,7 +30,7 @@ pub(crate) enum CliError {
     /// The error of a folder that must hold a state already.
     #[error("can't open the state: {0}")]
     OpenStored(#[source] OpenError),
-    #[error("can't read the state: {0}")]
+    #[error("the state: {0}")]
     Store(#[from] StoreError),
     #[error(transparent)]
     Remote(#[from] povmeter_remote::RemoteError),

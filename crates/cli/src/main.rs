@@ -96,7 +96,7 @@ Examples:
   povmeter diff a.json b.json        what changed from one result to another
 
 Exit codes: 0 success, 1 an error or a failed check, 2 wrong usage, 130 and
-143 ended by a signal; diff also exits with 3")]
+143 ended by a signal; 3 for a limit that was exceeded")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

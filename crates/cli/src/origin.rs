@@ -1,6 +1,6 @@
 //! Where blocks and their parent states come from: a file of blocks, a recording, or a running chain.
 
-use crate::{error::CliError, progress};
+use crate::{error::CliError, progress, remote_args::BlockIds};
 use povmeter_dev_data::{
     wasm::{
         storage_names, ParentState, Replay, ReplayOptions, ReplaySizes, ReplayedBlock, Replayer,
@@ -27,7 +27,7 @@ pub(crate) enum Origin {
     /// One recorded block.
     Recording(Box<RealBlock>, String, RecordedNodes, povmeter::Root),
     /// Blocks of a running chain.
-    Chain(RemoteNode, Vec<BlockId>),
+    Chain(RemoteNode, BlockIds),
 }
 
 /// How many of a file's first bytes tell whether it is a recording.

@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use clap::Args;
 use povmeter_remote::{BlockId, DiskCache, NodeUrl, RemoteNode, RpcOptions};
-use std::{env, ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
+use std::{env, iter, ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
 
 /// A node of a running chain.
 #[derive(Args, Clone, Debug)]
@@ -100,6 +100,9 @@ impl FromStr for RpcArg {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRange(pub(crate) RangeInclusive<u64>);
 
+/// The largest number of a block: chains have numbers of 32 bits.
+const MOST_NUMBER: u64 = u32::MAX as u64;
+
 impl FromStr for BlockRange {
     type Err = String;
 
@@ -108,16 +111,50 @@ impl FromStr for BlockRange {
             let (first, last) = (first.parse().ok()?, last.parse().ok()?);
             (first <= last && first > 0).then_some(first..=last)
         });
-        let range = ends.map(Self);
-        range.ok_or_else(|| "expected the first and the last number, as in 100..199".to_owned())
+        let range: RangeInclusive<u64> = ends
+            .ok_or_else(|| "expected the first and the last number, as in 100..199".to_owned())?;
+        if *range.end() > MOST_NUMBER {
+            let last = range.end();
+            return Err(format!(
+                "expected block numbers up to {MOST_NUMBER}, found {last}"
+            ));
+        }
+        Ok(Self(range))
     }
 }
 
 /// The blocks that are asked for, in order.
-pub(crate) fn block_ids(block: Option<BlockId>, range: Option<&BlockRange>) -> Vec<BlockId> {
-    match range {
-        Some(BlockRange(range)) => range.clone().map(BlockId::Number).collect(),
-        None => vec![block.unwrap_or(BlockId::Finalized)],
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BlockIds {
+    One(BlockId),
+    Range(BlockRange),
+}
+
+impl BlockIds {
+    /// Those of the options `--block` and `--blocks`; the last finalized block if there are none.
+    pub(crate) fn of(block: Option<BlockId>, range: Option<&BlockRange>) -> Self {
+        match range {
+            Some(range) => Self::Range(range.clone()),
+            None => Self::One(block.unwrap_or(BlockId::Finalized)),
+        }
+    }
+
+    /// Returns how many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Range(BlockRange(range)) => {
+                let others = usize::try_from(range.end() - range.start());
+                others.unwrap_or(usize::MAX).saturating_add(1)
+            }
+        }
+    }
+
+    pub(crate) fn into_iter(self) -> Box<dyn Iterator<Item = BlockId>> {
+        match self {
+            Self::One(id) => Box::new(iter::once(id)),
+            Self::Range(BlockRange(range)) => Box::new(range.map(BlockId::Number)),
+        }
     }
 }
 
@@ -130,10 +167,24 @@ mod tests {
     fn ranges_have_both_ends() {
         let range = "5..7".parse::<BlockRange>().unwrap();
         assert_eq!(range.0, 5..=7);
-        let ids = block_ids(None, Some(&range));
-        assert_eq!(ids, [5, 6, 7].map(BlockId::Number));
-        assert_eq!(block_ids(None, None), [BlockId::Finalized]);
-        for text in ["5", "7..5", "..7", "5..", "0..3", "a..b", "5..=7"] {
+        let ids = BlockIds::of(None, Some(&range));
+        assert_eq!(ids.len(), 3);
+        assert!(ids.into_iter().eq([5, 6, 7].map(BlockId::Number)));
+        let last = BlockIds::of(None, None);
+        assert_eq!((last.len(), last), (1, BlockIds::One(BlockId::Finalized)));
+        let all = format!("1..{}", u32::MAX).parse::<BlockRange>().unwrap();
+        assert_eq!(BlockIds::Range(all).len(), u32::MAX as usize);
+        for text in [
+            "5",
+            "7..5",
+            "..7",
+            "5..",
+            "0..3",
+            "a..b",
+            "5..=7",
+            "5..4294967296",
+            "5..18446744073709551615",
+        ] {
             assert!(text.parse::<BlockRange>().is_err(), "{text}");
         }
     }

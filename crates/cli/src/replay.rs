@@ -127,7 +127,7 @@ mod with_wasm {
         output::finish,
         output_file::OutputFile,
         progress,
-        remote_args::block_ids,
+        remote_args::BlockIds,
         replay_report::ReplayReport,
         report::{self, Growth, ReportFolder, Step, REPLAY_CHARTS},
     };
@@ -154,7 +154,9 @@ mod with_wasm {
             (Some(path), _) => {
                 progress::during("reading blocks and state", || Origin::of_file(path))?
             }
-            (None, Some(node)) => Origin::Chain(node, block_ids(args.block, args.blocks.as_ref())),
+            (None, Some(node)) => {
+                Origin::Chain(node, BlockIds::of(args.block, args.blocks.as_ref()))
+            }
             (None, None) => return Err(CliError::NoUrl),
         };
         let mode = match (args.peer, args.lockstep) {

@@ -88,7 +88,7 @@ pub(crate) struct Row {
     pub(crate) truth_after_last: Option<u64>,
     /// How often the runtime asked for the proof size, executing the block as a whole.
     pub(crate) sizes_told: usize,
-    /// What the bytes belong to; present with --attribute only.
+    /// What the bytes belong to; missing with --no-attribute, --peer and --lockstep, unless --attribute asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AttributionReport")]
     pub(crate) attribution: Option<AttributionReport>,

@@ -96,6 +96,15 @@ fn a_chain() {
     assert!(asked(4) < asked(0), "{} and {}", asked(4), asked(0));
 }
 
+/// Each transfer empties its sender, so each block needs others.
+#[test]
+fn a_chain_of_deletions() {
+    let args = "chain --call transfer_all --accounts 200 --transfers 20 --blocks 5";
+    let report = printed("chain", &args.split(' ').collect::<Vec<_>>());
+    let proof = |row: usize| report["rows"][row]["proof_bytes"].as_u64().unwrap();
+    assert!(2 * proof(4) > proof(0), "{} and {}", proof(4), proof(0));
+}
+
 #[test]
 fn estimates() {
     let args = "compare estimator --cases 1 --keys 10000";

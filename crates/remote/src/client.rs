@@ -24,6 +24,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// The longest wait for an answer. A clock ends somewhere.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Options for requests to a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -203,7 +206,7 @@ impl RpcClient {
         calls: &[Call],
         answers: &mut [Option<Answer>],
     ) -> Result<(), Ended> {
-        let deadline = || Instant::now() + self.options.timeout;
+        let deadline = || Instant::now() + self.options.timeout.min(LONGEST);
         let connection = match connection {
             Some(connection) => connection,
             None => {

@@ -146,8 +146,8 @@ impl Recording {
     pub fn read(path: &Path) -> Result<Self, RecordingError> {
         let file = fs::File::open(path).map_err(RecordingError::File)?;
         let mut bytes = Vec::new();
-        // Compression makes content that can't be compressed a few bytes larger.
-        let most = Self::LIMIT + 4096;
+        // Content that can't be compressed becomes longer by 5 bytes for each block of some 64 KiB.
+        let most = Self::LIMIT + Self::LIMIT / 1024;
         let read = file.take(most).read_to_end(&mut bytes);
         read.map_err(RecordingError::File)?;
         Self::from_bytes(&bytes)

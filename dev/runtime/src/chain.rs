@@ -2,8 +2,8 @@
 
 use crate::{
     plan::{
-        call, count_senders, genesis, header, sign, state_root, Deck, Plan, PlanError, PlanOptions,
-        SplitMix, TIMESTAMP,
+        call, count_senders, genesis, header, sign, state_root, CallKind, Deck, Plan, PlanError,
+        PlanOptions, SplitMix, TIMESTAMP,
     },
     runtime::{AccountId, Address, Extrinsic, Header},
     spans,
@@ -29,13 +29,21 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Returns a new chain, and the plan of its first block.
+    /// Returns a new chain of at most `blocks` blocks, and the plan of its first block.
     ///
     /// # Errors
-    /// Those of [`Plan::new`].
-    pub fn new(options: PlanOptions) -> Result<(Self, Plan), PlanError> {
+    /// Those of [`Plan::new`], for the transfers of all blocks.
+    pub fn new(options: PlanOptions, blocks: u32) -> Result<(Self, Plan), PlanError> {
         spans::leave_out();
-        let senders = count_senders(&options)?;
+        let transfers = match options.call {
+            CallKind::TransferKeepAlive => options.transfers,
+            // Each empties its sender.
+            CallKind::TransferAll => options.transfers.saturating_mul(blocks),
+        };
+        let senders = count_senders(&PlanOptions {
+            transfers,
+            ..options
+        })?;
         let mut random = SplitMix::new(options.seed);
         let keys: Vec<_> = (0..senders)
             .map(|_| sr25519::Pair::from_seed(&random.bytes()))

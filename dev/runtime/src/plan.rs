@@ -127,7 +127,7 @@ impl Plan {
     /// [`PlanError::TooFewAccounts`] below two accounts, [`PlanError::TooManyTransfers`] if senders
     /// would have to be emptied twice, [`PlanError::Genesis`] if the runtime refuses the balances.
     pub fn new(options: PlanOptions) -> Result<Self, PlanError> {
-        Chain::new(options).map(|(_, plan)| plan)
+        Chain::new(options, 1).map(|(_, plan)| plan)
     }
 
     pub(crate) fn of_parts(

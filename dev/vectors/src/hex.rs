@@ -42,6 +42,8 @@ pub(crate) mod bytes {
     ) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
         let digits = text.strip_prefix("0x").filter(|hex| hex.len() % 2 == 0);
+        // A parser of numbers takes a sign, too.
+        let digits = digits.filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let byte = |at: usize, digits: &str| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
         let bytes = digits.and_then(|digits| {
             let places = (0..digits.len()).step_by(2);

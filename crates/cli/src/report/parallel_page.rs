@@ -57,7 +57,7 @@ impl Report {
             page.facts.push(Fact::new("targets met", value, ""));
         }
         let note = "Times as fast as the same transactions one after the other on a plain block, by workers. \
-                    A curve for each cost, in microseconds, of what a transaction computes besides its reads and \
+                    A curve for each of the first four costs, in microseconds, of what a transaction computes besides its reads and \
                     writes; the committer repeats only these. Workers beyond the number of cores can gain nothing. \
                     Wall time: another program on the same cores changes it.";
         let mut parts = vec![Part::Note(note.to_owned())];
