@@ -61,7 +61,8 @@ pub enum RootError {
 /// node that it needs.
 ///
 /// # Errors
-/// [`RootError`]. Then there is no root, and the state has changed only by what it has loaded.
+/// [`RootError`]. Then there is no root. In any case the state has changed only by what it has loaded, so other changes
+/// can be tried on it.
 pub fn state_update<S: NodeSource>(
     state: &mut ShadowState<S>,
     changes: &Changes<'_>,
@@ -71,9 +72,7 @@ pub fn state_update<S: NodeSource>(
     let mut needs = RootNeeds::default();
     let marked = mark_changes(state, changes, &mut needs, observer);
     let update = marked.and_then(|()| state_update_of_loaded(state, changes, version));
-    if update.is_err() {
-        needs.take_back(state);
-    }
+    needs.take_back(state);
     update
 }
 

@@ -554,6 +554,26 @@ fn a_corrupt_node_is_named_with_what_is_wrong() {
     }
 }
 
+/// What changes an earlier update made is no part of the next one on the same state.
+#[test]
+fn a_state_can_be_updated_in_several_ways() {
+    let (entries, nodes, root) = hashed_state(300);
+    let keys: Vec<_> = entries.keys().collect();
+    let mut used = ShadowState::new(&nodes, root);
+    for deleted in keys.chunks(2).take(60) {
+        let deleted: KeyChanges<'_> = deleted.iter().map(|key| (key.as_slice(), None)).collect();
+        let needed = |state: &mut ShadowState<&Nodes>| {
+            let mut told = Told::default();
+            let changes = top(deleted.clone());
+            let update = state_update(state, &changes, StateVersion::V1, &mut told).unwrap();
+            let hashes = told.0.iter().map(|node| *state.table().hash(*node));
+            (update.root, hashes.collect::<BTreeSet<_>>())
+        };
+        let found = needed(&mut used);
+        assert_eq!(found, needed(&mut ShadowState::new(&nodes, root)));
+    }
+}
+
 /// No encoder writes bytes behind the last child of a branch, but trie-db reads such a node. With as many of them as one
 /// child is shorter than a hash, the branch is as long as one whose children are all hashes.
 #[test]

@@ -116,11 +116,6 @@ fn inspect_once<E: FolderEngine>(path: &Path) -> Result<Result<Found, FolderCont
         Some(Marker::Other(format)) => return Ok(Err(FolderContent::Format(format))),
         None => {}
     }
-    // All that was made is the beginning of a marker.
-    let begun = |text: String| marker_text(E::NAME, false).starts_with(&text);
-    if marker.is_some_and(begun) && foreign_entry::<E>(path)?.is_none() {
-        return Ok(Err(FolderContent::Unfinished));
-    }
     without_marker(path).map(Err)
 }
 
@@ -218,30 +213,42 @@ pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenErro
             needed: DISK_RESERVE,
         });
     }
-    let (mut marker, is_new) = open_marker(path)?;
+    let earlier = lock_earlier(path)?;
+    let temporary = path.join(NEW_MARKER);
+    let (mut marker, is_new) = open_or_make(&temporary)?;
     lock(&marker, path)?;
-    // The caller has looked without the lock. Another process may have made a store meanwhile.
-    match inspect::<E>(path)? {
-        Err(found) if is_free(&found) => {}
-        found => {
-            if is_new {
-                let marker = path.join(MARKER);
-                fs::remove_file(&marker).map_err(OpenError::io(&marker))?;
-            }
-            return Err(occupied(path, found.err().unwrap_or(FolderContent::Store)));
+    let earlier = match earlier.map_or_else(|| lock_earlier(path), |earlier| Ok(Some(earlier))) {
+        // The caller has looked without the lock. Another process may have made a store meanwhile.
+        Ok(earlier) => match inspect::<E>(path)? {
+            Err(found) if is_free(&found) => Ok(earlier),
+            found => Err(occupied(path, found.err().unwrap_or(FolderContent::Store))),
+        },
+        Err(error) => Err(error),
+    };
+    let earlier = earlier.inspect_err(|error| {
+        // Whoever makes the store now may be about to use this file. An empty one that stays is no obstacle.
+        if is_new && !matches!(error, OpenError::InUse { .. }) {
+            let _ = fs::remove_file(&temporary);
+        }
+    })?;
+    if earlier.is_some() {
+        for name in names(path)?.iter().filter(|name| E::is_file(name)) {
+            let file = path.join(name);
+            fs::remove_file(&file).map_err(OpenError::io(&file))?;
         }
     }
-    for name in names(path)?.iter().filter(|name| E::is_file(name)) {
-        let file = path.join(name);
-        fs::remove_file(&file).map_err(OpenError::io(&file))?;
-    }
+    // The lock is that of the file, whatever its name is.
     let mut write = || {
         marker.set_len(0)?;
         marker.write_all(marker_text(E::NAME, false).as_bytes())?;
         marker.sync_all()?;
+        fs::rename(&temporary, path.join(MARKER))?;
         sync_folder(path)
     };
-    write().map_err(OpenError::io(&path.join(MARKER)))?;
+    write().map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        OpenError::io(&temporary)(error)
+    })?;
     Ok(Making {
         path,
         engine: E::NAME,
@@ -249,24 +256,30 @@ pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenErro
     })
 }
 
-/// Opens the marker of the folder `path` for writing, and makes an empty one if there is none; `true` if so. Of several
-/// processes that do this at once one makes the file, and all have the same.
-fn open_marker(path: &Path) -> Result<(File, bool), OpenError> {
-    let marker = path.join(MARKER);
-    let open = || match File::options().write(true).open(&marker) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            match File::options().write(true).create_new(true).open(&marker) {
-                Ok(file) => Ok((file, true)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    let file = File::options().write(true).open(&marker)?;
-                    Ok((file, false))
-                }
-                Err(error) => Err(error),
-            }
+/// Opens the file `path` for writing, and makes an empty one if there is none; `true` if so. Of several processes that do
+/// this at once one makes the file, and all have the same.
+fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
+    let open = || match File::options().write(true).create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let file = File::options().write(true).open(path)?;
+            Ok((file, false))
         }
-        opened => opened.map(|file| (file, false)),
+        made => made.map(|file| (file, true)),
     };
-    open().map_err(OpenError::io(&marker))
+    open().map_err(OpenError::io(path))
+}
+
+/// Locks the marker that an earlier attempt left in the folder `path`, if there is one.
+fn lock_earlier(path: &Path) -> Result<Option<File>, OpenError> {
+    let marker = path.join(MARKER);
+    match File::open(&marker) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OpenError::io(&marker)(error)),
+        Ok(earlier) => {
+            lock(&earlier, path)?;
+            Ok(Some(earlier))
+        }
+    }
 }
 
 impl Making<'_> {
