@@ -237,14 +237,8 @@ impl RandomPovs {
                         .dice
                         .random_bool(0.5)
                         .then(|| self.dice.random_range(0..4));
-                    // One byte at least, so that the accounts of the top trie stay. Nothing is cleared where roots of
-                    // child tries may lie.
-                    let prefix = match self.dice.random_range(0..8) {
-                        0 => b":child_storage:other".to_vec(),
-                        1 => b":child_sto".to_vec(),
-                        _ => vec![self.dice.random_range(0..4)],
-                    };
-                    Step::Clear(trie, prefix, limit, None)
+                    // One byte at least, so that the accounts of the top trie stay.
+                    Step::Clear(trie, vec![self.dice.random_range(0..4)], limit, None)
                 }
                 11 => Step::Size,
                 _ => Step::Get(trie, self.key()),
