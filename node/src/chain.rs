@@ -17,8 +17,8 @@ use sp_runtime::traits::{Block as _, Header as _};
 use std::{fs, sync::Arc};
 use tokio::runtime::Handle;
 
-/// The host functions that the runtime may call: Substrate's, and the proof size. Checks of signatures take the place
-/// of Substrate's, because they remember results.
+/// The host functions that the runtime may call: Substrate's, and the proof size. Those that check signatures are
+/// replaced by ones that remember results.
 pub(crate) type HostFunctions = ExtendedHostFunctions<
     (
         sp_io::SubstrateHostFunctions,
@@ -41,7 +41,7 @@ pub(crate) struct Chain {
     pub(crate) backend: Arc<Backend>,
     /// The background tasks.
     pub(crate) tasks: TaskManager,
-    /// What all calls into the runtime know of signatures.
+    /// The checked signatures, which all calls into the runtime share.
     pub(crate) signatures: Signatures,
 }
 

@@ -203,8 +203,8 @@ async fn one_block(
     })
 }
 
-/// Asks the runtime of `chain` whether `extrinsics` are valid, as the pool of a node does when it gets them, if the chain
-/// then remembers their signatures.
+/// Asks the runtime of `chain` whether `extrinsics` are valid, as the pool of a node does when it gets them. Does nothing
+/// if the chain does not remember signatures.
 fn check_as_pool(chain: &Chain, extrinsics: &[OpaqueExtrinsic]) -> Result<(), Error> {
     if !chain.signatures.are_remembered() {
         return Ok(());
@@ -213,7 +213,7 @@ fn check_as_pool(chain: &Chain, extrinsics: &[OpaqueExtrinsic]) -> Result<(), Er
     for extrinsic in extrinsics {
         let runtime = chain.client.runtime_api();
         let source = TransactionSource::External;
-        // Whether it is valid now decides the block.
+        // Only the check of the signature matters here. The block finds out whether the extrinsic is valid.
         let checked = runtime.validate_transaction(best, source, extrinsic.clone(), best);
         let _ = checked.map_err(sp_blockchain::Error::from)?;
     }

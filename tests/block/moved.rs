@@ -91,8 +91,8 @@ fn changes_taken_over_are_as_if_made_here() {
     }
 }
 
-/// Keys whose changes were rolled back are taken over, too. Their child trie is none of the new block's business: it loads
-/// no node for them, so a validator can do the same with the proof alone.
+/// Keys whose changes were rolled back are taken over, too. The new block loads no node for their child trie, so a validator
+/// can repeat this with the proof alone.
 #[test]
 fn rolled_back_changes_load_nothing() {
     let mut store = accounts(250);

@@ -308,7 +308,7 @@ where
     fn storage_append(&mut self, key: Vec<u8>, value: Vec<u8>) {
         event!(self, "Append", key = %hex(&key), value = %hex(&value));
         let appended = self.access(|block| match is_child_storage_key(&key) {
-            // As other writes there.
+            // The call is ignored, as other writes to the root of a child are.
             true => Ok(()),
             false => block.append(&key, &value),
         });

@@ -100,7 +100,7 @@ impl FromStr for RpcArg {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRange(pub(crate) RangeInclusive<u64>);
 
-/// The largest number of a block: chains have numbers of 32 bits.
+/// The largest block number, because chains number their blocks with 32 bits.
 const MOST_NUMBER: u64 = u32::MAX as u64;
 
 impl FromStr for BlockRange {
@@ -131,7 +131,7 @@ pub(crate) enum BlockIds {
 }
 
 impl BlockIds {
-    /// Those of the options `--block` and `--blocks`; the last finalized block if there are none.
+    /// Returns the blocks that `--block` or `--blocks` names, or the last finalized block without either option.
     pub(crate) fn of(block: Option<BlockId>, range: Option<&BlockRange>) -> Self {
         match range {
             Some(range) => Self::Range(range.clone()),
@@ -139,7 +139,7 @@ impl BlockIds {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of blocks.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::One(_) => 1,

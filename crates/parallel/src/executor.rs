@@ -102,7 +102,7 @@ pub enum Trap {
 }
 
 impl Trap {
-    /// An executor returned a [`Stopped`] that its view did not give.
+    /// The trap of an executor that returned a [`Stopped`] of another view.
     pub(crate) fn of_other_view() -> Self {
         Self::Failed("expected an error of this view, found one of another".into())
     }

@@ -178,7 +178,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         let result = match result {
             Ok(output) => Ok(output),
             Err(Ended::Trapped(trap)) => Err(trap),
-            // Only a halt stops a view.
+            // If this view has stopped, `finish` returns the halt, and the trap is dropped.
             Err(Ended::Stopped) => Err(Trap::of_other_view()),
         };
         match speculation.finish(result.is_ok()) {

@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The longest wait for an answer. A clock ends somewhere.
+/// The longest wait for an answer. The current time plus a much longer one could overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Options for requests to a node.

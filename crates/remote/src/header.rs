@@ -63,8 +63,9 @@ pub(crate) fn hash(header: &[u8]) -> [u8; 32] {
     Blake2b256::hash(header).into()
 }
 
-/// Whether `root` is the root of `extrinsics`, each without its length prefix: of a trie with the encoded extrinsic number
-/// `n` at the compact encoding of `n`. A runtime chooses the state version of this trie.
+/// Whether `root` is the root of `extrinsics`, which come without their length prefixes. Their trie holds extrinsic
+/// number `n`, with its length prefix, at the compact encoding of `n`. Tries both state versions, because the runtime
+/// chooses the one of this trie.
 pub(crate) fn commits_to(root: Root, extrinsics: &[Vec<u8>]) -> bool {
     let compact = |number: usize| {
         let mut encoded = Vec::new();

@@ -41,7 +41,7 @@ pub(crate) fn open_or_create<S: DiskStore>(path: &Path) -> Result<S, OpenError> 
     match inspect::<S::Files>(path)? {
         Ok(found) => S::open_found(path, found),
         Err(found) if is_free(&found) => match create_free(path, |_| Ok(())) {
-            // Another process has made one meanwhile.
+            // Another process has made the store meanwhile.
             Err(OpenError::Occupied {
                 found: FolderContent::Store,
                 ..

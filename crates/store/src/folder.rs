@@ -217,16 +217,8 @@ pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenErro
     let temporary = path.join(NEW_MARKER);
     let (mut marker, is_new) = open_or_make(&temporary)?;
     lock(&marker, path)?;
-    let earlier = match earlier.map_or_else(|| lock_earlier(path), |earlier| Ok(Some(earlier))) {
-        // The caller has looked without the lock. Another process may have made a store meanwhile.
-        Ok(earlier) => match inspect::<E>(path)? {
-            Err(found) if is_free(&found) => Ok(earlier),
-            found => Err(occupied(path, found.err().unwrap_or(FolderContent::Store))),
-        },
-        Err(error) => Err(error),
-    };
-    let earlier = earlier.inspect_err(|error| {
-        // Whoever makes the store now may be about to use this file. An empty one that stays is no obstacle.
+    let earlier = confirm_free::<E>(path, earlier).inspect_err(|error| {
+        // If the folder is in use, the process that makes the store may be about to write to this file.
         if is_new && !matches!(error, OpenError::InUse { .. }) {
             let _ = fs::remove_file(&temporary);
         }
@@ -237,7 +229,7 @@ pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenErro
             fs::remove_file(&file).map_err(OpenError::io(&file))?;
         }
     }
-    // The lock is that of the file, whatever its name is.
+    // The file keeps its lock when it is renamed.
     let mut write = || {
         marker.set_len(0)?;
         marker.write_all(marker_text(E::NAME, false).as_bytes())?;
@@ -256,8 +248,24 @@ pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenErro
     })
 }
 
-/// Opens the file `path` for writing, and makes an empty one if there is none; `true` if so. Of several processes that do
-/// this at once one makes the file, and all have the same.
+/// Checks, with the new marker locked, that a store can be made in the folder `path`, because another process may have made
+/// one since the caller looked. Returns the locked marker of an earlier attempt, if there is one.
+fn confirm_free<E: FolderEngine>(
+    path: &Path,
+    earlier: Option<File>,
+) -> Result<Option<File>, OpenError> {
+    let earlier = match earlier {
+        None => lock_earlier(path)?,
+        locked => locked,
+    };
+    match inspect::<E>(path)? {
+        Err(found) if is_free(&found) => Ok(earlier),
+        found => Err(occupied(path, found.err().unwrap_or(FolderContent::Store))),
+    }
+}
+
+/// Opens the file `path` for writing, or makes it. Returns the file, and whether it is new. If several processes call
+/// this at once, one of them makes the file, and all open the same.
 fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
     let open = || match File::options().write(true).create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -269,7 +277,7 @@ fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
     open().map_err(OpenError::io(path))
 }
 
-/// Locks the marker that an earlier attempt left in the folder `path`, if there is one.
+/// Opens and locks the marker of an earlier attempt in the folder `path`; `None` if there is none.
 fn lock_earlier(path: &Path) -> Result<Option<File>, OpenError> {
     let marker = path.join(MARKER);
     match File::open(&marker) {

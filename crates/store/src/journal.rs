@@ -11,8 +11,8 @@ use crate::history::{KeptState, KeptStates, StateId};
 use crate::net::NetChange;
 use povmeter_delta_root::{push_compact, read_compact, NodeHash, Root};
 
-/// The most states that a store can have had since its base. A record that says more is damaged, and to look for each of
-/// them would take years.
+/// The most states that a store can have had since its base. A record with more is damaged, and a look-up for each of
+/// them could take years.
 const MOST_SINCE_BASE: u64 = 1 << 32;
 
 /// Key of the record about all states.

@@ -215,7 +215,7 @@ impl Random {
                 let key = vec![dice.roll(5).to_le_bytes()[0]; 3];
                 ext.place_child_storage(&child, key, Some(vec![1; 40]));
             }
-            // What the host is told between the read and the write of a counter has to be right, too.
+            // Data for the host that depends on a counter, between its read and its write, has to be right, too.
             23..25 => {
                 let key = item("System", "EventCount");
                 let count = number::<4>(ext, &key);

@@ -91,7 +91,7 @@ fn a_machine_that_fails_leaves_nothing_and_its_memory() {
     }
 }
 
-/// Half of a call is no block, also where no transaction of the host holds it.
+/// Otherwise half of a call would be in the block, because no transaction of the host is open.
 #[test]
 fn a_machine_whose_call_panicked_is_not_sealed() {
     let store = store();

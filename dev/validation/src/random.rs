@@ -237,8 +237,15 @@ impl RandomPovs {
                         .dice
                         .random_bool(0.5)
                         .then(|| self.dice.random_range(0..4));
-                    // One byte at least, so that the accounts of the top trie stay.
-                    Step::Clear(trie, vec![self.dice.random_range(0..4)], limit, None)
+                    let first = self.dice.random_range(0..4);
+                    let prefix = match (first, limit) {
+                        // Nothing is cleared where the roots of child tries may lie.
+                        (0, Some(0)) => b":child_storage:other".to_vec(),
+                        (1, Some(0)) => b":child_sto".to_vec(),
+                        // At least one byte, so that the accounts of the top trie stay.
+                        _ => vec![first],
+                    };
+                    Step::Clear(trie, prefix, limit, None)
                 }
                 11 => Step::Size,
                 _ => Step::Get(trie, self.key()),

@@ -72,3 +72,20 @@ pub(crate) mod optional_bytes {
         Ok(hex.map(|hex| hex.0))
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Bytes(#[serde(with = "super::bytes")] Vec<u8>);
+
+    #[test]
+    fn only_pairs_of_digits_are_bytes() {
+        let read = |text: &str| serde_json::from_value::<Bytes>(text.into());
+        assert_eq!(read("0x").unwrap(), Bytes(vec![]));
+        assert_eq!(read("0x0fF0").unwrap(), Bytes(vec![0x0f, 0xf0]));
+        for text in ["", "0f", "0x0", "0x+f", "0x-1", "0xg0", "0x\u{e9}"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

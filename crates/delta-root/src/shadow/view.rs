@@ -92,7 +92,7 @@ impl ShadowTrie {
             Value::Hashed { start, .. } => Node::range(start, HASH_LENGTH).end,
         };
         let children = &data[start..];
-        // The length alone does not tell: bytes behind the last child are no error.
+        // The length alone is not enough, because bytes behind the last child are not an error.
         let uniform = children.len() == bitmap.count_ones() as usize * (1 + HASH_LENGTH)
             && children
                 .iter()

@@ -47,8 +47,8 @@ impl ItemRule {
     /// item, it writes the number read plus a number that does not depend on it; and the number read has no
     /// other effect, as long as the sum fits into the counter.
     ///
-    /// If another call follows the read, the rule promises nothing. Calls that only compute, such as hashing or a check of
-    /// a signature, do not reach the state and are not seen: their results count as what the number read has an effect on.
+    /// If another call follows the read, the rule promises nothing. Host functions that only compute, such as hashes,
+    /// do not reach the externalities, so they are not such calls: the promise covers the use of their results.
     pub const fn counter(width: CounterWidth) -> Self {
         Self::of(Form::Plain(width), Kind::Counter { apart: false })
     }

@@ -508,7 +508,7 @@ impl Externalities for ViewExt<'_, '_> {
 
 impl ExtensionStore for ViewExt<'_, '_> {
     fn extension_by_type_id(&mut self, type_id: TypeId) -> Option<&mut dyn Any> {
-        // What the extension is told may depend on the counter.
+        // The data that the runtime gives to the extension may depend on the counter.
         self.settle(None);
         if let Some(question) = Question::asked_by(type_id) {
             if self.extensions.sees_of_host(self.host, type_id) {
