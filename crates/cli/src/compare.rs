@@ -75,7 +75,7 @@ pub(crate) struct CompareArgs {
     /// instances are kept from call to call
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
-    /// What both state machines keep from earlier blocks: none, or warm, all that the block needs
+    /// Kept from earlier blocks by both: none, or warm, all that the block needs
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = CacheArg::None)]
     cache: CacheArg,
     /// Also execute the extrinsics on this many threads, such as 2,4
