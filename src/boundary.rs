@@ -6,6 +6,15 @@ use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{ChangedKey, Estimator};
 use povmeter_primitives::{Fate, TrieId};
 
+/// What a boundary is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// For a size, which counts all nodes that the rule names.
+    Size,
+    /// For the root, which may not need all of them. Does without those that the source lacks.
+    Root,
+}
+
 /// Counts what the root needs for the overlay's dirty keys. The next call handles the same keys again,
 /// unless the overlay takes a snapshot in between.
 ///
@@ -17,8 +26,9 @@ pub(crate) fn count_dirty<S: NodeSource>(
     state: &mut ShadowState<S>,
     estimator: &mut Estimator,
     observer: &mut impl PathCache,
+    purpose: Purpose,
 ) -> Result<(), LoadError> {
-    let counted = mark_dirty(overlay, state, estimator, observer);
+    let counted = mark_dirty(overlay, state, estimator, observer, purpose);
     if counted.is_err() {
         estimator.take_back(state);
     }
@@ -30,6 +40,7 @@ fn mark_dirty<S: NodeSource>(
     state: &mut ShadowState<S>,
     estimator: &mut Estimator,
     observer: &mut impl PathCache,
+    purpose: Purpose,
 ) -> Result<(), LoadError> {
     let mut boundary = estimator.boundary(overlay.dirty().len());
     let mut dirty_children: Vec<TrieHandle> = Vec::new();
@@ -72,5 +83,8 @@ fn mark_dirty<S: NodeSource>(
         };
         boundary.mark_root_of(state, child, fate, observer)?;
     }
-    boundary.settle(state, observer)
+    match purpose {
+        Purpose::Size => boundary.settle(state, observer),
+        Purpose::Root => boundary.settle_for_root(state, observer),
+    }
 }

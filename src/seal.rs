@@ -3,6 +3,7 @@
 use crate::{
     accounting::Accounting,
     attribution::Notes,
+    boundary::Purpose,
     changed::{Change, Changed},
     Attribution, Block, BlockError, SealError,
 };
@@ -146,7 +147,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let mark = self.begin_call();
         // In either accounting: the shadow trie must know the fate of every dirty key before the root
         // is computed, and the overlay takes a snapshot after it.
-        let counted = self.count_dirty();
+        let counted = self.count_dirty(Purpose::Root);
         counted.map_err(|error| self.take_back_call(mark, error))?;
         let update = self.update_of_loaded(version);
         match update {
@@ -155,6 +156,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
                 Ok(update)
             }
             Err(error) => {
+                let error = self.estimator.explained(error);
                 self.estimator.take_back(&mut self.state);
                 Err(self.take_back_call(mark, error))
             }

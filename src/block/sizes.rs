@@ -1,7 +1,12 @@
 //! Sizes of a block's storage proof: estimated, recorded, compact.
 
 use super::Block;
-use crate::{accounting::Accounting, attribution::Notes, boundary, error::BlockError};
+use crate::{
+    accounting::Accounting,
+    attribution::Notes,
+    boundary::{self, Purpose},
+    error::BlockError,
+};
 use povmeter_delta_root::{LoadError, NodeSource};
 use povmeter_pov_estimate::{ProofSize, RecorderMark, StorageProof};
 
@@ -27,14 +32,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn proof_size(&mut self) -> Result<ProofSize, BlockError> {
         let mark = self.begin_call();
-        let counted = self.count_dirty();
+        let counted = self.count_dirty(Purpose::Size);
         counted.map_err(|error| self.take_back_call(mark, error))?;
         self.overlay.snapshot();
         Ok(self.recorder.size())
     }
 
     /// Counts what the root needs for the dirty keys. The caller then takes the overlay's snapshot.
-    pub(crate) fn count_dirty(&mut self) -> Result<(), LoadError> {
+    pub(crate) fn count_dirty(&mut self, purpose: Purpose) -> Result<(), LoadError> {
         // No block lives long enough for a number to come back.
         self.boundaries = self.boundaries.wrapping_add(1);
         self.notes.boundary(&self.overlay, &mut self.state)?;
@@ -43,6 +48,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             &mut self.state,
             &mut self.estimator,
             &mut self.notes.estimating(&mut self.recorder),
+            purpose,
         )
     }
 
@@ -59,7 +65,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let recorded = self.recorder.mark();
         let mut observer = self.recorder.estimating();
         let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
-        let counted = boundary::count_dirty(overlay, state, estimator, &mut observer);
+        let counted =
+            boundary::count_dirty(overlay, state, estimator, &mut observer, Purpose::Size);
         let size = self.recorder.size();
         if counted.is_ok() {
             self.estimator.take_back(&mut self.state);
@@ -84,7 +91,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             return Err(BlockError::NotAlone { ignored });
         }
         let mark = self.begin_call();
-        let counted = self.count_dirty();
+        let counted = self.count_dirty(Purpose::Size);
         counted.map_err(|error| self.take_back_call(mark, error))?;
         match self.compact.of(&mut self.recorder, &self.state) {
             Ok(bytes) => {

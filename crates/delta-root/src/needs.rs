@@ -11,10 +11,14 @@
 //! applied. It contains all nodes that a sequential computation reads when it applies the net changes one
 //! after the other, in any order: a branch that this computation merges with a child has at most that child
 //! left in the end, and if the child is gone, too, it was on the path to a changed key.
+//!
+//! One order does not need all of them. If a new entry comes below a branch before the last but one child goes, the
+//! branch is never merged, and the child that stays is not read. So a proof that another state machine recorded may lack
+//! such a child. The computation of the root does without it; see [`RootNeeds::settle_for_root`].
 
 use crate::{
-    nibbles::Prefixes, state::TOGETHER, LoadError, NodeSource, Observer, ShadowNode, ShadowState,
-    TrieHandle,
+    nibbles::Prefixes, root::RootError, state::TOGETHER, table::KeyPath, LoadError, NodeHash,
+    NodeSource, Observer, ShadowNode, ShadowState, TrieHandle,
 };
 use alloc::vec::Vec;
 use povmeter_primitives::Fate;
@@ -29,6 +33,10 @@ pub struct RootNeeds {
     prefixes: Prefixes,
     /// Entries that became live or deleted since [`RootNeeds::begin`], in order.
     flipped: Vec<(TrieHandle, ShadowNode)>,
+    /// The nodes that [`RootNeeds::settle_for_root`] did without.
+    left_out: Vec<(NodeHash, KeyPath)>,
+    /// How many there were at [`RootNeeds::begin`].
+    left_out_before: usize,
 }
 
 impl RootNeeds {
@@ -39,6 +47,8 @@ impl RootNeeds {
             touched,
             prefixes,
             flipped,
+            left_out,
+            left_out_before,
         } = self;
         unsettled.clear();
         unsettled.shrink_to(most);
@@ -47,11 +57,14 @@ impl RootNeeds {
         prefixes.clear();
         flipped.clear();
         flipped.shrink_to(most);
+        left_out.clear();
+        *left_out_before = 0;
     }
 
     /// Begins a set of changes that [`Self::take_back`] can take back.
     pub fn begin(&mut self) {
         self.flipped.clear();
+        self.left_out_before = self.left_out.len();
     }
 
     /// Marks the `fate` of the parent state's entry `at`, which [`ShadowState::find`] returned.
@@ -85,23 +98,78 @@ impl RootNeeds {
     /// Loads and observes the nodes that the changes marked so far need besides the paths to their keys.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be loaded. A later call continues where this one stopped, unless
-    /// [`Self::take_back`] was called in between.
+    /// [`LoadError`] if a node can't be loaded, or if [`Self::settle_for_root`] did without one: no count is complete
+    /// then. A later call continues where this one stopped, unless [`Self::take_back`] was called in between.
     pub fn settle<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
         observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        match self.left_out.first() {
+            None => self.settle_all(state, observer, false),
+            Some((hash, path)) => Err(LoadError::Missing {
+                hash: *hash,
+                path: path.clone(),
+            }),
+        }
+    }
+
+    /// As [`Self::settle`], before the computation of the root itself: does without nodes that the source lacks, because
+    /// the root may not need them. If it does, it can't be computed; [`Self::explained`] turns its error into the one of
+    /// the source.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node can't be loaded for another reason.
+    pub fn settle_for_root<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        self.settle_all(state, observer, true)
+    }
+
+    /// Returns `error`, or if it is about a node that [`Self::settle_for_root`] did without, that the source lacks the
+    /// node.
+    pub fn explained(&self, error: RootError) -> RootError {
+        let RootError::NotLoaded { hash: lacking, .. } = &error else {
+            return error;
+        };
+        match self.left_out.iter().find(|(hash, _)| hash == lacking) {
+            None => error,
+            Some((hash, path)) => RootError::Load(LoadError::Missing {
+                hash: *hash,
+                path: path.clone(),
+            }),
+        }
+    }
+
+    fn settle_all<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        observer: &mut impl Observer,
+        for_root: bool,
     ) -> Result<(), LoadError> {
         while !self.unsettled.is_empty() {
             let from = self.unsettled.len().saturating_sub(TOGETHER);
             let together = &self.unsettled[from..];
             let loaded = match together.len() {
                 1 => [None; TOGETHER],
-                _ => state.load_lone_children(together, &mut self.prefixes)?,
+                _ => match state.load_lone_children(together, &mut self.prefixes) {
+                    Ok(loaded) => loaded,
+                    // One by one, to find those that are missing.
+                    Err(LoadError::Missing { .. }) if for_root => [None; TOGETHER],
+                    Err(error) => return Err(error),
+                },
             };
             for (index, loaded) in (from..self.unsettled.len()).zip(loaded).rev() {
                 let (handle, node) = self.unsettled[index];
-                state.settle(handle, node, loaded, observer)?;
+                match state.settle(handle, node, loaded, observer) {
+                    Ok(()) => {}
+                    Err(LoadError::Missing { hash, path }) if for_root => {
+                        self.left_out.push((hash, path));
+                    }
+                    Err(error) => return Err(error),
+                }
                 self.unsettled.truncate(index);
             }
         }
@@ -118,5 +186,6 @@ impl RootNeeds {
             state.set_value_live(handle, at, !live, &mut self.touched);
         }
         self.unsettled.clear();
+        self.left_out.truncate(self.left_out_before);
     }
 }

@@ -72,6 +72,7 @@ pub fn state_update<S: NodeSource>(
     let mut needs = RootNeeds::default();
     let marked = mark_changes(state, changes, &mut needs, observer);
     let update = marked.and_then(|()| state_update_of_loaded(state, changes, version));
+    let update = update.map_err(|error| needs.explained(error));
     needs.take_back(state);
     update
 }
@@ -93,7 +94,7 @@ fn mark_changes<S: NodeSource>(
         }
     }
     mark_all(state, TrieHandle::TOP, &changes.top, needs, observer)?;
-    Ok(needs.settle(state, observer)?)
+    Ok(needs.settle_for_root(state, observer)?)
 }
 
 fn mark_all<S: NodeSource>(

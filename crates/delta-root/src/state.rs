@@ -81,7 +81,7 @@ impl<S> ShadowState<S> {
         self
     }
 
-    /// Loads nodes that the caller has, so that the source is never asked for them. A node that is loaded
+    /// Loads nodes that the caller has, so that the source need not have them. A node that is loaded
     /// already stays as it is.
     ///
     /// # Errors

@@ -288,8 +288,11 @@ impl NodeTable {
             self.answer_memory = batch.discard();
             return Ok(Looked::Seen(seen));
         }
-        let node = self.answer_of(batch, &request)?;
-        self.insert(&request, node).map(Looked::Kept)
+        match self.answer_of(batch, &request) {
+            Ok(node) => self.insert(&request, node).map(Looked::Kept),
+            // A preloaded node need not be in the source.
+            Err(error) => self.find(&request.hash).map(Looked::Kept).ok_or(error),
+        }
     }
 
     /// The bytes of a node or value. If it was not loaded before, it is not kept.

@@ -477,6 +477,22 @@ fn what_is_read_once_is_not_kept() {
 }
 
 #[test]
+fn preloaded_nodes_are_read_once_too() {
+    let (entries, nodes, root) = with_child();
+    let empty = Nodes::default();
+    let mut state = ShadowState::new(&empty, root);
+    let all = nodes.0.iter();
+    let all = all.map(|(hash, (node, _))| (*hash, node.clone()));
+    state.preload(all).unwrap();
+    for trie in [TrieId::Top, TrieId::Child(b"child")] {
+        for (key, value) in &entries {
+            let read = state.read_once(trie, key).unwrap();
+            assert_eq!(read.as_deref(), Some(value.as_slice()));
+        }
+    }
+}
+
+#[test]
 fn who_reads_once_gets_the_same_errors() {
     let (entries, nodes, root) = with_child();
     let trie = TrieId::Child(b"child");

@@ -5,8 +5,8 @@
 
 use alloc::vec::Vec;
 use povmeter_delta_root::{
-    Fate, LoadError, NodeSource, Observer, PathCache, RootNeeds, Search, ShadowNode, ShadowState,
-    TrieHandle,
+    Fate, LoadError, NodeSource, Observer, PathCache, RootError, RootNeeds, Search, ShadowNode,
+    ShadowState, TrieHandle,
 };
 
 /// What the estimator knows about a key.
@@ -136,6 +136,12 @@ impl Estimator {
         counted.shrink_to(most);
         *began = EstimatorMark::default();
         *rollbacks = 0;
+    }
+
+    /// Returns `error` of the root computation, or if it is about a node that [`Boundary::settle_for_root`] did without,
+    /// that the source lacks the node.
+    pub fn explained(&self, error: RootError) -> RootError {
+        self.needs.explained(error)
     }
 
     /// Begins a boundary for about this number of `keys`; [`Boundary::settle`] ends it. The paths to many
@@ -340,6 +346,20 @@ impl<'k> Boundary<'_, 'k> {
     ) -> Result<(), LoadError> {
         self.find_waiting(state, observer)?;
         self.estimator.needs.settle(state, observer)
+    }
+
+    /// As [`Self::settle`], before the root is computed: does without nodes that the source lacks and that the root may
+    /// not need. If there are such nodes, no later boundary can be settled, because its counts would lack them.
+    ///
+    /// # Errors
+    /// [`LoadError`] as for [`Self::settle`], except for these nodes.
+    pub fn settle_for_root<S: NodeSource>(
+        mut self,
+        state: &mut ShadowState<S>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        self.find_waiting(state, observer)?;
+        self.estimator.needs.settle_for_root(state, observer)
     }
 
     fn find_waiting<S: NodeSource>(

@@ -1,10 +1,12 @@
-//! Cases in which the counting rule asks for more than one computation of the root reads, and why no
-//! rule can ask for less. The examples are those of docs/proof-size.md, section "Why not less".
+//! Cases in which the counting rule asks for more than one computation of the root reads, why no rule can ask for less,
+//! and that the root is found without these nodes. The examples are those of docs/proof-size.md, section "Why not less".
 
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
-use povmeter::{Block, Consensus, ProofNodes, Root, StateVersion, StorageProof, TrieId};
+use povmeter::{
+    Accounting, Advisory, Block, Consensus, ProofNodes, Root, StateVersion, StorageProof, TrieId,
+};
 use povmeter_store::{MemoryStore, NodeStore};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use sp_core::{Blake2Hasher as Hashing, H256};
@@ -94,7 +96,10 @@ fn counted(store: &MemoryStore, changes: &[Change<'_>]) -> Nodes {
     proof.nodes().iter().map(|node| node.to_vec()).collect()
 }
 
-fn apply<S: povmeter::NodeSource>(block: &mut Block<S, Consensus>, (key, value): &Change<'_>) {
+fn apply<S: povmeter::NodeSource, A: Accounting>(
+    block: &mut Block<S, A>,
+    (key, value): &Change<'_>,
+) {
     match value {
         Some(value) => block.set(TrieId::Top, key, value).unwrap(),
         None => block.remove(TrieId::Top, key).unwrap(),
@@ -147,9 +152,57 @@ fn the_rule_is_what_deletions_before_insertions_read() {
         assert_eq!(read_by_trie_db(&store, &deletions), counted);
         let in_key_order = read_by_trie_db(&store, &changes.collect::<Vec<_>>());
         assert!(in_key_order.is_subset(&counted));
-        spared += usize::from(in_key_order.len() < counted.len());
+        let spares = in_key_order.len() < counted.len();
+        spared += usize::from(spares);
+        root_of_proof::<Consensus>(&store, &deletions, &in_key_order, spares);
+        root_of_proof::<Advisory>(&store, &deletions, &in_key_order, spares);
     }
     assert!(spared > 0, "an order that reads less");
+}
+
+/// Checks that a block on the nodes that trie-db has read finds the root, and gives no size if a counted node is not
+/// among them.
+fn root_of_proof<A: Accounting>(
+    store: &MemoryStore,
+    changes: &[Change<'_>],
+    proof: &Nodes,
+    spares: bool,
+) {
+    if changes.is_empty() {
+        return;
+    }
+    let mut whole = Block::new(store, store.root());
+    let nodes = source(proof.iter().cloned().map(Bytes::from));
+    let mut block = Block::with_accounting(nodes, store.root(), A::default());
+    for change in changes {
+        apply(&mut whole, change);
+        apply(&mut block, change);
+    }
+    let expected = whole.root(StateVersion::V0).unwrap().clone();
+    for _ in 0..2 {
+        assert_eq!(*block.root(StateVersion::V0).unwrap(), expected);
+        assert_eq!(block.proof_size().is_err(), spares);
+        assert_eq!(block.peek_proof_size().is_err(), spares);
+        // The root is computed once more.
+        apply(&mut block, &(&[0x33, 0x33], None));
+    }
+    // A node that the root needs.
+    for missing in proof {
+        let nodes = proof.iter().filter(|node| *node != missing);
+        let nodes = source(nodes.cloned().map(Bytes::from));
+        let mut block = Block::with_accounting(nodes, store.root(), A::default());
+        for change in changes {
+            apply(&mut block, change);
+        }
+        match block.root(StateVersion::V0) {
+            Ok(found) => assert_eq!(*found, expected),
+            Err(error) => {
+                let missing = povmeter_delta_root::Blake2b256::hash(missing);
+                let text = error.to_string();
+                assert!(text.contains(&format!("{missing} at")), "{text}");
+            }
+        }
+    }
 }
 
 /// Returns the sizes after `1a` and `1b` are removed, and at the end, after `1b` is set again.
