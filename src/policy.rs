@@ -46,9 +46,9 @@ pub enum EstimatePolicy {
 }
 
 impl EstimatePolicy {
-    /// Upper bound on the bytes of a trie node written in state version 1, with keys of up to 458
-    /// bytes: in the largest branch, 16 hashes of children, one of a value, header, bitmap and lengths are
-    /// 567 bytes, the partial key 457. Version 0 has no bound, because a node holds its value.
+    /// Upper bound on the bytes of a trie node written in state version 1, with keys of up to 457
+    /// bytes: in the largest branch, 16 hashes of children, a value of 32 bytes, header, bitmap and lengths
+    /// are 568 bytes, the partial key 456. Version 0 has no bound, because a node holds its value.
     pub const LARGEST_NODE_BYTES: u64 = 1024;
 
     /// [`Self::NearLimit`] for a state whose values were written in state version 1.

@@ -73,8 +73,19 @@ impl LargeBlocks {
         let block = core::mem::take(&mut self.blocks[number as usize]);
         // In wasm the allocator keeps it, and an instance executes few blocks.
         if !cfg!(target_family = "wasm") {
-            self.spare.push(block.into_memory());
+            self.keep(block.into_memory());
         }
+    }
+
+    /// Keeps `memory` for later blocks: at most as many pieces as there were blocks at a time, the last ones.
+    fn keep(&mut self, memory: Vec<u8>) {
+        if memory.capacity() == 0 {
+            return;
+        }
+        if self.spare.len() >= self.blocks.len() {
+            self.spare.swap_remove(0);
+        }
+        self.spare.push(memory);
     }
 
     /// Copies the first `len` bytes of one block to another.
@@ -180,5 +191,32 @@ impl LargeBlocks {
             spare: _,
         } = self;
         assert!(blocks.is_empty() && freed.is_empty());
+    }
+}
+
+#[cfg(all(test, not(target_family = "wasm")))]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn no_more_memory_is_kept_than_there_were_blocks() {
+        let mut large = LargeBlocks::default();
+        let mut number = large.adopt(vec![0; 40_000].into());
+        for round in 0..100 {
+            let next = match round % 3 {
+                0 => large.adopt(vec![0; 40_000].into()),
+                1 => large.allocate(40_000 << (round % 7)),
+                _ => large.allocate(30_000),
+            };
+            large.free(number);
+            number = next;
+            assert!(large.spare.len() <= large.blocks.len());
+        }
+        assert_eq!(large.blocks.len(), 2);
+        let capacity = large.spare.last().map_or(0, Vec::capacity);
+        let again = large.allocate(capacity);
+        assert_eq!(large.spare.len(), 1);
+        large.free(again);
     }
 }

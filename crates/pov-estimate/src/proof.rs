@@ -350,8 +350,9 @@ fn encode_list(items: &[Bytes]) -> Vec<u8> {
 fn decode_list(encoded: &[u8]) -> Result<Vec<Bytes>, ProofError> {
     let mut input = ProofInput { encoded, at: 0 };
     let count = input.compact("the number of items")?;
-    // An item has at least one byte, so the input's length bounds the reserved memory.
-    let mut items = Vec::with_capacity(count.min(encoded.len()));
+    // Reserves no more memory than the input has, because the count may be any number.
+    let most = encoded.len() / size_of::<Bytes>();
+    let mut items = Vec::with_capacity(count.min(most));
     for _ in 0..count {
         let length = input.compact("the length of an item")?;
         items.push(Bytes::copy_from_slice(input.take(length, "an item")?));
