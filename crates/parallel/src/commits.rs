@@ -120,8 +120,9 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
                 self.done.push(Executed { ending, size });
                 return Ok(match by {
                     By::Execution if self.pace.is_parallel() => self.withdraw(store, index),
-                    // The other threads know that it has no effects, or there are none at work.
-                    By::Execution | By::Ahead(_) => false,
+                    By::Execution => self.drop_estimate(store, index),
+                    // The other threads know that it has no effects.
+                    By::Ahead(_) => false,
                 });
             }
         };
@@ -173,7 +174,8 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
         by: By<'_>,
     ) -> Result<bool, BlockError> {
         match by {
-            _ if !self.pace.is_parallel() => Ok(false),
+            By::Execution if !self.pace.is_parallel() => Ok(self.drop_estimate(store, index)),
+            By::Ahead(_) if !self.pace.is_parallel() => Ok(false),
             By::Execution => Ok(self.publish_log(store, index + 1)),
             By::Ahead(writes) => {
                 if (index + 1).is_multiple_of(COLLAPSED) {
@@ -200,6 +202,14 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
             self.log.clear();
         }
         store.publish(index + 1, Arc::new(WriteSet::default())).seen
+    }
+
+    /// Publishes that `index`, which was executed in order, changes nothing, if an earlier execution was expected to be
+    /// repeated. Otherwise transactions above would wait for it when the block continues in parallel; its changes are
+    /// published then. Returns whether transactions above may have read other values.
+    fn drop_estimate(&mut self, store: &MultiVersion, index: u32) -> bool {
+        let estimated = self.pace.is_open() && store.is_estimate(index + 1);
+        estimated && self.withdraw(store, index)
     }
 
     /// Returns the size after a transaction.
@@ -356,5 +366,50 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
             store.publish(index + 1, collapsed);
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(any(povmeter_loom, povmeter_shuttle))))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::store::Nearest;
+    use povmeter::TrieId::Top;
+    use povmeter_store::{MemoryStore, NodeStore};
+
+    /// A transaction whose repetition is expected, but which is executed in order, keeps no other waiting.
+    #[test]
+    fn an_estimate_does_not_outlive_the_turn_of_its_transaction() {
+        for trapped in [false, true] {
+            let parent = MemoryStore::new();
+            let mut block = Block::new(&parent, parent.root());
+            let store = MultiVersion::new(4);
+            let key = store.keys.number(Top, b"key");
+            let mut writes = WriteSetBuilder::default();
+            writes.write(key, Some(b"value")).unwrap();
+            store.publish(2, Arc::new(writes.finish()));
+            assert!(store.mark_estimate(2));
+            block.start_transaction();
+            let mut commits = Commits {
+                block: &mut block,
+                log: WriteLog::new(&store.keys),
+                // In order at first.
+                pace: Pace::adaptive(10_000, 100, None),
+                fetch: Fetch::default(),
+                sizes: SizeAfter::Counted,
+                decide: &mut |_| Verdict::Keep,
+                done: Vec::new(),
+                statistics: Statistics::default(),
+                ended: None,
+            };
+            assert!(commits.pace.is_open() && !commits.pace.is_parallel());
+            let result = match trapped {
+                true => Err(Trap::of_other_view()),
+                false => Ok(()),
+            };
+            commits.end(&store, 1, result, By::Execution).unwrap();
+            let nearest = store.nearest(3, key);
+            assert!(matches!(nearest, Nearest::Parent), "{nearest:?}");
+        }
     }
 }

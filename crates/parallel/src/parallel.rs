@@ -11,7 +11,7 @@ use crate::{
     scheduler::{Limits, Scheduler, MOST_TRANSACTIONS},
     shared::Shared,
     store::index as index_of,
-    sync::{thread, Mutex},
+    sync::{spawn, thread, Mutex},
     write_log::WriteLog,
 };
 use povmeter::{Accounting, Block, NodeSource};
@@ -233,19 +233,16 @@ impl Parallel {
             let _prepared = shared.preparations.end_on_drop();
             if !shared.preparations.are_none() {
                 committer.open_preparations();
-                for _ in 1..self.workers.get() {
-                    scope.spawn(|| shared.prepare());
-                }
+                start_threads(self.workers, || spawn(scope, || shared.prepare()));
             }
             let start = || {
-                for _ in 1..self.workers.get() {
-                    scope.spawn(|| {
-                        // If this thread panics, no other thread may wait for the transaction that it has begun.
-                        let unfinished = EndOnDrop(&shared.scheduler);
-                        shared.work(&committer);
-                        forget(unfinished);
-                    });
-                }
+                let work = || {
+                    // If this thread panics, no other thread may wait for the transaction that it has begun.
+                    let unfinished = EndOnDrop(&shared.scheduler);
+                    shared.work(&committer);
+                    forget(unfinished);
+                };
+                start_threads(self.workers, || spawn(scope, work));
             };
             committer.run(&mut shared.worker(true), start);
         });
@@ -275,6 +272,13 @@ impl Parallel {
             Strategy::Adaptive => Pace::adaptive(transactions, self.window, self.experience),
         }
     }
+}
+
+/// Starts the threads beside that of the caller. If the system refuses one, fewer execute the block, because the
+/// outcome does not depend on their number.
+fn start_threads(workers: NonZeroUsize, start: impl FnMut() -> bool) {
+    let mut start = start;
+    let _ = (1..workers.get()).all(|_| start());
 }
 
 /// Ends the block when it is dropped, even in a panic, so that no thread waits for ever.

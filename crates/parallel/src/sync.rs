@@ -16,6 +16,25 @@ pub(crate) use std::thread;
 
 use std::{ops::Deref, sync::PoisonError};
 
+/// Starts a thread that does `work`. Returns `false` if the system refuses one.
+#[cfg(not(all(test, povmeter_shuttle)))]
+pub(crate) fn spawn<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    work: impl FnOnce() + Send + 'scope,
+) -> bool {
+    thread::Builder::new().spawn_scoped(scope, work).is_ok()
+}
+
+/// As in the standard library.
+#[cfg(all(test, povmeter_shuttle))]
+pub(crate) fn spawn<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    work: impl FnOnce() + Send + 'scope,
+) -> bool {
+    scope.spawn(work);
+    true
+}
+
 /// A value in cache lines of its own. Beside data that other threads write, each read would have to fetch it from
 /// another core.
 #[derive(Debug, Default)]

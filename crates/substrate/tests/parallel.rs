@@ -10,12 +10,18 @@ use povmeter_store::{MemoryStore, NodeStore};
 use povmeter_substrate::{Calls, FrameLimits, ItemRule, SizeSource, StateMachine, StorageRules};
 use sp_core::storage::{ChildInfo, StateVersion::V1};
 use sp_crypto_hashing::twox_128;
-use sp_externalities::{with_externalities, Externalities, ExternalitiesExt};
+use sp_externalities::{
+    with_externalities, Extension, Extensions, Externalities, ExternalitiesExt, TransactionType,
+};
 use sp_trie::proof_size_extension::ProofSizeExt;
 use std::{
+    any::{Any, TypeId},
     num::NonZeroUsize,
     panic::{catch_unwind, AssertUnwindSafe},
-    sync::{Arc, Once},
+    sync::{
+        atomic::{AtomicI32, Ordering},
+        Arc, Once,
+    },
 };
 
 const LIMITS: FrameLimits = FrameLimits {
@@ -152,6 +158,10 @@ impl Random {
             issuance.saturating_sub(fee),
         );
         event(ext, b"success", false);
+        // A rollback of the host does not undo operations on the index.
+        if dice.roll(12) == 0 {
+            return None;
+        }
         let next = number::<4>(ext, b":extrinsic_index") + 1;
         set::<4>(ext, b":extrinsic_index", next);
         let phase = [&[0], &next.to_le_bytes()[..4]].concat();
@@ -183,13 +193,15 @@ impl Random {
             8 => set::<8>(ext, b"counter", 1_000),
             9 => ext.clear_storage(b"counter"),
             10..14 => {
+                // As the rule promises, an absent number counts as 0, and nothing else depends on the number.
+                let (by, add) = (dice.roll(5), dice.roll(2) == 0);
                 let counter = ext.storage(b"counter").unwrap_or_default();
-                if let Ok(bytes) = <[u8; 8]>::try_from(&counter[..]) {
-                    let sum = u64::from_le_bytes(bytes).saturating_add(dice.roll(5));
-                    set::<8>(ext, b"counter", sum.into());
-                } else {
-                    set::<8>(ext, b"counter", dice.roll(5).into());
-                }
+                let number = <[u8; 8]>::try_from(&counter[..]).map_or(0, u64::from_le_bytes);
+                let sum = match add {
+                    true => number.saturating_add(by),
+                    false => number.saturating_sub(by),
+                };
+                set::<8>(ext, b"counter", sum.into());
             }
             14 => seen.push(ext.exists_storage(b"counter").into()),
             15 => {
@@ -494,6 +506,86 @@ fn counters_do_not_conflict() {
     let issuance =
         || with_externalities(|ext| number::<16>(ext, &item("Balances", "TotalIssuance")));
     assert_eq!(machine.execute(issuance).unwrap(), Some(200_000 - 59 * 30));
+}
+
+/// A number of calls that no block can have is refused before any memory is taken for it.
+#[test]
+fn too_many_calls_are_refused() {
+    let store = store();
+    for way in ways() {
+        let mut machine = begun::<Advisory>(&store, SizeSource::Unrecorded);
+        let refused = machine.execute_in_parallel(way, &store, &rules(), &|_: u32| (), u32::MAX);
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("4294967295"), "{text}");
+    }
+}
+
+/// The transactions that an extension was told of and that are still open.
+struct OpenTransactions(Arc<AtomicI32>);
+
+impl Extension for OpenTransactions {
+    fn as_mut_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn type_id(&self) -> TypeId {
+        TypeId::of::<Self>()
+    }
+
+    fn start_transaction(&mut self, _: TransactionType) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn commit_transaction(&mut self, _: TransactionType) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn rollback_transaction(&mut self, _: TransactionType) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Calls that stop, and calls that end, within nested transactions.
+struct Nested(Arc<AtomicI32>);
+
+impl Calls for Nested {
+    type Output = ();
+
+    fn call(&self, index: u32) {
+        let work = |mut ext: &mut dyn Externalities| {
+            ext.storage_start_transaction();
+            ext.storage_start_transaction();
+            let read = ext.storage(b"shared");
+            ext.set_storage(b"shared".to_vec(), index.to_le_bytes().to_vec());
+            let _ = ext
+                .extension::<ProofSizeExt>()
+                .map(|asked| asked.storage_proof_size());
+            ext.storage_commit_transaction().unwrap();
+            read
+        };
+        with_externalities(work).unwrap();
+    }
+
+    fn extensions(&self) -> Extensions {
+        let mut extensions = Extensions::new();
+        extensions.register(OpenTransactions(self.0.clone()));
+        extensions
+    }
+}
+
+/// The extensions of a thread stay with it, so they have to be told of the end of each transaction.
+#[test]
+fn extensions_are_told_of_the_end_of_each_transaction() {
+    let store = store();
+    for way in ways() {
+        let open = Arc::new(AtomicI32::new(0));
+        let mut machine = begun::<Consensus>(&store, SizeSource::Estimate);
+        let calls = Nested(open.clone());
+        machine
+            .execute_in_parallel(way, &store, &rules(), &calls, 80)
+            .unwrap();
+        assert_eq!(open.load(Ordering::SeqCst), 0, "{way:?}");
+    }
 }
 
 /// Panics are part of the test, and need no message.

@@ -107,12 +107,11 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
         }
         self.check_extensions()?;
         let before = self.sizes.handed_out().len();
-        let transactions = usize::try_from(count).unwrap_or(usize::MAX);
         let executor = RuntimeCalls {
             calls,
             rules,
             no_rules: StorageRules::new(),
-            forecast: Forecast::new(rules, self.numbers(rules)?, transactions),
+            forecast: Forecast::new(rules, self.numbers(rules)?),
             sizes: self.sizes.source(),
             told: AtomicUsize::new(before),
         };
@@ -175,7 +174,12 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
                     self.sizes.hand_out(&sizes);
                     Ending::Kept(called.output)
                 }
-                Ending::LeftOut(called) => Ending::LeftOut(called.output),
+                Ending::LeftOut(called) => {
+                    // A rollback does not undo operations on the index, as in sp-state-machine.
+                    let operations = called.side_effects.transaction_index;
+                    self.transaction_index.extend(operations);
+                    Ending::LeftOut(called.output)
+                }
                 Ending::Trapped(trap) => Ending::Trapped(trap),
             };
             transactions.push(Executed { ending, size });
@@ -248,7 +252,10 @@ impl<C: Calls> RuntimeCalls<'_, C> {
         let call = || sp_externalities::set_and_run_with_externalities(&mut ext, call);
         let called = catch_unwind(AssertUnwindSafe(call));
         let ended = ext.end();
-        extensions.commit_transaction(TransactionType::Host);
+        match called.is_ok() && ended.is_ok() {
+            true => extensions.commit_transaction(TransactionType::Host),
+            false => extensions.rollback_transaction(TransactionType::Host),
+        }
         let side_effects = ended.map_err(|ended| match ended {
             Ended::Stopped(stopped) => Interrupt::Stopped(stopped),
             Ended::Failed(error) => Interrupt::Failed(error),

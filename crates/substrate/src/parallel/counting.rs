@@ -142,8 +142,15 @@ impl Counting {
         number: usize,
         value: Option<&[u8]>,
     ) -> Result<(), Stopped> {
-        let form = rules.rule(number).form;
+        let rule = rules.rule(number);
+        let form = rule.form;
         let parts = value.and_then(|value| form.parts(Some(value)));
+        let item = &self.items[number];
+        let numbers = item.current().zip(parts).filter(|_| item.answered);
+        if numbers.is_some_and(|(current, new)| form.may_be_cut(rule.limits, &current, &new)) {
+            // From another number, the runtime may have added another difference.
+            self.compare(rules, view, number)?;
+        }
         let item = &mut self.items[number];
         let known = !item.undoable.plain && (item.answered || item.compared);
         if let Some((current, new)) = item.current().zip(parts).filter(|_| known) {

@@ -8,7 +8,10 @@
 //! At the turn, the block compares the prediction with the number, so a wrong prediction costs an execution.
 
 use super::rules::{Kind, StorageRules};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// What a transaction did to a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,9 +36,28 @@ struct State {
     committed: usize,
     /// By number of the rule.
     items: Vec<Item>,
-    /// By transaction and rule.
-    effects: Vec<Effect>,
-    predictions: Vec<Option<u128>>,
+    /// By transaction and rule, from the first transaction that is not committed to the last one that was begun ahead.
+    /// So the memory depends on how far ahead threads are, and not on the length of the block.
+    ahead: VecDeque<Ahead>,
+}
+
+/// What is known of one transaction and one rule.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ahead {
+    effect: Effect,
+    prediction: Option<u128>,
+}
+
+impl State {
+    /// Returns the place of transaction `index` in `ahead`, and makes it; `None` if the transaction is committed.
+    fn place(&mut self, index: usize) -> Option<usize> {
+        let count = self.items.len();
+        let first = index.checked_sub(self.committed)? * count;
+        if self.ahead.len() < first + count {
+            self.ahead.resize(first + count, Ahead::default());
+        }
+        Some(first)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,8 +69,8 @@ struct Item {
 }
 
 impl Forecast {
-    /// Makes a forecast for `transactions` transactions, the first of which finds the numbers `now`.
-    pub(crate) fn new(rules: &StorageRules, now: Vec<Option<u128>>, transactions: usize) -> Self {
+    /// Makes a forecast for transactions, the first of which finds the numbers `now`.
+    pub(crate) fn new(rules: &StorageRules, now: Vec<Option<u128>>) -> Self {
         let item = |(number, now)| {
             let mut item = Item {
                 now,
@@ -59,13 +81,10 @@ impl Forecast {
             }
             item
         };
-        let items: Vec<Item> = now.into_iter().enumerate().map(item).collect();
-        let entries = items.len() * transactions;
         Self(Mutex::new(State {
             committed: 0,
-            items,
-            effects: vec![Effect::Unknown; entries],
-            predictions: vec![None; entries],
+            items: now.into_iter().enumerate().map(item).collect(),
+            ahead: VecDeque::new(),
         }))
     }
 
@@ -78,11 +97,14 @@ impl Forecast {
     /// are made at one moment, so that they fit each other.
     pub(crate) fn begin(&self, index: usize) {
         let state = &mut *self.state();
+        let Some(place) = state.place(index) else {
+            return;
+        };
         let count = state.items.len();
         for (number, item) in state.items.iter().enumerate() {
             let mut now = item.now;
-            for before in state.committed..index {
-                let by = match state.effects[before * count + number] {
+            for before in (number..place).step_by(count) {
+                let by = match state.ahead[before].effect {
                     Effect::Unknown => item.usual,
                     // The difference, because at its turn the transaction may find another number.
                     Effect::Added(by) | Effect::Made(_, Some(by)) => by,
@@ -97,27 +119,34 @@ impl Forecast {
                 };
                 now = now.and_then(|now| now.checked_add_signed(by));
             }
-            state.predictions[index * count + number] = now;
+            state.ahead[place + number].prediction = now;
         }
     }
 
     /// The prediction for transaction `index` and the rule `number`.
     pub(crate) fn prediction(&self, index: usize, number: usize) -> Option<u128> {
         let state = self.state();
-        let at = index * state.items.len() + number;
-        state.predictions[at]
+        let ahead = index.checked_sub(state.committed)?;
+        let known = state.ahead.get(ahead * state.items.len() + number)?;
+        known.prediction
     }
 
     /// Notes that transaction `index` was executed ahead, with these effects.
     pub(crate) fn executed(&self, index: usize, effects: &[Effect]) {
-        let mut state = self.state();
-        let at = index * state.items.len();
-        state.effects[at..at + effects.len()].copy_from_slice(effects);
+        let state = &mut *self.state();
+        if let Some(place) = state.place(index) {
+            let known = state.ahead.range_mut(place..);
+            for (known, effect) in known.zip(effects) {
+                known.effect = *effect;
+            }
+        }
     }
 
     /// Notes that transaction `index` is committed with these effects; `None` if it is left out of the block.
     pub(crate) fn committed(&self, index: usize, effects: Option<&[Effect]>) {
         let state = &mut *self.state();
+        let over = (index + 1).saturating_sub(state.committed) * state.items.len();
+        state.ahead.drain(..over.min(state.ahead.len()));
         state.committed = index + 1;
         for (item, effect) in state.items.iter_mut().zip(effects.unwrap_or_default()) {
             item.now = match *effect {
@@ -147,7 +176,7 @@ mod tests {
         let rules = StorageRules::new()
             .with_key(b"index", ItemRule::predicted(U32))
             .with_key(b"total", ItemRule::counter(U32));
-        let forecast = Forecast::new(&rules, vec![Some(1), Some(100)], 6);
+        let forecast = Forecast::new(&rules, vec![Some(1), Some(100)]);
         let predict = |index| {
             forecast.begin(index);
             [0, 1].map(|number| forecast.prediction(index, number))
@@ -164,6 +193,10 @@ mod tests {
         forecast.executed(2, &[Effect::Lost, Effect::Made(9, None)]);
         assert_eq!(predict(4), [None, Some(14)]);
         forecast.committed(2, Some(&[Effect::Lost, Effect::Made(9, None)]));
+        assert_eq!(predict(3), [None, Some(9)]);
+        // What comes too late is ignored.
+        forecast.executed(1, &[Effect::Lost, Effect::Lost]);
+        assert_eq!(predict(1), [None, None]);
         assert_eq!(predict(3), [None, Some(9)]);
     }
 }

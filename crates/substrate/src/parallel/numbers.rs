@@ -56,12 +56,33 @@ impl Form {
         }
     }
 
-    /// The sums that the limits bound: for weights, time and proof size of all classes together.
-    pub(crate) fn totals(self, parts: &Difference) -> [i128; TOTALS] {
+    /// Whether `new`, which was written after `current` was read, may be a sum that was cut off: at zero, at the
+    /// greatest number, or at a limit.
+    pub(crate) fn may_be_cut(self, limits: [u128; TOTALS], current: &Parts, new: &Parts) -> bool {
         match self {
-            Self::Plain(_) | Self::Variant(..) => [parts[0], 0],
-            Self::Weights => [0, 1].map(|first| parts.iter().skip(first).step_by(TOTALS).sum()),
+            Self::Plain(width) | Self::Variant(_, width) => {
+                [0, widest(width), limits[0]].contains(&new[0])
+            }
+            Self::Weights => {
+                let total = |first| new.iter().skip(first).step_by(TOTALS).sum::<u128>();
+                let emptied = |(current, new): (&u128, &u128)| *current > 0 && *new == 0;
+                current.iter().zip(new).any(emptied)
+                    || (0..TOTALS).any(|at| total(at) >= limits[at].min(u64::MAX.into()))
+            }
         }
+    }
+
+    /// The sums that the limits bound: for weights, time and proof size of all classes together. `None` if a sum does
+    /// not fit.
+    fn totals(self, parts: &Difference) -> Option<[i128; TOTALS]> {
+        let mut totals = [parts[0], 0];
+        if self == Self::Weights {
+            for (first, total) in totals.iter_mut().enumerate() {
+                let mut of_classes = parts.iter().skip(first).step_by(TOTALS);
+                *total = of_classes.try_fold(0_i128, |sum, part| sum.checked_add(*part))?;
+            }
+        }
+        Some(totals)
     }
 }
 
@@ -115,6 +136,14 @@ pub(crate) fn sum(parts: &Parts, difference: &Difference) -> Option<Parts> {
     Some(sum)
 }
 
+/// `numbers - by`, if each difference fits.
+fn less<const N: usize>(mut numbers: [i128; N], by: &[i128; N]) -> Option<[i128; N]> {
+    for (number, by) in numbers.iter_mut().zip(by) {
+        *number = number.checked_sub(*by)?;
+    }
+    Some(numbers)
+}
+
 /// The additions that a transaction makes to one counter, as one addition. It is made only if each of the
 /// additions would have been within the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,7 +165,7 @@ impl Additions {
             *all = all.checked_add(*by)?;
             self.least[part] = self.least[part].min(*all);
         }
-        for (most, total) in self.most.iter_mut().zip(form.totals(&self.all)) {
+        for (most, total) in self.most.iter_mut().zip(form.totals(&self.all)?) {
             *most = (*most).max(total);
         }
         Some(())
@@ -154,23 +183,21 @@ impl Additions {
     }
 
     /// The update that makes the additions not made yet, within `limits`; appends its operand to `operand`.
-    /// `None` if no value is within the limits, or the form has no update.
+    /// `None` if no value is within the limits, a number does not fit, or the form has no update.
     pub(crate) fn update(
         &self,
         form: Form,
         limits: [u128; TOTALS],
         operand: &mut Vec<u8>,
     ) -> Option<Rule> {
-        let mut by = self.all;
-        for (by, made) in by.iter_mut().zip(&self.made) {
-            *by -= made;
-        }
+        let by = less(self.all, &self.made)?;
         match form {
             Form::Variant(..) => None,
             Form::Plain(width) => {
                 // The bounds of an `Addition` are bounds of the final sum.
-                let least = u128::try_from(self.all[0] - self.least[0]).ok()?;
-                let above = u128::try_from(self.most[0] - self.all[0]).ok()?;
+                let least = self.all[0].checked_sub(self.least[0])?;
+                let above = self.most[0].checked_sub(self.all[0])?;
+                let (least, above) = (u128::try_from(least).ok()?, u128::try_from(above).ok()?);
                 let addition = Addition::new(width, by[0]).at_least(least);
                 let most = widest(width).min(limits[0]).checked_sub(above)?;
                 let (rule, bytes) = addition.at_most(most).as_update();
@@ -178,14 +205,8 @@ impl Additions {
                 Some(rule)
             }
             Form::Weights => {
-                let relative = |of: &i128, made: &i128| of - made;
-                let least = self
-                    .least
-                    .iter()
-                    .zip(&self.made)
-                    .map(|(l, m)| relative(l, m));
-                let made = form.totals(&self.made);
-                let most = self.most.iter().zip(&made).map(|(m, of)| relative(m, of));
+                let least = less(self.least, &self.made)?;
+                let most = less(self.most, &form.totals(&self.made)?)?;
                 for number in by.into_iter().chain(least).chain(most) {
                     operand.extend_from_slice(&number.to_le_bytes());
                 }
@@ -279,6 +300,23 @@ mod tests {
         assert_eq!(variant.parts(Some(&[2, 77, 0, 0, 0])), None);
     }
 
+    #[test]
+    fn a_sum_at_an_end_of_its_range_may_be_cut_off() {
+        let number = |number| [number, 0, 0, 0, 0, 0];
+        let plain =
+            |limit, from, to| PLAIN.may_be_cut([limit, u128::MAX], &number(from), &number(to));
+        let most = u128::from(u32::MAX);
+        assert!(plain(u128::MAX, 0, 0) && plain(u128::MAX, 5, 0));
+        assert!(plain(u128::MAX, most - 1, most) && plain(9, 8, 9));
+        assert!(!plain(u128::MAX, 0, 1) && !plain(9, 7, 8));
+        let weights =
+            |limits, to: &Parts| Form::Weights.may_be_cut(limits, &[1, 2, 0, 0, 3, 4], to);
+        assert!(weights(NO_LIMITS, &[0, 2, 0, 0, 3, 4]));
+        assert!(weights([9, 90], &[5, 2, 0, 0, 4, 4]) && weights([90, 6], &[5, 2, 0, 0, 4, 4]));
+        assert!(weights(NO_LIMITS, &[u64::MAX.into(), 2, 0, 0, 3, 4]));
+        assert!(!weights([90, 90], &[5, 2, 0, 0, 4, 4]));
+    }
+
     /// Each prefix of the additions has to be within the limits, wherever the value starts.
     #[test]
     fn additions_are_one_addition_within_the_limits_of_each() {
@@ -295,6 +333,29 @@ mod tests {
         assert_eq!(from(3), Some(10));
         assert_eq!(from(13), Some(20));
         assert_eq!(from(14), None);
+    }
+
+    /// A sum that does not fit has no update; it does not become another sum.
+    #[test]
+    fn additions_that_do_not_fit_have_no_update() {
+        const WIDE: Form = Form::Plain(CounterWidth::U128);
+        let by = |by| [by, 0, 0, 0, 0, 0];
+        let update = |additions: &Additions| {
+            let mut operand = Vec::new();
+            additions.update(WIDE, NO_LIMITS, &mut operand).is_some()
+        };
+        let mut additions = Additions::default();
+        additions.add(WIDE, &by(-i128::MAX)).unwrap();
+        assert!(update(&additions));
+        additions.made = additions.all;
+        for _ in 0..2 {
+            additions.add(WIDE, &by(i128::MAX)).unwrap();
+        }
+        assert!(!update(&additions));
+        assert_eq!(additions.add(WIDE, &by(1)), None);
+        let mut weights = Additions::default();
+        let total = [i128::MAX, 0, 1, 0, 0, 0];
+        assert_eq!(weights.add(Form::Weights, &total), None);
     }
 
     #[test]

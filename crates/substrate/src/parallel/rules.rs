@@ -45,7 +45,10 @@ impl ItemRule {
 
     /// A counter. The rule promises: if the runtime reads the item and its next call of the host writes the
     /// item, it writes the number read plus a number that does not depend on it; and the number read has no
-    /// other effect, as long as the sum fits into the counter.
+    /// other effect, as long as the sum fits into the counter. An absent item counts as the number 0.
+    ///
+    /// A sum that is 0, the greatest number of the counter, or a limit may have been cut off there. So the number read is
+    /// compared then.
     ///
     /// If another call follows the read, the rule promises nothing. Host functions that only compute, such as hashes,
     /// do not reach the externalities, so they are not such calls: the promise covers the use of their results.

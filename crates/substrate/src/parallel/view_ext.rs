@@ -93,17 +93,24 @@ impl<'e, 'v> ViewExt<'e, 'v> {
 
     /// Ends the call: rolls back the transactions that it left open, and makes its additions.
     pub(crate) fn end(mut self) -> Result<SideEffects, Ended> {
-        if let Some(ended) = self.ended.take() {
-            return Err(ended);
+        let ended = match self.ended.take() {
+            Some(ended) => Err(ended),
+            None => self.end_calls().map_err(Ended::Stopped),
+        };
+        // The extensions outlive a call that stopped within nested transactions.
+        for _ in 0..self.open {
+            self.extensions.roll_back(self.host);
         }
+        ended.map(|()| self.effects)
+    }
+
+    fn end_calls(&mut self) -> Result<(), Stopped> {
         while self.open > 0 {
-            self.roll_back().map_err(Ended::Stopped)?;
+            self.roll_back()?;
         }
-        let (rules, view) = (self.rules, self.view);
-        let settled = self.counting.settle(rules, view, None);
-        let updated = settled.and_then(|()| self.counting.update(rules, view));
-        updated.map_err(Ended::Stopped)?;
-        Ok(self.effects)
+        let (rules, view) = (self.rules, &mut *self.view);
+        self.counting.settle(rules, view, None)?;
+        self.counting.update(rules, view)
     }
 
     fn roll_back(&mut self) -> Result<(), Stopped> {
