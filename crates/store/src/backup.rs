@@ -36,6 +36,9 @@ pub(crate) fn copy(
     let mut batch = Batch::default();
     let mut done = Ok(());
     from.each_node(&mut |node| {
+        if done.is_err() {
+            return ControlFlow::Break(());
+        }
         bytes += node.encoded.len();
         batch.nodes.push(NetChange::Gain {
             hash: node.hash,

@@ -2,7 +2,7 @@
 
 use crate::backup::{copy, BackupError};
 use crate::engine::{first_write, Engine};
-use crate::folder::{begin, inspect, is_free, not_a_store, occupied, FolderEngine, Found, FORMAT};
+use crate::folder::{begin, inspect, is_free, not_a_store, occupied, FolderEngine, Found};
 use crate::history::KeptStates;
 use crate::open_error::{FolderContent, OpenError};
 use crate::progress::Progress;
@@ -17,6 +17,13 @@ pub(crate) trait DiskStore: Engine + StoredNodes + Sized {
     /// Makes an empty database in the folder `path`. The store has the states `kept`, which are not
     /// recorded yet.
     fn make(path: &Path, kept: KeptStates) -> Result<Self, OpenError>;
+
+    /// Closes the database of a store that is being made in the folder `path`, opens it again, and returns the states
+    /// that are on disk then. So an error that the database met in the background is found.
+    fn reopen(self, path: &Path) -> Result<(Self, Option<KeptStates>), OpenError>;
+
+    /// Holds the marker of the store, which is complete now, if the database has no lock of its own.
+    fn hold(&mut self) -> Result<(), OpenError>;
 
     /// Opens the store that was found in the folder `path`.
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError>;
@@ -89,11 +96,21 @@ fn create_free<S: DiskStore>(
     let written = store.write(batch, kept);
     written.map_err(|error| OpenError::database(path, error))?;
     fill(&mut store)?;
-    // Closing writes everything to disk, so a complete folder always holds its states.
-    drop(store);
+    // A complete folder always holds its states, so they are read back before it is marked.
+    let expected = store.kept().clone();
+    let (mut store, on_disk) = store.reopen(path)?;
+    if on_disk.as_ref() != Some(&expected) {
+        return Err(OpenError::database(path, NotOnDisk));
+    }
     making.finish()?;
-    S::open_found(path, Found { format: FORMAT })
+    store.hold()?;
+    Ok(store)
 }
+
+/// The database lost writes in the background.
+#[derive(Debug, thiserror::Error)]
+#[error("it did not write everything to the disk before it was closed")]
+pub(crate) struct NotOnDisk;
 
 /// Implements the methods and traits that all stores in folders share.
 macro_rules! disk_store {

@@ -110,10 +110,14 @@ pub(crate) fn check_list<E: FolderEngine>(
             continue;
         }
         let expected = format!("the file `{name}` of {bytes} bytes or more");
-        let length = length.map_or("no such file".to_owned(), |length| {
-            format!("{length} bytes")
-        });
-        return Err(OpenError::damaged(path, expected, length));
+        return Err(OpenError::damaged(path, expected, length_text(length)));
     }
     Ok(found)
+}
+
+/// Names the length of a file; `None` for a file that does not exist.
+pub(crate) fn length_text(length: Option<u64>) -> String {
+    length.map_or("no such file".to_owned(), |length| {
+        format!("{length} bytes")
+    })
 }

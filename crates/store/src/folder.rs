@@ -199,6 +199,9 @@ pub(crate) struct Making<'a> {
     engine: &'static str,
     /// The marker, which is locked until this file is closed.
     _marker: File,
+    /// The marker of an earlier attempt, which stays locked as long, because a process may have opened it before it
+    /// was replaced.
+    _earlier: Option<File>,
 }
 
 /// Begins a store of the engine `E` in the folder `path`, which is created if it is absent. Removes
@@ -245,6 +248,7 @@ pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenErro
         path,
         engine: E::NAME,
         _marker: marker,
+        _earlier: earlier,
     })
 }
 
@@ -285,9 +289,34 @@ fn lock_earlier(path: &Path) -> Result<Option<File>, OpenError> {
         Err(error) => Err(OpenError::io(&marker)(error)),
         Ok(earlier) => {
             lock(&earlier, path)?;
-            Ok(Some(earlier))
+            // Another process may have replaced the marker since it was opened, and have ended since.
+            match is_at(&earlier, &marker) {
+                Ok(true) => Ok(Some(earlier)),
+                Ok(false) => Err(OpenError::InUse {
+                    path: path.to_owned(),
+                }),
+                Err(error) => Err(OpenError::io(&marker)(error)),
+            }
         }
     }
+}
+
+/// Whether `file` is the file at `path` now.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let opened = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((opened.dev(), opened.ino()) == (found.dev(), found.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns `true`, because a file that is open can not be replaced on this system.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 impl Making<'_> {

@@ -15,6 +15,9 @@ use povmeter_delta_root::{push_compact, read_compact, NodeHash, Root};
 /// them could take years.
 const MOST_SINCE_BASE: u64 = 1 << 32;
 
+/// The most references to a node that any store counts. A journal with more is damaged.
+const MOST_REFERENCES: u64 = u32::MAX as u64;
+
 /// Key of the record about all states.
 pub(crate) const HISTORY_KEY: &[u8] = b"history";
 
@@ -113,7 +116,8 @@ impl StateDiff {
         record
     }
 
-    /// The changes in the journal `record`; `None` if it is no journal.
+    /// The changes in the journal `record`; `None` if it is no journal. Checks that the numbers of references are
+    /// such as a store counts, because parity-db removes reference after reference.
     pub(crate) fn read(record: &[u8]) -> Option<Self> {
         let mut rest = record;
         let mut side = || {
@@ -127,7 +131,13 @@ impl StateDiff {
             gains: side()?,
             losses: side()?,
         };
-        rest.is_empty().then_some(diff)
+        let counted = |side: &[(NodeHash, u64)]| {
+            side.is_sorted_by(|(hash, _), (next, _)| hash < next)
+                && side
+                    .iter()
+                    .all(|(_, count)| (1..=MOST_REFERENCES).contains(count))
+        };
+        (rest.is_empty() && counted(&diff.gains) && counted(&diff.losses)).then_some(diff)
     }
 }
 
@@ -154,8 +164,22 @@ mod tests {
             gains: (0..100)
                 .map(|byte| (hash(byte), u64::from(byte) + 1))
                 .collect(),
-            losses: vec![(hash(200), u64::MAX)],
+            losses: vec![(hash(200), MOST_REFERENCES)],
         }
+    }
+
+    #[test]
+    fn numbers_that_no_store_counts_are_refused() {
+        let hash = |byte| NodeHash::from([byte; 32]);
+        let refused = |losses: Vec<(NodeHash, u64)>| {
+            let gains = Vec::new();
+            StateDiff::read(&StateDiff { gains, losses }.record()).is_none()
+        };
+        assert!(!refused(vec![(hash(1), 1), (hash(2), 1)]));
+        assert!(refused(vec![(hash(1), 0)]));
+        assert!(refused(vec![(hash(1), MOST_REFERENCES + 1)]));
+        assert!(refused(vec![(hash(2), 1), (hash(1), 1)]));
+        assert!(refused(vec![(hash(1), 1), (hash(1), 1)]));
     }
 
     #[test]

@@ -52,11 +52,33 @@ impl ParityDbStore {
     }
 
     /// Waits until all commits are in the tables, by closing the database and opening it again.
+    ///
+    /// # Errors
+    /// If the database can't be opened, or has lost commits because it could not write them. Then it stays closed,
+    /// because the store would return a state that is not there.
     fn settle(&mut self) -> Result<(), Failure> {
         drop(self.database.take());
-        self.database = Some(guarded(|| Db::open(&options(&self.path)))?);
-        Ok(())
+        let database = guarded(|| Db::open(&options(&self.path)))?;
+        match states_of(&self.path, &database) {
+            Ok(Some(kept)) if kept == self.kept => {
+                self.database = Some(database);
+                Ok(())
+            }
+            Ok(_) => Err(Failure::LostCommits),
+            Err(error) => Err(Failure::States(Box::new(error))),
+        }
     }
+}
+
+/// Returns the states in `database`, which is in the folder `path`; `None` if there is no record of them.
+fn states_of(path: &Path, database: &Db) -> Result<Option<KeptStates>, OpenError> {
+    let record = |key: &[u8]| guarded(|| database.get(STATE, key));
+    let states = read_states(|key| record(key).map_err(|failure| failed("read a record", failure)));
+    if let Some(kept) = states.map_err(|error| OpenError::database(path, error))? {
+        return Ok(Some(kept));
+    }
+    let root = record(ROOT_KEY).map_err(|failure| failure.opening(path))?;
+    root.map(|root| first_format(path, root)).transpose()
 }
 
 impl DiskStore for ParityDbStore {
@@ -73,20 +95,25 @@ impl DiskStore for ParityDbStore {
         })
     }
 
+    fn reopen(mut self, path: &Path) -> Result<(Self, Option<KeptStates>), OpenError> {
+        drop(self.database.take());
+        let database = guarded(|| Db::open(&options(path)));
+        let database = database.map_err(|failure| failure.opening(path))?;
+        let states = states_of(path, &database)?;
+        self.database = Some(database);
+        Ok((self, states))
+    }
+
+    fn hold(&mut self) -> Result<(), OpenError> {
+        Ok(())
+    }
+
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError> {
         let database = guarded(|| Db::open(&options(path)));
         let database = database.map_err(|failure| failure.opening(path))?;
-        let record = |key: &[u8]| guarded(|| database.get(STATE, key));
-        let states =
-            read_states(|key| record(key).map_err(|failure| failed("read a record", failure)));
-        let states = states.map_err(|error| OpenError::database(path, error))?;
-        let kept = match states {
-            Some(kept) => kept,
-            None => first_format(
-                path,
-                record(ROOT_KEY).map_err(|failure| failure.opening(path))?,
-            )?,
-        };
+        let kept = states_of(path, &database)?;
+        let kept =
+            kept.ok_or_else(|| OpenError::damaged(path, "a record of the kept states", "none"))?;
         let mut store = Self {
             database: Some(database),
             path: path.to_owned(),
@@ -104,11 +131,11 @@ impl DiskStore for ParityDbStore {
 disk_store!(ParityDbStore);
 
 /// Returns the only state of a store of format 1, whose record is `root`.
-fn first_format(path: &Path, root: Option<Vec<u8>>) -> Result<KeptStates, OpenError> {
-    let damaged = |found: String| OpenError::damaged(path, "a record of the kept states", found);
-    let root = root.ok_or_else(|| damaged("none".into()))?;
-    let root = <[u8; 32]>::try_from(root)
-        .map_err(|found| damaged(format!("a root of {} bytes", found.len())))?;
+fn first_format(path: &Path, root: Vec<u8>) -> Result<KeptStates, OpenError> {
+    let root = <[u8; 32]>::try_from(root).map_err(|found| {
+        let found = format!("a root of {} bytes", found.len());
+        OpenError::damaged(path, "a record of the kept states", found)
+    })?;
     Ok(KeptStates::only(0, 0, root.into()))
 }
 
@@ -200,14 +227,20 @@ impl StoredNodes for ParityDbStore {
         let task = "list all nodes";
         self.settle().map_err(|failure| failed(task, failure))?;
         let database = self.database().map_err(|failure| failed(task, failure))?;
+        // The database asks once for each of its tables, also after an answer that ends the listing.
+        let mut over = false;
         let listed = guarded(|| {
             database.iter_column_while(NODES, |entry| {
+                if over {
+                    return false;
+                }
                 let node = CountedNode {
                     hash: Blake2b256::hash(&entry.value),
                     references: u64::from(entry.rc),
                     encoded: &entry.value,
                 };
-                visit(node).is_continue()
+                over = visit(node).is_break();
+                !over
             })
         });
         listed.map_err(|failure| failed(task, failure))
@@ -227,6 +260,10 @@ enum Failure {
     Panic(String),
     #[error("it could not be opened again after it was closed")]
     Closed,
+    #[error("it lost commits, because it could not write them to the disk; open the store again")]
+    LostCommits,
+    #[error("it was closed and opened again: {0}")]
+    States(#[source] Box<OpenError>),
 }
 
 impl Failure {

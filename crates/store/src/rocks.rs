@@ -12,7 +12,7 @@
 
 use crate::disk::{disk_store, DiskStore};
 use crate::engine::{self, read_states, Batch, Engine, Held};
-use crate::file_list::{rewrite_list, FileList};
+use crate::file_list::{length_text, rewrite_list, FileList};
 use crate::folder::{check_space, hold, Found};
 use crate::history::{KeptStates, StateId};
 use crate::journal::StateDiff;
@@ -26,7 +26,8 @@ use bytes::Bytes;
 use povmeter_delta_root::{NodeBatch, NodeHash, NodePrefix, NodeSource, Root, SourceError};
 use rocksdb::properties::CURRENT_SUPER_VERSION_NUMBER;
 use rocksdb::{ColumnFamilyDescriptor, DBPinnableSlice, ErrorKind, ReadOptions, WriteBatch, DB};
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,24 @@ pub struct RocksDbStore {
 }
 
 impl RocksDbStore {
+    /// The store on `database` in the folder `path`.
+    fn of(database: DB, path: &Path, kept: KeptStates, held: Option<File>) -> Self {
+        Self {
+            database,
+            path: path.to_owned(),
+            kept,
+            files: FileList::new(path),
+            version: None,
+            _held: held,
+        }
+    }
+
+    /// Writes everything to the disk: to a table, because opening is faster without a log, or else to the log.
+    fn flush(&self) -> Result<(), rocksdb::Error> {
+        let flushed = self.database.flush();
+        flushed.or_else(|_| self.database.flush_wal(true))
+    }
+
     /// Lists the files if they have changed. Asks the database first, because listing a folder of many
     /// files takes long.
     fn list_files(&mut self) {
@@ -98,14 +117,22 @@ impl DiskStore for RocksDbStore {
     type Files = Rocks;
 
     fn make(path: &Path, kept: KeptStates) -> Result<Self, OpenError> {
-        Ok(Self {
-            database: open_database(path, true)?,
-            path: path.to_owned(),
-            kept,
-            files: FileList::new(path),
-            version: None,
-            _held: None,
-        })
+        Ok(Self::of(open_database(path, true)?, path, kept, None))
+    }
+
+    fn reopen(self, path: &Path) -> Result<(Self, Option<KeptStates>), OpenError> {
+        let kept = self.kept.clone();
+        let flushed = self.flush();
+        drop(self);
+        flushed.map_err(|error| OpenError::database(path, error))?;
+        let database = open_database(path, false)?;
+        let states = states_of(path, &database)?;
+        Ok((Self::of(database, path, kept, None), states))
+    }
+
+    fn hold(&mut self) -> Result<(), OpenError> {
+        self._held = Some(hold(&self.path)?);
+        Ok(())
     }
 
     fn open_found(path: &Path, _: Found) -> Result<Self, OpenError> {
@@ -113,31 +140,45 @@ impl DiskStore for RocksDbStore {
         // Fails if the folder can not be written, which RocksDB would report only in a text.
         rewrite_list::<Rocks>(path)?;
         let database = open_database(path, false)?;
-        let states = read_states(|key| record(&database, key));
-        let states = states.map_err(|error| OpenError::database(path, error))?;
-        let kept = states
+        check_tables(path, &database)?;
+        let kept = states_of(path, &database)?
             .ok_or_else(|| OpenError::damaged(path, "a record of the kept states", "none"))?;
-        let mut store = Self {
-            database,
-            path: path.to_owned(),
-            kept,
-            files: FileList::new(path),
-            version: None,
-            _held: Some(held),
-        };
+        let mut store = Self::of(database, path, kept, Some(held));
         store.list_files();
         Ok(store)
     }
+}
+
+/// Returns the states in `database`, which is in the folder `path`; `None` if there is no record of them.
+fn states_of(path: &Path, database: &DB) -> Result<Option<KeptStates>, OpenError> {
+    let states = read_states(|key| record(database, key));
+    states.map_err(|error| OpenError::database(path, error))
+}
+
+/// Checks that each table that the manifest names is whole, because RocksDB opens only a few tables at first.
+fn check_tables(path: &Path, database: &DB) -> Result<(), OpenError> {
+    let tables = database.live_files();
+    for table in tables.map_err(|error| OpenError::database(path, error))? {
+        let name = table.name.trim_start_matches('/');
+        let length = match fs::metadata(path.join(name)) {
+            Ok(metadata) => Some(metadata.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(OpenError::io(&path.join(name))(error)),
+        };
+        if length != u64::try_from(table.size).ok() {
+            let expected = format!("the file `{name}` of {} bytes", table.size);
+            return Err(OpenError::damaged(path, expected, length_text(length)));
+        }
+    }
+    Ok(())
 }
 
 disk_store!(RocksDbStore);
 
 impl Drop for RocksDbStore {
     fn drop(&mut self) {
-        // Opening is faster without a log. An error loses nothing, because the log has all writes.
-        if self.database.flush().is_err() {
-            let _ = self.database.flush_wal(true);
-        }
+        // An error loses nothing as long as the system runs, because the log has all writes.
+        let _ = self.flush();
     }
 }
 

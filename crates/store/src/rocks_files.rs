@@ -1,8 +1,8 @@
 //! Checks the files of a RocksDB before the database opens them.
 //!
-//! RocksDB lists its tables with their lengths in a manifest, and refuses to open if one of them is
-//! missing. But it takes a truncated manifest for a whole one, deletes the tables that are no longer
-//! listed, and does not notice a missing log.
+//! RocksDB lists its tables with their lengths in a manifest. But it takes a truncated manifest for a whole one,
+//! deletes the tables that are no longer listed, and does not notice a missing log. It looks at a few of the tables
+//! when it opens, so the store looks at all of them right after.
 
 use crate::file_list::{check_list, ListedFile};
 use crate::folder::{read_small, FolderEngine};
@@ -16,6 +16,8 @@ use std::path::Path;
 const CURRENT: &str = "CURRENT";
 /// Start of the name of a manifest; a number follows.
 const MANIFEST: &str = "MANIFEST-";
+/// End of the name of a table; a number comes before.
+const TABLE: &str = ".sst";
 /// Tables that are open at a time, below the usual limit of 1024 files for a process.
 const OPEN_FILES: i32 = 512;
 /// The most bytes of writes that only the log has, before they go to a table. The database allocates a
@@ -48,7 +50,7 @@ impl FolderEngine for Rocks {
     }
 
     fn is_data(name: &str) -> bool {
-        let table = name.strip_suffix(".sst").is_some_and(is_number);
+        let table = name.strip_suffix(TABLE).is_some_and(is_number);
         let manifest = name.strip_prefix(MANIFEST).is_some_and(is_number);
         table || manifest || log_number(name).is_some()
     }
@@ -89,10 +91,15 @@ fn log_number(name: &str) -> Option<u64> {
     is_number(digits).then(|| digits.parse().ok())?
 }
 
-/// Whether a missing or shorter file is no damage, or damage that the database itself detects.
+/// Whether a missing or shorter file is no damage, or damage that is detected without the list.
 fn is_fine((name, _): &ListedFile, length: Option<u64>, found: &[ListedFile]) -> bool {
+    // The manifest names the tables in use and their lengths. A table that it does not name may be the beginning of
+    // one that was never finished.
+    if name.ends_with(TABLE) {
+        return true;
+    }
     match (log_number(name), length) {
-        // Detected, because the manifest names the tables, and `CURRENT` the manifest.
+        // Detected, because `CURRENT` names the manifest.
         (None, None) => true,
         (None, Some(_)) => false,
         // The database deletes a log when its writes are in tables. Then there is a newer log. A log that
@@ -173,5 +180,13 @@ mod tests {
         assert!(is_fine(&("000008.log".to_owned(), 7), None, &found));
         assert!(!is_fine(&("000009.log".to_owned(), 0), None, &[]));
         assert!(!is_fine(&("000010.log".to_owned(), 0), None, &found));
+    }
+
+    #[test]
+    fn a_table_may_be_unfinished_but_not_the_manifest() {
+        for length in [None, Some(0), Some(4)] {
+            assert!(is_fine(&("000012.sst".to_owned(), 5), length, &[]));
+        }
+        assert!(!is_fine(&("MANIFEST-000004".to_owned(), 5), Some(4), &[]));
     }
 }

@@ -117,8 +117,18 @@ fn look<S: DiskStore>(folder: &Path) {
     }
 }
 
+/// Copies the store, and says whether the copy is complete.
+fn back_up<S: DiskStore>(folder: &Path) {
+    let mut store = S::open_at(&folder.join("store")).unwrap();
+    match store.backup_to(&folder.join("copy"), &mut |_| ()) {
+        Ok(()) => say("copied"),
+        Err(error) => say(format!("failed {error}")),
+    }
+}
+
 fn run<S: DiskStore>(task: &str, folder: &Path) {
     match task {
+        "back up" => back_up::<S>(folder),
         "commit" => commit_until_killed::<S>(folder, false),
         "large" => commit_until_killed::<S>(folder, true),
         "look" => look::<S>(folder),
@@ -410,10 +420,8 @@ fn assert_no_signal(engine: &str, what: &str, outcomes: &[Outcome]) {
     assert_eq!(signal, None);
 }
 
-/// Lets a process write until a file may not grow any more, as on a full disk.
-fn limited<S: DiskStore>(blocks: u64) {
-    let home = tempfile::tempdir().unwrap();
-    drop(S::create_at(home.path()).unwrap());
+/// Starts a process whose files may have at most this many blocks of 512 bytes.
+fn start_limited<S: DiskStore>(blocks: u64, task: &str, folder: &Path) -> Child {
     let mut command = Command::new("sh");
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
     command
@@ -421,7 +429,46 @@ fn limited<S: DiskStore>(blocks: u64) {
         .arg(script)
         .arg(env::current_exe().unwrap())
         .args(CHILD_ARGUMENTS);
-    let (said, signal) = end(start_command::<S>(command, "large", home.path()));
+    start_command::<S>(command, task, folder)
+}
+
+/// Copies a store to a disk without room for all of it: the copy is complete, or an error says that it is not.
+fn copied_to_a_full_disk<S: DiskStore>(mebibytes: impl Iterator<Item = u64>) {
+    let home = tempfile::tempdir().unwrap();
+    let mut store = S::create_at(&home.path().join("store")).unwrap();
+    for _ in 0..44 {
+        step(&mut store, true).unwrap();
+    }
+    let states = store.states().clone();
+    drop(store);
+    let (mut whole, mut failed) = (0, 0);
+    for limit in mebibytes {
+        let (said, signal) = end(start_limited::<S>(limit << 11, "back up", home.path()));
+        assert_eq!(signal, None, "{said:?}");
+        let path = home.path().join("copy");
+        match S::open_at(&path) {
+            Ok(mut copy) => {
+                whole += 1;
+                assert_eq!(*copy.states(), states);
+                assert!(verify(&mut copy, &mut |_| ()).unwrap().is_clean());
+            }
+            Err(error) => {
+                failed += 1;
+                let told = said.iter().any(|line| line.starts_with("failed "));
+                assert!(told, "{limit}: {said:?}, but {error}");
+            }
+        }
+        fs::remove_dir_all(path).unwrap();
+    }
+    println!("{}: {whole} whole, {failed} failed", S::ENGINE);
+    assert!(whole > 0 && failed > 0, "{whole}, {failed}");
+}
+
+/// Lets a process write until a file may not grow any more, as on a full disk.
+fn limited<S: DiskStore>(blocks: u64) {
+    let home = tempfile::tempdir().unwrap();
+    drop(S::create_at(home.path()).unwrap());
+    let (said, signal) = end(start_limited::<S>(blocks, "large", home.path()));
     assert_eq!(signal, None, "{said:?}");
     let failed = said.iter().find(|line| line.starts_with("failed "));
     println!("{}: {}", S::ENGINE, failed.unwrap_or(&format!("{said:?}")));
@@ -585,6 +632,11 @@ mod parity_db {
     fn a_disk_without_room_is_an_error() {
         // 48 MiB: the smallest index needs 33.
         limited::<ParityDbStore>(98_304);
+    }
+
+    #[test]
+    fn a_copy_on_a_full_disk_is_not_complete() {
+        copied_to_a_full_disk::<ParityDbStore>((38..54).step_by(5));
     }
 }
 

@@ -17,6 +17,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 
 fn verified(store: &mut dyn StoredNodes) -> VerifyReport {
     let mut last = 0;
@@ -80,6 +81,42 @@ fn a_history_of_blocks_is_clean<S: TestStore + StoredNodes>(rounds: usize) {
     let newest = store.states().newest().id;
     store.prune(newest).unwrap();
     assert_clean(&mut store);
+}
+
+/// Nodes of many sizes are in many tables of a database, and a listing ends in the first.
+fn a_listing_ends_where_it_is_told<S: TestStore + StoredNodes>() {
+    let (_home, mut store) = S::make();
+    let base = *store.states().base();
+    let mut changes = BlockChanges::default();
+    for length in [40, 200, 1_000, 5_000, 20_000, 100_000] {
+        let value = vec![u8::try_from(length % 251).unwrap(); length];
+        changes
+            .top
+            .insert(length.to_be_bytes().to_vec(), Some(value));
+    }
+    let update = block(&store, base.root, &changes);
+    store.commit(&update).unwrap();
+    for wanted in 1..4 {
+        let mut calls = 0;
+        let listed = store.each_node(&mut |_| {
+            calls += 1;
+            match calls < wanted {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        listed.unwrap();
+        assert_eq!(calls, wanted);
+    }
+}
+
+#[test]
+fn listings_end_where_they_are_told() {
+    a_listing_ends_where_it_is_told::<MemoryStore>();
+    #[cfg(feature = "parity-db")]
+    a_listing_ends_where_it_is_told::<povmeter_store::ParityDbStore>();
+    #[cfg(feature = "rocksdb")]
+    a_listing_ends_where_it_is_told::<povmeter_store::RocksDbStore>();
 }
 
 #[test]
