@@ -609,6 +609,8 @@ impl<H: Hasher> OverlayedChanges<H> {
             None => {
                 let changes = self.changes_by(backend, state_version);
                 self.machine = Some(Machine::new());
+                // It holds the changes that are drained now.
+                self.view.take();
                 changes
             }
         };
