@@ -332,11 +332,13 @@ fn row(cells: [String; 9]) -> String {
     cells.collect::<Vec<_>>().join(" ")
 }
 
-/// The median, the upper of two; 0 if there are no values.
+/// The median; 0 if there are no values.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
+    let at = |index: usize| values.get(index).copied().unwrap_or_default();
+    let last = values.len().saturating_sub(1);
+    f64::midpoint(at(last / 2), at(last.div_ceil(2)))
 }
 
 fn milliseconds(time: Duration) -> f64 {
