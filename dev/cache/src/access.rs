@@ -4,23 +4,23 @@ use rand::{rngs::SmallRng, seq::SliceRandom, Rng};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How often accounts are touched.
+/// How the accounts of a block are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// All alike.
+    /// Uniformly: every account is equally likely.
     Uniform,
     /// By Zipf's law with exponent 0.9.
     Zipf,
-    /// Nine of ten among 5 % of the accounts; in each block one in a hundred of these is exchanged.
+    /// Nine of ten draws are among the active 5 % of the accounts. Each block replaces 1 % of the active accounts.
     ActiveSet,
 }
 
 impl Access {
-    /// All kinds.
+    /// All ways.
     pub const ALL: [Self; 3] = [Self::Uniform, Self::Zipf, Self::ActiveSet];
 
-    /// Name of the kind, as in a report.
+    /// The name, as in a report.
     pub fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
@@ -93,7 +93,7 @@ impl Draw {
         }
     }
 
-    /// Exchanges a part of the active accounts.
+    /// Replaces a part of the active accounts.
     pub(crate) fn end_block(&mut self, dice: &mut SmallRng) {
         if let Self::ActiveSet { active, accounts } = self {
             for _ in 0..active.len() / 100 {

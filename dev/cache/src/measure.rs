@@ -14,20 +14,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// What is measured.
+/// The settings of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CacheOptions {
     /// Accounts in the state.
     pub accounts: usize,
-    /// Blocks of each load; hits are counted in the second half.
+    /// Blocks of each load. Hits are counted in the second half of them.
     pub blocks: usize,
     /// Accounts that a block touches.
     pub touched: usize,
-    /// Seed of the drawn accounts.
+    /// Seed of the random accounts.
     pub seed: u64,
-    /// Kinds of access.
+    /// How the accounts of a block are drawn; one load for each way.
     pub accesses: Vec<Access>,
-    /// Accounts that are written, in percent of those touched.
+    /// How many of the touched accounts are written, in percent.
     pub write_shares: Vec<u8>,
     /// Memory of a cache, in percent of the state's bytes.
     pub bytes_percents: Vec<u16>,

@@ -4,18 +4,18 @@ use crate::{Access, CacheOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a node lies under in a cache.
+/// The key by which a cache finds a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keying {
-    /// Its hash. A node that an update removed stays until it is evicted.
+    /// The hash of the node. A node that an update removed stays until it is evicted.
     Hash,
-    /// Its path. A new node replaces the one before it.
+    /// The path to the node. A new node replaces the earlier node at the path.
     Path,
 }
 
 impl Keying {
-    /// Name of the kind, as in a report.
+    /// The name, as in a report.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hash => "hash",
@@ -24,23 +24,23 @@ impl Keying {
     }
 }
 
-/// Caches of trie nodes on the same accesses, with the same memory.
+/// Caches of trie nodes, compared on the same accesses and with the same memory.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CacheReport {
-    /// What was measured.
+    /// The settings of the measurement.
     pub options: CacheOptions,
     /// Distinct nodes of the state at the start.
     pub state_nodes: usize,
-    /// Bytes of these nodes.
+    /// Encoded bytes of these nodes.
     pub state_bytes: usize,
-    /// A row for each policy, access, write share and memory.
+    /// One row for each cache, load and memory.
     pub rows: Vec<CacheRow>,
-    /// The least of our hits minus those of the best other row, in percentage points.
+    /// Hits of povmeter's cache minus those of the best other cache, in percentage points: the least over all loads.
     #[schemars(range(min = -100.0, max = 100.0))]
     pub least_lead_points: f64,
-    /// The least of our hits divided by those of the ring by hash.
+    /// Hits of povmeter's cache divided by those of the FIFO ring by hash: the least over all loads.
     pub least_fifo_ratio: f64,
-    /// The largest of our memory divided by the payload, in rows whose cache is full.
+    /// Memory of povmeter's cache divided by its payload: the largest over all rows with a full cache.
     pub most_memory_ratio: f64,
 }
 
@@ -49,37 +49,37 @@ pub struct CacheReport {
 pub struct CacheRow {
     /// Name of the policy: a library, or `povmeter`, `fifo-ring`, `sp-trie`.
     pub policy: String,
-    /// What it is.
+    /// What kind of cache it is.
     pub about: String,
-    /// What nodes lie under.
+    /// The key by which the cache finds a node.
     pub keying: Keying,
-    /// How accounts are drawn.
+    /// How the accounts of a block are drawn.
     pub access: Access,
-    /// Accounts that are written, in percent of those touched.
+    /// How many of the touched accounts are written, in percent.
     pub write_share: u8,
     /// Memory of the cache, in percent of the state's bytes.
     pub bytes_percent: u16,
     /// Look-ups that found the node, in percent, over the second half of the blocks.
     pub hit_percent: f64,
-    /// The same for leaves and values.
+    /// Look-ups of leaves and values that found the node, in percent, over the second half of the blocks.
     pub leaf_hit_percent: f64,
     /// Nodes in the cache at the end.
     pub entries: usize,
     /// Bytes of memory at the end.
     pub memory_bytes: u64,
-    /// The same for each node.
+    /// Bytes of memory for each node at the end.
     pub bytes_per_entry: f64,
-    /// Memory divided by the payload: the bytes and hashes of the nodes of this record that it has.
+    /// Memory divided by the payload, which is the bytes and hashes of the cached nodes.
     pub memory_ratio: f64,
-    /// Nanoseconds of a look-up on one thread, hits and misses mixed as they come.
+    /// Nanoseconds of a look-up on one thread, averaged over hits and misses.
     pub ns: f64,
-    /// The same on two threads at once.
+    /// Nanoseconds of a look-up while two threads look up, averaged over hits and misses.
     pub ns_two_threads: f64,
-    /// Look-ups that returned bytes of another node.
+    /// Look-ups that returned the bytes of another node.
     pub stale_reads: u64,
 }
 
-/// The most points that ours may be behind the best.
+/// The most percentage points that povmeter's cache may be behind the best.
 const BEHIND_POINTS: f64 = 1.0;
 /// The most memory for each byte of the payload.
 const MEMORY_RATIO: f64 = 1.5;
@@ -129,18 +129,18 @@ impl CacheReport {
         self.rows.iter().all(|row| row.stale_reads == 0)
     }
 
-    /// Whether ours has at most a percentage point fewer hits than any other, everywhere.
+    /// Whether povmeter's cache has at most one percentage point fewer hits than any other, on every load.
     pub fn leads(&self) -> bool {
         self.least_lead_points >= -BEHIND_POINTS
     }
 
-    /// Whether a full cache of ours takes at most 1.5 times the bytes and hashes of its nodes.
+    /// Whether a full cache of povmeter takes at most 1.5 times the bytes and hashes of its nodes.
     pub fn is_lean(&self) -> bool {
         self.most_memory_ratio <= MEMORY_RATIO
     }
 }
 
-/// Which role a row has in the comparison.
+/// The role of a row in the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
     Ours,
@@ -149,7 +149,7 @@ pub(crate) enum RowKind {
 }
 
 impl CacheRow {
-    /// Whether both are of the same load and memory.
+    /// Whether both rows have the same load and memory.
     pub fn is_beside(&self, other: &Self) -> bool {
         (self.access, self.write_share, self.bytes_percent)
             == (other.access, other.write_share, other.bytes_percent)

@@ -72,11 +72,11 @@ pub struct SpeedRow {
     pub case: SpeedCase,
     /// Accounts in the parent state.
     pub keys: usize,
-    /// Processor time of trie-db in nanoseconds, median; null if it does no such thing.
+    /// Processor time of trie-db in nanoseconds, median; null if trie-db has no such operation.
     // `Option::deserialize`, here and elsewhere: null is a value, a missing field is an error.
     #[serde(deserialize_with = "Option::deserialize")]
     pub peer_ns: Option<f64>,
-    /// The same of povmeter.
+    /// Processor time of povmeter in nanoseconds, median.
     pub ours_ns: f64,
     /// Allocations of povmeter.
     pub allocations_per_key: f64,
@@ -89,9 +89,9 @@ pub struct Flatness {
     pub keys: usize,
     /// Nanoseconds of an estimate after the 50th transfer, over 50 transfers.
     pub after_50_ns: f64,
-    /// The same after the 5,000th, for accounts that the block touched before.
+    /// Nanoseconds of an estimate after the 5,000th transfer, for accounts that the block touched before.
     pub after_5000_ns: f64,
-    /// The latter divided by the former.
+    /// `after_5000_ns` divided by `after_50_ns`.
     pub ratio: f64,
 }
 
@@ -102,9 +102,9 @@ pub struct ShadowMemory {
     pub keys: usize,
     /// Nodes loaded, including inlined ones.
     pub loaded_nodes: usize,
-    /// Bytes of memory of them, without the encoded nodes.
+    /// Bytes of memory of the loaded nodes, without the encoded nodes.
     pub arena_bytes: usize,
-    /// The same for each node.
+    /// Bytes of memory for each loaded node, without the encoded node.
     pub arena_bytes_per_node: f64,
 }
 

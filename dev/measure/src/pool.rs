@@ -19,15 +19,15 @@ pub struct PoolReport {
     pub same_sizes: bool,
     /// Extrinsics that are counted: all but the first, which sets the time.
     pub extrinsics: u32,
-    /// In fresh memory.
+    /// Allocations of a block in fresh memory.
     pub fresh: PoolRow,
-    /// In the memory of the block before, which was handed back: the mean of some blocks.
+    /// Allocations of a block in the memory of the block before, which was handed back: the mean of some blocks.
     pub pooled: PoolRow,
-    /// The same if a store keeps the new nodes, and with them their memory.
+    /// As `pooled`, if a store keeps the new nodes, and with them their memory.
     pub kept: PoolRow,
     /// All bytes that the pooled block allocates, in percent of the fresh one's.
     pub bytes_percent: f64,
-    /// The same if a store keeps the new nodes.
+    /// As `bytes_percent`, if a store keeps the new nodes.
     pub kept_percent: f64,
 }
 

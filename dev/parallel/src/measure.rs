@@ -22,18 +22,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What to measure.
+/// The settings of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
-    /// Transactions of a block.
+    /// Transactions in a block.
     pub transactions: u32,
-    /// Which workloads.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// Which costs of a transaction, in microseconds.
+    /// The computing times of a transaction, in microseconds of one processor.
     pub costs_us: Vec<u32>,
-    /// Which numbers of workers.
+    /// The numbers of threads.
     pub workers: Vec<u32>,
-    /// Rounds of each row; the median counts.
+    /// Rounds of each row. A row has the median of its rounds.
     pub rounds: u32,
 }
 
@@ -49,7 +49,7 @@ impl Default for Settings {
     }
 }
 
-/// Why nothing was measured.
+/// Why the measurement failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {

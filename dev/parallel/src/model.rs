@@ -25,36 +25,36 @@ use std::{
     time::Duration,
 };
 
-/// Costs of a transaction, in microseconds.
+/// The measured costs of a transaction, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Model {
-    /// On a plain block, with its size.
+    /// To execute it on a plain block, and to compute its proof size.
     pub in_order_us: f64,
-    /// Ahead of its turn.
+    /// To execute it ahead of its turn.
     pub ahead_us: f64,
-    /// To commit one that was executed ahead.
+    /// To commit it after it was executed ahead.
     pub commit_us: f64,
 }
 
-/// What the model says of a workload.
+/// The curve of a workload by the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelRow {
-    /// What the transactions do.
+    /// The workload.
     pub workload: Workload,
-    /// What each computes besides, in microseconds of one processor.
+    /// The computing time of a transaction, in microseconds of one processor.
     pub cost_us: u32,
-    /// The measured costs that it is fed with.
+    /// The measured costs, which are the input of the model.
     pub costs: Model,
-    /// What it says of each number of workers.
+    /// The speedup for each number of workers.
     pub curve: Vec<Modelled>,
 }
 
-/// What the model says of some workers.
+/// The speedup with a number of workers, by the model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Modelled {
-    /// How many workers, each with a processor of its own.
+    /// The number of workers, each on a processor of its own.
     pub workers: u32,
-    /// How many times as fast as one transaction after the other.
+    /// Time of sequential execution divided by the time with these workers.
     pub speedup: f64,
 }
 

@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// On a plain block, one transaction after the other.
+    /// On a plain block, one transaction after the other. The other modes are compared with this.
     Sequential,
-    /// By povmeter-parallel, in parallel while that is faster.
+    /// By povmeter-parallel, in parallel only while that is faster. This is the default of the crate.
     Adaptive,
-    /// By povmeter-parallel, always in parallel.
+    /// By povmeter-parallel, always in parallel. The committer also executes transactions on the block.
     Always,
-    /// As `always`, with each transaction executed ahead of its turn: also with one worker.
+    /// By povmeter-parallel, with each transaction executed ahead of its turn, also with one worker.
     EachAhead,
 }
 
 impl Mode {
-    /// Its name, as in results.
+    /// The name, as in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sequential => "sequential",
@@ -30,24 +30,24 @@ impl Mode {
     }
 }
 
-/// One kind of block, executed in one way.
+/// The cost of a block, executed in one mode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
-    /// What the transactions do.
+    /// The workload.
     pub workload: Workload,
-    /// What each computes besides, in microseconds of one processor.
+    /// The computing time of a transaction, in microseconds of one processor.
     pub cost_us: u32,
-    /// How many threads.
+    /// The number of threads.
     pub workers: u32,
     /// How the block is executed.
     pub mode: Mode,
-    /// Milliseconds of the block on the wall, without its seal: the median of the rounds.
+    /// Wall-clock time of the block in milliseconds, without its seal: the median of the rounds.
     pub ms: f64,
-    /// Bytes allocated for the block, freed ones included. 0 if nothing counts them.
+    /// Bytes allocated for the block, including those freed. 0 if they are not counted.
     pub bytes: u64,
-    /// How often memory was allocated. 0 if nothing counts it.
+    /// Number of allocations. 0 if they are not counted.
     pub allocations: u64,
-    /// Executions of a transaction, those halted included, on average.
+    /// Executions of a transaction, on average, including those that stopped before their end.
     pub executions_per_tx: f64,
     /// Comparisons of a transaction's reads before its turn, on average.
     pub validations_per_tx: f64,
@@ -55,35 +55,35 @@ pub struct Row {
     pub same_as_sequential: bool,
 }
 
-/// Reads and writes of one thread on one multi-version store, without anything else.
+/// The cost of a multi-version store alone: reads and writes of one thread, without execution or commits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeRow {
-    /// What the transactions do.
+    /// The workload.
     pub workload: Workload,
-    /// The store.
+    /// The kind of store.
     pub shape: Shape,
-    /// Milliseconds of all transactions on the wall: the median of the rounds.
+    /// Wall-clock time of all transactions in milliseconds: the median of the rounds.
     pub ms: f64,
-    /// Bytes allocated for them, freed ones included. 0 if nothing counts them.
+    /// Bytes allocated for them, including those freed. 0 if they are not counted.
     pub bytes: u64,
-    /// How often memory was allocated. 0 if nothing counts it.
+    /// Number of allocations. 0 if they are not counted.
     pub allocations: u64,
 }
 
 /// Blocks on several threads, multi-version stores alone, and a model of the scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// What was measured.
+    /// The settings of the measurement.
     pub options: Settings,
-    /// Processors of the machine that the program may use.
+    /// The number of processors that the program may use.
     pub cores: u32,
-    /// Blocks.
+    /// The measured blocks.
     pub rows: Vec<Row>,
-    /// Multi-version stores alone.
+    /// The measured multi-version stores.
     pub shapes: Vec<ShapeRow>,
-    /// A model of the scheduler, fed with costs from the rows: no measurement.
+    /// Curves by a model of the scheduler, computed from the costs in the rows. These are not measurements.
     pub model: Vec<ModelRow>,
-    /// What some of the values should be.
+    /// Measured values beside their limits.
     pub targets: Vec<Target>,
 }
 

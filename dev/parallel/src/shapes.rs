@@ -19,15 +19,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How a multi-version store finds the nearest writer of a key.
+/// The kind of a multi-version store: how it finds the nearest writer of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// That of povmeter-parallel: writers inline, sorted, or as bits; values with the transaction.
+    /// The store of povmeter-parallel: the writers of a key inline, sorted, or as bits; values with the transaction.
     Writers,
     /// A `BTreeMap` of versions for each key, behind a sharded map.
     TreePerKey,
-    /// The same with each version in a cell of 128 bytes, so that no two threads write to one cache line.
+    /// As `tree-per-key`, with each version in a cell of 128 bytes, so that no two threads write to one cache line.
     PaddedTreePerKey,
     /// One `BTreeMap` of keys and versions behind a lock.
     OneTree,

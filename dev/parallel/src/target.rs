@@ -6,24 +6,24 @@ use crate::{Mode, Report, Shape, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One value, and what it should be.
+/// A measured value beside its limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Target {
-    /// What is measured.
+    /// The name of the value.
     pub name: String,
-    /// The workload that it is measured on.
+    /// The workload on which it was measured.
     pub workload: Workload,
-    /// The value.
+    /// The measured value.
     pub found: f64,
-    /// On which side of the limit it should be.
+    /// On which side of the limit the value should be.
     pub bound: Bound,
-    /// What it should be.
+    /// The limit.
     pub limit: f64,
-    /// Whether it is.
+    /// Whether the value is on that side.
     pub met: bool,
 }
 
-/// On which side of its limit a value should be.
+/// The side of its limit on which a value should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {

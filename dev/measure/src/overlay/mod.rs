@@ -31,7 +31,7 @@ pub struct OverlayRow {
     pub operation: String,
     /// Processor time of sp-state-machine in nanoseconds, median.
     pub peer_ns: f64,
-    /// The same of povmeter.
+    /// Processor time of povmeter in nanoseconds, median.
     pub ours_ns: f64,
     /// How many times as long sp-state-machine takes.
     pub ratio: f64,

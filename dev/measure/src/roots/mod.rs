@@ -87,7 +87,7 @@ pub struct HashRow {
     pub mode: String,
     /// Nodes hashed.
     pub nodes: usize,
-    /// Blocks of 128 bytes that they come to.
+    /// Blocks of 128 bytes in these nodes.
     pub compressions: usize,
     /// Processor time in microseconds, median.
     pub us: f64,
