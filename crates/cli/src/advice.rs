@@ -62,7 +62,12 @@ impl CliError {
             Self::Stat(StatError::Node { .. }) => VERIFY,
             Self::Prune(PruneError::NoSuchRoot { .. }) => "`povmeter db stat PATH` lists the roots",
             Self::Backup(BackupError::Open(_)) => "name a folder that does not exist yet for the copy",
-            Self::Full { .. } => "lower `--transfers`, because a block that leaves extrinsics out can't be checked",
+            Self::Full { source: Some(_), .. } => {
+                "lower `--transfers`, because a block that leaves extrinsics out can't be checked"
+            }
+            Self::Full { source: None, .. } => {
+                "lower `--transfers`, because only a block with all extrinsics is measured"
+            }
             Self::FolderForMemory => "omit `--db` or use `--state parity-db`",
             #[cfg(not(feature = "rocksdb"))]
             Self::NoRocksDb => {
@@ -124,6 +129,13 @@ impl CliError {
             Self::Rows { .. } => "name a folder that can be written, and run it again to go on",
             #[cfg(feature = "wasm")]
             Self::OtherRows { .. } => "name another folder, or repeat the range and part of its files",
+            #[cfg(feature = "wasm")]
+            Self::RowsInUse { .. } => "wait until the other scan is done, or name another folder",
+            #[cfg(feature = "wasm")]
+            Self::OtherChain { .. } => {
+                "name another folder, or a node of the chain that the rows are from; if the chain was \
+                 reorganized, remove the files of this part and scan it again"
+            }
             Self::NoOperation(_) => "omit `--only` to see all names",
             Self::Diff(error) => of_diff(error)?,
             Self::Report(error) => of_report(error),

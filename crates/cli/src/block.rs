@@ -105,6 +105,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
         refused => CliError::Full {
             refused,
             of: plan.extrinsics().len(),
+            source: Some(Box::new(error)),
         },
     })?;
     if let Some(workers) = args

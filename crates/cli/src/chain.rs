@@ -2,6 +2,7 @@
 
 use crate::{
     chain_report::{ChainChecks, ChainOptions, ChainReport, ChainRow},
+    checks::expect_none_refused,
     engine::{DiskStore, Engine, Mode},
     error::CliError,
     measuring,
@@ -183,6 +184,7 @@ impl Run<'_> {
         let begin = begun.elapsed();
         let outcome = build_block(block.keeping_update(&sealed), plan, |_| {});
         let outcome = outcome.map_err(CliError::build("povmeter"))?;
+        expect_none_refused(outcome.refused.len(), plan.extrinsics().len())?;
         let asked = self.store.asked.load(Relaxed);
         let update = sealed.take().ok_or(CliError::NoUpdate)?;
 

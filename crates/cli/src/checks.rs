@@ -147,6 +147,22 @@ pub(crate) fn check_workers(
     })
 }
 
+/// Expects a block that is measured to hold all of the `of` extrinsics that were planned. Otherwise the
+/// numbers for each extrinsic would count extrinsics that are not in the block.
+///
+/// # Errors
+/// [`CliError::Full`] if the runtime `refused` any.
+pub(crate) fn expect_none_refused(refused: usize, of: usize) -> Result<(), CliError> {
+    match refused {
+        0 => Ok(()),
+        _ => Err(CliError::Full {
+            refused,
+            of,
+            source: None,
+        }),
+    }
+}
+
 /// The names of the checks that failed.
 pub(crate) fn failed(checks: &[Check]) -> Vec<String> {
     let failed = checks.iter().filter(|check| !check.holds);

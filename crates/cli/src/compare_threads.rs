@@ -1,6 +1,7 @@
 //! The rows of `povmeter compare block --workers`: the block with its extrinsics on several threads.
 
 use crate::{
+    checks::expect_none_refused,
     contender::Arena,
     error::CliError,
     spread::{median, Spread},
@@ -94,7 +95,7 @@ impl<'a> Threads<'a> {
     /// Builds the expected block of each kind of runtime.
     ///
     /// # Errors
-    /// [`CliError::Workers`] if a block can't be built.
+    /// [`CliError::Workers`] if a block can't be built, [`CliError::Full`] if the runtime refused an extrinsic.
     pub(crate) fn new(arena: &'a Arena<'a>, workers: &[u16]) -> Result<Self, CliError> {
         let rules = runtime_rules().map_err(|error| CliError::Workers(HostError::state(error)))?;
         let mut several: Vec<u16> = workers.iter().copied().filter(|&count| count > 1).collect();
@@ -137,7 +138,7 @@ impl<'a> Threads<'a> {
     /// Builds the block of each row, and calls `step` after each.
     ///
     /// # Errors
-    /// [`CliError::Workers`] if a block can't be built.
+    /// Those of [`Self::new`].
     pub(crate) fn round(&mut self, round: usize, mut step: impl FnMut()) -> Result<(), CliError> {
         for number in 0..self.groups.len() {
             let ways = self.groups[number].ways.len();
@@ -223,6 +224,10 @@ impl<'a> Threads<'a> {
                 execute_plan::<_, Advisory>(*runtime, &state.nodes, plan, sizes, execution, pool)
             }
         };
-        built.map_err(CliError::Workers)
+        let block = built.map_err(CliError::Workers)?;
+        let results = block.extrinsics.iter();
+        let refused = results.filter(|(result, _)| result.is_err()).count();
+        expect_none_refused(refused, plan.extrinsics().len())?;
+        Ok(block)
     }
 }

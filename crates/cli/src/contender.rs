@@ -1,6 +1,9 @@
 //! The contenders of a comparison: the peer, the ladder of strategies, povmeter.
 
-use crate::{allocations, error::CliError, parent_state::ParentState, runtime_form::RuntimeForm};
+use crate::{
+    allocations, checks::expect_none_refused, error::CliError, parent_state::ParentState,
+    runtime_form::RuntimeForm,
+};
 use povmeter::BlockPool;
 use povmeter_dev_ladder::{LadderBlock, Strategy};
 use povmeter_dev_runtime::{
@@ -86,7 +89,7 @@ impl Arena<'_> {
     /// Builds a block with `contender`.
     ///
     /// # Errors
-    /// [`CliError::Build`] if it can't.
+    /// [`CliError::Build`] if it can't, [`CliError::Full`] if the runtime refused an extrinsic.
     pub(crate) fn build(&self, contender: Contender) -> Result<Attempt, CliError> {
         match contender {
             Contender::Peer => self.attempt(contender, self.peer.block()),
@@ -145,7 +148,9 @@ impl Arena<'_> {
             }
         })
         .map_err(CliError::build(contender.name()))?;
-        let counted = self.plan.extrinsics().len().saturating_sub(1);
+        let planned = self.plan.extrinsics().len();
+        expect_none_refused(outcome.refused.len(), planned)?;
+        let counted = planned.saturating_sub(1);
         // Exact, because both are far below 2^52.
         let allocations_per_extrinsic = (last - first) as f64 / counted.max(1) as f64;
         Ok(Attempt {

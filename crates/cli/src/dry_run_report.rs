@@ -2,6 +2,7 @@
 
 use crate::{
     attribution_report::AttributionReport,
+    one_line::one_line,
     output::{CommandResult, HexHash},
     pov::{LimitRow, PovRow},
 };
@@ -153,14 +154,15 @@ impl fmt::Display for DryRunReport {
         } = self;
         write!(
             f,
-            "{name}: {item} in block {number}, runtime {spec_version}"
+            "{}: {item} in block {number}, runtime {spec_version}",
+            one_line(name)
         )?;
         if let Some(new) = self.new_spec_version {
             write!(f, " to {new}")?;
         }
         writeln!(f, ": {}", self.outcome)?;
         if let Some(error) = &self.call_error {
-            writeln!(f, "{error}")?;
+            writeln!(f, "{}", one_line(error))?;
         }
         writeln!(
             f,
@@ -224,5 +226,57 @@ impl fmt::Display for DryRunReport {
         }
         writeln!(f, "\nwhat only the block with it needs:")?;
         write!(f, "{}", self.attribution)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use povmeter_attribution::ByteTally;
+
+    fn partial() -> PartialRow {
+        PartialRow {
+            recorded: 1,
+            encoded: 1,
+            compact: 1,
+            nodes: 1,
+            pov: PovRow {
+                header: 1,
+                extrinsics: 1,
+                compact_proof: 1,
+                framing: 1,
+                total: 4,
+                compressed: 4,
+            },
+            weight_ref_time: None,
+            weight_proof_size: None,
+            ms: 1.0,
+        }
+    }
+
+    #[test]
+    fn names_and_errors_are_one_line_each() {
+        let (without, with) = (partial(), partial());
+        let report = DryRunReport {
+            name: "\u{1b}[31mred\nok     forged".to_owned(),
+            item: ITEMS[0].to_owned(),
+            number: 7,
+            parent_state_root: sp_core::H256::zero().into(),
+            spec_version: 1,
+            new_spec_version: None,
+            outcome: OUTCOMES[1].to_owned(),
+            call_error: Some("Module\n\u{202e}error".to_owned()),
+            added: AddedRow::of(&with, &without, 1.0),
+            without,
+            with,
+            pov_limit: None,
+            attribution: AttributionReport::new(&ByteTally::default(), 15),
+            requests: None,
+        };
+        let text = report.to_string();
+        let expected =
+            "\\u{1b}[31mred\\nok     forged: extrinsic in block 7, runtime 1: call failed\n\
+                        Module\\n\\u{202e}error\n\n";
+        assert!(text.starts_with(expected), "{text:?}");
     }
 }

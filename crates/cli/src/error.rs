@@ -1,6 +1,8 @@
 //! The errors of all commands.
 
-use crate::{memory::in_words, one_line::one_line, output_file::OutputFileError};
+#[cfg(feature = "wasm")]
+use crate::output::HexHash;
+use crate::{memory::in_words, one_line::one_line, output::tell, output_file::OutputFileError};
 use povmeter::Root;
 #[cfg(feature = "wasm")]
 use povmeter_dev_data::wasm::SizeRecordError;
@@ -66,6 +68,19 @@ pub(crate) enum CliError {
         expected: u64,
         found: Option<u64>,
     },
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected rows that no other scan writes, found another scan that has them open", path.display())]
+    RowsInUse { path: PathBuf },
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected rows of the node's chain, whose block {block} is {expected}, found a row of {found}", path.display())]
+    OtherChain {
+        path: PathBuf,
+        block: u64,
+        /// Hash of the block on the node's chain.
+        expected: HexHash,
+        /// Hash in the row.
+        found: HexHash,
+    },
     #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
     #[error("expected a folder for the cache in XDG_CACHE_HOME or HOME, found neither")]
     NoCacheFolder,
@@ -100,7 +115,12 @@ pub(crate) enum CliError {
         source: AuthorError,
     },
     #[error("expected a block with room for all {of} extrinsics, found {refused} that the runtime refused")]
-    Full { refused: usize, of: usize },
+    Full {
+        refused: usize,
+        of: usize,
+        /// The check that failed; `None` if the block was to be measured.
+        source: Option<Box<Self>>,
+    },
     #[error("can't build the block on several threads")]
     Workers(#[source] HostError),
     #[error("can't read the proof that povmeter made")]
@@ -216,9 +236,9 @@ impl CliError {
 
     /// Prints the message, and the advice if there is any.
     pub(crate) fn show(&self) {
-        eprintln!("error: {}", one_line(&chain(self)));
+        tell(&format!("error: {}", one_line(&chain(self))));
         if let Some(advice) = self.advice() {
-            eprintln!("help: {advice}");
+            tell(&format!("help: {advice}"));
         }
     }
 

@@ -1,5 +1,8 @@
 //! The program povmeter: builds blocks, compares ways to build them, computes genesis states.
 
+// `output::print` and `output::tell` print, and never panic.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod advice;
 mod allocations;
 mod attribution;

@@ -1,7 +1,7 @@
 //! Checks that the memory of this machine is enough for a command.
 
 use crate::error::CliError;
-use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+use sysinfo::{CGroupLimits, MemoryRefreshKind, RefreshKind, System};
 
 /// Checks that about `needed` bytes of memory are free, for `what`.
 ///
@@ -28,8 +28,15 @@ fn free() -> Option<u64> {
         .filter(|limits| limits.total_memory > 0);
     least(
         system.available_memory(),
-        limit.map(|limits| limits.free_memory),
+        limit.map(|limits| left_by(&limits)),
     )
+}
+
+/// Returns the bytes that a control group leaves. Pages that cache files do not count as used, although the
+/// group counts them (so `free_memory` lacks them), because the system drops them before it refuses memory. Files
+/// in memory (tmpfs) do not count either: `sysinfo` has no number of theirs.
+fn left_by(limits: &CGroupLimits) -> u64 {
+    limits.total_memory.saturating_sub(limits.rss)
 }
 
 fn least(available: u64, of_limit: Option<u64>) -> Option<u64> {
@@ -67,6 +74,19 @@ mod tests {
         assert_eq!(least(5, Some(3)), Some(3));
         assert_eq!(least(5, Some(9)), Some(5));
         assert_eq!(least(0, Some(9)), None);
+    }
+
+    #[test]
+    fn cached_files_leave_their_memory() {
+        // Of the limit, 2 bytes are the processes' own memory, and 5 cache files.
+        let limits = CGroupLimits {
+            total_memory: 8,
+            free_memory: 1,
+            free_swap: 0,
+            rss: 2,
+        };
+        assert_eq!(left_by(&limits), 6);
+        assert_eq!(left_by(&CGroupLimits { rss: 9, ..limits }), 0);
     }
 
     #[test]

@@ -125,11 +125,17 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("{text}");
+            tell(text);
             Err(CliError::Output(error))
         }
         _ => Ok(()),
     }
+}
+
+/// Prints a line to standard error. Nothing can tell that it failed, and no result may be lost because standard
+/// error is closed or full, so errors are ignored. (`eprintln!` panics on them.)
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// The names of the checks that failed.

@@ -3,6 +3,7 @@
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
 use crate::{
+    one_line::one_line,
     output::{CommandResult, HexHash},
     remote_args::RemoteArgs,
     replay::SizesArg,
@@ -17,7 +18,8 @@ use std::{fmt, path::PathBuf};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Needs the feature `wasm`. The file holds the block, its runtime, and the nodes
-of the parent state that it reads.
+of the parent state that it reads. It is written even if a check fails or the
+runtime does; the exit code is 1 then.
 
 Examples:
   povmeter record --url ws://127.0.0.1:9944 --block 1000 1000.povmeter
@@ -70,6 +72,21 @@ pub(crate) struct RecordReport {
     /// Requests that the node was sent; null if the block comes from a file.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) requests: Option<u64>,
+    /// Checks that failed; none in results of earlier versions.
+    #[serde(default)]
+    pub(crate) failed: Vec<FailedCheck>,
+    /// Why the block could not be executed to its end; null if it was, and in results of earlier versions.
+    #[serde(default)]
+    pub(crate) error: Option<String>,
+}
+
+/// A check that failed.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct FailedCheck {
+    /// Name of the check.
+    pub(crate) name: String,
+    /// The numbers behind the result.
+    pub(crate) detail: String,
 }
 
 impl CommandResult for RecordReport {
@@ -89,6 +106,8 @@ impl fmt::Display for RecordReport {
             nodes,
             node_bytes,
             requests,
+            failed,
+            error,
             ..
         } = self;
         writeln!(f, "block {number}, {hash}, of {extrinsics} extrinsics")?;
@@ -98,6 +117,15 @@ impl fmt::Display for RecordReport {
         )?;
         if let Some(requests) = requests {
             write!(f, "\n{requests} requests to the node")?;
+        }
+        for FailedCheck { name, detail } in failed {
+            write!(f, "\nFAILED {name}: {}", one_line(detail))?;
+        }
+        if error.is_some() {
+            write!(
+                f,
+                "\nFAILED to execute the block: the file holds what was read"
+            )?;
         }
         Ok(())
     }
@@ -117,18 +145,23 @@ pub(crate) use with_wasm::run;
 
 #[cfg(feature = "wasm")]
 mod with_wasm {
-    use super::{RecordArgs, RecordReport};
+    use super::{FailedCheck, RecordArgs, RecordReport};
     use crate::{
-        error::CliError,
+        error::{chain, CliError},
+        one_line::one_line,
         origin::{chain_name, Origin, RemoteParent},
-        output::printed,
+        output::finish,
         output_file::OutputFile,
         progress,
     };
+    use bytes::Bytes;
     use codec::Encode;
     use povmeter::Root;
     use povmeter_dev_data::{
-        wasm::{ParentState, Replay, ReplayMode, ReplayOptions, ReplaySizes, Replayer},
+        wasm::{
+            Check, ParentState, Replay, ReplayError, ReplayMode, ReplayOptions, ReplaySizes,
+            Replayer,
+        },
         RealBlock, RealBlocks,
     };
     use povmeter_dev_runtime::SharedNodes;
@@ -136,31 +169,68 @@ mod with_wasm {
     use sp_core::H256;
     use std::path::Path;
 
+    /// What the executions of a block read, and what was wrong with them.
+    #[derive(Default)]
+    struct Executed {
+        nodes: Vec<Bytes>,
+        /// The checks that failed, each name once.
+        failed: Vec<Check>,
+        /// Why an execution ended early.
+        error: Option<ReplayError>,
+    }
+
     /// Writes the file, and prints the report on it.
     ///
     /// # Errors
-    /// A [`CliError`] if the block can't be executed, a check fails, or the file can't be written.
+    /// A [`CliError`] if the block can't be executed, a check fails, or the file can't be written. A block whose
+    /// check fails is in the file nevertheless, and so is one whose execution ends early.
     pub(crate) fn run(args: &RecordArgs) -> Result<(), CliError> {
         let file = OutputFile::open("FILE", &args.file, |head| {
             Recording::is_one(head.as_bytes())
         })?;
         let sizes = args.sizes.sizes()?;
         let node = args.remote.node()?;
-        let (recording, block) = match (&node, &args.from) {
+        let (recording, block, executed) = match (&node, &args.from) {
             (Some(node), _) => {
                 let id = args.block.unwrap_or(BlockId::Finalized);
                 let fetched = RemoteParent::of_block(node, &id)?;
-                let noted = record(&fetched.parent, &fetched.block, &sizes);
-                let nodes = noted.map_err(|error| fetched.error(error))?;
-                let name = chain_name(node);
-                let recording = Recording::new(name, fetched.fetched, nodes);
-                (recording.map_err(refused(&args.file))?, fetched.block)
+                let executed = execute(&fetched.parent, &fetched.block, &sizes);
+                // Nodes of the state are missing.
+                if let Some(error) = fetched.state.failure() {
+                    return Err(error.into());
+                }
+                let mut executed = executed?;
+                let nodes = std::mem::take(&mut executed.nodes);
+                let recording = Recording::new(chain_name(node), fetched.fetched, nodes);
+                let recording = recording.map_err(refused(&args.file))?;
+                (recording, fetched.block, executed)
             }
             (None, Some(path)) => of_file(path, args, &sizes)?,
             (None, None) => return Err(CliError::NoUrl),
         };
+        let requests = node.map(|node| node.requests());
+        write(args, &file, (&recording, &block), executed, requests)
+    }
+
+    /// Writes the recording of a block, prints the report on it, and returns what was wrong with the block.
+    ///
+    /// # Errors
+    /// As for [`run`].
+    fn write(
+        args: &RecordArgs,
+        file: &OutputFile,
+        (recording, block): (&Recording, &RealBlock),
+        executed: Executed,
+        requests: Option<u64>,
+    ) -> Result<(), CliError> {
+        let Executed { failed, error, .. } = executed;
         let content = recording.to_bytes();
-        file.write(&content)?;
+        let written = file.write(&content);
+        let names = failed.iter().map(|check| check.name.to_owned()).collect();
+        let checks = failed.into_iter().map(|check| FailedCheck {
+            name: check.name.to_owned(),
+            detail: check.detail,
+        });
         let report = RecordReport {
             file: args.file.display().to_string(),
             file_bytes: content.len() as u64,
@@ -170,9 +240,19 @@ mod with_wasm {
             extrinsics: block.body.len(),
             nodes: recording.nodes.len(),
             node_bytes: recording.nodes.iter().map(|node| node.len() as u64).sum(),
-            requests: node.map(|node| node.requests()),
+            requests,
+            failed: checks.collect(),
+            error: error
+                .as_ref()
+                .map(|error| one_line(&chain(error)).into_owned()),
         };
-        printed(&report, args.json, Vec::new())
+        let finished = finish(&report, args.json, names, || Ok(written?));
+        let Some(error) = error else { return finished };
+        // The error of the execution comes last, because it is the worst. The other must not be lost.
+        if let Err(other) = finished {
+            other.show();
+        }
+        Err(error.into())
     }
 
     fn refused(path: &Path) -> impl Fn(povmeter_remote::RecordingError) -> CliError + '_ {
@@ -182,18 +262,22 @@ mod with_wasm {
         }
     }
 
-    /// Executes a block on povmeter and in lockstep, and returns all nodes that were read.
-    fn record(
+    /// Executes a block on povmeter and in lockstep. If an execution ends early, executes the block once more on
+    /// each, because the recording must have the nodes that all of them read until then.
+    ///
+    /// # Errors
+    /// A [`ReplayError`] if the block could not even be begun.
+    fn execute(
         parent: &ParentState,
         block: &RealBlock,
         sizes: &ReplaySizes,
-    ) -> Result<Vec<bytes::Bytes>, CliError> {
+    ) -> Result<Executed, ReplayError> {
         let noting = NotingSource::new(parent.nodes.clone());
-        let noted = ParentState {
+        let mut noted = ParentState {
             nodes: SharedNodes::new(noting.clone()),
             ..parent.clone()
         };
-        for mode in [ReplayMode::Ours, ReplayMode::Lockstep] {
+        let run = |mode, noted: &ParentState| {
             let options = ReplayOptions {
                 mode,
                 every_node: false,
@@ -201,27 +285,54 @@ mod with_wasm {
                 each_extrinsic: true,
             };
             let mut replayer = Replayer::new(options).with_sizes(sizes.clone());
-            let replayed =
-                progress::during("executing the block", || replayer.replay(&noted, block))?;
-            let failed: Vec<String> = replayed
-                .checks
-                .iter()
-                .filter(|check| !check.holds)
-                .map(|check| check.name.to_owned())
-                .collect();
-            if !failed.is_empty() {
-                return Err(CliError::ChecksFailed { failed });
+            progress::during("executing the block", || replayer.replay(noted, block))
+        };
+        let mut executed = Executed::default();
+        for mode in [ReplayMode::Ours, ReplayMode::Lockstep] {
+            let replayed = match run(mode, &noted) {
+                Ok(replayed) => replayed,
+                Err(error) if !is_of_execution(&error) => return Err(error),
+                Err(error) => {
+                    executed.error = Some(error);
+                    break;
+                }
+            };
+            for check in replayed.checks {
+                let is_known = |known: &Check| known.name == check.name;
+                if !check.holds && !executed.failed.iter().any(is_known) {
+                    executed.failed.push(check);
+                }
             }
         }
-        Ok(noting.noted())
+        if executed.error.is_some() {
+            // The execution that tells the keys would fail first.
+            noted.hints = None;
+            for mode in [ReplayMode::Ours, ReplayMode::Lockstep, ReplayMode::Peer] {
+                // Each fails like the first one.
+                let _ = run(mode, &noted);
+            }
+        }
+        executed.nodes = noting.noted();
+        Ok(executed)
     }
 
-    /// Records a block of the file at `path`.
+    /// Whether the runtime was there and began, so that the nodes read until then show the error again.
+    fn is_of_execution(error: &ReplayError) -> bool {
+        matches!(
+            error,
+            ReplayError::Header { .. }
+                | ReplayError::Runtime { .. }
+                | ReplayError::Host { .. }
+                | ReplayError::Proof { .. }
+        )
+    }
+
+    /// Executes a block of the file at `path` for a recording.
     fn of_file(
         path: &Path,
         args: &RecordArgs,
         sizes: &ReplaySizes,
-    ) -> Result<(Recording, RealBlock), CliError> {
+    ) -> Result<(Recording, RealBlock, Executed), CliError> {
         let Origin::File(file, state) = Origin::of_file(path)? else {
             return Err(CliError::RecordRecording(path.to_owned()));
         };
@@ -239,16 +350,16 @@ mod with_wasm {
             replayed?;
         }
         let root: Root = replay.root();
-        let nodes = record(&replay.parent(), &block, sizes)?;
+        let mut executed = execute(&replay.parent(), &block, sizes)?;
         let recording = Recording {
             name,
             parent_root: root,
             parent,
             header: block.header.encode(),
             body: block.body.clone(),
-            nodes,
+            nodes: std::mem::take(&mut executed.nodes),
         };
-        Ok((recording, block))
+        Ok((recording, block, executed))
     }
 
     /// The index of the block in the file; 0 if none is named.
@@ -262,5 +373,75 @@ mod with_wasm {
         });
         let block = id.to_string();
         found.ok_or(CliError::Remote(RemoteError::UnknownBlock { block }))
+    }
+
+    #[cfg(test)]
+    #[allow(clippy::unwrap_used)]
+    mod tests {
+        use super::*;
+        use clap::Parser;
+
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: RecordArgs,
+        }
+
+        #[test]
+        fn a_block_whose_check_fails_is_recorded() {
+            let example = concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../examples/kusama-1.povmeter"
+            );
+            let recording = Recording::read(Path::new(example)).unwrap();
+            let block = RealBlock::from_header(&recording.header, recording.body.clone()).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("block.povmeter");
+            let line = ["record", "--from", "blocks.json", path.to_str().unwrap()];
+            let Line { args } = Line::parse_from(line);
+            let file = OutputFile::open("FILE", &path, |_| false).unwrap();
+            let executed = Executed {
+                failed: vec![Check {
+                    name: "estimate complete",
+                    holds: false,
+                    detail: "5 bytes, truth 6".to_owned(),
+                    by_design: None,
+                }],
+                ..Executed::default()
+            };
+            let error = write(&args, &file, (&recording, &block), executed, None).unwrap_err();
+            assert!(
+                matches!(&error, CliError::ChecksFailed { failed } if failed == &["estimate complete"]),
+                "{error}"
+            );
+            assert_eq!(Recording::read(&path).unwrap(), recording);
+        }
+
+        #[test]
+        fn a_report_names_what_failed() {
+            let report = RecordReport {
+                file: "1.povmeter".to_owned(),
+                file_bytes: 1,
+                number: 1,
+                hash: H256::zero().into(),
+                parent_state_root: H256::zero().into(),
+                extrinsics: 2,
+                nodes: 3,
+                node_bytes: 4,
+                requests: None,
+                failed: vec![FailedCheck {
+                    name: "estimate complete".to_owned(),
+                    detail: "5 bytes, truth 6".to_owned(),
+                }],
+                error: Some("block 1: the runtime failed".to_owned()),
+            };
+            let text = report.to_string();
+            for line in [
+                "FAILED estimate complete: 5 bytes, truth 6",
+                "FAILED to execute the block: the file holds what was read",
+            ] {
+                assert!(text.lines().any(|found| found == line), "{text}");
+            }
+        }
     }
 }

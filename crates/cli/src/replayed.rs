@@ -243,7 +243,8 @@ impl fmt::Display for ReplayReport {
             if let Some(first) = first_by_design {
                 write!(
                     f,
-                    "\n       {by_design} of them differ by design (docs/differences.md), the first: {first}"
+                    "\n       {by_design} of them differ by design (docs/differences.md), the first: {}",
+                    one_line(first)
                 )?;
             }
         }

@@ -16,6 +16,7 @@ use std::{fmt, ops::RangeInclusive, path::PathBuf, str::FromStr};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Needs the feature `wasm`. A scan that was interrupted goes on where it ended.
+The exit code is 1 if a check of any block in the files failed.
 docs/remote.md lists the fields, and shows how to run and query shards.
 
 Examples:
@@ -100,8 +101,18 @@ pub(crate) struct ScanReport {
     pub(crate) before: u64,
     /// Blocks of this run for which a check failed.
     pub(crate) failed: Vec<u64>,
+    /// Blocks that were in the files before and for which a check failed; none in results of earlier versions.
+    #[serde(default)]
+    pub(crate) failed_before: Vec<u64>,
     /// Requests that the node was sent.
     pub(crate) requests: u64,
+}
+
+impl ScanReport {
+    /// The blocks in the files for which a check failed, in order.
+    fn all_failed(&self) -> impl Iterator<Item = u64> + '_ {
+        self.failed_before.iter().chain(&self.failed).copied()
+    }
 }
 
 impl CommandResult for ScanReport {
@@ -134,7 +145,7 @@ impl fmt::Display for ScanReport {
         {
             write!(f, "\n{table}")?;
         }
-        for number in &self.failed {
+        for number in self.all_failed() {
             write!(f, "\nFAILED a check of block {number}: see its row")?;
         }
         Ok(())
@@ -160,26 +171,28 @@ mod with_wasm {
         error::CliError,
         measuring,
         origin::RemoteParent,
-        output::printed,
+        output::{printed, HexHash},
         progress,
         scan_rows::{BlockRow, Rows, ScanItemRow},
     };
     use povmeter_attribution::{ByteTally, Names};
     use povmeter_dev_data::wasm::{ReplayAttribution, ReplayOptions, ReplayedBlock, Replayer};
     use povmeter_remote::{BlockId, RemoteNode};
+    use sp_core::H256;
     use sp_crypto_hashing::twox_128;
 
     /// Scans the part, and prints the report.
     ///
     /// # Errors
-    /// A [`CliError`] if a block can't be fetched or executed, a file can't be written, or a check fails. Rows
-    /// that were written before stay in the files.
+    /// A [`CliError`] if a block can't be fetched or executed, a file can't be written, the rows found are of
+    /// another chain, or a check of any block in the files failed. Rows that were written before stay in the files.
     pub(crate) fn run(args: &ScanArgs) -> Result<(), CliError> {
         measuring::begin()?;
         let sizes = args.sizes.sizes()?;
         let node = args.remote.node()?.ok_or(CliError::NoUrl)?;
         let part = args.shard.part(&args.blocks.0);
         let mut rows = Rows::open(&args.folder, args.shard, &part)?;
+        expect_chain(&node, &rows)?;
         let before = rows.next() - part.start;
         let options = ReplayOptions {
             attribute: true,
@@ -211,10 +224,33 @@ mod with_wasm {
             added,
             before,
             requests: node.requests(),
-            failed: failed.clone(),
+            failed,
+            failed_before: rows.failed_before().to_vec(),
         };
-        let failed = failed.iter().map(|number| format!("block {number}"));
+        let failed = report.all_failed();
+        let failed = failed.map(|number| format!("block {number}"));
         printed(&report, args.json, failed.collect())
+    }
+
+    /// Checks that the last row that was found is of the node's chain.
+    ///
+    /// # Errors
+    /// [`CliError::OtherChain`] if the node's block has another hash; [`CliError::Remote`] if it does not answer.
+    fn expect_chain(node: &RemoteNode, rows: &Rows) -> Result<(), CliError> {
+        let Some((block, found)) = rows.last_found() else {
+            return Ok(());
+        };
+        let expected = HexHash::from(H256(node.block_hash(&BlockId::Number(block))?));
+        if expected == *found {
+            return Ok(());
+        }
+        let [path, _] = rows.files();
+        Err(CliError::OtherChain {
+            path: path.into(),
+            block,
+            expected,
+            found: found.clone(),
+        })
     }
 
     /// Replays a block and adds its rows.

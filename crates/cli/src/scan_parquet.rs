@@ -25,7 +25,7 @@ use serde_json::Value;
 use std::{
     fmt::Write,
     fs::File,
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Seek},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -110,16 +110,18 @@ impl Columns {
         message
     }
 
-    /// Writes the rows in the JSON lines at `from` to the Parquet file beside them, and returns its path. An
-    /// earlier file is replaced when the new one is complete.
+    /// Writes the rows in the JSON lines of `file`, which is at `from`, to the Parquet file beside them, and returns
+    /// its path. An earlier file is replaced when the new one is complete. Reads through `file`, because Windows lets
+    /// no other handle read a locked file.
     ///
     /// # Errors
     /// [`CliError::Rows`] if a file can't be read or written, or a row has other fields.
-    pub(crate) fn write_beside(&self, from: &Path) -> Result<PathBuf, CliError> {
+    pub(crate) fn write_beside(&self, from: &Path, mut file: &File) -> Result<PathBuf, CliError> {
         let to = from.with_extension("parquet");
-        let written = replace_by(&to, |file| {
-            let rows = BufReader::new(File::open(from)?);
-            self.write(rows, file).map_err(io::Error::other)
+        let written = replace_by(&to, |table| {
+            file.rewind()?;
+            self.write(BufReader::new(file), table)
+                .map_err(io::Error::other)
         });
         written.map_err(|source| CliError::Rows {
             path: to.clone(),
@@ -294,7 +296,9 @@ mod tests {
         let rows: Vec<Value> = rows.map(|(number, failed)| block(number, failed)).collect();
         let text: Vec<String> = rows.iter().map(|row| format!("{row}\n")).collect();
         fs::write(&from, text.concat()).unwrap();
-        let path = BLOCKS.write_beside(&from).unwrap();
+        let path = BLOCKS
+            .write_beside(&from, &File::open(&from).unwrap())
+            .unwrap();
         assert_eq!(path, folder.path().join("blocks-1-of-1.parquet"));
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert_eq!(reader.metadata().num_row_groups(), 2);
@@ -316,7 +320,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let from = folder.path().join("items-1-of-1.jsonl");
         fs::write(&from, "").unwrap();
-        let path = ITEMS.write_beside(&from).unwrap();
+        let path = ITEMS
+            .write_beside(&from, &File::open(&from).unwrap())
+            .unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
         let schema = reader.metadata().file_metadata().schema_descr();
@@ -331,7 +337,11 @@ mod tests {
         let mut row = block(1, &[]);
         row["nodes"] = Value::Null;
         fs::write(&from, format!("{row}\n")).unwrap();
-        let error = crate::error::chain(&BLOCKS.write_beside(&from).unwrap_err());
+        let error = crate::error::chain(
+            &BLOCKS
+                .write_beside(&from, &File::open(&from).unwrap())
+                .unwrap_err(),
+        );
         assert!(
             error.contains("expected a row with the field `nodes`"),
             "{error}"

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! for each block, in order: append the rows of its items, then the row of the block
-//! open existing files: the last whole row in the file of blocks belongs to the last finished block
+//! open existing files: lock the file of blocks, because another scan may write to it
+//!     the last whole row in the file of blocks belongs to the last finished block
 //!     cut off the rows of later blocks in both files
 //! ```
 
@@ -12,6 +13,7 @@ use crate::{
     scan::Shard,
     scan_parquet::{Columns, BLOCKS, ITEMS},
 };
+use fs4::fs_std::FileExt;
 use povmeter_attribution::{Bytes, Item};
 use povmeter_dev_data::wasm::ReplayedBlock;
 use serde::{Deserialize, Serialize};
@@ -109,6 +111,7 @@ pub(crate) struct Rows {
     blocks: RowFile,
     items: RowFile,
     next: u64,
+    found: FoundBlocks,
 }
 
 struct RowFile {
@@ -116,18 +119,36 @@ struct RowFile {
     file: File,
 }
 
-/// The part of a row that is read again.
+/// The part of an item's row that is read again.
 #[derive(Deserialize)]
 struct NumberedRow {
     block: u64,
 }
 
+/// The part of a block's row that is read again.
+#[derive(Deserialize)]
+struct FoundRow {
+    block: u64,
+    hash: HexHash,
+    failed: Vec<String>,
+}
+
+/// The rows of blocks that an earlier run left.
+#[derive(Default)]
+struct FoundBlocks {
+    /// Number and hash of the last block.
+    last: Option<(u64, HexHash)>,
+    /// Blocks for which a check failed.
+    failed: Vec<u64>,
+}
+
 impl Rows {
     /// Opens the files of `shard` in `folder`, or creates them. Removes what an interrupted run left half
-    /// done.
+    /// done. The file of blocks stays locked until the result is dropped.
     ///
     /// # Errors
-    /// [`CliError::Rows`] if a file can't be used; [`CliError::OtherRows`] if it is of another part.
+    /// [`CliError::Rows`] if a file can't be used; [`CliError::RowsInUse`] if another scan has it open;
+    /// [`CliError::OtherRows`] if it is of another part.
     pub(crate) fn open(folder: &Path, shard: Shard, part: &Range<u64>) -> Result<Self, CliError> {
         fs::create_dir_all(folder).map_err(failed(folder))?;
         let Shard { index, of } = shard;
@@ -138,14 +159,29 @@ impl Rows {
             let file = opened.map_err(failed(&path))?;
             Ok::<_, CliError>(RowFile { path, file })
         };
-        let (blocks, items) = (open("blocks")?, open("items")?);
-        let done = blocks.cut_after(None, part)?;
-        items.cut_after(Some(done), part)?;
+        let blocks = open("blocks")?;
+        blocks.lock()?;
+        let items = open("items")?;
+        let found = blocks.find_blocks(part)?;
+        let next = found.last.as_ref().map_or(part.start, |(last, _)| last + 1);
+        items.cut_items(next, part)?;
         Ok(Self {
             blocks,
             items,
-            next: done,
+            next,
+            found,
         })
+    }
+
+    /// Number and hash of the last block that an earlier run left.
+    pub(crate) fn last_found(&self) -> Option<(u64, &HexHash)> {
+        let last = self.found.last.as_ref();
+        last.map(|(number, hash)| (*number, hash))
+    }
+
+    /// The blocks of earlier runs for which a check failed, in order.
+    pub(crate) fn failed_before(&self) -> &[u64] {
+        &self.found.failed
     }
 
     /// Number of the block that comes next.
@@ -182,7 +218,7 @@ impl Rows {
     /// [`CliError::Rows`] if a file can't be written.
     pub(crate) fn write_tables(&self) -> Result<[String; 2], CliError> {
         let write = |columns: Columns, rows: &RowFile| {
-            let path = columns.write_beside(&rows.path)?;
+            let path = columns.write_beside(&rows.path, &rows.file)?;
             Ok::<_, CliError>(path.display().to_string())
         };
         Ok([write(BLOCKS, &self.blocks)?, write(ITEMS, &self.items)?])
@@ -194,38 +230,82 @@ impl RowFile {
         self.file.write_all(text).map_err(failed(&self.path))
     }
 
-    /// Cuts off a last row that is not whole and, with `end`, the rows of block `end` and of later blocks.
-    /// Returns the block number after that of the last row left.
-    fn cut_after(&self, end: Option<u64>, part: &Range<u64>) -> Result<u64, CliError> {
+    /// Locks the file until it is closed.
+    fn lock(&self) -> Result<(), CliError> {
+        match self.file.try_lock_exclusive() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(CliError::RowsInUse {
+                path: self.path.clone(),
+            }),
+            Err(error) => Err(failed(&self.path)(error)),
+        }
+    }
+
+    /// Returns what the rows of blocks say, and cuts off a last row that is not whole.
+    fn find_blocks(&self, part: &Range<u64>) -> Result<FoundBlocks, CliError> {
+        let (mut found, mut next) = (FoundBlocks::default(), part.start);
+        self.keep_while(|line| {
+            let row = serde_json::from_slice::<FoundRow>(line).ok();
+            match row {
+                Some(row) if row.block == next && part.contains(&row.block) => {
+                    next += 1;
+                    if !row.failed.is_empty() {
+                        found.failed.push(row.block);
+                    }
+                    found.last = Some((row.block, row.hash));
+                    Ok(true)
+                }
+                row => Err(self.other(next, row.map(|row| row.block))),
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Cuts off a last row that is not whole, and the rows of items of block `end` and of later blocks.
+    fn cut_items(&self, end: u64, part: &Range<u64>) -> Result<(), CliError> {
+        let mut next = part.start;
+        self.keep_while(|line| {
+            let row = serde_json::from_slice::<NumberedRow>(line).ok();
+            match row.map(|row| row.block) {
+                Some(block) if block >= end && part.contains(&block) => Ok(false),
+                // There are several rows for each block.
+                Some(block) if part.contains(&block) => {
+                    next = block + 1;
+                    Ok(true)
+                }
+                found => Err(self.other(next, found)),
+            }
+        })
+    }
+
+    /// Calls `keep` with each whole row until it returns `false`, and cuts off what follows the last row kept. The
+    /// file stays as it was if `keep` fails.
+    fn keep_while(
+        &self,
+        mut keep: impl FnMut(&[u8]) -> Result<bool, CliError>,
+    ) -> Result<(), CliError> {
         let mut reader = BufReader::new(&self.file);
-        let (mut kept, mut next, mut line) = (0, part.start, Vec::new());
+        let (mut kept, mut line) = (0, Vec::new());
         loop {
             line.clear();
             let read = reader.read_until(b'\n', &mut line);
             let read = read.map_err(failed(&self.path))?;
-            // The last line was not written to its end.
-            if !line.ends_with(b"\n") {
+            // The last line may not have been written to its end.
+            if !line.ends_with(b"\n") || !keep(&line)? {
                 break;
-            }
-            let row = serde_json::from_slice::<NumberedRow>(&line);
-            let block = row.ok().map(|row| row.block);
-            let other = |found: Option<u64>| CliError::OtherRows {
-                path: self.path.clone(),
-                expected: next,
-                found,
-            };
-            match (block, end) {
-                // The file of blocks has one row for each block.
-                (Some(block), None) if block == next && part.contains(&block) => next += 1,
-                // The file of items has several rows for each block.
-                (Some(block), Some(end)) if block >= end && part.contains(&block) => break,
-                (Some(block), Some(_)) if part.contains(&block) => next = block + 1,
-                (found, _) => return Err(other(found)),
             }
             kept += read as u64;
         }
-        self.file.set_len(kept).map_err(failed(&self.path))?;
-        Ok(next)
+        self.file.set_len(kept).map_err(failed(&self.path))
+    }
+
+    /// The error of a row that is not that of block `expected`.
+    fn other(&self, expected: u64, found: Option<u64>) -> CliError {
+        CliError::OtherRows {
+            path: self.path.clone(),
+            expected,
+            found,
+        }
     }
 }
 
@@ -240,11 +320,22 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> CliError + '_ {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use sp_core::H256;
 
     const SHARD: Shard = Shard { index: 2, of: 3 };
 
     fn row(block: u64) -> String {
-        format!("{{\"block\":{block},\"x\":1}}\n")
+        row_with(block, "")
+    }
+
+    /// A row of a block with the name of a failed check, or an empty text.
+    fn row_with(block: u64, failed: &str) -> String {
+        let hash = hash(block);
+        format!("{{\"block\":{block},\"hash\":\"{hash}\",\"failed\":[{failed}]}}\n")
+    }
+
+    fn hash(block: u64) -> HexHash {
+        H256::from_low_u64_be(block).into()
     }
 
     #[test]
@@ -282,5 +373,41 @@ mod tests {
             assert!(matches!(error, CliError::OtherRows { .. }), "{error}");
             assert_eq!(read("blocks"), text);
         }
+    }
+
+    #[test]
+    fn rows_that_are_found_name_their_last_block_and_the_failed_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Rows::open(folder.path(), SHARD, &(10..20)).unwrap();
+        assert_eq!(open().last_found(), None);
+        let check = "\"estimate complete\"";
+        let rows = [row_with(10, check), row(11), row_with(12, check)].concat();
+        // The row of block 13 is not whole.
+        let rows = rows + row_with(13, check).trim_end();
+        fs::write(folder.path().join("blocks-2-of-3.jsonl"), rows).unwrap();
+        let found = open();
+        assert_eq!(found.next(), 13);
+        assert_eq!(found.last_found(), Some((12, &hash(12))));
+        assert_eq!(found.failed_before(), [10, 12]);
+    }
+
+    #[test]
+    fn one_scan_at_a_time_has_the_rows_of_a_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |shard| Rows::open(folder.path(), shard, &(10..20));
+        let first = open(SHARD).unwrap();
+        let blocks = folder.path().join("blocks-2-of-3.jsonl");
+        let unfinished = row(10).trim_end().to_owned();
+        fs::write(&blocks, &unfinished).unwrap();
+        let second = open(SHARD).map(|_| ()).unwrap_err();
+        assert!(
+            matches!(&second, CliError::RowsInUse { path } if *path == blocks),
+            "{second}"
+        );
+        // The row that the first scan is about to finish.
+        assert_eq!(fs::read_to_string(&blocks).unwrap(), unfinished);
+        open(Shard { index: 1, of: 3 }).unwrap();
+        drop(first);
+        open(SHARD).unwrap();
     }
 }

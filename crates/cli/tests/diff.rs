@@ -4,6 +4,7 @@
 
 use serde_json::{json, Value};
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -254,6 +255,85 @@ fn every_kind_of_result_can_be_compared() {
             "{}",
             compared.printed
         );
+    }
+}
+
+/// The times with a limit in results of `command`, as docs/json.md lists them.
+fn listed_times(command: &str) -> BTreeSet<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let page = fs::read_to_string(path).unwrap();
+    let (_, table) = page.split_once("| times with a limit |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let row = table.lines().find_map(|line| {
+        let row = line.strip_prefix(&format!("| `{command}` | "))?;
+        row.split(" | ").next()
+    });
+    // `rows[].ratio` on the page is `ratio` of some row, and `a.b` is `a/b`.
+    let fields = row.unwrap_or_default().split(", ").map(|field| {
+        let field = field.trim_matches('`').replace('.', "/");
+        field.rsplit("[]/").next().unwrap().to_owned()
+    });
+    fields.filter(|field| !field.is_empty()).collect()
+}
+
+/// Replaces every number with a fraction, so that times and ratios become `by`.
+fn set_fractions(value: &mut Value, by: f64) {
+    match value {
+        Value::Number(number) if number.is_f64() => *value = by.into(),
+        Value::Array(list) => list.iter_mut().for_each(|value| set_fractions(value, by)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|value| set_fractions(value, by)),
+        _ => (),
+    }
+}
+
+#[test]
+fn the_page_lists_the_times_that_have_a_limit() {
+    let results = Results(tempfile::tempdir().unwrap());
+    let mut commands = vec![
+        ("block", "--accounts 100 --transfers 5 --state memory"),
+        ("chain", "--accounts 100 --transfers 5 --blocks 3 --keep 2"),
+        (
+            "compare block",
+            "--accounts 50 --transfers 3 --rounds 1 --workers 2",
+        ),
+        ("compare estimator", "--cases 1 --keys 10000"),
+        ("compare root", "--cases 1 --rounds 1 --keys 500"),
+        ("compare overlay", "--rounds 1 --only get"),
+        (
+            "compare cache",
+            "--accounts 500 --blocks 4 --touched 20 --access zipf --writes 50 --bytes 200",
+        ),
+        (
+            "compare parallel",
+            "--transactions 40 --workload worst --cost-us 0 --workers 2 --rounds 1",
+        ),
+    ];
+    if cfg!(feature = "wasm") {
+        commands.push((
+            "compare validation",
+            "--accounts 100 --usual-accounts 100 --transfers 24 --rounds 1",
+        ));
+    }
+    for (command, options) in commands {
+        results.make("a.json", &format!("{command} {options}"));
+        let made = fs::read(results.path("a.json")).unwrap();
+        for (name, by) in [("low.json", 1.0), ("high.json", 1000.0)] {
+            let mut result: Value = serde_json::from_slice(&made).unwrap();
+            set_fractions(&mut result, by);
+            fs::write(results.path(name), result.to_string()).unwrap();
+        }
+        let mut judged = BTreeSet::new();
+        for [a, b] in [["low.json", "high.json"], ["high.json", "low.json"]] {
+            let diff = results.diff(a, b, &["--fail-above-time", "0", "--json"]);
+            let report: Value = serde_json::from_str(&diff.printed).unwrap();
+            assert_eq!(report["only_in_a"], json!([]), "{command}");
+            let changes = report["changes"].as_array().unwrap();
+            let worse = changes.iter().filter(|change| change["regressed"] == true);
+            judged.extend(worse.map(|change| change["field"].as_str().unwrap().to_owned()));
+        }
+        assert_eq!(judged, listed_times(command), "{command}");
     }
 }
 

@@ -61,8 +61,7 @@ fn a_result_that_can_not_be_printed_is_on_standard_error() {
     let folded = folder.path().join("folded");
     let [page_name, folded_name] = [&page, &folded].map(|path| path.to_str().unwrap());
     let args = format!("{SMALL} --json --report {page_name} --folded {folded_name}");
-    let full = File::options().write(true).open("/dev/full").unwrap();
-    let output = command(&args).stdout(full).output().unwrap();
+    let output = command(&args).stdout(full()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let errors = text(&output.stderr);
     let end = errors.find("\n}\n").unwrap() + 2;
@@ -91,6 +90,44 @@ fn a_reader_that_stops_early_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     assert_eq!(text(&output.stderr), "");
+}
+
+fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+#[test]
+fn a_full_standard_error_costs_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let [page, folded, flames] =
+        ["page", "folded", "flames.svg"].map(|name| folder.path().join(name));
+    let [page_name, folded_name, flames_name] =
+        [&page, &folded, &flames].map(|path| path.to_str().unwrap());
+    let args = format!(
+        "{SMALL} --json --report {page_name} --folded {folded_name} --flamegraph {flames_name}"
+    );
+    let output = command(&args).stderr(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["what"], "block");
+    for file in [page.join("index.html"), folded, flames] {
+        assert!(file.is_file(), "{}", file.display());
+    }
+}
+
+#[test]
+fn a_standard_error_that_is_full_or_closed_changes_no_exit_code() {
+    for (args, code) in [("genesis missing.json", 1), ("diff missing.json", 2)] {
+        let output = command(args).stderr(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args}");
+        let mut child = command(args).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stderr.take());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{args}");
+    }
+    // A result that can be printed nowhere is an error all the same.
+    let mut nowhere = command(&format!("{SMALL} --json"));
+    let output = nowhere.stdout(full()).stderr(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

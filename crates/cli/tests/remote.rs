@@ -355,6 +355,120 @@ fn a_scan_writes_rows_and_goes_on_where_it_ended() {
     );
 }
 
+/// A node with a cache, the folder of a scan of its block, and the path of the rows of blocks.
+fn scanned() -> (FakeNode, Options, PathBuf) {
+    let (node, _) = recorded_chain();
+    let options = Options::new(&node);
+    let folder = options.cache.path().join("rows");
+    report(&scan(&options, folder.to_str().unwrap()));
+    (node, options, folder.join("blocks-1-of-1.jsonl"))
+}
+
+fn scan<'a>(options: &'a Options, folder: &'a str) -> Vec<&'a str> {
+    options.args("scan", &["--blocks", "1..1", folder])
+}
+
+/// Changes a field of the row in a file of one row.
+fn change_row(path: &Path, field: &str, value: Value) -> String {
+    let mut row: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    row[field] = value;
+    let text = format!("{row}\n");
+    fs::write(path, &text).unwrap();
+    text
+}
+
+#[test]
+fn a_scan_that_goes_on_reports_checks_that_failed_before() {
+    let (_node, options, blocks) = scanned();
+    change_row(&blocks, "failed", serde_json::json!(["estimate complete"]));
+    let folder = blocks.parent().unwrap().to_str().unwrap();
+    let (text, errors, code) = povmeter(&scan(&options, folder));
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(text.contains("0 added, 1 were there"), "{text}");
+    assert!(text.contains("FAILED a check of block 1"), "{text}");
+    assert!(errors.contains("found failed ones: block 1"), "{errors}");
+    let (printed, _, code) = povmeter(&[&scan(&options, folder)[..], &["--json"]].concat());
+    assert_eq!(code, Some(1));
+    let report = fits_its_schema("scan", &printed);
+    assert_eq!(report["failed"], serde_json::json!([]));
+    assert_eq!(report["failed_before"], serde_json::json!([1]));
+}
+
+#[test]
+fn a_scan_goes_on_only_with_rows_of_its_chain_that_no_other_scan_writes() {
+    let (_node, options, blocks) = scanned();
+    let folder = blocks.parent().unwrap().to_str().unwrap();
+    let file = fs::File::open(&blocks).unwrap();
+    fs4::fs_std::FileExt::lock_exclusive(&file).unwrap();
+    let message = refused(&scan(&options, folder));
+    assert!(
+        message.contains("found another scan that has them open")
+            && message.contains("wait until the other scan is done"),
+        "{message}"
+    );
+    drop(file);
+    let found = format!("0x{}", "5a".repeat(32));
+    let row = change_row(&blocks, "hash", found.clone().into());
+    let message = refused(&scan(&options, folder));
+    let expected = Recording::read(&recorded()).unwrap().hash();
+    let expected = format!(
+        "expected rows of the node's chain, whose block 1 is 0x{}, found a row of {found}",
+        hex::encode(expected)
+    );
+    assert!(
+        message.contains(&expected) && message.contains("name another folder"),
+        "{message}"
+    );
+    assert_eq!(fs::read_to_string(&blocks).unwrap(), row);
+}
+
+#[test]
+fn a_block_that_can_not_be_executed_as_published_is_recorded() {
+    let recording = Recording::read(&recorded()).unwrap();
+    let first = RealBlock::from_header(&recording.header, recording.body.clone()).unwrap();
+    let mut other = block(&first);
+    other.state_root[0] ^= 1;
+    let genesis = FakeBlock {
+        parent: [0; 32],
+        number: 0,
+        state_root: recording.parent_root.into(),
+        extrinsics_root: Blake2Hasher::hash(&[0]).0,
+        logs: Vec::new(),
+        body: Vec::new(),
+    };
+    let node = FakeNode::new(vec![genesis, other], recording.source());
+    let options = Options::new(&node);
+    let file = options.cache.path().join("block.povmeter");
+    let path = file.to_str().unwrap();
+    let record = options.args("record", &["--block", "1", path, "--json"]);
+    let (printed, errors, code) = povmeter(&record);
+    assert_eq!(code, Some(1), "{errors}");
+    let written = fits_its_schema("record", &printed);
+    let error = written["error"].as_str().unwrap();
+    // The runtime compares the root itself.
+    let start = "block 1: the runtime failed";
+    assert!(error.starts_with(start), "{error}");
+    assert!(errors.contains(error), "{errors}");
+    assert_eq!(written["file_bytes"], fs::metadata(&file).unwrap().len());
+    // Without the node, each way to execute it shows the same.
+    drop(node);
+    for mode in MODES {
+        let message = refused(&[&["replay", path][..], mode].concat());
+        assert!(message.contains(start), "{mode:?}: {message}");
+    }
+}
+
+#[test]
+fn a_block_whose_nodes_are_missing_is_not_recorded() {
+    let (node, _) = recorded_chain();
+    node.fail(Fault::MissingNodes);
+    let options = Options::new(&node);
+    let file = options.cache.path().join("block.povmeter");
+    let message = refused(&options.args("record", &["--block", "1", file.to_str().unwrap()]));
+    assert!(message.contains("found none with this hash"), "{message}");
+    assert!(!file.exists());
+}
+
 /// The block of the chain `name` and its state, from the real data.
 fn real(name: &str) -> (PathBuf, RealBlocks, ChainSpec) {
     let path = expect_data().join(format!("blocks/{name}.json"));

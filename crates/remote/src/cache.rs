@@ -8,6 +8,16 @@
 //!
 //! Records are only appended, under a lock of the file, so that several processes can share a folder. A
 //! record that is cut off, because a process was killed, is removed when the file is opened next.
+//!
+//! ```text
+//! open: with the lock, take the length: no process is in the middle of a record then
+//!     without the lock, read the heads up to this length, because a large file takes seconds
+//!     if they do not end with a whole record there, or can't be read:
+//!         with the lock, read all heads again, and cut off what follows the last whole record
+//! ```
+//!
+//! Without the lock, another process may cut off the end of the file and append to it. Then an entry of the index is of
+//! bytes that are no longer there. Its checksum shows this when it is read, and its value is requested again.
 
 use flate2::Crc;
 use fs4::fs_std::FileExt;
@@ -37,6 +47,11 @@ pub(crate) enum Kind {
 
 /// A file of nodes, headers and extrinsics. It grows without a limit; remove its folder to free the space. A
 /// clone is another handle.
+///
+/// # Costs
+/// The index of the file is in memory: 65 to 130 bytes for each record, because a table doubles when it is full. While
+/// it doubles, the old table is there, too. So a process with 2 GiB for the index opens a file of 14 million records,
+/// and one with 4 GiB a file of 29 million. Values are read from the file one at a time.
 #[derive(Clone, Debug)]
 pub struct DiskCache(Arc<Mutex<Open>>);
 
@@ -79,7 +94,8 @@ pub enum CacheError {
 }
 
 impl DiskCache {
-    /// Opens the cache in `folder`, and creates what is missing. Reads the head of each record.
+    /// Opens the cache in `folder`, and creates what is missing. Reads the head of each record, without the lock of the
+    /// file, so that other processes go on meanwhile.
     ///
     /// # Errors
     /// [`CacheError::File`] if the file system fails, [`CacheError::Foreign`] if the file is no cache.
@@ -93,10 +109,11 @@ impl DiskCache {
         let mut options = OpenOptions::new();
         let options = options.read(true).append(true).create(true);
         let mut file = options.open(&path).map_err(failed)?;
-        FileExt::lock_exclusive(&file).map_err(failed)?;
-        let scanned = scan(&mut file);
-        FileExt::unlock(&file).map_err(failed)?;
-        let index = scanned.map_err(failed)?;
+        let end = locked(&mut file, |file| Ok(file.metadata()?.len())).map_err(failed)?;
+        let index = match whole_index(&file, end) {
+            Some(index) => Some(index),
+            None => locked(&mut file, repair).map_err(failed)?,
+        };
         let index = index.ok_or_else(|| CacheError::Foreign { path: path.clone() })?;
         Ok(Self(Arc::new(Mutex::new(Open { path, file, index }))))
     }
@@ -162,12 +179,11 @@ impl DiskCache {
 impl Open {
     /// Appends a record and returns where it begins.
     fn append(&mut self, record: &[u8]) -> io::Result<u64> {
-        FileExt::lock_exclusive(&self.file)?;
-        let at = self.file.seek(SeekFrom::End(0));
-        let written = self.file.write_all(record);
-        FileExt::unlock(&self.file)?;
-        written?;
-        at
+        locked(&mut self.file, |file| {
+            let at = file.seek(SeekFrom::End(0))?;
+            file.write_all(record)?;
+            Ok(at)
+        })
     }
 
     fn failed(&self, source: io::Error) -> CacheError {
@@ -187,20 +203,47 @@ fn checksum(kind: u8, key: &[u8; 32], value: &[u8]) -> u32 {
     sum.sum()
 }
 
-/// Reads the heads of all records, and cuts off what follows the last whole one. Returns `None` if the file
-/// is no cache.
-fn scan(file: &mut File) -> io::Result<Option<Index>> {
+/// Calls `work` while no other process has the lock of `file`.
+fn locked<T>(file: &mut File, work: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+    FileExt::lock_exclusive(file)?;
+    let done = work(file);
+    FileExt::unlock(file)?;
+    done
+}
+
+/// The index of the first `end` bytes; `None` if they are not a cache that ends with a whole record, or can't be read.
+/// On Windows a lock of another process keeps this one from reading.
+fn whole_index(file: &File, end: u64) -> Option<Index> {
+    let (index, at) = scan(file, end).ok()??;
+    (at == end).then_some(index)
+}
+
+/// The index of all records, and cuts off what follows the last whole one. Returns `None` if the file is no cache.
+/// Needs the lock, because another process may be in the middle of a record otherwise.
+fn repair(file: &mut File) -> io::Result<Option<Index>> {
     let end = file.metadata()?.len();
     if end == 0 {
         file.write_all(MAGIC)?;
         return Ok(Some(Index::new()));
     }
-    file.seek(SeekFrom::Start(0))?;
-    let mut reader = BufReader::new(&*file);
-    let mut magic = [0; MAGIC.len()];
+    let Some((index, at)) = scan(file, end)? else {
+        return Ok(None);
+    };
+    if at < end {
+        file.set_len(at)?;
+    }
+    Ok(Some(index))
+}
+
+/// Reads the heads of the records in the first `end` bytes, and returns the index with the end of the last whole
+/// record. Returns `None` if the file is no cache.
+fn scan(mut file: &File, end: u64) -> io::Result<Option<(Index, u64)>> {
     if end < MAGIC.len() as u64 {
         return Ok(None);
     }
+    file.seek(SeekFrom::Start(0))?;
+    let mut reader = BufReader::new(file);
+    let mut magic = [0; MAGIC.len()];
     reader.read_exact(&mut magic)?;
     if magic != MAGIC {
         return Ok(None);
@@ -230,8 +273,98 @@ fn scan(file: &mut File) -> io::Result<Option<Index>> {
         reader.seek_relative(i64::from(length))?;
         at = value_at + u64::from(length);
     }
-    if at < end {
-        file.set_len(at)?;
+    Ok(Some((index, at)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::{mem, sync::mpsc, thread, time::Duration};
+
+    /// Opens the file beside a cache.
+    fn other_handle(folder: &Path) -> File {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true);
+        options.open(folder.join(FILE)).unwrap()
     }
-    Ok(Some(index))
+
+    #[test]
+    #[cfg(unix)]
+    fn a_process_that_appends_does_not_keep_others_from_reading_heads() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(folder.path()).unwrap();
+        cache.put(Kind::Node, &[1; 32], b"value").unwrap();
+        let (file, appending) = (other_handle(folder.path()), other_handle(folder.path()));
+        let end = file.metadata().unwrap().len();
+        FileExt::lock_exclusive(&appending).unwrap();
+        let (to, from) = mpsc::channel();
+        thread::spawn(move || to.send(whole_index(&file, end).map(|index| index.len())));
+        let found = from.recv_timeout(Duration::from_secs(20));
+        assert_eq!(found.unwrap(), Some(1));
+    }
+
+    #[test]
+    fn only_a_file_of_whole_records_is_read_without_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(folder.path()).unwrap();
+        let one = other_handle(folder.path()).metadata().unwrap().len();
+        for key in 1..=3 {
+            cache.put(Kind::Node, &[key; 32], &[key; 50]).unwrap();
+        }
+        let mut file = other_handle(folder.path());
+        let whole = file.metadata().unwrap().len();
+        for end in 0..=whole {
+            let at_end = (end >= one).then(|| (end - one) % (HEAD as u64 + 50));
+            let expected = (at_end == Some(0)).then(|| (end - one) / (HEAD as u64 + 50));
+            let found = whole_index(&file, end).map(|index| index.len() as u64);
+            assert_eq!(found, expected, "{end}");
+        }
+        // Another process has cut off the end since the length was taken.
+        assert!(whole_index(&file, whole + 91).is_none());
+        file.write_all(&[1; 7]).unwrap();
+        let opened = DiskCache::open(folder.path()).unwrap();
+        assert_eq!(opened.len(), 3);
+        assert_eq!(file.metadata().unwrap().len(), whole);
+    }
+
+    #[test]
+    fn processes_that_open_and_append_at_once_get_only_right_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let value = |key: u8| vec![key; usize::from(key) * 7];
+        thread::scope(|scope| {
+            for worker in 0..4_u8 {
+                let folder = folder.path();
+                scope.spawn(move || {
+                    for round in 0..40 {
+                        let cache = DiskCache::open(folder).unwrap();
+                        for key in 0..20 {
+                            let found = cache.get(Kind::Node, &[key; 32]).unwrap();
+                            assert!(found.is_none_or(|found| found == value(key)), "{key}");
+                        }
+                        let key = (worker * 5 + round) % 20;
+                        cache.put(Kind::Node, &[key; 32], &value(key)).unwrap();
+                        // As if a process was killed within a record.
+                        if worker == 0 {
+                            let mut file = other_handle(folder);
+                            locked(&mut file, |file| file.write_all(&[1; 60])).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        DiskCache::open(folder.path()).unwrap();
+    }
+
+    /// The bytes of a record that the documentation of [`DiskCache`] and docs/remote.md name.
+    #[test]
+    fn a_record_takes_the_memory_that_the_documentation_says() {
+        // A byte of control for each slot, of which seven in eight are used before the table doubles.
+        let slot = mem::size_of::<((u8, [u8; 32]), Entry)>() + 1;
+        assert_eq!((slot * 8 / 7, slot * 16 / 7), (65, 130));
+        let (most, doubling) = ((1 << 25) * 7 / 8, slot * ((1 << 25) + (1 << 24)));
+        assert!(most > 29_000_000 && doubling < 4 << 30);
+        let (most, doubling) = ((1 << 24) * 7 / 8, slot * ((1 << 24) + (1 << 23)));
+        assert!(most > 14_000_000 && doubling < 2 << 30);
+    }
 }

@@ -8,7 +8,7 @@
 use crate::{error::RemoteError, url::NodeUrl};
 use std::{
     io::{self, Read, Write},
-    net::{TcpStream, ToSocketAddrs},
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
     time::{Duration, Instant},
 };
 use tungstenite::{
@@ -18,6 +18,9 @@ use tungstenite::{
 
 /// The largest answer in bytes. A runtime has a few mebibytes, and twice as many in hexadecimal.
 const LARGEST_ANSWER: usize = 128 << 20;
+
+/// The shortest time for a connection. Zero would be an error.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A connection to a node.
 pub(crate) struct Connection(WebSocket<MaybeTlsStream<TimedStream>>);
@@ -124,17 +127,34 @@ fn choose_cryptography() {
 
 /// Connects to the first address of `url` that answers.
 fn connect(url: &NodeUrl, deadline: Instant) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (url.host(), url.port()).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, left(deadline)?) {
-            Ok(tcp) => {
-                tcp.set_nodelay(true)?;
-                return Ok(tcp);
-            }
-            Err(error) => failure = error,
+    let addresses: Vec<SocketAddr> = (url.host(), url.port()).to_socket_addrs()?.collect();
+    let tcp = first_of(&addresses, deadline, TcpStream::connect_timeout)?;
+    tcp.set_nodelay(true)?;
+    Ok(tcp)
+}
+
+/// The connection to the first of `addresses` for which `connect` makes one. Each address has an equal share of the
+/// time that is left, so that a silent address leaves time for those after it.
+fn first_of<T>(
+    addresses: &[SocketAddr],
+    deadline: Instant,
+    connect: impl Fn(&SocketAddr, Duration) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut failure = None;
+    for (address, to_try) in addresses.iter().zip((1..=addresses.len()).rev()) {
+        let left = match left(deadline) {
+            Ok(left) => left,
+            // Why the address before failed says more than that the time is over.
+            Err(late) => return Err(failure.unwrap_or(late)),
+        };
+        let share = left / u32::try_from(to_try).unwrap_or(u32::MAX);
+        match connect(address, share.max(SHORTEST)) {
+            Ok(connection) => return Ok(connection),
+            Err(error) => failure = Some(error),
         }
     }
-    Err(failure)
+    let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    Err(failure.unwrap_or_else(none))
 }
 
 /// The time until `deadline`, never zero; an error after it.
@@ -175,5 +195,67 @@ impl Write for TimedStream {
 
     fn flush(&mut self) -> io::Result<()> {
         self.tcp.flush()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::{cell::RefCell, thread};
+
+    const LIMIT: Duration = Duration::from_millis(300);
+
+    fn addresses(count: u16) -> Vec<SocketAddr> {
+        let ports = 1..=count;
+        ports.map(|port| ([127, 0, 0, 1], port).into()).collect()
+    }
+
+    /// An address that does not answer.
+    fn silent(limit: Duration) -> io::Error {
+        thread::sleep(limit);
+        io::Error::new(io::ErrorKind::TimedOut, "silent")
+    }
+
+    #[test]
+    fn a_silent_address_leaves_time_for_the_next() {
+        let addresses = addresses(3);
+        let limits = RefCell::new(Vec::new());
+        let connected = first_of(&addresses, Instant::now() + LIMIT, |address, limit| {
+            limits.borrow_mut().push(limit);
+            match address.port() {
+                3 => Ok(address.port()),
+                _ => Err(silent(limit)),
+            }
+        });
+        assert_eq!(connected.unwrap(), 3);
+        let limits = limits.into_inner();
+        assert!(limits[0] <= LIMIT / 3, "{limits:?}");
+        // An address that refuses at once leaves its share to the others.
+        let limits = RefCell::new(Vec::new());
+        let refused = first_of(&addresses, Instant::now() + LIMIT, |_, limit| {
+            limits.borrow_mut().push(limit);
+            Err::<(), _>(io::Error::from(io::ErrorKind::ConnectionRefused))
+        });
+        assert_eq!(
+            refused.unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
+        let limits = limits.into_inner();
+        assert!(limits[2] > LIMIT / 2, "{limits:?}");
+    }
+
+    #[test]
+    fn the_last_failure_says_more_than_a_time_out() {
+        let error = first_of(&addresses(2), Instant::now() + LIMIT, |address, _| {
+            // Longer than its share.
+            thread::sleep(LIMIT);
+            Err::<(), _>(io::Error::other(address.to_string()))
+        });
+        assert_eq!(error.unwrap_err().to_string(), "127.0.0.1:1");
+        let late = first_of(&addresses(1), Instant::now(), |_, _| Ok(()));
+        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let none = first_of(&[], Instant::now() + LIMIT, |_, _| Ok(()));
+        assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -5,7 +5,7 @@ use super::{
     origin::Origin,
     page::{Page, PAGE_MARK},
 };
-use crate::{error::CliError, one_line::one_line, output_file, scratch::EmptyFolder};
+use crate::{error::CliError, one_line::one_line, output::tell, output_file, scratch::EmptyFolder};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read},
@@ -109,7 +109,7 @@ impl ReportFolder {
             written.map_err(|source| ReportError::File { path, source })?;
         }
         let page = self.path.join(PAGE_FILE).display().to_string();
-        eprintln!("report: {}", one_line(&page));
+        tell(&format!("report: {}", one_line(&page)));
         Ok(())
     }
 

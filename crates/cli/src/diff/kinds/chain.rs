@@ -33,7 +33,8 @@ impl Comparable for ChainReport {
         let mut top = parts.top();
         facts!(top, "checks/"; again_same, carried_within, verified);
         facts!(top, ""; nodes_asked);
-        numbers!(top, TIME, ""; block_ms, commit_ms, prune_ms);
+        // Not judged, because they are wall times, and there is no ratio to the peer.
+        numbers!(top, TIME.shown(), ""; block_ms, commit_ms, prune_ms);
         Ok(parts)
     }
 }

@@ -55,6 +55,7 @@ impl Comparable for EstimatorReport {
             } = row;
             let mut row = parts.row(format!("{} {keys}", case.name()));
             numbers!(row, ALLOCATIONS, ""; allocations_per_key);
+            // Processor time. Judged in place of a ratio, because the peer has no operation for some rows.
             numbers!(row, TIME, ""; ours_ns);
             numbers!(row, TIME.shown(), ""; peer_ns);
         }

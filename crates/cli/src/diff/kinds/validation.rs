@@ -44,6 +44,7 @@ impl Comparable for Report {
             } = row;
             let mut row = parts.row(format!("{case}, {accounts} accounts"));
             numbers!(row, PROOF, ""; pov_bytes);
+            // Our processor time divided by that of the stock function, so less is better.
             numbers!(row, TIME, ""; ratio);
             numbers!(row, TIME.shown(), ""; ours_ms, stock_ms, with_root_ms);
             numbers!(row, ALLOCATIONS, ""; ours_pages);
