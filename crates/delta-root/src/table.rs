@@ -4,7 +4,7 @@ use crate::{
     index::Index, node_batch::AnswerMemory, DecodeError, NodeBatch, NodeHash, NodePrefix,
     NodeRequest, NodeSource, SourceError,
 };
-use alloc::{string::String, vec::Vec};
+use alloc::{format, string::String, vec::Vec};
 use bytes::Bytes;
 use core::{fmt, fmt::Write};
 use hashbrown::{hash_table::Entry, HashTable};
@@ -39,6 +39,16 @@ impl KeyPath {
             let _ = write!(path, "{:x}", nibble >> 4);
         }
         Self(path)
+    }
+}
+
+impl KeyPath {
+    /// The text for a trie whose storage key this is.
+    pub(crate) fn as_trie(&self) -> String {
+        match self.0.is_empty() {
+            true => "the top trie".into(),
+            false => format!("child trie 0x{}", self.0),
+        }
     }
 }
 

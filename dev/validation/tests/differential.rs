@@ -3,9 +3,11 @@
 #![cfg(feature = "wasm")]
 #![allow(clippy::unwrap_used)]
 
-use povmeter_dev_runtime::wasm::parachain;
-use povmeter_dev_validation::{Pov, RandomPovs, Validator};
+use povmeter::{Root, StorageProof};
+use povmeter_dev_runtime::{wasm::parachain, Plan, PlanOptions};
+use povmeter_dev_validation::{Collator, Draft, Pov, RandomPovs, RelayState, Step, Validator};
 use povmeter_substrate::SizeSource;
+use std::collections::BTreeMap;
 
 const SEED: u64 = 1;
 /// PoVs of the test that always runs, and damaged ones of each.
@@ -126,4 +128,53 @@ fn collators_and_validators_tell_the_same_sizes() {
             );
         }
     }
+}
+
+/// A stock collator applies changes in the order of keys, so its proof may lack a node that only another order needs.
+#[test]
+fn the_proof_of_a_stock_collator_is_enough() {
+    let key = |last: u8| [b"pair".as_slice(), &[last]].concat();
+    let plan = Plan::new(PlanOptions {
+        accounts: 20,
+        transfers: 0,
+        ..PlanOptions::default()
+    });
+    let mut genesis = plan.unwrap().genesis().clone();
+    for last in [0x1a, 0x1b] {
+        genesis.top.insert(key(last), vec![last; 40]);
+    }
+    let mut collator = Collator::new(&genesis, &BTreeMap::new(), parachain::STOCK).unwrap();
+    let parent = Root::from(collator.head().state_root.0);
+    // In this order, the branch above the pair always keeps two children.
+    let draft = Draft {
+        steps: vec![
+            Step::Set(None, key(0x10), vec![0x10; 40]),
+            Step::Remove(None, key(0x1a)),
+        ],
+        ..Draft::default()
+    };
+    let relay = RelayState::default();
+    let candidate = collator
+        .author(&[draft], &relay, &SizeSource::Reads)
+        .unwrap();
+    let (both, mut tally) = (Both::new(), Tally::default());
+    for (index, node) in candidate.proof.nodes().iter().enumerate() {
+        let others = candidate
+            .proof
+            .nodes()
+            .iter()
+            .filter(|other| *other != node);
+        // Without some nodes, others are not connected to the root.
+        let Ok(compact) = StorageProof::new(others.cloned()).to_compact(parent) else {
+            continue;
+        };
+        let pov = Pov {
+            proof: compact.items().to_vec(),
+            ..candidate.pov.clone()
+        };
+        let what = format!("without node {index}");
+        let accepted = both.accept(&pov.arguments(), &what, &mut tally);
+        tally.accepted += usize::from(accepted);
+    }
+    assert_eq!(tally.accepted, 1, "the leaf of the key that stays");
 }
