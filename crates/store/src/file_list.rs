@@ -40,9 +40,15 @@ impl<E: FolderEngine> FileList<E> {
     /// Writes the list if the names of the files with data have changed. Ignores errors, because the list
     /// only helps the next time that the store is opened.
     pub(crate) fn update(&mut self) {
-        let Ok(files) = list_files::<E>(&self.path) else {
+        self.update_those(|_| true);
+    }
+
+    /// As [`Self::update`], of the files whose names `is_whole` returns `true` for.
+    pub(crate) fn update_those(&mut self, is_whole: impl Fn(&str) -> bool) {
+        let Ok(mut files) = list_files::<E>(&self.path) else {
             return;
         };
+        files.retain(|(name, _)| is_whole(name));
         let data = files.iter().filter(|(name, _)| E::is_data(name));
         let names: Vec<_> = data.map(|(name, _)| name.clone()).collect();
         if names != self.listed && write_list(&self.path, &files).is_ok() {

@@ -19,13 +19,14 @@ use crate::journal::StateDiff;
 use crate::memory::COPIED_BYTES;
 use crate::net::{NetChange, NULL_NODE};
 use crate::open_error::OpenError;
-use crate::rocks_files::{options, Rocks, FAMILY};
+use crate::rocks_files::{options, Rocks, FAMILY, TABLE};
 use crate::stored::{CountedNode, StoredNodes};
 use crate::StoreError;
 use bytes::Bytes;
 use povmeter_delta_root::{NodeBatch, NodeHash, NodePrefix, NodeSource, Root, SourceError};
 use rocksdb::properties::CURRENT_SUPER_VERSION_NUMBER;
 use rocksdb::{ColumnFamilyDescriptor, DBPinnableSlice, ErrorKind, ReadOptions, WriteBatch, DB};
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
@@ -78,7 +79,14 @@ impl RocksDbStore {
             .property_int_value(CURRENT_SUPER_VERSION_NUMBER);
         let version = version.ok().flatten();
         if version.is_none() || version != self.version {
-            self.files.update();
+            // A table that the manifest does not name yet may be written right now, and shorter after a crash of the
+            // system.
+            let Ok(tables) = self.database.live_files() else {
+                return;
+            };
+            let named: HashSet<&str> = tables.iter().map(|table| file_name(&table.name)).collect();
+            let files = &mut self.files;
+            files.update_those(|name| !name.ends_with(TABLE) || named.contains(name));
             self.version = version;
         }
     }
@@ -155,11 +163,16 @@ fn states_of(path: &Path, database: &DB) -> Result<Option<KeptStates>, OpenError
     states.map_err(|error| OpenError::database(path, error))
 }
 
+/// The name of a file that the database names with a slash.
+fn file_name(name: &str) -> &str {
+    name.trim_start_matches('/')
+}
+
 /// Checks that each table that the manifest names is whole, because RocksDB opens only a few tables at first.
 fn check_tables(path: &Path, database: &DB) -> Result<(), OpenError> {
     let tables = database.live_files();
     for table in tables.map_err(|error| OpenError::database(path, error))? {
-        let name = table.name.trim_start_matches('/');
+        let name = file_name(&table.name);
         let length = match fs::metadata(path.join(name)) {
             Ok(metadata) => Some(metadata.len()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

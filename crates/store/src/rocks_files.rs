@@ -17,7 +17,7 @@ const CURRENT: &str = "CURRENT";
 /// Start of the name of a manifest; a number follows.
 const MANIFEST: &str = "MANIFEST-";
 /// End of the name of a table; a number comes before.
-const TABLE: &str = ".sst";
+pub(crate) const TABLE: &str = ".sst";
 /// Tables that are open at a time, below the usual limit of 1024 files for a process.
 const OPEN_FILES: i32 = 512;
 /// The most bytes of writes that only the log has, before they go to a table. The database allocates a
@@ -93,13 +93,8 @@ fn log_number(name: &str) -> Option<u64> {
 
 /// Whether a missing or shorter file is no damage, or damage that is detected without the list.
 fn is_fine((name, _): &ListedFile, length: Option<u64>, found: &[ListedFile]) -> bool {
-    // The manifest names the tables in use and their lengths. A table that it does not name may be the beginning of
-    // one that was never finished.
-    if name.ends_with(TABLE) {
-        return true;
-    }
     match (log_number(name), length) {
-        // Detected, because `CURRENT` names the manifest.
+        // Detected, because the manifest names the tables, and `CURRENT` the manifest.
         (None, None) => true,
         (None, Some(_)) => false,
         // The database deletes a log when its writes are in tables. Then there is a newer log. A log that
@@ -180,13 +175,5 @@ mod tests {
         assert!(is_fine(&("000008.log".to_owned(), 7), None, &found));
         assert!(!is_fine(&("000009.log".to_owned(), 0), None, &[]));
         assert!(!is_fine(&("000010.log".to_owned(), 0), None, &found));
-    }
-
-    #[test]
-    fn a_table_may_be_unfinished_but_not_the_manifest() {
-        for length in [None, Some(0), Some(4)] {
-            assert!(is_fine(&("000012.sst".to_owned(), 5), length, &[]));
-        }
-        assert!(!is_fine(&("MANIFEST-000004".to_owned(), 5), Some(4), &[]));
     }
 }
