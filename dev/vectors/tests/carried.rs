@@ -235,6 +235,5 @@ fn a_large_state_is_shrunk_beside_the_blocks() {
     };
     let fresh = asked(&mut Block::new(&archive, parent));
     let carried = asked(&mut pool.block(&archive, parent));
-    // How much is left depends on how far the other thread was. A pool that forgets asks for all.
-    assert!(carried < fresh * 19 / 20, "{carried} of {fresh}");
+    assert!(carried < fresh * 3 / 4, "{carried} of {fresh}");
 }
