@@ -71,14 +71,13 @@ impl Kept {
             .is_some_and(|shrinking| shrinking == root || shrinking == self.origin(root))
     }
 
-    /// Removes and returns the state from which kept updates lead to `root`, and these updates in order.
-    fn take(&mut self, root: Root) -> Option<(CarriedState, Vec<RootUpdate>)> {
-        // Places of the updates, the last update first.
-        let mut steps: Vec<usize> = Vec::new();
+    /// Finds the state from which kept updates lead to `root`, the nearest one. Puts the places of these updates into
+    /// `steps`, the last update first.
+    fn leading_to(&self, root: Root, steps: &mut Vec<usize>) -> Option<usize> {
         let mut from = root;
-        let state = loop {
+        loop {
             if let Some(state) = self.states.iter().position(|state| state.root() == from) {
-                break state;
+                return Some(state);
             }
             let mut updates = self.updates.iter();
             let step = updates.rposition(|update| update.root == from)?;
@@ -88,7 +87,13 @@ impl Kept {
             }
             steps.push(step);
             from = self.updates[step].parent;
-        };
+        }
+    }
+
+    /// Removes and returns the state from which kept updates lead to `root`, and these updates in order.
+    fn take(&mut self, root: Root) -> Option<(CarriedState, Vec<RootUpdate>)> {
+        let mut steps = Vec::new();
+        let state = self.leading_to(root, &mut steps)?;
         let state = self.states.remove(state);
         let mut all: Vec<_> = take(&mut self.updates).into_iter().map(Some).collect();
         let steps = steps.iter().rev().filter_map(|&step| all[step].take());
@@ -155,14 +160,14 @@ impl Carrier {
         if kept.is_shrinking(state.root()) {
             return;
         }
-        // Another block may have been on the same state at the same time.
-        let twin = kept
-            .states
-            .iter()
-            .position(|other| other.root() == state.root());
-        if let Some(twin) = twin.map(|at| kept.states.remove(at)) {
-            if twin.nodes() > state.nodes() {
-                state = twin;
+        // Another block may have been on the same state at the same time, or a thread may have shrunk the state before it
+        // meanwhile. The one with more nodes is kept, because the next block gets the nearest one.
+        if let Some(at) = kept.leading_to(state.root(), &mut Vec::new()) {
+            let other = &kept.states[at];
+            if other.nodes() > state.nodes() {
+                state = kept.states.remove(at);
+            } else if other.root() == state.root() {
+                kept.states.remove(at);
             }
         }
         kept.states.push(state);
@@ -347,6 +352,23 @@ mod tests {
         shrinks.run();
         assert_eq!(carrier.kept().updates.len(), MOST_UPDATES);
         assert_eq!(carrier.kept().shrinking, None);
+        let state = carrier.take(store.root()).unwrap();
+        assert!(state.nodes() >= nodes, "{} of {nodes}", state.nodes());
+    }
+
+    /// A block began while a thread shrank the state before it, and ended when the thread was done.
+    #[test]
+    fn a_block_that_loaded_little_does_not_hide_the_shrunk_state() {
+        let mut store = MemoryStore::new();
+        update(&mut store, 0..ENTRIES, 0);
+        let before = loaded(&store, store.root(), ENTRIES);
+        let nodes = before.nodes();
+        let carrier = Carrier::new(before.memory() * 4);
+        carrier.add(before);
+        assert!(carrier.add_update(update(&mut store, 0..5, 1)).is_none());
+        let little = loaded(&store, store.root(), 3);
+        carrier.add(little);
+        assert!(carrier.add_update(update(&mut store, 5..10, 2)).is_none());
         let state = carrier.take(store.root()).unwrap();
         assert!(state.nodes() >= nodes, "{} of {nodes}", state.nodes());
     }
