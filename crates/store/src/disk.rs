@@ -18,9 +18,11 @@ pub(crate) trait DiskStore: Engine + StoredNodes + Sized {
     /// recorded yet.
     fn make(path: &Path, kept: KeptStates) -> Result<Self, OpenError>;
 
-    /// Closes the database of a store that is being made in the folder `path`, opens it again, and returns the states
-    /// that are on disk then. So an error that the database met in the background is found.
-    fn reopen(self, path: &Path) -> Result<(Self, Option<KeptStates>), OpenError>;
+    /// Waits until all commits are on the disk.
+    ///
+    /// # Errors
+    /// If the database could not write some, in the background too.
+    fn write_out(&mut self) -> Result<(), OpenError>;
 
     /// Holds the marker of the store, which is complete now, if the database has no lock of its own.
     fn hold(&mut self) -> Result<(), OpenError>;
@@ -96,21 +98,12 @@ fn create_free<S: DiskStore>(
     let written = store.write(batch, kept);
     written.map_err(|error| OpenError::database(path, error))?;
     fill(&mut store)?;
-    // A complete folder always holds its states, so they are read back before it is marked.
-    let expected = store.kept().clone();
-    let (mut store, on_disk) = store.reopen(path)?;
-    if on_disk.as_ref() != Some(&expected) {
-        return Err(OpenError::database(path, NotOnDisk));
-    }
+    // A complete folder always holds its states.
+    store.write_out()?;
     making.finish()?;
     store.hold()?;
     Ok(store)
 }
-
-/// The database lost writes in the background.
-#[derive(Debug, thiserror::Error)]
-#[error("it did not write everything to the disk before it was closed")]
-pub(crate) struct NotOnDisk;
 
 /// Implements the methods and traits that all stores in folders share.
 macro_rules! disk_store {

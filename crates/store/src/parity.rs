@@ -62,6 +62,7 @@ impl ParityDbStore {
         match states_of(&self.path, &database) {
             Ok(Some(kept)) if kept == self.kept => {
                 self.database = Some(database);
+                self.files.update();
                 Ok(())
             }
             Ok(_) => Err(Failure::LostCommits),
@@ -95,13 +96,9 @@ impl DiskStore for ParityDbStore {
         })
     }
 
-    fn reopen(mut self, path: &Path) -> Result<(Self, Option<KeptStates>), OpenError> {
-        drop(self.database.take());
-        let database = guarded(|| Db::open(&options(path)));
-        let database = database.map_err(|failure| failure.opening(path))?;
-        let states = states_of(path, &database)?;
-        self.database = Some(database);
-        Ok((self, states))
+    fn write_out(&mut self) -> Result<(), OpenError> {
+        let settled = self.settle();
+        settled.map_err(|failure| failure.opening(&self.path))
     }
 
     fn hold(&mut self) -> Result<(), OpenError> {
@@ -260,7 +257,7 @@ enum Failure {
     Panic(String),
     #[error("it could not be opened again after it was closed")]
     Closed,
-    #[error("it lost commits, because it could not write them to the disk; open the store again")]
+    #[error("it lost commits, because it could not write them to the disk")]
     LostCommits,
     #[error("it was closed and opened again: {0}")]
     States(#[source] Box<OpenError>),

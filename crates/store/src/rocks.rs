@@ -128,14 +128,11 @@ impl DiskStore for RocksDbStore {
         Ok(Self::of(open_database(path, true)?, path, kept, None))
     }
 
-    fn reopen(self, path: &Path) -> Result<(Self, Option<KeptStates>), OpenError> {
-        let kept = self.kept.clone();
+    fn write_out(&mut self) -> Result<(), OpenError> {
         let flushed = self.flush();
-        drop(self);
-        flushed.map_err(|error| OpenError::database(path, error))?;
-        let database = open_database(path, false)?;
-        let states = states_of(path, &database)?;
-        Ok((Self::of(database, path, kept, None), states))
+        flushed.map_err(|error| OpenError::database(&self.path, error))?;
+        self.list_files();
+        Ok(())
     }
 
     fn hold(&mut self) -> Result<(), OpenError> {
