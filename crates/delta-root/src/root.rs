@@ -35,7 +35,7 @@ pub enum RootError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A node was not loaded before the computation, because the changes are not the marked ones.
-    #[error("expected node {hash} to be loaded for the root of {}, found it missing", trie.as_trie())]
+    #[error("expected node {hash} to be loaded for the root of {}, found it missing", trie.to_trie_name())]
     NotLoaded {
         /// Hash of the node, zero for a node inside its parent.
         hash: NodeHash,

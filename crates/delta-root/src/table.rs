@@ -40,11 +40,9 @@ impl KeyPath {
         }
         Self(path)
     }
-}
 
-impl KeyPath {
-    /// The text for a trie whose storage key this is.
-    pub(crate) fn as_trie(&self) -> String {
+    /// Names the trie whose storage key this is, for an error.
+    pub(crate) fn to_trie_name(&self) -> String {
         match self.0.is_empty() {
             true => "the top trie".into(),
             false => format!("child trie 0x{}", self.0),

@@ -276,8 +276,7 @@ impl Parallel {
 
 /// Starts the threads beside that of the caller. If the system refuses one, fewer execute the block, because the
 /// outcome does not depend on their number.
-fn start_threads(workers: NonZeroUsize, start: impl FnMut() -> bool) {
-    let mut start = start;
+fn start_threads(workers: NonZeroUsize, mut start: impl FnMut() -> bool) {
     let _ = (1..workers.get()).all(|_| start());
 }
 

@@ -137,7 +137,7 @@ pub(crate) fn sum(parts: &Parts, difference: &Difference) -> Option<Parts> {
 }
 
 /// `numbers - by`, if each difference fits.
-fn less<const N: usize>(mut numbers: [i128; N], by: &[i128; N]) -> Option<[i128; N]> {
+fn minus<const N: usize>(mut numbers: [i128; N], by: &[i128; N]) -> Option<[i128; N]> {
     for (number, by) in numbers.iter_mut().zip(by) {
         *number = number.checked_sub(*by)?;
     }
@@ -190,7 +190,7 @@ impl Additions {
         limits: [u128; TOTALS],
         operand: &mut Vec<u8>,
     ) -> Option<Rule> {
-        let by = less(self.all, &self.made)?;
+        let by = minus(self.all, &self.made)?;
         match form {
             Form::Variant(..) => None,
             Form::Plain(width) => {
@@ -205,8 +205,8 @@ impl Additions {
                 Some(rule)
             }
             Form::Weights => {
-                let least = less(self.least, &self.made)?;
-                let most = less(self.most, &form.totals(&self.made)?)?;
+                let least = minus(self.least, &self.made)?;
+                let most = minus(self.most, &form.totals(&self.made)?)?;
                 for number in by.into_iter().chain(least).chain(most) {
                     operand.extend_from_slice(&number.to_le_bytes());
                 }
