@@ -48,6 +48,8 @@ pub struct Block<S, A: Accounting = Consensus> {
     compact: CompactSize,
     open_transactions: Vec<TransactionMark>,
     in_runtime: bool,
+    /// Whether roots count what sp-state-machine reads.
+    pub(crate) roots_in_key_order: bool,
     /// How many boundaries there were, those that failed included.
     pub(crate) boundaries: u64,
     /// The last root update, with the revision of the overlay and the state version it was computed for.
@@ -90,6 +92,7 @@ impl<S, A: Accounting> Block<S, A> {
             compact: _,
             open_transactions,
             in_runtime: _,
+            roots_in_key_order: _,
             boundaries: _,
             root,
             seal_memory,
@@ -147,6 +150,7 @@ impl<S, A: Accounting> Block<S, A> {
             compact: CompactSize::default(),
             open_transactions,
             in_runtime: false,
+            roots_in_key_order: false,
             boundaries: 0,
             root: None,
             seal_memory,
@@ -173,6 +177,17 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     pub fn with_hashing(mut self, hashing: Hashing) -> Self {
         self.state = self.state.with_hashing(hashing);
         self
+    }
+
+    /// Makes roots count exactly the nodes that sp-state-machine reads for them: those that a computation needs that
+    /// applies the changes in the order of their keys. By default a root counts what a size counts, which can be a few
+    /// nodes more (`docs/proof-size.md`, section "Roots in key order").
+    ///
+    /// For a block whose runtime gets the sizes of sp-state-machine, which are without the root: its proof then has the
+    /// same nodes, so later blocks of one PoV get the same sizes, too. Call it before the first root. Sizes that were
+    /// computed, and those that will be, stay as they are.
+    pub fn count_roots_in_key_order(&mut self) {
+        self.roots_in_key_order = true;
     }
 
     /// The root of the parent state.
@@ -321,6 +336,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             compact,
             open_transactions,
             in_runtime,
+            // A setting.
+            roots_in_key_order: _,
             // Counts on, so that no earlier mark matches.
             boundaries,
             root: last_root,

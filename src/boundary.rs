@@ -13,6 +13,8 @@ pub(crate) enum Purpose {
     Size,
     /// For the root, which may not need all of them. Does without those that the source lacks.
     Root,
+    /// To mark all changes in the shadow tries, and to be taken back.
+    Marks,
 }
 
 /// Counts what the root needs for the overlay's dirty keys. The next call handles the same keys again,
@@ -86,5 +88,6 @@ fn mark_dirty<S: NodeSource>(
     match purpose {
         Purpose::Size => boundary.settle(state, observer),
         Purpose::Root => boundary.settle_for_root(state, observer),
+        Purpose::Marks => boundary.leave_unsettled(state, observer),
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     accounting::Accounting,
     attribution::Notes,
-    boundary::Purpose,
+    boundary::{self, Purpose},
     changed::{Change, Changed},
     Attribution, Block, BlockError, SealError,
 };
@@ -11,8 +11,8 @@ use alloc::{boxed::Box, vec::Vec};
 use bytes::Bytes;
 use core::mem::take;
 use povmeter_delta_root::{
-    state_update, state_update_of_loaded, Changes, NodeSource, RootError, RootUpdate, StateVersion,
-    TrieId,
+    state_update, state_update_in_key_order, state_update_of_loaded, Changes, NodeSource,
+    RootError, RootUpdate, StateVersion, TrieId,
 };
 use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_pov_estimate::{ProofSize, StorageProof};
@@ -145,6 +145,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     fn compute_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
         let mark = self.begin_call();
+        if self.roots_in_key_order {
+            let update = self.update_in_key_order(version);
+            return update.map_err(|error| self.take_back_call(mark, error));
+        }
         // In either accounting: the shadow trie must know the fate of every dirty key before the root
         // is computed, and the overlay takes a snapshot after it.
         let counted = self.count_dirty(Purpose::Root);
@@ -172,6 +176,30 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         // Estimates are not part of this proof, so what the root needs is counted as read.
         let mut reading = self.notes.reading_for_root(&mut self.recorder);
         state_update(&mut self.state, &changes, version, &mut reading)
+    }
+
+    /// The root update of all changes, which counts what the computation reads in the order of the keys. The estimator's
+    /// counts stay as they are, so the keys stay dirty.
+    fn update_in_key_order(&mut self, version: StateVersion) -> Result<RootUpdate, RootError> {
+        self.begin_boundary()?;
+        let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
+        // Marks of earlier estimates may be out of date.
+        let marks = estimator.is_used();
+        if marks {
+            boundary::count_dirty(overlay, state, estimator, &mut (), Purpose::Marks)?;
+        }
+        let (changes, recorder) = (net_changes(overlay), &mut self.recorder);
+        let update = if A::PROVEN {
+            let mut estimating = self.notes.estimating(recorder);
+            state_update_in_key_order(state, &changes, version, &mut estimating)
+        } else {
+            let mut reading = self.notes.reading_for_root(recorder);
+            state_update_in_key_order(state, &changes, version, &mut reading)
+        };
+        if marks {
+            estimator.take_back(state);
+        }
+        update
     }
 
     /// Calls `look` with each key that the block has changed so far: those of the top trie, then

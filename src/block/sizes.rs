@@ -40,9 +40,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     /// Counts what the root needs for the dirty keys. The caller then takes the overlay's snapshot.
     pub(crate) fn count_dirty(&mut self, purpose: Purpose) -> Result<(), LoadError> {
-        // No block lives long enough for a number to come back.
-        self.boundaries = self.boundaries.wrapping_add(1);
-        self.notes.boundary(&self.overlay, &mut self.state)?;
+        self.begin_boundary()?;
         boundary::count_dirty(
             &self.overlay,
             &mut self.state,
@@ -50,6 +48,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             &mut self.notes.estimating(&mut self.recorder),
             purpose,
         )
+    }
+
+    /// Begins to count what the root needs.
+    pub(crate) fn begin_boundary(&mut self) -> Result<(), LoadError> {
+        // No block lives long enough for a number to come back.
+        self.boundaries = self.boundaries.wrapping_add(1);
+        self.notes.boundary(&self.overlay, &mut self.state)
     }
 
     /// What [`Self::proof_size`] would return, without a trace: no later size and no proof depends on

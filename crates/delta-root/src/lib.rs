@@ -92,6 +92,7 @@ mod decode;
 mod hash;
 mod index;
 mod kept_value;
+mod key_order;
 mod needs;
 mod nibbles;
 mod node_batch;
@@ -119,7 +120,9 @@ pub use node_changes::{NodeChange, NodeChanges};
 pub use povmeter_primitives::{
     child_root_key, Fate, NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFIX, HASH_LENGTH,
 };
-pub use root::{state_update, state_update_of_loaded, Changes, KeyChanges, RootError};
+pub use root::{
+    state_update, state_update_in_key_order, state_update_of_loaded, Changes, KeyChanges, RootError,
+};
 pub use scale::{compact_bytes, push_compact, read_compact};
 pub use search::Search;
 pub use shadow::{Observer, PathCache, ShadowNode, ValuePlace};

@@ -14,11 +14,12 @@
 //!
 //! One order does not need all of them. If a new entry comes below a branch before the last but one child goes, the
 //! branch is never merged, and the child that stays is not read. So a proof that another state machine recorded may lack
-//! such a child. The computation of the root does without it; see [`RootNeeds::settle_for_root`].
+//! such a child. The computation of the root does without it; see [`RootNeeds::settle_for_root`]. Which nodes the order
+//! of the keys needs is the matter of `key_order.rs`.
 
 use crate::{
-    nibbles::Prefixes, root::RootError, state::TOGETHER, table::KeyPath, LoadError, NodeHash,
-    NodeSource, Observer, ShadowNode, ShadowState, TrieHandle,
+    key_order::KeyOrder, nibbles::Prefixes, root::RootError, state::TOGETHER, table::KeyPath,
+    LoadError, NodeHash, NodeSource, Observer, ShadowNode, ShadowState, TrieHandle,
 };
 use alloc::vec::Vec;
 use povmeter_primitives::Fate;
@@ -126,6 +127,38 @@ impl RootNeeds {
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
         self.settle_all(state, observer, true)
+    }
+
+    /// As [`Self::settle`], for a root alone: loads and observes only the nodes that it needs if the changes are applied
+    /// in the order of their keys. Nothing is left to settle then, so take the marks back before another call.
+    ///
+    /// # Errors
+    /// [`LoadError`] if a node can't be loaded.
+    pub(crate) fn settle_in_key_order<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        order: &mut KeyOrder<'_>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        let merging = |(handle, at)| (handle, state.trie(handle).live_at_or_above(at));
+        let mut places: Vec<_> = self.unsettled.drain(..).map(merging).collect();
+        // One branch may be above many deleted keys.
+        places.sort_unstable();
+        places.dedup();
+        for (handle, branch) in places {
+            let reads = match branch {
+                None => order.reads_null_node(state, handle)?,
+                Some(branch) => match state.path_of_lone_child(handle, branch) {
+                    Some(path) => order.reads_lone_child(state, handle, &path)?,
+                    None => false,
+                },
+            };
+            if reads {
+                self.unsettled
+                    .push((handle, branch.unwrap_or(ShadowNode::ROOT)));
+            }
+        }
+        self.settle_all(state, observer, false)
     }
 
     /// Returns `error`, or if it is about a node that [`Self::settle_for_root`] did without, that the source lacks the

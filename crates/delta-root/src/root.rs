@@ -6,6 +6,7 @@
 use crate::{
     batch::{self, BatchInput, NotLoaded, RootMemory, MOST_CHANGES},
     child_root_key,
+    key_order::{sets_any, KeyOrder},
     table::KeyPath,
     Fate, LoadError, NodeHash, NodeSource, Observer, PathCache, Root, RootNeeds, RootUpdate,
     Search, ShadowState, StateVersion, TrieHandle, TrieId,
@@ -69,15 +70,47 @@ pub fn state_update<S: NodeSource>(
     version: StateVersion,
     observer: &mut impl PathCache,
 ) -> Result<RootUpdate, RootError> {
+    let settle = |needs: &mut RootNeeds, state: &mut _, observer: &mut _| {
+        needs.settle_for_root(state, observer)
+    };
+    update_settled(state, changes, version, observer, settle)
+}
+
+/// As [`state_update`], but observes exactly the nodes that `sp-state-machine` reads: those that a computation needs
+/// that applies the changes of each trie in the order of their keys.
+///
+/// # Errors
+/// As [`state_update`].
+pub fn state_update_in_key_order<S: NodeSource>(
+    state: &mut ShadowState<S>,
+    changes: &Changes<'_>,
+    version: StateVersion,
+    observer: &mut impl PathCache,
+) -> Result<RootUpdate, RootError> {
+    let settle = |needs: &mut RootNeeds, state: &mut _, observer: &mut _| {
+        needs.settle_in_key_order(state, &mut KeyOrder::of(changes), observer)
+    };
+    update_settled(state, changes, version, observer, settle)
+}
+
+/// Marks `changes`, loads what they need by `settle`, and computes the update.
+fn update_settled<S: NodeSource, O: PathCache>(
+    state: &mut ShadowState<S>,
+    changes: &Changes<'_>,
+    version: StateVersion,
+    observer: &mut O,
+    settle: impl FnOnce(&mut RootNeeds, &mut ShadowState<S>, &mut O) -> Result<(), LoadError>,
+) -> Result<RootUpdate, RootError> {
     let mut needs = RootNeeds::default();
     let marked = mark_changes(state, changes, &mut needs, observer);
-    let update = marked.and_then(|()| state_update_of_loaded(state, changes, version));
+    let settled = marked.and_then(|()| Ok(settle(&mut needs, state, observer)?));
+    let update = settled.and_then(|()| state_update_of_loaded(state, changes, version));
     let update = update.map_err(|error| needs.explained(error));
     needs.take_back(state);
     update
 }
 
-/// Marks `changes`, and loads what they need.
+/// Marks `changes`.
 fn mark_changes<S: NodeSource>(
     state: &mut ShadowState<S>,
     changes: &Changes<'_>,
@@ -87,14 +120,19 @@ fn mark_changes<S: NodeSource>(
     for (storage_key, entries) in &changes.children {
         let handle = state.open(TrieId::Child(storage_key), observer)?;
         mark_all(state, handle, entries, needs, observer)?;
-        let kept = !state.is_bare(handle) || entries.iter().any(|(_, value)| value.is_some());
+        let kept = !state.is_bare(handle) || sets_any(entries);
         let fate = if kept { Fate::Written } else { Fate::Deleted };
         if let Some(at) = state.find_root_of(handle, observer)? {
             needs.mark(state, TrieHandle::TOP, at, fate);
         }
     }
-    mark_all(state, TrieHandle::TOP, &changes.top, needs, observer)?;
-    Ok(needs.settle_for_root(state, observer)?)
+    Ok(mark_all(
+        state,
+        TrieHandle::TOP,
+        &changes.top,
+        needs,
+        observer,
+    )?)
 }
 
 fn mark_all<S: NodeSource>(
@@ -102,7 +140,7 @@ fn mark_all<S: NodeSource>(
     handle: TrieHandle,
     entries: &KeyChanges<'_>,
     needs: &mut RootNeeds,
-    observer: &mut impl Observer,
+    observer: &mut impl PathCache,
 ) -> Result<(), LoadError> {
     let mut search = Search::default();
     for (key, value) in entries {
@@ -111,6 +149,12 @@ fn mark_all<S: NodeSource>(
         } else {
             Fate::Deleted
         };
+        if let Some(entry) = observer.known(handle, key) {
+            if let Some(at) = entry {
+                needs.mark(state, handle, at, fate);
+            }
+            continue;
+        }
         search.push(state, handle, key, fate)?;
         if search.is_full() {
             mark_found(state, handle, &mut search, needs, observer)?;

@@ -458,6 +458,19 @@ impl<S: NodeSource> ShadowState<S> {
         trie.root() == Root::EMPTY || trie.is_emptied()
     }
 
+    /// The path to the child that a root computation merges with `branch`, in nibbles, one a byte; `None` if it merges
+    /// nothing there.
+    pub(crate) fn path_of_lone_child(
+        &self,
+        handle: TrieHandle,
+        branch: ShadowNode,
+    ) -> Option<Vec<u8>> {
+        let nibble = self.trie(handle).lone_child(branch)?;
+        let mut path = self.path_of(handle, branch);
+        path.push(nibble);
+        Some(path)
+    }
+
     /// Loads the nodes that [`Self::settle`] needs for the `unsettled` nodes, in one call of the source.
     pub(crate) fn load_lone_children(
         &mut self,

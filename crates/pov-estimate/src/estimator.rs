@@ -85,6 +85,8 @@ pub struct Estimator {
     began: EstimatorMark,
     /// How often counts were taken back.
     rollbacks: u32,
+    /// Whether there was a boundary.
+    used: bool,
 }
 
 /// A point to which an estimator's counts can be rolled back.
@@ -124,6 +126,7 @@ impl Estimator {
             counted,
             began,
             rollbacks,
+            used,
         } = self;
         tries.truncate(TrieHandle::TOP.index() + 1);
         for TrieKeys { known, root } in tries {
@@ -136,6 +139,13 @@ impl Estimator {
         counted.shrink_to(most);
         *began = EstimatorMark::default();
         *rollbacks = 0;
+        *used = false;
+    }
+
+    /// Whether there was a boundary since the estimator was made or reset. Without one there are no marks in the shadow
+    /// tries.
+    pub fn is_used(&self) -> bool {
+        self.used
     }
 
     /// Returns `error` of the root computation, or if it is about a node that [`Boundary::settle_for_root`] did without,
@@ -149,6 +159,7 @@ impl Estimator {
     ///
     /// A boundary that failed has to be [taken back](Self::take_back) before any other call.
     pub fn boundary<'k>(&mut self, keys: usize) -> Boundary<'_, 'k> {
+        self.used = true;
         self.needs.begin();
         self.began = self.mark();
         Boundary {
@@ -360,6 +371,19 @@ impl<'k> Boundary<'_, 'k> {
     ) -> Result<(), LoadError> {
         self.find_waiting(state, observer)?;
         self.estimator.needs.settle_for_root(state, observer)
+    }
+
+    /// Ends the boundary after marking all keys, and counts nothing besides the paths to them. The boundary has to be
+    /// [taken back](Estimator::take_back) before the next one.
+    ///
+    /// # Errors
+    /// [`LoadError`] as for [`Self::settle`].
+    pub fn leave_unsettled<S: NodeSource>(
+        mut self,
+        state: &mut ShadowState<S>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        self.find_waiting(state, observer)
     }
 
     fn find_waiting<S: NodeSource>(

@@ -17,6 +17,9 @@
 //! [`compare_compact`] compares only the length told for the compact proof with that of the packed
 //! proof. It is fast enough to make every op a boundary.
 //!
+//! [`compare_stock_nodes`] compares the recorded nodes of blocks whose roots count in key order with the peer's: they
+//! must be the same.
+//!
 //! [`compare_roots`] compares only the root update of a case, in every [`RootMode`]; [`run_roots`]
 //! compares those of many cases, and [`KnownState`] those of real states.
 
@@ -39,6 +42,7 @@ mod root_tally;
 mod roots;
 mod rule;
 mod shrink;
+mod stock_nodes;
 mod tally;
 mod traps;
 mod vectors;
@@ -57,5 +61,6 @@ pub use root_tally::{run_roots, RootFailure, RootTally};
 pub use roots::PeersUpdate;
 pub use roots::{compare_roots, on_one_thread, RootCounts, RootMismatch, RootMode};
 pub use shrink::shrink;
+pub use stock_nodes::{compare_stock_nodes, StockNodes};
 pub use tally::{run_cases, CaseName, Failure, Tally};
 pub use vectors::{case_of, generate_vectors, vectors_of};

@@ -154,6 +154,16 @@ pub enum Mismatch {
         /// Hash of the node.
         missing: NodeHash,
     },
+    /// The recorded nodes are not the peer's.
+    #[error("op {at}: expected the nodes that sp-state-machine recorded, found {lacking} missing and {more} more")]
+    Recorded {
+        /// Index of the op; that after the last at the end of the block.
+        at: usize,
+        /// Nodes that only the peer recorded.
+        lacking: usize,
+        /// Nodes that only we recorded.
+        more: usize,
+    },
     /// The size told for the compact proof is not its length.
     #[error("op {at}: expected a compact proof of {expected} bytes, found {found}")]
     CompactSize {

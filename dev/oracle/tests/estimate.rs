@@ -7,7 +7,8 @@ use povmeter_dev_oracle::{run_cases, Case, Flavour, MismatchKind};
 /// Enough for the bounds below to be meaningful, in about twenty seconds.
 const CASES: u64 = 1000;
 
-fn cases() -> u64 {
+/// How many random blocks of each flavour a test runs.
+pub fn cases() -> u64 {
     let cases = std::env::var("POVMETER_CASES").ok();
     cases.map_or(CASES, |cases| {
         cases.parse().expect("POVMETER_CASES is a number")

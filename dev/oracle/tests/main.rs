@@ -17,3 +17,4 @@ mod overlay_peer;
 mod povmeter;
 mod proof_size_vectors;
 mod roles;
+mod stock_nodes;

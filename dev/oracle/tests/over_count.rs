@@ -96,6 +96,18 @@ fn counted(store: &MemoryStore, changes: &[Change<'_>]) -> Nodes {
     proof.nodes().iter().map(|node| node.to_vec()).collect()
 }
 
+/// Returns the nodes that a root in key order records for `changes`.
+fn recorded_by_root<A: Accounting>(store: &MemoryStore, changes: &[Change<'_>]) -> Nodes {
+    let mut block = Block::with_accounting(store, store.root(), A::default());
+    block.count_roots_in_key_order();
+    for change in changes {
+        apply(&mut block, change);
+    }
+    let sealed = block.seal(StateVersion::V0).unwrap();
+    let nodes = sealed.proof().nodes().iter();
+    nodes.map(|node| node.to_vec()).collect()
+}
+
 fn apply<S: povmeter::NodeSource, A: Accounting>(
     block: &mut Block<S, A>,
     (key, value): &Change<'_>,
@@ -152,6 +164,14 @@ fn the_rule_is_what_deletions_before_insertions_read() {
         assert_eq!(read_by_trie_db(&store, &deletions), counted);
         let in_key_order = read_by_trie_db(&store, &changes.collect::<Vec<_>>());
         assert!(in_key_order.is_subset(&counted));
+        assert_eq!(
+            recorded_by_root::<Consensus>(&store, &deletions),
+            in_key_order
+        );
+        assert_eq!(
+            recorded_by_root::<Advisory>(&store, &deletions),
+            in_key_order
+        );
         let spares = in_key_order.len() < counted.len();
         spared += usize::from(spares);
         root_of_proof::<Consensus>(&store, &deletions, &in_key_order, spares);

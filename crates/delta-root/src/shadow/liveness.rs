@@ -91,7 +91,7 @@ impl ShadowTrie {
 
     /// The nibble of the only live child of `branch`, if its value is not live: the root computation merges
     /// that child with the branch.
-    fn lone_child(&self, branch: ShadowNode) -> Option<u8> {
+    pub(crate) fn lone_child(&self, branch: ShadowNode) -> Option<u8> {
         let node = &self.nodes[branch.index()];
         if node.value_live() || node.live_children != 1 {
             return None;

@@ -85,7 +85,7 @@ impl PathCache for () {}
 pub struct ShadowNode(Index);
 
 impl ShadowNode {
-    const ROOT: Self = Self(Index::ZERO);
+    pub(crate) const ROOT: Self = Self(Index::ZERO);
 
     fn index(self) -> usize {
         self.0.get()
