@@ -35,7 +35,9 @@ impl Block {
         let (pool, source) = povmeter::start_block(is_cached, parent);
         match povmeter::settings().sizes {
             ProofSizes::Upstream | ProofSizes::Replay => {
-                Self::Reads(PooledBlock::new(pool, source, parent, Advisory))
+                let mut block = PooledBlock::new(pool, source, parent, Advisory);
+                block.count_roots_in_key_order();
+                Self::Reads(block)
             }
             ProofSizes::Estimate => {
                 Self::Estimates(PooledBlock::new(pool, source, parent, Consensus))

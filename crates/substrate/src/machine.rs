@@ -151,13 +151,17 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     ) -> Self {
         let mut extensions = Extensions::new();
         let recorded = sizes != SizeSource::Unrecorded;
+        let mut block = PooledBlock::new(pool, Layered::new(source), parent, accounting);
+        if sizes == SizeSource::Reads {
+            block.count_roots_in_key_order();
+        }
         let sizes = Sizes::new(sizes);
         if recorded {
             extensions.register(ProofSizeExt::new(sizes.provider()));
             extensions.register(RootedProofSizeExt::new(0));
         }
         Self {
-            block: PooledBlock::new(pool, Layered::new(source), parent, accounting),
+            block,
             offchain: Overlay::new(),
             transaction_index: Vec::new(),
             sizes,

@@ -17,8 +17,9 @@ pub enum SizeSource {
     #[default]
     Estimate,
     /// The recorded size, without what the root computation will add: the number that
-    /// sp-state-machine's recorder gives. For chains whose validators use that number. The second
-    /// version of the host function still includes the root computation.
+    /// sp-state-machine's recorder gives. For chains whose validators use that number. Roots count the
+    /// nodes that sp-state-machine reads for them, so the proof has the same nodes, too, unless the
+    /// runtime calls the second version of the host function, which still includes the root computation.
     Reads,
     /// The sizes of an earlier record, in order, without an estimate. For an importer that has the
     /// author's record and makes no proof.

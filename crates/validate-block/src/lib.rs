@@ -27,10 +27,8 @@
 //!
 //! # Guarantees
 //! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
-//!   if the rule for sizes is the same. There are two exceptions. An append to a key under which a child trie's
-//!   root lies is ignored, as other writes there are; the stock function executes it. In a PoV of several blocks,
-//!   the size of a later block may be smaller if the runtime asks for it: the rule counts siblings of deleted
-//!   keys in an earlier block that the stock function may not have read there.
+//!   if the rule for sizes is the same. There is one exception: an append to a key under which a child trie's
+//!   root lies is ignored, as other writes there are; the stock function executes it.
 //! - A block that the stock function refuses is refused: the blob panics, with the reason in the message.
 //!   There are two exceptions. The first is a bug of trie-db, which makes the stock function fail at the
 //!   removal of an absent key that is the beginning of other keys. The second is a runtime that asks for the

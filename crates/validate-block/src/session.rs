@@ -54,6 +54,9 @@ fn must<T, E: Display>(result: Result<T, E>) -> T {
 impl Session {
     pub(crate) fn new(nodes: Arc<ProofNodes>, root: Root, hashing: Hashing, sizes: Sizes) -> Self {
         let mut block = Block::new(nodes, root).with_hashing(hashing);
+        if sizes == Sizes::Reads {
+            block.count_roots_in_key_order();
+        }
         // All transactions from now on are the runtime's.
         must(block.enter_runtime());
         Self { block, sizes }

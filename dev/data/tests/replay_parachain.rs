@@ -184,9 +184,11 @@ fn designed(steps: &[Step], sizes: &ReplaySizes) -> Option<String> {
 
 #[test]
 fn an_emptied_child_trie_differs_by_the_null_node_alone() {
-    let found = designed(&[remove(b"one", 0x1a)], &ReplaySizes::Reads);
+    let steps = [remove(b"one", 0x1a)];
+    let found = designed(&steps, &ReplaySizes::Estimate);
     let expected = "2 bytes more than sp-state-machine: 2 null node of an emptied trie";
     assert_eq!(found.as_deref(), Some(expected));
+    assert_eq!(designed(&steps, &ReplaySizes::Reads), None);
 }
 
 #[test]
@@ -196,8 +198,9 @@ fn a_sibling_that_only_the_rule_needs_is_by_design() {
         remove(b"many", 0x1b),
         set(b"many", 0x10),
     ];
-    let found = designed(&steps, &ReplaySizes::Reads).unwrap();
+    let found = designed(&steps, &ReplaySizes::Estimate).unwrap();
     assert!(found.ends_with(" siblings of deleted keys"), "{found}");
+    assert_eq!(designed(&steps, &ReplaySizes::Reads), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use povmeter::{Root, StorageProof};
 use povmeter_dev_runtime::{wasm::parachain, Plan, PlanOptions};
-use povmeter_dev_validation::{Collator, Draft, Pov, RandomPovs, RelayState, Step, Validator};
+use povmeter_dev_validation::{Act, Collator, Draft, Pov, RandomPovs, RelayState, Step, Validator};
 use povmeter_substrate::SizeSource;
 use std::collections::BTreeMap;
 
@@ -130,10 +130,9 @@ fn collators_and_validators_tell_the_same_sizes() {
     }
 }
 
-/// A stock collator applies changes in the order of keys, so its proof may lack a node that only another order needs.
-#[test]
-fn the_proof_of_a_stock_collator_is_enough() {
-    let key = |last: u8| [b"pair".as_slice(), &[last]].concat();
+/// A collator with two keys that share a branch, and a draft that removes one of them after it has added a third. In
+/// the order of the keys the branch always keeps two children, so nobody reads the leaf of the key that stays.
+fn pair() -> (Collator, Draft) {
     let plan = Plan::new(PlanOptions {
         accounts: 20,
         transfers: 0,
@@ -141,29 +140,37 @@ fn the_proof_of_a_stock_collator_is_enough() {
     });
     let mut genesis = plan.unwrap().genesis().clone();
     for last in [0x1a, 0x1b] {
-        genesis.top.insert(key(last), vec![last; 40]);
+        genesis.top.insert(of_pair(last), vec![last; 40]);
     }
-    let mut collator = Collator::new(&genesis, &BTreeMap::new(), parachain::STOCK).unwrap();
-    let parent = Root::from(collator.head().state_root.0);
-    // In this order, the branch above the pair always keeps two children.
+    let collator = Collator::new(&genesis, &BTreeMap::new(), parachain::STOCK).unwrap();
     let draft = Draft {
         steps: vec![
-            Step::Set(None, key(0x10), vec![0x10; 40]),
-            Step::Remove(None, key(0x1a)),
+            Step::Set(None, of_pair(0x10), vec![0x10; 40]),
+            Step::Remove(None, of_pair(0x1a)),
         ],
         ..Draft::default()
     };
+    (collator, draft)
+}
+
+fn of_pair(last: u8) -> Vec<u8> {
+    [b"pair".as_slice(), &[last]].concat()
+}
+
+#[test]
+fn a_proof_holds_nothing_that_only_another_order_needs() {
+    let (mut collator, draft) = pair();
+    let parent = Root::from(collator.head().state_root.0);
     let relay = RelayState::default();
     let candidate = collator
         .author(&[draft], &relay, &SizeSource::Reads)
         .unwrap();
     let (both, mut tally) = (Both::new(), Tally::default());
-    for (index, node) in candidate.proof.nodes().iter().enumerate() {
-        let others = candidate
-            .proof
-            .nodes()
-            .iter()
-            .filter(|other| *other != node);
+    assert!(both.accept(&candidate.pov.arguments(), "all nodes", &mut tally));
+    let nodes = candidate.proof.nodes();
+    assert!(!nodes.iter().any(|node| node.ends_with(&[0x1b; 40])));
+    for (index, node) in nodes.iter().enumerate() {
+        let others = nodes.iter().filter(|other| *other != node);
         // Without some nodes, others are not connected to the root.
         let Ok(compact) = StorageProof::new(others.cloned()).to_compact(parent) else {
             continue;
@@ -173,8 +180,25 @@ fn the_proof_of_a_stock_collator_is_enough() {
             ..candidate.pov.clone()
         };
         let what = format!("without node {index}");
-        let accepted = both.accept(&pov.arguments(), &what, &mut tally);
-        tally.accepted += usize::from(accepted);
+        assert!(!both.accept(&pov.arguments(), &what, &mut tally), "{what}");
+        tally.refused += 1;
     }
-    assert_eq!(tally.accepted, 1, "the leaf of the key that stays");
+    assert!(tally.refused > 0);
+}
+
+/// The second block reads what the first did not, so it counts it.
+#[test]
+fn a_later_block_counts_what_an_earlier_root_did_without() {
+    let (mut collator, first) = pair();
+    let second = Draft {
+        steps: vec![Step::Get(None, of_pair(0x1b))],
+        acts: vec![Act::Size(b"size of the second block".to_vec())],
+        ..Draft::default()
+    };
+    let relay = RelayState::default();
+    let candidate = collator
+        .author(&[first, second], &relay, &SizeSource::Reads)
+        .unwrap();
+    let (both, mut tally) = (Both::new(), Tally::default());
+    assert!(both.accept(&candidate.pov.arguments(), "two blocks", &mut tally));
 }
