@@ -356,11 +356,15 @@ fn check(attribution: &Attribution, proof: &povmeter::StorageProof, last_part: u
 }
 
 /// A random block with notes has the sizes and the proof of the same block without notes.
-fn random_block<A: Accounting>(seed: u64) {
+fn random_block<A: Accounting>(seed: u64, roots_in_key_order: bool) {
     let mut seed = seed;
     let (store, keys) = random_state(&mut seed);
     let mut plain = Block::with_accounting(&store, store.root(), A::default());
     let mut noted = block::<A>(&store);
+    if roots_in_key_order {
+        plain.count_roots_in_key_order();
+        noted.count_roots_in_key_order();
+    }
     let mut runtime = false;
     let mut part = 0;
     for _ in 0..80 {
@@ -401,8 +405,10 @@ fn random_block<A: Accounting>(seed: u64) {
 #[test]
 fn random_blocks_add_up() {
     for seed in 0..400 {
-        random_block::<Consensus>(seed);
-        random_block::<Advisory>(seed);
+        for roots_in_key_order in [false, true] {
+            random_block::<Consensus>(seed, roots_in_key_order);
+            random_block::<Advisory>(seed, roots_in_key_order);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The entry points of the fuzzers. Each panics if something is wrong.
 
-use crate::{run_case, Case};
+use crate::{compare_stock_nodes, run_case, Case};
 use bytes::Bytes;
 use povmeter::{
     Accounting, Advisory, Block, BlockError, CompactProof, Consensus, LoadError, NodeHash,
@@ -20,7 +20,8 @@ pub fn fuzz_block(bytes: &[u8]) {
 }
 
 fn agree<A: Accounting>(case: &Case) {
-    if let Err(mismatch) = run_case::<A>(case) {
+    let agrees = run_case::<A>(case).and_then(|_| compare_stock_nodes::<A>(case));
+    if let Err(mismatch) = agrees {
         let mut text = mismatch.to_string();
         let mut below = mismatch.source();
         while let Some(error) = below {
