@@ -8,7 +8,7 @@ use povmeter_dev_oracle::{run_cases, Case, Flavour, MismatchKind};
 const CASES: u64 = 1000;
 
 /// How many random blocks of each flavour a test runs.
-pub fn cases() -> u64 {
+pub(crate) fn cases() -> u64 {
     let cases = std::env::var("POVMETER_CASES").ok();
     cases.map_or(CASES, |cases| {
         cases.parse().expect("POVMETER_CASES is a number")
