@@ -9,8 +9,9 @@
 //! no two branches share a change, and all of them together cost a walk for each changed key at most.
 
 use crate::{
-    child_root_key, nibbles, root::KeyChanges, Changes, LoadError, NodeSource, ShadowState,
-    TrieHandle, TrieId,
+    child_root_key, nibbles,
+    root::{keeps_any, KeyChanges},
+    Changes, LoadError, NodeSource, ShadowState, TrieHandle, TrieId,
 };
 use alloc::{borrow::Cow, vec::Vec};
 use core::{cmp::Ordering, ops::Range};
@@ -68,10 +69,7 @@ impl<'c> KeyOrder<'c> {
     }
 
     /// The changes of trie `handle`. Tries should be asked for one after the other, because those of one trie are kept.
-    fn steps<S>(&mut self, state: &ShadowState<S>, handle: TrieHandle) -> &[Step<'c>]
-    where
-        S: NodeSource,
-    {
+    fn steps<S: NodeSource>(&mut self, state: &ShadowState<S>, handle: TrieHandle) -> &[Step<'c>] {
         let last = self.last.take().filter(|(last, _)| *last == handle);
         let make = || (handle, steps_in(self.changes, state, handle));
         &self.last.insert(last.unwrap_or_else(make)).1
@@ -89,22 +87,17 @@ fn steps_in<'c, S: NodeSource>(
         steps.map(|(key, value)| (Cow::Borrowed(*key), value.is_some()))
     };
     if let TrieId::Child(storage_key) = state.trie_id(handle) {
-        let at = children.binary_search_by_key(&storage_key, |(key, _)| key);
-        return at.map_or_else(|_| Vec::new(), |at| of(&children[at].1).collect());
+        let child = children.iter().find(|(key, _)| *key == storage_key);
+        return child.map_or_else(Vec::new, |(_, changes)| of(changes).collect());
     }
     let roots = children.iter().filter_map(|(storage_key, changes)| {
         let child = state.opened(TrieId::Child(storage_key))?;
-        let kept = !state.is_bare(child) || sets_any(changes);
+        let kept = keeps_any(state, child, changes);
         Some((Cow::Owned(child_root_key(storage_key)), kept))
     });
     let mut steps: Vec<_> = of(top).chain(roots).collect();
     steps.sort_by(|(one, _), (other, _)| one.cmp(other));
     steps
-}
-
-/// Whether one of the changes sets a value.
-pub(crate) fn sets_any(changes: &KeyChanges<'_>) -> bool {
-    changes.iter().any(|(_, value)| value.is_some())
 }
 
 /// The steps whose keys begin with `path`, one nibble a byte.

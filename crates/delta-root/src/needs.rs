@@ -137,7 +137,7 @@ impl RootNeeds {
     pub(crate) fn settle_in_key_order<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
-        order: &mut KeyOrder<'_>,
+        mut order: KeyOrder<'_>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
         let merging = |(handle, at)| (handle, state.trie(handle).live_at_or_above(at));

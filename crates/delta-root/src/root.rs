@@ -6,7 +6,7 @@
 use crate::{
     batch::{self, BatchInput, NotLoaded, RootMemory, MOST_CHANGES},
     child_root_key,
-    key_order::{sets_any, KeyOrder},
+    key_order::KeyOrder,
     table::KeyPath,
     Fate, LoadError, NodeHash, NodeSource, Observer, PathCache, Root, RootNeeds, RootUpdate,
     Search, ShadowState, StateVersion, TrieHandle, TrieId,
@@ -70,10 +70,7 @@ pub fn state_update<S: NodeSource>(
     version: StateVersion,
     observer: &mut impl PathCache,
 ) -> Result<RootUpdate, RootError> {
-    let settle = |needs: &mut RootNeeds, state: &mut _, observer: &mut _| {
-        needs.settle_for_root(state, observer)
-    };
-    update_settled(state, changes, version, observer, settle)
+    update_in_order(state, changes, version, observer, None)
 }
 
 /// As [`state_update`], but observes exactly the nodes that `sp-state-machine` reads: those that a computation needs
@@ -87,24 +84,28 @@ pub fn state_update_in_key_order<S: NodeSource>(
     version: StateVersion,
     observer: &mut impl PathCache,
 ) -> Result<RootUpdate, RootError> {
-    let settle = |needs: &mut RootNeeds, state: &mut _, observer: &mut _| {
-        needs.settle_in_key_order(state, &mut KeyOrder::of(changes), observer)
-    };
-    update_settled(state, changes, version, observer, settle)
+    let order = KeyOrder::of(changes);
+    update_in_order(state, changes, version, observer, Some(order))
 }
 
-/// Marks `changes`, loads what they need by `settle`, and computes the update.
-fn update_settled<S: NodeSource, O: PathCache>(
+/// Marks `changes`, loads what they need in `order`, or in any order if there is none, and computes the update.
+fn update_in_order<S: NodeSource>(
     state: &mut ShadowState<S>,
     changes: &Changes<'_>,
     version: StateVersion,
-    observer: &mut O,
-    settle: impl FnOnce(&mut RootNeeds, &mut ShadowState<S>, &mut O) -> Result<(), LoadError>,
+    observer: &mut impl PathCache,
+    order: Option<KeyOrder<'_>>,
 ) -> Result<RootUpdate, RootError> {
     let mut needs = RootNeeds::default();
     let marked = mark_changes(state, changes, &mut needs, observer);
-    let settled = marked.and_then(|()| Ok(settle(&mut needs, state, observer)?));
-    let update = settled.and_then(|()| state_update_of_loaded(state, changes, version));
+    let settled = marked.and_then(|()| match order {
+        None => needs.settle_for_root(state, observer),
+        Some(order) => needs.settle_in_key_order(state, order, observer),
+    });
+    let update = match settled {
+        Ok(()) => state_update_of_loaded(state, changes, version),
+        Err(error) => Err(error.into()),
+    };
     let update = update.map_err(|error| needs.explained(error));
     needs.take_back(state);
     update
@@ -116,23 +117,26 @@ fn mark_changes<S: NodeSource>(
     changes: &Changes<'_>,
     needs: &mut RootNeeds,
     observer: &mut impl PathCache,
-) -> Result<(), RootError> {
+) -> Result<(), LoadError> {
     for (storage_key, entries) in &changes.children {
         let handle = state.open(TrieId::Child(storage_key), observer)?;
         mark_all(state, handle, entries, needs, observer)?;
-        let kept = !state.is_bare(handle) || sets_any(entries);
+        let kept = keeps_any(state, handle, entries);
         let fate = if kept { Fate::Written } else { Fate::Deleted };
         if let Some(at) = state.find_root_of(handle, observer)? {
             needs.mark(state, TrieHandle::TOP, at, fate);
         }
     }
-    Ok(mark_all(
-        state,
-        TrieHandle::TOP,
-        &changes.top,
-        needs,
-        observer,
-    )?)
+    mark_all(state, TrieHandle::TOP, &changes.top, needs, observer)
+}
+
+/// Whether trie `child` has an entry after `changes`, all of which are marked.
+pub(crate) fn keeps_any<S: NodeSource>(
+    state: &ShadowState<S>,
+    child: TrieHandle,
+    changes: &KeyChanges<'_>,
+) -> bool {
+    !state.is_bare(child) || changes.iter().any(|(_, value)| value.is_some())
 }
 
 fn mark_all<S: NodeSource>(
