@@ -47,6 +47,8 @@ pub struct Block<S, A: Accounting = Consensus> {
     pub(crate) estimator: Estimator,
     compact: CompactSize,
     open_transactions: Vec<TransactionMark>,
+    /// How many transactions were opened.
+    opened: u64,
     in_runtime: bool,
     /// Whether roots count what sp-state-machine reads.
     pub(crate) roots_in_key_order: bool,
@@ -91,6 +93,7 @@ impl<S, A: Accounting> Block<S, A> {
             estimator,
             compact: _,
             open_transactions,
+            opened: _,
             in_runtime: _,
             roots_in_key_order: _,
             boundaries: _,
@@ -149,6 +152,7 @@ impl<S, A: Accounting> Block<S, A> {
             estimator,
             compact: CompactSize::default(),
             open_transactions,
+            opened: 0,
             in_runtime: false,
             roots_in_key_order: false,
             boundaries: 0,
@@ -335,10 +339,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             estimator,
             compact,
             open_transactions,
+            // Counts on, so that no earlier mark matches.
+            opened: _,
             in_runtime,
             // A setting.
             roots_in_key_order: _,
-            // Counts on, so that no earlier mark matches.
+            // Counts on, for the same reason.
             boundaries,
             root: last_root,
             // Empty until the block is sealed.

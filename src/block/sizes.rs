@@ -15,6 +15,8 @@ use povmeter_pov_estimate::{ProofSize, RecorderMark, StorageProof};
 pub struct ReadsMark {
     recorder: RecorderMark,
     boundaries: u64,
+    /// The number of the innermost open transaction.
+    transaction: u64,
 }
 
 impl<S: NodeSource, A: Accounting> Block<S, A> {
@@ -115,17 +117,19 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         ReadsMark {
             recorder: self.recorder.mark(),
             boundaries: self.boundaries,
+            transaction: self.open_transaction(),
         }
     }
 
     /// Takes back what reads have counted since `mark`: for reads that are not part of the block, such as
     /// those of a validator after its end. Changes stay.
     ///
-    /// Takes nothing back if a size or a root was computed since `mark`: a size does not count a node again
-    /// that a read has counted, so without these reads it would be too low. Take the mark in the
-    /// transaction that is open now: after a rollback of the mark's transaction, reads stay counted.
+    /// Takes nothing back if a size or a root was computed or asked for since `mark`: a size does not count a node
+    /// again that a read has counted, so without these reads it would be too low. Nor does it if the innermost open
+    /// transaction is not the one in which the mark was taken, because a rollback in between or later would not
+    /// find the counts as they were. Transactions that were opened and closed since do not matter.
     pub fn forget_reads(&mut self, mark: ReadsMark) {
-        if mark.boundaries == self.boundaries {
+        if mark.boundaries == self.boundaries && mark.transaction == self.open_transaction() {
             let table = self.state.table();
             self.recorder.roll_back_reads(mark.recorder, table);
         }

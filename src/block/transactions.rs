@@ -9,6 +9,8 @@ use povmeter_pov_estimate::{EstimatorMark, ProofSize, RecorderMark};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransactionMark {
     by_host: bool,
+    /// The number of the transaction among all that were opened, from 1 on.
+    number: u64,
     recorder: RecorderMark,
     estimator: EstimatorMark,
 }
@@ -18,12 +20,23 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// host's.
     pub fn start_transaction(&mut self) {
         self.overlay.start_transaction();
+        self.open_counts(!self.in_runtime);
+    }
+
+    fn open_counts(&mut self, by_host: bool) {
         self.notes.opened();
+        self.opened = self.opened.saturating_add(1);
         self.open_transactions.push(TransactionMark {
-            by_host: !self.in_runtime,
+            by_host,
+            number: self.opened,
             recorder: self.recorder.mark(),
             estimator: self.estimator.mark(),
         });
+    }
+
+    /// The number of the innermost open transaction; 0 if none is open.
+    pub(super) fn open_transaction(&self) -> u64 {
+        self.open_transactions.last().map_or(0, |mark| mark.number)
     }
 
     /// Closes the innermost transaction and keeps its changes.
@@ -90,12 +103,17 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 
     /// Replaces the changes and the open transactions of this block by those of `other`, which may be on
-    /// another parent state. Reads and sizes start anew: nothing is counted, and all changes are dirty.
+    /// another parent state. Reads and sizes start anew: nothing is counted or [ignored](Self::ignore), and all
+    /// changes are dirty.
     ///
-    /// With [`Attributed`](crate::Attributed) accounting the changes taken over have no owner.
+    /// With [`Attributed`](crate::Attributed) accounting the changes taken over have no owner, and the block is in no
+    /// part.
     pub fn copy_changes<T, B: Accounting>(&mut self, other: &Block<T, B>) {
-        let used = self.boundaries > 0
+        // A peek leaves no count, but the estimator remembers the keys of the overlay that it has marked.
+        let used = self.estimator.is_used()
+            || self.overlay.places().len() > 0
             || self.recorder.size() != ProofSize::default()
+            || self.recorder.ignored() > 0
             || !self.open_transactions.is_empty()
             || self.root.is_some();
         if used {
@@ -105,12 +123,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         self.overlay.forget_snapshots();
         self.in_runtime = other.in_runtime;
         for mark in &other.open_transactions {
-            self.notes.opened();
-            self.open_transactions.push(TransactionMark {
-                by_host: mark.by_host,
-                recorder: self.recorder.mark(),
-                estimator: self.estimator.mark(),
-            });
+            self.open_counts(mark.by_host);
         }
     }
 

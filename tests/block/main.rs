@@ -3,6 +3,7 @@
 
 mod errors;
 mod guarantees;
+mod left_over;
 mod moved;
 mod pool;
 mod prefetch;

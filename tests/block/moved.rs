@@ -63,10 +63,17 @@ fn changes_taken_over_are_as_if_made_here() {
             expected.enter_runtime().unwrap();
         }
         let mut found = Block::new(&large, large.root());
-        if seed % 3 == 0 {
-            found.set(TOP, b"left over", b"x").unwrap();
-            found.proof_size().unwrap();
-            found.start_transaction();
+        match seed % 3 {
+            0 => {
+                found.set(TOP, b"left over", b"x").unwrap();
+                found.proof_size().unwrap();
+                found.start_transaction();
+            }
+            1 => {
+                (0..20).for_each(|_| take(&mut found, step(&mut random), false));
+                found.peek_proof_size().unwrap();
+            }
+            _ => {}
         }
         for step in before {
             take(&mut first, *step, true);

@@ -34,10 +34,18 @@ pub struct RootNeeds {
     prefixes: Prefixes,
     /// Entries that became live or deleted since [`RootNeeds::begin`], in order.
     flipped: Vec<(TrieHandle, ShadowNode)>,
-    /// The nodes that [`RootNeeds::settle_for_root`] did without.
-    left_out: Vec<(NodeHash, KeyPath)>,
+    /// The nodes that [`RootNeeds::settle_for_root`] did without. Each later call looks for them once more.
+    left_out: Vec<LeftOut>,
     /// How many there were at [`RootNeeds::begin`].
     left_out_before: usize,
+}
+
+/// A node that the source lacked, and the place at or above which the root computation may merge it.
+#[derive(Debug)]
+struct LeftOut {
+    place: (TrieHandle, ShadowNode),
+    hash: NodeHash,
+    path: KeyPath,
 }
 
 impl RootNeeds {
@@ -99,20 +107,16 @@ impl RootNeeds {
     /// Loads and observes the nodes that the changes marked so far need besides the paths to their keys.
     ///
     /// # Errors
-    /// [`LoadError`] if a node can't be loaded, or if [`Self::settle_for_root`] did without one: no count is complete
-    /// then. A later call continues where this one stopped, unless [`Self::take_back`] was called in between.
+    /// [`LoadError`] if a node can't be loaded, or if the source still lacks one that [`Self::settle_for_root`] did
+    /// without and that the changes still need: no count is complete then. A later call continues where this one
+    /// stopped, unless [`Self::take_back`] was called in between.
     pub fn settle<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
-        match self.left_out.first() {
-            None => self.settle_all(state, observer, false),
-            Some((hash, path)) => Err(LoadError::Missing {
-                hash: *hash,
-                path: path.clone(),
-            }),
-        }
+        self.look_again();
+        self.settle_all(state, observer, false)
     }
 
     /// As [`Self::settle`], before the computation of the root itself: does without nodes that the source lacks, because
@@ -126,7 +130,15 @@ impl RootNeeds {
         state: &mut ShadowState<S>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
+        self.look_again();
         self.settle_all(state, observer, true)
+    }
+
+    /// Settles the places of the nodes once more that an earlier call did without: the source may have them now, or
+    /// changes since then may need others. The places are kept, because what is counted now may be rolled back.
+    fn look_again(&mut self) {
+        let places = self.left_out.iter().map(|left_out| left_out.place);
+        self.unsettled.extend(places);
     }
 
     /// As [`Self::settle`], for a root alone: loads and observes only the nodes that it needs if the changes are applied
@@ -167,9 +179,9 @@ impl RootNeeds {
         let RootError::NotLoaded { hash: lacking, .. } = &error else {
             return error;
         };
-        match self.left_out.iter().find(|(hash, _)| hash == lacking) {
+        match self.left_out.iter().find(|node| node.hash == *lacking) {
             None => error,
-            Some((hash, path)) => RootError::Load(LoadError::Missing {
+            Some(LeftOut { hash, path, .. }) => RootError::Load(LoadError::Missing {
                 hash: *hash,
                 path: path.clone(),
             }),
@@ -199,7 +211,11 @@ impl RootNeeds {
                 match state.settle(handle, node, loaded, observer) {
                     Ok(()) => {}
                     Err(LoadError::Missing { hash, path }) if for_root => {
-                        self.left_out.push((hash, path));
+                        let place = (handle, node);
+                        let is_known = |known: &LeftOut| (known.place, known.hash) == (place, hash);
+                        if !self.left_out.iter().any(is_known) {
+                            self.left_out.push(LeftOut { place, hash, path });
+                        }
                     }
                     Err(error) => return Err(error),
                 }

@@ -1,0 +1,197 @@
+//! What earlier calls leave over: marks of a peek, marks of reads, and nodes that a root did without.
+
+use crate::store_with;
+use povmeter::{
+    Block, BlockError, Bytes, LoadError, NodeHash, NodePrefix, NodeSource, SourceError,
+    StateVersion::V0, TrieId::Top,
+};
+use povmeter_store::{MemoryStore, NodeStore};
+use rand::{rngs::SmallRng, Rng, SeedableRng};
+use std::cell::Cell;
+
+/// Bytes of the nodes of [`state`].
+const ROOT: u64 = 71;
+const BRANCH: u64 = 104;
+const LEAF: u64 = 43;
+
+/// The state of `docs/proof-size.md`: a branch at 1 with three leaves, and a leaf beside it.
+fn state() -> MemoryStore {
+    let keys = [[0x1a], [0x1b], [0x1c], [0x2d]];
+    store_with(V0, keys.map(|key| (key, [key[0]; 40])))
+}
+
+/// The estimator remembers by their numbers the keys that a peek has marked. They are others after the changes of
+/// another block were taken over.
+#[test]
+fn a_peek_leaves_no_marks_to_changes_that_are_taken_over() {
+    let store = state();
+    let mut other = Block::new(&store, store.root());
+    other.remove(Top, &[0x1a]).unwrap();
+    other.start_transaction();
+    other.set(Top, &[0x66], b"rolled back").unwrap();
+    other.rollback_transaction().unwrap();
+    other.remove(Top, &[0x1b]).unwrap();
+
+    let mut block = Block::new(&store, store.root());
+    block.set(Top, &[0x55], b"value").unwrap();
+    block.remove(Top, &[0x1a]).unwrap();
+    block.peek_proof_size().unwrap();
+    block.copy_changes(&other);
+    let size = block.proof_size().unwrap();
+    assert_eq!(size.total_bytes(), ROOT + BRANCH + 3 * LEAF);
+    assert_eq!(block.seal(V0).unwrap().size(), size);
+}
+
+/// A store that lacks the leaf at `1c` while `lost` is set.
+struct Lacking<'s> {
+    store: &'s MemoryStore,
+    lost: Cell<bool>,
+}
+
+impl NodeSource for &Lacking<'_> {
+    fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        match prefix == (&[0x1c], None) && self.lost.get() {
+            true => Ok(None),
+            false => self.store.node(hash, prefix),
+        }
+    }
+}
+
+/// Deletes all leaves below the branch but `1c`. In the order of the keys the branch always keeps two, so a root needs
+/// no node at `1c`.
+fn leave_one<S: NodeSource>(block: &mut Block<S>) {
+    block.remove(Top, &[0x1a]).unwrap();
+    block.remove(Top, &[0x1b]).unwrap();
+    block.set(Top, &[0x10], b"value").unwrap();
+    block.root(V0).unwrap();
+}
+
+fn expect_missing<R: std::fmt::Debug>(result: Result<R, BlockError>) {
+    let error = result.unwrap_err();
+    let is_missing = matches!(error, BlockError::Load(LoadError::Missing { .. }));
+    assert!(is_missing, "{error}");
+}
+
+#[test]
+fn a_node_that_a_root_did_without_is_needed_as_long_as_its_changes_are() {
+    let store = state();
+    let source = Lacking {
+        store: &store,
+        lost: Cell::new(true),
+    };
+    let mut block = Block::new(&source, store.root());
+    block.start_transaction();
+    leave_one(&mut block);
+    expect_missing(block.proof_size());
+    expect_missing(block.peek_proof_size());
+    block.rollback_transaction().unwrap();
+    assert_eq!(block.proof_size().unwrap().total_bytes(), 0);
+    assert_eq!(block.seal(V0).unwrap().update().root, store.root());
+}
+
+#[test]
+fn a_node_that_a_root_did_without_is_looked_for_again() {
+    let store = state();
+    let source = Lacking {
+        store: &store,
+        lost: Cell::new(true),
+    };
+    let mut block = Block::new(&source, store.root());
+    leave_one(&mut block);
+    // Now the root needs it, because no other key is below the branch.
+    block.remove(Top, &[0x10]).unwrap();
+    let error = block.root(V0).unwrap_err();
+    let is_missing = matches!(error, BlockError::Load(LoadError::Missing { .. }));
+    assert!(is_missing, "{error}");
+    expect_missing(block.proof_size());
+    source.lost.set(false);
+    let all = ROOT + BRANCH + 3 * LEAF;
+    assert_eq!(block.peek_proof_size().unwrap().total_bytes(), all);
+    // A rollback takes back what is counted in the transaction, and the next call counts it again.
+    block.start_transaction();
+    assert_eq!(block.proof_size().unwrap().total_bytes(), all);
+    block.rollback_transaction().unwrap();
+    let size = block.proof_size().unwrap();
+    assert_eq!(size.total_bytes(), all);
+    let sealed = block.seal(V0).unwrap();
+    assert_eq!(sealed.size(), size);
+    let mut expected = Block::new(&store, store.root());
+    expected.remove(Top, &[0x1a]).unwrap();
+    expected.remove(Top, &[0x1b]).unwrap();
+    let expected = expected.seal(V0).unwrap();
+    assert_eq!(sealed.update().root, expected.update().root);
+}
+
+/// The logs of counts have shrunk and grown again since the mark was taken.
+#[test]
+fn a_mark_of_another_transaction_takes_nothing_back() {
+    let store = state();
+    let all = ROOT + BRANCH + LEAF;
+    let absent = |block: &mut Block<&MemoryStore>| {
+        for key in [0x3f, 0x4f] {
+            assert_eq!(block.get(Top, &[key]).unwrap(), None);
+        }
+    };
+    let mut block = Block::new(&store, store.root());
+    block.start_transaction();
+    absent(&mut block);
+    let mark = block.reads_mark();
+    block.rollback_transaction().unwrap();
+    block.get(Top, &[0x1a]).unwrap();
+    block.forget_reads(mark);
+    block.get(Top, &[0x1a]).unwrap();
+    assert_eq!(block.recorded_size().total_bytes(), all);
+
+    let mut block = Block::new(&store, store.root());
+    let mark = block.reads_mark();
+    absent(&mut block);
+    block.start_transaction();
+    block.forget_reads(mark);
+    block.get(Top, &[0x1a]).unwrap();
+    block.rollback_transaction().unwrap();
+    block.get(Top, &[0x1a]).unwrap();
+    assert_eq!(block.recorded_size().total_bytes(), all);
+}
+
+/// Reads, transactions and marks in any order: what was read and not taken back can be read from the proof alone.
+#[test]
+fn what_was_read_is_in_the_proof_whatever_mark_is_used() {
+    const KEYS: [[u8; 1]; 6] = [[0x1a], [0x1b], [0x1c], [0x2d], [0x3f], [0x4f]];
+    let store = state();
+    let (mut forgotten, mut kept) = (0, 0);
+    for seed in 0..2_000 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut block = Block::new(&store, store.root());
+        let mut marks = Vec::new();
+        for _ in 0..20 {
+            match rng.random_range(0..8) {
+                0 => block.start_transaction(),
+                1 => drop(block.commit_transaction()),
+                2 => drop(block.rollback_transaction()),
+                3 => marks.push(block.reads_mark()),
+                4 if !marks.is_empty() => {
+                    let before = block.recorded_size();
+                    block.forget_reads(marks[rng.random_range(0..marks.len())]);
+                    match block.recorded_size() == before {
+                        true => kept += 1,
+                        false => forgotten += 1,
+                    }
+                }
+                _ => drop(
+                    block
+                        .get(Top, &KEYS[rng.random_range(0..KEYS.len())])
+                        .unwrap(),
+                ),
+            }
+        }
+        let key = KEYS[rng.random_range(0..KEYS.len())];
+        let value = block.get(Top, &key).unwrap().map(<[u8]>::to_vec);
+        let mut again = Block::new(block.recorded_proof().to_source(), store.root());
+        assert_eq!(
+            again.get(Top, &key).unwrap(),
+            value.as_deref(),
+            "seed {seed}"
+        );
+    }
+    assert!(forgotten > 100 && kept > 100, "{forgotten} {kept}");
+}
