@@ -21,12 +21,15 @@ use std::{
 pub struct NodeCache {
     shards: Box<[Slot]>,
     paths: RandomState,
-    /// Goes up when an update begins and when it ends.
-    generation: AtomicU64,
+    /// How many updates are being applied, plus [`BEGUN`] for each that ever began.
+    updates: AtomicU64,
     /// Nodes that were not kept because an update was applied while they were read.
     late: AtomicU64,
     bytes: usize,
 }
+
+/// Above the number of updates that are being applied at the same time.
+const BEGUN: u64 = 1 << 32;
 
 /// A shard on its own cache lines, so that the locks of different shards share none.
 #[repr(align(128))]
@@ -45,7 +48,7 @@ impl NodeCache {
         Self {
             shards: shards.collect(),
             paths: RandomState::default(),
-            generation: AtomicU64::new(0),
+            updates: AtomicU64::new(0),
             late: AtomicU64::new(0),
             bytes,
         }
@@ -85,7 +88,7 @@ impl NodeCache {
     /// # Cost
     /// A look-up or two for each node of the update, and a copy of each new node.
     pub fn apply(&self, update: &RootUpdate) {
-        self.generation.fetch_add(1, Ordering::SeqCst);
+        let _applying = Applying::begin(&self.updates);
         for node in update.removed() {
             let key = self.key(node.prefix());
             self.shard(key).supersede(key, &node.hash);
@@ -98,7 +101,6 @@ impl NodeCache {
             let key = self.key(node.prefix());
             self.shard(key).drop_superseded(key, &node.hash);
         }
-        self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Removes all nodes. The counts stay.
@@ -141,21 +143,39 @@ impl NodeCache {
         self.shard(key).get(key, hash).map(take)
     }
 
-    /// Returns a number that changes with every update, for [`Self::fill`].
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::SeqCst)
+    /// Returns which updates began and are being applied, for [`Self::fill`].
+    pub(crate) fn updates(&self) -> u64 {
+        self.updates.load(Ordering::SeqCst)
     }
 
-    /// Adds a node that was missed in `generation`, unless an update began or ended since. The update may
-    /// have removed the node, which would then occupy memory although only blocks on an older state ask for
-    /// it. The node would never be a wrong answer, because look-ups compare the hash.
-    pub(crate) fn fill(&self, key: PathKey, hash: &NodeHash, encoded: &[u8], generation: u64) {
+    /// Adds a node that was missed at the time of `updates`, unless an update was being applied then, or began
+    /// since. The update may have removed the node, which would then occupy memory although only blocks on an
+    /// older state ask for it. The node would never be a wrong answer, because look-ups compare the hash.
+    pub(crate) fn fill(&self, key: PathKey, hash: &NodeHash, encoded: &[u8], updates: u64) {
         let mut shard = self.shard(key);
-        if self.generation() != generation {
+        // Under the lock: an update that begins later finds the node.
+        if !updates.is_multiple_of(BEGUN) || self.updates() != updates {
             self.late.fetch_add(1, Ordering::Relaxed);
             return;
         }
         shard.fill(key, hash, encoded);
+    }
+}
+
+/// An update that is being applied, until it is dropped.
+struct Applying<'c>(&'c AtomicU64);
+
+impl<'c> Applying<'c> {
+    fn begin(updates: &'c AtomicU64) -> Self {
+        updates.fetch_add(BEGUN + 1, Ordering::SeqCst);
+        Self(updates)
+    }
+}
+
+/// In a panic too: otherwise no node would ever enter again.
+impl Drop for Applying<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -178,5 +198,78 @@ impl fmt::Debug for NodeCache {
         f.debug_struct("NodeCache")
             .field("counters", &counters)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::CachedSource;
+    use povmeter_delta_root::{Blake2b256, NodeChange, NodeSource, Root, SourceError};
+    use std::{sync::Arc, thread};
+
+    const NODE: &[u8] = b"node";
+
+    struct Source;
+
+    impl NodeSource for Source {
+        fn node(&self, _: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+            Ok(Some(Bytes::from_static(NODE)))
+        }
+    }
+
+    /// An update that removes or inserts the node at each path.
+    fn update(changes: &[([u8; 4], i32)]) -> RootUpdate {
+        let hash = Blake2b256::hash(NODE);
+        let nodes = changes.iter().map(|(path, references)| NodeChange {
+            path,
+            odd_nibble: None,
+            hash,
+            references: *references,
+            encoded: if *references > 0 { NODE } else { &[] },
+        });
+        RootUpdate {
+            parent: Root::EMPTY,
+            root: Root::EMPTY,
+            children: vec![],
+            nodes: nodes.collect(),
+        }
+    }
+
+    /// The whole read happens after the update has removed the node, and before its end.
+    #[test]
+    fn a_node_that_is_read_within_an_update_does_not_enter() {
+        let cache = Arc::new(NodeCache::new(4 * MOST_BYTES));
+        let source = CachedSource::new(Source, Arc::clone(&cache));
+        let hash = Blake2b256::hash(NODE);
+        let part = |path: &[u8; 4]| cache.key((path, None)).part(cache.shards.len());
+        let has = |path: &[u8; 4]| cache.contains(&hash, (path, None));
+        let mut paths = (0_u32..).map(u32::to_be_bytes);
+        let removed = paths.next().unwrap();
+        let beside = paths.find(|path| part(path) == part(&removed)).unwrap();
+        let apart = paths.find(|path| part(path) != part(&removed)).unwrap();
+        let long = update(&[(removed, -1), (beside, 1), (apart, 1)]);
+        let short = update(&[(beside, -1)]);
+
+        let blocked = cache.shards[part(&apart)].lock();
+        thread::scope(|scope| {
+            let applied = scope.spawn(|| cache.apply(&long));
+            while !has(&beside) {
+                thread::yield_now();
+            }
+            let read = || source.node(&hash, (&removed, None)).unwrap().unwrap();
+            assert_eq!(read(), NODE);
+            // Another update begins and ends within the first one.
+            cache.apply(&short);
+            assert_eq!(read(), NODE);
+            assert!(!has(&removed));
+            assert_eq!(cache.late.load(Ordering::Relaxed), 2);
+            drop(blocked);
+            applied.join().unwrap();
+            assert!(!has(&removed) && has(&apart));
+            assert_eq!(read(), NODE);
+            assert!(has(&removed), "no update is applied any more");
+        });
     }
 }

@@ -50,10 +50,10 @@ impl<S: NodeSource> NodeSource for CachedSource<S> {
         if let Some(node) = self.cache.look_up(key, hash, Bytes::copy_from_slice) {
             return Ok(Some(node));
         }
-        let generation = self.cache.generation();
+        let updates = self.cache.updates();
         let node = self.source.node(hash, prefix)?;
         if let Some(encoded) = &node {
-            self.cache.fill(key, hash, encoded, generation);
+            self.cache.fill(key, hash, encoded, updates);
         }
         Ok(node)
     }
@@ -73,12 +73,12 @@ impl<S: NodeSource> NodeSource for CachedSource<S> {
         if missed.len() == 0 {
             return;
         }
-        let generation = self.cache.generation();
+        let updates = self.cache.updates();
         self.source.nodes(batch);
         for index in missed {
             if let Ok(Some(encoded)) = batch.get(index) {
                 let hash = &batch.request(index).hash;
-                self.cache.fill(keys[index], hash, encoded, generation);
+                self.cache.fill(keys[index], hash, encoded, updates);
             }
         }
     }
