@@ -12,7 +12,8 @@
 //!
 //! Shrinking a large state takes as long as executing some blocks, so a thread does it. Meanwhile blocks on that
 //! state, or on one after it, load what they need. The nodes that they loaded are forgotten, but their updates are
-//! kept, because these lead from the shrunk state to the states of the blocks.
+//! kept, because these lead from the shrunk state to the states of the blocks. If memory is full, they stay longer than
+//! the states of forks.
 
 use povmeter_delta_root::{CarriedState, Root, RootUpdate};
 use std::mem::take;
@@ -102,7 +103,8 @@ impl Kept {
         Some((state, updates))
     }
 
-    /// Forgets the oldest states and updates, until the rest is within the bounds, or one of each is left.
+    /// Forgets the oldest states and updates, until the rest is within the bounds, or one of each is left; no state
+    /// while one is being shrunk.
     fn forget_oldest(&mut self, most_bytes: usize) {
         let most_updates = match self.shrinking {
             Some(_) => MOST_UPDATES_SHRINKING,
@@ -114,9 +116,11 @@ impl Kept {
         while self.states.len() > MOST_STATES {
             self.states.remove(0);
         }
+        // While a state is shrunk, none of these is kept at the cost of the updates that lead from there.
+        let least_states = usize::from(self.shrinking.is_none());
         while self.memory() > most_bytes {
             // The next block is most likely on the newest state, after the newest update.
-            if self.states.len() > 1 {
+            if self.states.len() > least_states {
                 self.states.remove(0);
             } else if self.updates.len() > 1 {
                 self.updates.remove(0);
@@ -200,8 +204,7 @@ impl Carrier {
             None => kept.states.pop(),
         };
         let Some(state) = state else {
-            // One large update is left, or the state of a fork while another state is being shrunk.
-            kept.states.clear();
+            // One large update is left.
             kept.updates.clear();
             return;
         };
@@ -371,6 +374,42 @@ mod tests {
         assert!(carrier.add_update(update(&mut store, 5..10, 2)).is_none());
         let state = carrier.take(store.root()).unwrap();
         assert!(state.nodes() >= nodes, "{} of {nodes}", state.nodes());
+    }
+
+    /// The large state of a fork arrives while another state is being shrunk.
+    #[test]
+    fn a_fork_does_not_hide_the_shrunk_state() {
+        let mut store = MemoryStore::new();
+        update(&mut store, 0..ENTRIES, 0);
+        let first = store.root();
+        let mut fork = MemoryStore::new();
+        update(&mut fork, 0..ENTRIES, 9);
+        let state = loaded(&store, first, ENTRIES);
+        let carrier = Carrier::new(state.memory() / 2);
+        carrier.kept().shrinking = Some(first);
+        let shrinks = Shrinks {
+            state: Some(state),
+            most_bytes: carrier.most_bytes,
+            kept: Arc::clone(&carrier.kept),
+        };
+        for value in 1..=3 {
+            let first = u32::from(value);
+            let update = update(&mut store, first..first + 5, value);
+            assert!(carrier.add_update(update).is_none());
+        }
+        // Two that fit, and then one that does not.
+        for entries in [3, 4, ENTRIES] {
+            let root = fork.root();
+            carrier.add(loaded(&fork, root, entries));
+            assert!(carrier.memory() <= carrier.most_bytes);
+            assert_eq!(carrier.kept().updates.len(), 3, "{entries}");
+            update(&mut fork, 0..1, entries.to_le_bytes()[0]);
+        }
+        assert_eq!(carrier.kept().states.len(), 0);
+        shrinks.run();
+        let state = carrier.take(store.root()).unwrap();
+        assert_eq!(state.root(), store.root());
+        assert!(state.nodes() > 0);
     }
 
     /// A state that is too large is dropped while another one is being shrunk.
