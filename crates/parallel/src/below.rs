@@ -1,6 +1,7 @@
 //! The state below a transaction: what the transactions before it write, on top of the parent state.
 
 use crate::{
+    caught::Caught,
     folds::{Base, Folds, Link},
     record::{Record, Seen},
     store::{
@@ -15,7 +16,7 @@ use std::sync::Arc;
 /// Reads the state below a transaction, for one thread. Its reads do not count.
 #[derive(Debug)]
 pub(crate) struct Below<P> {
-    parent: ShadowState<P>,
+    parent: ShadowState<Caught<P>>,
     found: Found,
     /// Whether the last answer is that of the parent state, unchanged by the transactions below.
     of_parent: bool,
@@ -52,7 +53,8 @@ pub(crate) struct Asker<'r> {
 pub(crate) enum Miss {
     /// The transaction at this position will likely write the key.
     Estimate(u32),
-    /// The parent state could not be read. The block will report the error.
+    /// The parent state could not be read: an error or a panic of the source. The block will report it, if it cannot
+    /// read the state either.
     Load,
 }
 
@@ -65,7 +67,7 @@ impl From<LoadError> for Miss {
 impl<P: NodeSource> Below<P> {
     pub(crate) fn new(source: P, root: Root) -> Self {
         Self {
-            parent: ShadowState::new(source, root),
+            parent: ShadowState::new(Caught(source), root),
             found: Found::Absent,
             of_parent: false,
             copied: Vec::new(),

@@ -39,7 +39,7 @@ pub(crate) struct Committer<'c, 'a, S, A: Accounting, P, E: Executor> {
     /// Whether each transaction is executed ahead first, even if its turn has come.
     pub(crate) speculate_first: bool,
     pub(crate) commits: Mutex<Commits<'c, S, A, E::Output>>,
-    /// The panic of a commit that a waiting transaction made on behalf of the thread of the block.
+    /// The panic of the host's code while a transaction waited for its turn, or came to it.
     pub(crate) panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -351,9 +351,14 @@ where
     fn help(&self, index: u32) {
         let commit = || self.commit_claimed(index);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(commit)) {
-            lock(&self.panic).get_or_insert(panic);
-            self.shared.scheduler.end();
+            self.end_by(panic);
         }
+    }
+
+    /// Ends the block by a panic of the host's code, with which the call of [`Parallel`](crate::Parallel) ends.
+    fn end_by(&self, panic: Box<dyn Any + Send>) {
+        lock(&self.panic).get_or_insert(panic);
+        self.shared.scheduler.end();
     }
 
     /// Commits `index`, which the caller has claimed, as it was executed ahead. If that is not possible, leaves it to
@@ -432,11 +437,17 @@ where
             }
         }
         let mut commits = lock(&self.commits);
-        match self.resume(&mut commits, record, writes) {
-            Ok(true) => {}
-            Ok(false) => return None,
-            Err(error) => {
+        let resume = || self.resume(&mut commits, record, writes);
+        // As in `help`: this is inside of an executor, and a panic of the block's source leaves its transaction open.
+        match catch_unwind(AssertUnwindSafe(resume)) {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return None,
+            Ok(Err(error)) => {
                 self.end_turn(commits, index, Err(error));
+                return None;
+            }
+            Err(panic) => {
+                self.end_by(panic);
                 return None;
             }
         }

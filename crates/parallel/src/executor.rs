@@ -23,8 +23,9 @@ pub trait Executor: Sync {
     /// # Errors
     /// [`Interrupt::Stopped`] if a call of the view returned [`Stopped`]: return it at once, as `?` does.
     /// [`Interrupt::Failed`] if the transaction cannot be part of the block: then its changes are undone and its
-    /// reads do not count. A panic has the same effect. A transaction that fails but is part of the block, such as a
-    /// failed dispatch, returns its own [`Self::Output`].
+    /// reads do not count. A panic at the transaction's turn has the same effect; after a panic ahead of it, the
+    /// transaction is executed again at its turn. A transaction that fails but is part of the block, such as a failed
+    /// dispatch, returns its own [`Self::Output`].
     fn execute(
         &self,
         worker: &mut Self::Worker,
@@ -90,7 +91,7 @@ pub enum Trap {
     /// The executor refused it.
     #[error("the transaction failed: {0}")]
     Failed(Box<dyn Error + Send + Sync>),
-    /// The executor panicked.
+    /// The executor panicked, at the transaction's turn.
     #[error("the transaction panicked: {message}")]
     Panicked {
         /// The text of the panic; empty if the panic had none.

@@ -62,7 +62,8 @@
 //!   the transaction asked, and the answers are compared, values byte by byte. This also counts the reads. So a fault
 //!   of the scheduler cannot change a result.
 //! - The nodes that speculative executions load do not count.
-//! - If a transaction fails or panics, its outcome is a [`Trap`], and it leaves no trace in the block.
+//! - If a transaction fails or panics, its outcome is a [`Trap`], and it leaves no trace in the block. Only a panic at
+//!   its turn counts: after one ahead of it, the transaction is left to its turn.
 //! - A thread waits for other transactions only in [`View::wait_for_turn`] and in the calls that imply it. When
 //!   [`Parallel::execute`] returns or panics, its threads have ended.
 //!
@@ -104,6 +105,7 @@
 mod attempts;
 mod bell;
 mod below;
+mod caught;
 mod commit;
 mod commits;
 mod executor;

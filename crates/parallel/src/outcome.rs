@@ -68,8 +68,8 @@ pub struct Statistics {
     pub in_order: u64,
     /// Executions ahead of a turn, including halted ones.
     pub speculations: u64,
-    /// Executions ahead that halted: at a key that another transaction will likely write, or at a call that only the
-    /// block can answer.
+    /// Executions ahead that halted: at a key that another transaction will likely write, at a call that only the
+    /// block can answer, or at a panic.
     pub halts: u64,
     /// How often the reads of an execution were compared before its turn.
     pub validations: u64,

@@ -150,7 +150,10 @@ impl Parallel {
     /// [`ParallelError::TooMany`] if there are more than 2^30 transactions: none is executed.
     ///
     /// # Panics
-    /// If [`Executor::worker`] panics.
+    /// If [`Executor::worker`] panics, or if the block's own source does while no executor runs on the block: when the
+    /// block loads the nodes of several transactions, repeats reads, or computes a size. While one runs, this is a
+    /// [`Trap`](crate::Trap) of its transaction, as any panic of the executor. So the block's source should return
+    /// errors. A panic of `source` has the effect of an error: the transaction is left to its turn.
     pub fn execute<S, A, P, E>(
         &self,
         block: &mut Block<S, A>,
@@ -174,7 +177,7 @@ impl Parallel {
     /// As [`Self::execute`].
     ///
     /// # Panics
-    /// If [`Executor::worker`] or `decide` panics.
+    /// As [`Self::execute`], and if `decide` panics.
     pub fn execute_if<S, A, P, E>(
         &self,
         block: &mut Block<S, A>,

@@ -175,6 +175,10 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
             at_turn.end(result);
             return;
         }
+        if let Err(Ended::Trapped(Trap::Panicked { .. })) = result {
+            // The reason may be the thread, or the block's source, and then no read of the record shows it.
+            speculation.give_up();
+        }
         let result = match result {
             Ok(output) => Ok(output),
             Err(Ended::Trapped(trap)) => Err(trap),
@@ -215,7 +219,8 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         spent
     }
 
-    /// Calls the executor and returns its result. A panic is a trap, and the worker is replaced.
+    /// Calls the executor and returns its result. A panic is a trap, for the caller to judge, and the worker is
+    /// replaced.
     pub(crate) fn run(
         &self,
         worker: &mut E::Worker,

@@ -6,29 +6,15 @@
 mod support;
 
 use povmeter_parallel::{Parallel, Strategy};
-use std::{num::NonZeroUsize, sync::Once};
+use std::num::NonZeroUsize;
 use support::program::{Flavour, Programs};
 
 fn workers(count: usize) -> Parallel {
     Parallel::new(NonZeroUsize::new(count).unwrap())
 }
 
-/// Hides the messages of transactions that panic, which are part of the tests. Other panics have their message.
-fn quiet() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            let text = panic.payload().downcast_ref::<String>();
-            if text.is_none_or(|text| !text.starts_with("transaction ")) {
-                usual(panic);
-            }
-        }));
-    });
-}
-
 fn compare(cases: std::ops::Range<u64>, flavour: Flavour, ways: &[Parallel]) {
-    quiet();
+    support::quiet();
     let store = support::parent_state();
     let mut ways = ways.to_vec();
     for seed in cases {

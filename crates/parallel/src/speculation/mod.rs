@@ -233,8 +233,13 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
 
     /// Stops, because only the block can answer.
     fn in_order<T>(&mut self) -> Result<T, Stopped> {
-        self.halt.get_or_insert(Halt::InOrder);
+        self.give_up();
         Err(Stopped(()))
+    }
+
+    /// Leaves the transaction to its turn, unless the execution has stopped for another reason.
+    pub(crate) fn give_up(&mut self) {
+        self.halt.get_or_insert(Halt::InOrder);
     }
 
     fn changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {

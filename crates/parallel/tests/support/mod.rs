@@ -6,10 +6,11 @@ pub mod plain;
 pub mod program;
 
 use plain::Sequential;
-use povmeter::{Block, ProofSize, Root, StateVersion::V1, TrieId};
+use povmeter::{Block, NodeSource, ProofSize, Root, StateVersion::V1, TrieId};
 use povmeter_parallel::{Batch, Ending, Parallel};
 use povmeter_store::{MemoryStore, NodeStore};
 use program::{Programs, CHILD, KEYS};
+use std::sync::Once;
 
 /// The outcome of a block, which must be equal for all executions.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,6 +21,25 @@ pub struct Outcome {
     pub changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     pub child_changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     pub proof: Vec<Vec<u8>>,
+}
+
+/// Hides the messages of panics that are part of the tests: of transactions, and of sources. Other panics have theirs.
+pub fn quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let text = panic.payload().downcast_ref::<String>();
+            let expected = |text: &String| {
+                ["transaction ", "source "]
+                    .iter()
+                    .any(|of| text.starts_with(of))
+            };
+            if !text.is_some_and(expected) {
+                usual(panic);
+            }
+        }));
+    });
 }
 
 /// A state with values of several lengths under every second key, in the top trie and in a child trie.
@@ -88,13 +108,23 @@ pub fn sequential(store: &MemoryStore, programs: &Programs) -> Outcome {
 
 /// Executes `programs` in parallel, and gives `parallel` the experience of this block.
 pub fn parallel(store: &MemoryStore, programs: &Programs, parallel: &mut Parallel) -> Outcome {
+    parallel_beside(store, store, programs, parallel)
+}
+
+/// As [`parallel`], but the other threads read from `source`.
+pub fn parallel_beside(
+    store: &MemoryStore,
+    source: &(impl NodeSource + Sync),
+    programs: &Programs,
+    parallel: &mut Parallel,
+) -> Outcome {
     let mut block = begun(store);
     let count = u32::try_from(programs.len()).unwrap();
     let decide = |decided: povmeter_parallel::Decided<'_, u64>| {
         programs.verdict(decided.index, decided.size)
     };
     let batch = parallel
-        .execute_if(&mut block, store, programs, count, decide)
+        .execute_if(&mut block, source, programs, count, decide)
         .unwrap();
     *parallel = parallel.with_experience(batch.experience);
     outcome(described(batch), block)
