@@ -2,11 +2,13 @@
 
 use crate::backup::{copy, BackupError};
 use crate::engine::{first_write, Engine};
-use crate::folder::{begin, inspect, is_free, not_a_store, occupied, FolderEngine, Found};
+use crate::folder::{inspect, is_free, not_a_store, occupied, FolderEngine, Found};
 use crate::history::KeptStates;
+use crate::making::begin;
 use crate::open_error::{FolderContent, OpenError};
 use crate::progress::Progress;
 use crate::stored::StoredNodes;
+use std::fs::File;
 use std::path::Path;
 
 /// A store on a database in a folder. Dropping it waits until all is on disk.
@@ -24,8 +26,8 @@ pub(crate) trait DiskStore: Engine + StoredNodes + Sized {
     /// If the database could not write some, in the background too.
     fn write_out(&mut self) -> Result<(), OpenError>;
 
-    /// Holds the marker of the store, which is complete now, if the database has no lock of its own.
-    fn hold(&mut self) -> Result<(), OpenError>;
+    /// Takes over the locked marker of the store, which is complete now.
+    fn hold(&mut self, marker: File);
 
     /// Opens the store that was found in the folder `path`.
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError>;
@@ -100,8 +102,7 @@ fn create_free<S: DiskStore>(
     fill(&mut store)?;
     // A complete folder always holds its states.
     store.write_out()?;
-    making.finish()?;
-    store.hold()?;
+    store.hold(making.finish()?);
     Ok(store)
 }
 

@@ -1,7 +1,7 @@
 //! The common part of all stores: it checks updates and keeps the history of states. A database needs
 //! to offer only the few calls of [`Engine`].
 
-use crate::history::{KeptState, KeptStates, StateId};
+use crate::history::{position, KeptState, KeptStates, StateId};
 use crate::journal::{
     diff_key, history_record, read_history, read_state, state_key, state_record, StateDiff,
     HISTORY_KEY,
@@ -174,10 +174,12 @@ pub(crate) fn prune(engine: &mut impl Engine, base: StateId) -> Result<Vec<KeptS
     let old = engine.kept();
     let base = *old.expect(base)?;
     let stay = old.descendants(base.id);
-    let path: Vec<_> = old.ancestry(base.id).map(|state| state.id).collect();
+    let mut path: Vec<_> = old.ancestry(base.id).copied().collect();
+    // As all lists of states: parents first.
+    path.reverse();
     let gone: Vec<_> = old
         .iter()
-        .filter(|state| !stay.contains(state))
+        .filter(|state| position(&stay, state.id).is_none())
         .copied()
         .collect();
     if gone.is_empty() {
@@ -185,10 +187,11 @@ pub(crate) fn prune(engine: &mut impl Engine, base: StateId) -> Result<Vec<KeptS
     }
     let mut lost = Lost::default();
     // The old base has no journal.
-    for id in path.iter().filter(|id| **id != old.base.id) {
-        lost.add(diff(engine, *id)?.losses);
+    for state in path.iter().filter(|state| state.id != old.base.id) {
+        lost.add(diff(engine, state.id)?.losses);
     }
-    for state in gone.iter().filter(|state| !path.contains(&state.id)) {
+    let off_path = |state: &&KeptState| position(&path, state.id).is_none();
+    for state in gone.iter().filter(off_path) {
         lost.add(diff(engine, state.id)?.gains);
     }
     let mut kept = KeptStates {
@@ -223,7 +226,8 @@ pub(crate) fn discard(
     }
     let gone = old.descendants(state);
     let mut kept = old.clone();
-    kept.others.retain(|state| !gone.contains(state));
+    kept.others
+        .retain(|state| position(&gone, state.id).is_none());
     let mut lost = Lost::default();
     for state in &gone {
         lost.add(diff(engine, state.id)?.gains);
@@ -323,3 +327,92 @@ macro_rules! engine_store {
     };
 }
 pub(crate) use engine_store;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// So many that a look at each pair of states would take minutes.
+    const MANY: u64 = 300_000;
+
+    /// An engine without nodes, whose states all have the same root.
+    struct Chain {
+        kept: KeptStates,
+        forgotten: usize,
+    }
+
+    impl Chain {
+        /// A chain of `length` states after the base, and as many forks on the base.
+        fn with_forks(length: u64) -> Self {
+            let mut kept = KeptStates::only(0, 0, Root::EMPTY);
+            for id in 1..=2 * length {
+                kept.others.push(KeptState {
+                    id: StateId(id),
+                    parent: Some(StateId(if id <= length { id - 1 } else { 0 })),
+                    root: Root::EMPTY,
+                    height: if id <= length { id } else { 1 },
+                });
+            }
+            kept.next = 2 * length + 1;
+            let forgotten = 0;
+            Self { kept, forgotten }
+        }
+    }
+
+    impl Engine for Chain {
+        const REFERENCE_LIMIT: u64 = 1;
+
+        fn kept(&self) -> &KeptStates {
+            &self.kept
+        }
+
+        fn held(&self, _: &NodeHash) -> Result<Held, StoreError> {
+            Ok(Held::Count(0))
+        }
+
+        fn record(&self, _: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            Ok(Some(StateDiff::default().record()))
+        }
+
+        fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
+            let removed = batch.records.iter().filter(|(_, value)| value.is_none());
+            self.forgotten += removed.count();
+            self.kept = kept;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn many_states_are_pruned() {
+        let mut chain = Chain::with_forks(MANY);
+        let gone = prune(&mut chain, StateId(MANY)).unwrap();
+        assert_eq!(gone.len() as u64, 2 * MANY);
+        assert_eq!(chain.kept.len(), 1);
+        assert_eq!(chain.kept.base.id, StateId(MANY));
+        // All but the old base have two records.
+        assert_eq!(chain.forgotten as u64, 4 * MANY);
+    }
+
+    #[test]
+    fn many_states_are_discarded() {
+        let mut chain = Chain::with_forks(MANY);
+        let gone = discard(&mut chain, StateId(1)).unwrap();
+        let ids: Vec<_> = gone.iter().map(|state| state.id.0).collect();
+        assert_eq!(ids, (1..=MANY).collect::<Vec<_>>());
+        assert_eq!(chain.kept.len() as u64, 1 + MANY);
+        assert_eq!(chain.kept.others[0].id, StateId(MANY + 1));
+        assert_eq!(chain.forgotten as u64, 2 * MANY);
+    }
+
+    #[test]
+    fn many_states_stay_when_few_are_dropped() {
+        let mut chain = Chain::with_forks(MANY);
+        assert_eq!(discard(&mut chain, StateId(2 * MANY)).unwrap().len(), 1);
+        let gone = prune(&mut chain, StateId(1)).unwrap();
+        // The base and the other forks.
+        assert_eq!(gone.len() as u64, MANY);
+        assert_eq!(chain.kept.len() as u64, MANY);
+        assert!(chain.kept.iter().map(|state| state.id.0).eq(1..=MANY));
+    }
+}

@@ -20,9 +20,11 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Name of the file that marks a folder as a store.
-const MARKER: &str = "povmeter-store";
+pub(crate) const MARKER: &str = "povmeter-store";
 /// Name under which a marker is written before it replaces the earlier one.
-const NEW_MARKER: &str = "povmeter-store.new";
+pub(crate) const NEW_MARKER: &str = "povmeter-store.new";
+/// Name under which the marker of a complete store is written before it replaces that of the store's making.
+pub(crate) const COMPLETE_MARKER: &str = "povmeter-store.complete";
 /// Start of the marker file; the format number follows, then a line end.
 const MARKER_TEXT: &str = "povmeter node store, format ";
 /// The format that this version writes.
@@ -31,7 +33,7 @@ pub(crate) const FORMAT: u32 = 2;
 const SMALL_FILE: u64 = 1 << 20;
 /// Bytes that stay free on the disk, because databases write in the background, and some fail badly
 /// on a full disk.
-const DISK_RESERVE: u64 = 64 << 20;
+pub(crate) const DISK_RESERVE: u64 = 64 << 20;
 
 /// A database that keeps its files in the folder of a store.
 pub(crate) trait FolderEngine {
@@ -151,8 +153,9 @@ fn without_marker(path: &Path) -> Result<FolderContent, OpenError> {
 /// An entry of the folder that neither the engine nor this module makes.
 fn foreign_entry<E: FolderEngine>(path: &Path) -> Result<Option<String>, OpenError> {
     let ours = |name: &str| {
-        let marks = [MARKER, NEW_MARKER, FILE_LIST, NEW_FILE_LIST];
-        marks.contains(&name) || E::is_file(name)
+        let markers = [MARKER, NEW_MARKER, COMPLETE_MARKER];
+        let lists = [FILE_LIST, NEW_FILE_LIST];
+        markers.contains(&name) || lists.contains(&name) || E::is_file(name)
     };
     Ok(names(path)?.into_iter().find(|name| !ours(name)))
 }
@@ -192,140 +195,6 @@ pub(crate) fn occupied(path: &Path, found: FolderContent) -> OpenError {
     }
 }
 
-/// A folder in which a store is being made. Its locked marker keeps others from making a store there.
-#[derive(Debug)]
-pub(crate) struct Making<'a> {
-    path: &'a Path,
-    engine: &'static str,
-    /// The marker, which is locked until this file is closed.
-    _marker: File,
-    /// The marker of an earlier attempt, which stays locked as long, because a process may have opened it before it
-    /// was replaced.
-    _earlier: Option<File>,
-}
-
-/// Begins a store of the engine `E` in the folder `path`, which is created if it is absent. Removes
-/// the remains of an earlier attempt.
-pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenError> {
-    fs::create_dir_all(path).map_err(OpenError::io(path))?;
-    let available = available(path)?;
-    if available < DISK_RESERVE {
-        return Err(OpenError::DiskFull {
-            path: path.to_owned(),
-            available,
-            needed: DISK_RESERVE,
-        });
-    }
-    let earlier = lock_earlier(path)?;
-    let temporary = path.join(NEW_MARKER);
-    let (mut marker, is_new) = open_or_make(&temporary)?;
-    lock(&marker, path)?;
-    let earlier = confirm_free::<E>(path, earlier).inspect_err(|error| {
-        // If the folder is in use, the process that makes the store may be about to write to this file.
-        if is_new && !matches!(error, OpenError::InUse { .. }) {
-            let _ = fs::remove_file(&temporary);
-        }
-    })?;
-    if earlier.is_some() {
-        for name in names(path)?.iter().filter(|name| E::is_file(name)) {
-            let file = path.join(name);
-            fs::remove_file(&file).map_err(OpenError::io(&file))?;
-        }
-    }
-    // The file keeps its lock when it is renamed.
-    let mut write = || {
-        marker.set_len(0)?;
-        marker.write_all(marker_text(E::NAME, false).as_bytes())?;
-        marker.sync_all()?;
-        fs::rename(&temporary, path.join(MARKER))?;
-        sync_folder(path)
-    };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        OpenError::io(&temporary)(error)
-    })?;
-    Ok(Making {
-        path,
-        engine: E::NAME,
-        _marker: marker,
-        _earlier: earlier,
-    })
-}
-
-/// Checks, with the new marker locked, that a store can be made in the folder `path`, because another process may have made
-/// one since the caller looked. Returns the locked marker of an earlier attempt, if there is one.
-fn confirm_free<E: FolderEngine>(
-    path: &Path,
-    earlier: Option<File>,
-) -> Result<Option<File>, OpenError> {
-    let earlier = match earlier {
-        None => lock_earlier(path)?,
-        locked => locked,
-    };
-    match inspect::<E>(path)? {
-        Err(found) if is_free(&found) => Ok(earlier),
-        found => Err(occupied(path, found.err().unwrap_or(FolderContent::Store))),
-    }
-}
-
-/// Opens the file `path` for writing, or makes it. Returns the file, and whether it is new. If several processes call
-/// this at once, one of them makes the file, and all open the same.
-fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
-    let open = || match File::options().write(true).create_new(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let file = File::options().write(true).open(path)?;
-            Ok((file, false))
-        }
-        made => made.map(|file| (file, true)),
-    };
-    open().map_err(OpenError::io(path))
-}
-
-/// Opens and locks the marker of an earlier attempt in the folder `path`; `None` if there is none.
-fn lock_earlier(path: &Path) -> Result<Option<File>, OpenError> {
-    let marker = path.join(MARKER);
-    match File::open(&marker) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(OpenError::io(&marker)(error)),
-        Ok(earlier) => {
-            lock(&earlier, path)?;
-            // Another process may have replaced the marker since it was opened, and have ended since.
-            match is_at(&earlier, &marker) {
-                Ok(true) => Ok(Some(earlier)),
-                Ok(false) => Err(OpenError::InUse {
-                    path: path.to_owned(),
-                }),
-                Err(error) => Err(OpenError::io(&marker)(error)),
-            }
-        }
-    }
-}
-
-/// Whether `file` is the file at `path` now.
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    let opened = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(found) => Ok((opened.dev(), opened.ino()) == (found.dev(), found.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Returns `true`, because a file that is open can not be replaced on this system.
-#[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> io::Result<bool> {
-    Ok(true)
-}
-
-impl Making<'_> {
-    /// Marks the folder as complete. Its database must be on disk.
-    pub(crate) fn finish(self) -> Result<(), OpenError> {
-        complete_marker(self.path, self.engine)
-    }
-}
-
 /// Locks the complete store in the folder `path` until the returned file is closed.
 #[cfg(feature = "rocksdb")]
 pub(crate) fn hold(path: &Path) -> Result<File, OpenError> {
@@ -336,7 +205,7 @@ pub(crate) fn hold(path: &Path) -> Result<File, OpenError> {
 }
 
 /// Locks the marker of the folder `path`.
-fn lock(marker: &File, path: &Path) -> Result<(), OpenError> {
+pub(crate) fn lock(marker: &File, path: &Path) -> Result<(), OpenError> {
     match marker.try_lock_exclusive() {
         Ok(true) => Ok(()),
         Ok(false) => Err(OpenError::InUse {
@@ -349,15 +218,11 @@ fn lock(marker: &File, path: &Path) -> Result<(), OpenError> {
 /// Writes the marker of a complete store over that of an earlier format.
 #[cfg(feature = "parity-db")]
 pub(crate) fn upgrade<E: FolderEngine>(path: &Path) -> Result<(), OpenError> {
-    complete_marker(path, E::NAME)
+    replace_file(path, MARKER, &marker_text(E::NAME, true))
 }
 
-/// Replaces the marker by that of a complete store.
-fn complete_marker(path: &Path, engine: &str) -> Result<(), OpenError> {
-    replace_file(path, MARKER, &marker_text(engine, true))
-}
-
-fn marker_text(engine: &str, complete: bool) -> String {
+/// The text of the marker of a store of the engine `engine`.
+pub(crate) fn marker_text(engine: &str, complete: bool) -> String {
     let state = if complete { "complete" } else { "being made" };
     format!("{MARKER_TEXT}{FORMAT}\nengine {engine}\nstate {state}\n")
 }
@@ -381,18 +246,18 @@ pub(crate) fn replace_file(path: &Path, name: &str, text: &str) -> Result<(), Op
 
 /// Writes the names in the folder `path` to the disk.
 #[cfg(unix)]
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
 /// Does nothing, because folders can not be opened on this system.
 #[cfg(not(unix))]
-fn sync_folder(_: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
 /// Free bytes on the disk of the folder `path`.
-fn available(path: &Path) -> Result<u64, OpenError> {
+pub(crate) fn available(path: &Path) -> Result<u64, OpenError> {
     fs4::available_space(path).map_err(OpenError::io(path))
 }
 

@@ -102,8 +102,7 @@ impl KeptStates {
         if id == self.base.id {
             return Some(&self.base);
         }
-        let at = self.others.binary_search_by_key(&id, |state| state.id);
-        at.ok().map(|at| &self.others[at])
+        position(&self.others, id).map(|at| &self.others[at])
     }
 
     /// The newest state with the root `root`, if one is kept.
@@ -128,7 +127,7 @@ impl KeptStates {
         let mut found: Vec<KeptState> = Vec::new();
         for state in self.iter() {
             // A parent comes before its children.
-            let of_found = |parent: StateId| found.iter().any(|state| state.id == parent);
+            let of_found = |parent| position(&found, parent).is_some();
             if state.id == id || state.parent.is_some_and(of_found) {
                 found.push(*state);
             }
@@ -143,6 +142,12 @@ impl KeptStates {
     pub(crate) fn expect(&self, id: StateId) -> Result<&KeptState, StoreError> {
         self.get(id).ok_or(StoreError::UnknownState { id })
     }
+}
+
+/// Where the state `id` is in `states`, which are in the order in which they were committed, as all lists of states
+/// are here. So they are sorted by name.
+pub(crate) fn position(states: &[KeptState], id: StateId) -> Option<usize> {
+    states.binary_search_by_key(&id, |state| state.id).ok()
 }
 
 /// A store that keeps several states: forks, and the states before the newest until they are pruned.
@@ -196,7 +201,8 @@ pub trait StateHistory: NodeSource {
     /// unchanged.
     ///
     /// # Cost
-    /// Proportional to the changes of the blocks that are dropped, and of `base` and its ancestors.
+    /// Proportional to the changes of the blocks that are dropped, and of `base` and its ancestors. Finding the
+    /// blocks looks at each kept state once.
     fn prune(&mut self, base: StateId) -> Result<Vec<KeptState>, StoreError>;
 
     /// Drops `state` and its descendants, with the nodes that only they have. Returns the dropped
@@ -207,7 +213,8 @@ pub trait StateHistory: NodeSource {
     /// store is unchanged.
     ///
     /// # Cost
-    /// Proportional to the changes of the blocks that are dropped.
+    /// Proportional to the changes of the blocks that are dropped. Finding the blocks looks at each kept state
+    /// once.
     fn discard(&mut self, state: StateId) -> Result<Vec<KeptState>, StoreError>;
 
     /// The roots of the kept states, in the order in which they were committed.

@@ -87,6 +87,8 @@ mod history;
 #[cfg_attr(not(any(feature = "parity-db", feature = "rocksdb")), allow(dead_code))]
 mod journal;
 mod maintenance;
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+mod making;
 mod memory;
 mod net;
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
@@ -98,7 +100,11 @@ mod parallel;
 #[cfg(feature = "parity-db")]
 mod parity;
 #[cfg(feature = "parity-db")]
+mod parity_database;
+#[cfg(feature = "parity-db")]
 mod parity_files;
+#[cfg(feature = "parity-db")]
+mod parity_tables;
 mod progress;
 #[cfg(feature = "rocksdb")]
 mod rocks;

@@ -8,15 +8,15 @@ use crate::history::{KeptStates, StateId};
 use crate::journal::StateDiff;
 use crate::net::{NetChange, NULL_NODE};
 use crate::open_error::OpenError;
-use crate::panic::panic_text;
-use crate::parity_files::{options, Parity, NODES, STATE};
+use crate::parity_database::{Database, Failure};
+use crate::parity_files::{Parity, NODES, STATE};
 use crate::stored::{CountedNode, StoredNodes};
 use crate::StoreError;
 use bytes::Bytes;
-use parity_db::{Db, Operation};
+use parity_db::Operation;
 use povmeter_delta_root::{Blake2b256, NodeHash, NodePrefix, NodeSource, Root, SourceError};
+use std::fs::File;
 use std::ops::ControlFlow;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 /// A store that keeps nodes on disk in a parity-db, keyed by hash. The database counts references.
@@ -29,12 +29,13 @@ use std::path::{Path, PathBuf};
 /// unless an earlier commit that removed the node is still in the queue. A commit that removes more
 /// references than a node has is not detected; [`verify`](crate::verify) detects it.
 ///
-/// parity-db panics on some damage. Such a panic becomes an error with its message.
+/// parity-db panics on some damage. Such a panic becomes an error with its message; a panic while the store is
+/// dropped is swallowed.
 ///
 /// Opening a store of format 1 converts it to format 2, which earlier versions refuse.
 pub struct ParityDbStore {
-    /// `None` only if opening it again failed.
-    database: Option<Db>,
+    /// Closed only if opening it again failed, or closing it before.
+    database: Database,
     path: PathBuf,
     kept: KeptStates,
     /// Dropped after the database.
@@ -47,33 +48,28 @@ const ROOT_KEY: &[u8] = b"root";
 type Change = (u8, Operation<Vec<u8>, Vec<u8>>);
 
 impl ParityDbStore {
-    fn database(&self) -> Result<&Db, Failure> {
-        self.database.as_ref().ok_or(Failure::Closed)
-    }
-
     /// Waits until all commits are in the tables, by closing the database and opening it again.
     ///
     /// # Errors
-    /// If the database can't be opened, or has lost commits because it could not write them. Then it stays closed,
-    /// because the store would return a state that is not there.
+    /// If the database panics when it is closed, can't be opened, or has lost commits because it could not write
+    /// them. Then it stays closed, because the store would return a state that is not there.
     fn settle(&mut self) -> Result<(), Failure> {
-        drop(self.database.take());
-        let database = guarded(|| Db::open(&options(&self.path)))?;
-        match states_of(&self.path, &database) {
-            Ok(Some(kept)) if kept == self.kept => {
-                self.database = Some(database);
-                self.files.update();
-                Ok(())
-            }
-            Ok(_) => Err(Failure::LostCommits),
-            Err(error) => Err(Failure::States(Box::new(error))),
+        self.database.close()?;
+        let reopening = |error| Failure::Reopening(Box::new(error));
+        let database = Database::open(&self.path).map_err(reopening)?;
+        let kept = states_of(&self.path, &database).map_err(reopening)?;
+        if kept.as_ref() != Some(&self.kept) {
+            return Err(Failure::LostCommits);
         }
+        self.database = database;
+        self.files.update();
+        Ok(())
     }
 }
 
 /// Returns the states in `database`, which is in the folder `path`; `None` if there is no record of them.
-fn states_of(path: &Path, database: &Db) -> Result<Option<KeptStates>, OpenError> {
-    let record = |key: &[u8]| guarded(|| database.get(STATE, key));
+fn states_of(path: &Path, database: &Database) -> Result<Option<KeptStates>, OpenError> {
+    let record = |key: &[u8]| database.call(|database| database.get(STATE, key));
     let states = read_states(|key| record(key).map_err(|failure| failed("read a record", failure)));
     if let Some(kept) = states.map_err(|error| OpenError::database(path, error))? {
         return Ok(Some(kept));
@@ -86,10 +82,8 @@ impl DiskStore for ParityDbStore {
     type Files = Parity;
 
     fn make(path: &Path, kept: KeptStates) -> Result<Self, OpenError> {
-        let database = guarded(|| Db::open_or_create(&options(path)));
-        let database = database.map_err(|failure| failure.opening(path))?;
         Ok(Self {
-            database: Some(database),
+            database: Database::create(path)?,
             path: path.to_owned(),
             kept,
             files: FileList::new(path),
@@ -101,18 +95,16 @@ impl DiskStore for ParityDbStore {
         settled.map_err(|failure| failure.opening(&self.path))
     }
 
-    fn hold(&mut self) -> Result<(), OpenError> {
-        Ok(())
-    }
+    /// Lets the marker go, because the database has a lock of its own.
+    fn hold(&mut self, _: File) {}
 
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError> {
-        let database = guarded(|| Db::open(&options(path)));
-        let database = database.map_err(|failure| failure.opening(path))?;
+        let database = Database::open(path)?;
         let kept = states_of(path, &database)?;
         let kept =
             kept.ok_or_else(|| OpenError::damaged(path, "a record of the kept states", "none"))?;
         let mut store = Self {
-            database: Some(database),
+            database,
             path: path.to_owned(),
             kept,
             files: FileList::new(path),
@@ -171,9 +163,10 @@ impl NodeSource for ParityDbStore {
         if *hash == Root::EMPTY.node_hash() {
             return Ok(Some(Bytes::from_static(NULL_NODE)));
         }
-        let database = self.database().map_err(SourceError::new)?;
-        let encoded = guarded(|| database.get(NODES, hash.as_ref())).map_err(SourceError::new)?;
-        Ok(encoded.map(Bytes::from))
+        let encoded = self
+            .database
+            .call(|database| database.get(NODES, hash.as_ref()));
+        Ok(encoded.map_err(SourceError::new)?.map(Bytes::from))
     }
 }
 
@@ -186,8 +179,8 @@ impl Engine for ParityDbStore {
 
     fn held(&self, hash: &NodeHash) -> Result<Held, StoreError> {
         let size = self
-            .database()
-            .and_then(|database| guarded(|| database.get_size(NODES, hash.as_ref())));
+            .database
+            .call(|database| database.get_size(NODES, hash.as_ref()));
         match size.map_err(|failure| failed("look up a node", failure))? {
             Some(_) => Ok(Held::Some),
             None => Ok(Held::Count(0)),
@@ -195,9 +188,7 @@ impl Engine for ParityDbStore {
     }
 
     fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let record = self
-            .database()
-            .and_then(|database| guarded(|| database.get(STATE, key)));
+        let record = self.database.call(|database| database.get(STATE, key));
         record.map_err(|failure| failed("read a record", failure))
     }
 
@@ -206,10 +197,10 @@ impl Engine for ParityDbStore {
         let nodes = batch.nodes.into_iter().flat_map(operations);
         // The records are in the same commit as the nodes, because the database applies a commit whole.
         let operations = nodes.chain(batch.records.into_iter().map(record_operation));
-        let database = self.database();
-        database
-            .and_then(|database| guarded(|| database.commit_changes(operations)))
-            .map_err(|failure| failed("queue the commit", failure))?;
+        let queued = self
+            .database
+            .call(|database| database.commit_changes(operations));
+        queued.map_err(|failure| failed("queue the commit", failure))?;
         self.kept = kept;
         self.files.update();
         Ok(())
@@ -223,10 +214,9 @@ impl StoredNodes for ParityDbStore {
     ) -> Result<(), StoreError> {
         let task = "list all nodes";
         self.settle().map_err(|failure| failed(task, failure))?;
-        let database = self.database().map_err(|failure| failed(task, failure))?;
         // The database asks once for each of its tables, also after an answer that ends the listing.
         let mut over = false;
-        let listed = guarded(|| {
+        let listed = self.database.call(|database| {
             database.iter_column_while(NODES, |entry| {
                 if over {
                     return false;
@@ -248,46 +238,9 @@ impl StoredNodes for ParityDbStore {
     }
 }
 
-/// Why a call of the database failed.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Error(#[from] parity_db::Error),
-    #[error("it panicked: {0}")]
-    Panic(String),
-    #[error("it could not be opened again after it was closed")]
-    Closed,
-    #[error("it lost commits, because it could not write them to the disk")]
-    LostCommits,
-    #[error("it was closed and opened again: {0}")]
-    States(#[source] Box<OpenError>),
-}
-
-impl Failure {
-    fn opening(self, path: &Path) -> OpenError {
-        match self {
-            Self::Error(parity_db::Error::Locked(_)) => OpenError::InUse {
-                path: path.to_owned(),
-            },
-            Self::Error(parity_db::Error::Io(source)) => OpenError::io(path)(source),
-            failure => OpenError::database(path, failure),
-        }
-    }
-}
-
 fn failed(task: &'static str, failure: Failure) -> StoreError {
     StoreError::Database {
         task,
         source: Box::new(failure),
-    }
-}
-
-/// Calls the database and returns its panic as an error, because it panics on some damage. The store is
-/// not left half changed, because `call` changes only the database. A panic of the visitor in
-/// `each_node` is caught too.
-fn guarded<R>(call: impl FnOnce() -> parity_db::Result<R>) -> Result<R, Failure> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(done) => Ok(done?),
-        Err(panic) => Err(Failure::Panic(panic_text(panic.as_ref()))),
     }
 }

@@ -135,9 +135,8 @@ impl DiskStore for RocksDbStore {
         Ok(())
     }
 
-    fn hold(&mut self) -> Result<(), OpenError> {
-        self._held = Some(hold(&self.path)?);
-        Ok(())
+    fn hold(&mut self, marker: File) {
+        self._held = Some(marker);
     }
 
     fn open_found(path: &Path, _: Found) -> Result<Self, OpenError> {
@@ -331,8 +330,20 @@ fn open_database(path: &Path, new: bool) -> Result<DB, OpenError> {
         ErrorKind::Corruption => {
             OpenError::damaged(path, "an undamaged RocksDB", error.to_string())
         }
+        ErrorKind::IOError if is_locked(error.as_ref()) => OpenError::InUse {
+            path: path.to_owned(),
+        },
         _ => OpenError::database(path, error),
     })
+}
+
+/// Whether `error` says that a program holds the lock of the database. Another program than this one does not look
+/// at the marker.
+fn is_locked(error: &str) -> bool {
+    let by_this_process = error.starts_with("IO error: lock hold by current process");
+    let by_another = error.starts_with("IO error: While lock file")
+        && error.ends_with("Resource temporarily unavailable");
+    by_this_process || by_another
 }
 
 /// The record with the key `key`.
@@ -361,5 +372,28 @@ fn failed(task: &'static str) -> impl FnOnce(rocksdb::Error) -> StoreError {
     move |error| StoreError::Database {
         task,
         source: Box::new(error),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_another_program_has_open_is_in_use() {
+        let home = tempfile::tempdir().unwrap();
+        drop(RocksDbStore::create(home.path()).unwrap());
+        let other = DB::open(&options(false), home.path()).unwrap();
+        let error = RocksDbStore::open(home.path()).unwrap_err();
+        assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
+        drop(other);
+        RocksDbStore::open(home.path()).unwrap();
+        // As RocksDB says it of another process, and of a folder that has no locks.
+        let start = "IO error: While lock file: /store/LOCK: ";
+        assert!(is_locked(&format!(
+            "{start}Resource temporarily unavailable"
+        )));
+        assert!(!is_locked(&format!("{start}No locks available")));
     }
 }

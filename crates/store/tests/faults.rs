@@ -13,6 +13,7 @@ use povmeter_store::{engine_of, verify, FolderContent, OpenError};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Barrier;
 use std::thread;
 
@@ -168,13 +169,16 @@ fn begun<S: DiskStore>() {
     assert!(matches!(error, OpenError::Occupied { .. }), "{error:?}");
 }
 
-/// Of several that make a store in one folder at once one gets it, and what it commits stays.
+/// Of several that make a store in one folder at once one gets it, and what it commits stays. Others try to get
+/// it as soon as it is complete.
 fn raced<S: DiskStore>() {
     for round in 0..20 {
         let home = tempfile::tempdir().unwrap();
         let start = Barrier::new(4);
-        let race = |number: u64| {
-            start.wait();
+        let ended = AtomicUsize::new(0);
+        let marker = home.path().join("povmeter-store");
+        let is_complete = || fs::read(&marker).is_ok_and(|text| text.ends_with(b"complete\n"));
+        let commit = |number: u64| {
             let mut store = match S::open_or_create_at(home.path()) {
                 Ok(store) => store,
                 Err(OpenError::InUse { .. }) => return None,
@@ -185,14 +189,28 @@ fn raced<S: DiskStore>() {
             store.keep(parent.id, &update).unwrap();
             Some(update.root)
         };
+        let race = |number: u64| {
+            start.wait();
+            let root = commit(number);
+            ended.fetch_add(1, Ordering::SeqCst);
+            root
+        };
+        let follow = |number: u64| {
+            while !is_complete() && ended.load(Ordering::SeqCst) < 4 {
+                thread::yield_now();
+            }
+            commit(number)
+        };
         let committed: Vec<_> = thread::scope(|scope| {
-            let race = &race;
-            let threads: Vec<_> = (0..4)
-                .map(|number| scope.spawn(move || race(4 * round + number)))
-                .collect();
+            let (race, follow) = (&race, &follow);
+            let racers = (0..4).map(|number| scope.spawn(move || race(6 * round + number)));
+            let mut threads: Vec<_> = racers.collect();
+            let followers = (4..6).map(|number| scope.spawn(move || follow(6 * round + number)));
+            threads.extend(followers);
             let ends = threads.into_iter().map(|thread| thread.join().unwrap());
             ends.flatten().collect()
         });
+        assert!(!committed.is_empty(), "round {round}: nobody got the store");
         let mut store = S::open_or_create_at(home.path()).unwrap();
         for root in &committed {
             let kept = store.states().iter().any(|state| state.root == *root);

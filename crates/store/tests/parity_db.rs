@@ -9,7 +9,8 @@ use common::{change, encoded, hash, read, root, step};
 use parity_db::{Db, Options};
 use povmeter_delta_root::NodeSource;
 use povmeter_store::{
-    FolderContent, NodeStore, OpenError, ParityDbStore, StateHistory, StoreError, Verified,
+    stat, verify, FolderContent, NodeStore, OpenError, ParityDbStore, StateHistory, StoreError,
+    Verified,
 };
 use std::fs;
 use std::path::Path;
@@ -231,4 +232,120 @@ fn a_failing_database_is_an_error_and_changes_nothing() {
     let store = ParityDbStore::open(home.path()).unwrap();
     assert_eq!(store.root(), root("first"));
     assert_eq!(read(&store, "second"), None);
+}
+
+/// The numbers in the header of a table: the last freed entry, and the number of all entries.
+fn header(table: &[u8]) -> [u64; 2] {
+    [0, 8].map(|at| u64::from_le_bytes(table[at..at + 8].try_into().unwrap()))
+}
+
+#[test]
+fn a_damaged_header_of_a_table_is_refused() {
+    let home = stored::<ParityDbStore>();
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    for (name, lost) in [("second", "a"), ("third", "second")] {
+        let update = step(&store, name, vec![change(lost, &[1], -1)]);
+        store.commit(&update).unwrap();
+    }
+    drop(store);
+    let (mut tables, mut freed) = (0, 0);
+    for (path, content) in snapshot(home.path()) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !name.starts_with("table_") {
+            continue;
+        }
+        let content = content.unwrap();
+        let [last_freed, entries] = header(&content);
+        tables += 1;
+        freed += u64::from(last_freed > 0);
+        // Entries have 32 bytes or more.
+        let beyond = content.len() as u64 / 32 + 1;
+        for damaged in [
+            [entries, entries],
+            [u64::MAX, entries],
+            [u64::MAX - 1, u64::MAX],
+            [last_freed, u64::MAX],
+            [last_freed, beyond],
+            [beyond - 1, beyond],
+            // The file ends before this entry, but not in the memory that the database reserves for it.
+            [1 << 10, 1 << 20],
+        ] {
+            let mut table = content.clone();
+            table[..8].copy_from_slice(&damaged[0].to_le_bytes());
+            table[8..16].copy_from_slice(&damaged[1].to_le_bytes());
+            fs::write(&path, table).unwrap();
+            let (opened, _) = refused::<ParityDbStore>(home.path());
+            assert!(matches!(opened, OpenError::Damaged { .. }), "{opened:?}");
+            assert!(opened.to_string().contains(&name), "{damaged:?}: {opened}");
+        }
+        fs::write(&path, content).unwrap();
+    }
+    assert!(tables > 1 && freed > 0, "{tables}, {freed}");
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(store.root(), root("third"));
+    store.commit(&step(&store, "fourth", vec![])).unwrap();
+}
+
+/// An open store whose database panics in both commits that are in its queue: it finds the records of their states
+/// in its index, but they are in no table.
+fn panicking(home: &Path) -> ParityDbStore {
+    let keep_two = |store: &mut ParityDbStore| {
+        for name in ["second", "third"] {
+            let newest = store.states().newest().id;
+            store.keep(newest, &step(store, name, vec![])).unwrap();
+        }
+    };
+    let mut store = ParityDbStore::create(home).unwrap();
+    store.commit(&step(&store, "first", vec![])).unwrap();
+    drop(store);
+    let before = snapshot(home);
+    let mut store = ParityDbStore::open(home).unwrap();
+    keep_two(&mut store);
+    drop(store);
+    let is_index = |path: &Path| path.file_name().unwrap().as_encoded_bytes() == b"index_01_16";
+    for path in snapshot(home).into_keys().filter(|path| !is_index(path)) {
+        match &before.get(&path) {
+            Some(content) => fs::write(path, content.as_ref().unwrap()).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+    }
+    let mut store = ParityDbStore::open(home).unwrap();
+    keep_two(&mut store);
+    store
+}
+
+#[test]
+fn a_database_that_panics_while_it_closes_is_an_error() {
+    type Call = fn(&mut ParityDbStore, &Path) -> Result<(), String>;
+    let calls: [Call; 3] = [
+        |store, _| verify(store, &mut |_| ()).map(drop).map_err(text),
+        |store, _| stat(store, &mut |_| ()).map(drop).map_err(text),
+        |store, to| store.backup(to, &mut |_| ()).map_err(text),
+    ];
+    for call in calls {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("store");
+        let mut store = panicking(&path);
+        let error = call(&mut store, &home.path().join("copy")).unwrap_err();
+        assert!(error.contains("it panicked: "), "{error}");
+        // The store stays closed, because it says that it has commits that are lost.
+        let (newest, update) = (store.states().newest().id, step(&store, "fourth", vec![]));
+        let error = store.keep(newest, &update).unwrap_err();
+        assert!(error.to_string().contains("it was closed"), "{error}");
+        call(&mut store, &home.path().join("copy")).unwrap_err();
+        drop(store);
+        assert_eq!(ParityDbStore::open(&path).unwrap().root(), root("first"));
+    }
+}
+
+#[test]
+fn a_database_that_panics_while_it_is_dropped_does_not_unwind() {
+    let home = tempfile::tempdir().unwrap();
+    drop(panicking(home.path()));
+    let store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(store.root(), root("first"));
+}
+
+fn text(error: impl std::error::Error) -> String {
+    error.to_string()
 }

@@ -1,0 +1,260 @@
+//! Makes the folder of a store, of which one process at a time can hold the marker.
+//!
+//! A marker is locked before it gets its name, so that nobody comes between: first the one that says "being
+//! made", then the one that says "complete", which replaces it. A lock is that of a file, not of its name.
+
+use crate::folder::{
+    available, inspect, is_free, lock, marker_text, names, occupied, sync_folder, FolderEngine,
+    COMPLETE_MARKER, DISK_RESERVE, MARKER, NEW_MARKER,
+};
+use crate::open_error::{FolderContent, OpenError};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// A folder in which a store is being made. Its locked marker keeps others from making a store there.
+#[derive(Debug)]
+pub(crate) struct Making<'a> {
+    path: &'a Path,
+    engine: &'static str,
+    /// The marker, which is locked until this file is closed.
+    _marker: File,
+    /// The marker of an earlier attempt, which stays locked as long, because a process may have opened it before it
+    /// was replaced.
+    _earlier: Option<File>,
+}
+
+/// Begins a store of the engine `E` in the folder `path`, which is created if it is absent. Removes
+/// the remains of an earlier attempt.
+pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenError> {
+    fs::create_dir_all(path).map_err(OpenError::io(path))?;
+    let available = available(path)?;
+    if available < DISK_RESERVE {
+        return Err(OpenError::DiskFull {
+            path: path.to_owned(),
+            available,
+            needed: DISK_RESERVE,
+        });
+    }
+    let earlier = lock_earlier(path)?;
+    let temporary = path.join(NEW_MARKER);
+    let (mut marker, is_new) = open_or_make(&temporary)?;
+    lock(&marker, path)?;
+    let earlier = confirm_free::<E>(path, earlier).inspect_err(|error| {
+        // If the folder is in use, the process that makes the store removes the file.
+        if is_new && !matches!(error, OpenError::InUse { .. }) {
+            let _ = fs::remove_file(&temporary);
+        }
+    })?;
+    if earlier.is_some() {
+        for name in names(path)?.iter().filter(|name| E::is_file(name)) {
+            let file = path.join(name);
+            fs::remove_file(&file).map_err(OpenError::io(&file))?;
+        }
+    }
+    // The file keeps its lock when it is renamed.
+    let mut write = || {
+        marker.set_len(0)?;
+        marker.write_all(marker_text(E::NAME, false).as_bytes())?;
+        marker.sync_all()?;
+        fs::rename(&temporary, path.join(MARKER))?;
+        sync_folder(path)
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        OpenError::io(&temporary)(error)
+    })?;
+    Ok(Making {
+        path,
+        engine: E::NAME,
+        _marker: marker,
+        _earlier: earlier,
+    })
+}
+
+/// Checks, with the new marker locked, that a store can be made in the folder `path`, because another process may have made
+/// one since the caller looked. Returns the locked marker of an earlier attempt, if there is one.
+fn confirm_free<E: FolderEngine>(
+    path: &Path,
+    earlier: Option<File>,
+) -> Result<Option<File>, OpenError> {
+    let earlier = match earlier {
+        None => lock_earlier(path)?,
+        locked => locked,
+    };
+    match inspect::<E>(path)? {
+        Err(found) if is_free(&found) => Ok(earlier),
+        found => Err(occupied(path, found.err().unwrap_or(FolderContent::Store))),
+    }
+}
+
+/// Opens the file `path` for writing, or makes it. Returns the file, and whether it is new. If several processes call
+/// this at once, one of them makes the file, and all open the same.
+fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
+    let open = || match File::options().write(true).create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let file = File::options().write(true).open(path)?;
+            Ok((file, false))
+        }
+        made => made.map(|file| (file, true)),
+    };
+    open().map_err(OpenError::io(path))
+}
+
+/// Opens and locks the marker of an earlier attempt in the folder `path`; `None` if there is none.
+fn lock_earlier(path: &Path) -> Result<Option<File>, OpenError> {
+    let marker = path.join(MARKER);
+    match File::open(&marker) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OpenError::io(&marker)(error)),
+        Ok(earlier) => {
+            lock(&earlier, path)?;
+            // Another process may have replaced the marker since it was opened, and have ended since.
+            match is_at(&earlier, &marker) {
+                Ok(true) => Ok(Some(earlier)),
+                Ok(false) => Err(OpenError::InUse {
+                    path: path.to_owned(),
+                }),
+                Err(error) => Err(OpenError::io(&marker)(error)),
+            }
+        }
+    }
+}
+
+/// Whether `file` is the file at `path` now.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let opened = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((opened.dev(), opened.ino()) == (found.dev(), found.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns `true`, because a file that is open can not be replaced on this system.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
+impl Making<'_> {
+    /// Marks the folder as complete. Its database must be on disk. Returns the new marker, which is locked until the
+    /// file is closed.
+    pub(crate) fn finish(self) -> Result<File, OpenError> {
+        // No other process writes to a file of this name, because it would have to lock the marker first.
+        let temporary = self.path.join(COMPLETE_MARKER);
+        let write = || {
+            let mut marker = File::create(&temporary).map_err(OpenError::io(&temporary))?;
+            lock(&marker, self.path)?;
+            let mut replace = || {
+                marker.write_all(marker_text(self.engine, true).as_bytes())?;
+                marker.sync_all()?;
+                fs::rename(&temporary, self.path.join(MARKER))?;
+                sync_folder(self.path)
+            };
+            replace().map_err(OpenError::io(&temporary))?;
+            Ok(marker)
+        };
+        let marker = write().inspect_err(|_| {
+            // If this fails too, the first error is enough.
+            let _ = fs::remove_file(&temporary);
+        })?;
+        // A process that began a store at the same time may have left this. A marker is complete without it.
+        let _ = fs::remove_file(self.path.join(NEW_MARKER));
+        Ok(marker)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use fs4::fs_std::FileExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    /// A database without files.
+    struct Nothing;
+
+    impl FolderEngine for Nothing {
+        const NAME: &'static str = "nothing";
+
+        fn is_file(_: &str) -> bool {
+            false
+        }
+
+        fn is_data(_: &str) -> bool {
+            false
+        }
+
+        fn check(_: &Path) -> Result<(), OpenError> {
+            Ok(())
+        }
+    }
+
+    /// Locks the marker in the folder `path` as others do; `false` if it is locked.
+    fn lock_marker(path: &Path) -> bool {
+        let marker = File::open(path.join(MARKER)).unwrap();
+        marker.try_lock_exclusive().unwrap()
+    }
+
+    #[test]
+    fn the_marker_stays_locked_when_the_store_is_complete() {
+        let home = tempfile::tempdir().unwrap();
+        let making = begin::<Nothing>(home.path()).unwrap();
+        assert!(!lock_marker(home.path()));
+        let held = making.finish().unwrap();
+        assert!(inspect::<Nothing>(home.path()).unwrap().is_ok());
+        assert!(!lock_marker(home.path()));
+        assert_eq!(names(home.path()).unwrap(), [MARKER]);
+        drop(held);
+        assert!(lock_marker(home.path()));
+    }
+
+    /// Others try to lock the marker all the time. None of them succeeds as long as its maker holds it.
+    #[test]
+    fn nobody_locks_the_marker_while_it_is_replaced() {
+        for _ in 0..50 {
+            let home = tempfile::tempdir().unwrap();
+            let making = begin::<Nothing>(home.path()).unwrap();
+            let (watched, over) = (AtomicBool::new(false), AtomicBool::new(false));
+            let (held, was_locked) = thread::scope(|scope| {
+                let watcher = scope.spawn(|| {
+                    let mut was_locked = false;
+                    while !was_locked && !over.load(Ordering::SeqCst) {
+                        // The marker that was opened may have been replaced before it is locked.
+                        let marker = File::open(home.path().join(MARKER)).unwrap();
+                        was_locked = marker.try_lock_exclusive().unwrap()
+                            && is_at(&marker, &home.path().join(MARKER)).unwrap();
+                        watched.store(true, Ordering::SeqCst);
+                    }
+                    was_locked
+                });
+                while !watched.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+                let held = making.finish();
+                over.store(true, Ordering::SeqCst);
+                (held, watcher.join().unwrap())
+            });
+            held.unwrap();
+            assert!(!was_locked, "another locked the marker");
+        }
+    }
+
+    #[test]
+    fn remains_of_a_marker_are_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        drop(begin::<Nothing>(home.path()).unwrap());
+        fs::write(home.path().join(COMPLETE_MARKER), "povmeter node").unwrap();
+        let found = inspect::<Nothing>(home.path()).unwrap();
+        assert_eq!(found, Err(FolderContent::Unfinished));
+        let making = begin::<Nothing>(home.path()).unwrap();
+        fs::write(home.path().join(NEW_MARKER), "").unwrap();
+        making.finish().unwrap();
+        assert!(inspect::<Nothing>(home.path()).unwrap().is_ok());
+        assert_eq!(names(home.path()).unwrap(), [MARKER]);
+    }
+}
