@@ -11,7 +11,13 @@ use povmeter_remote::RemoteError;
 use povmeter_store::{BackupError, FolderContent, OpenError, PruneError, StatError, StoreError};
 use std::io;
 
-const BUG: &str = "report this bug with the command and its whole output";
+pub(crate) const BUG: &str = "report this bug with the command and its whole output";
+/// For failed checks of results that are compared with those of sp-state-machine.
+pub(crate) const DISAGREE: &str =
+    "report the command and its output, because povmeter and sp-state-machine disagree";
+/// For a store on disk.
+pub(crate) const RESTORE: &str =
+    "restore a backup, or remove the folder so that the state is created again: docs/stores.md";
 const MAKE_STORE: &str =
     "name a folder that does not exist yet, so that the state is created in it";
 const FREE: &str = "free space on the disk, or name a folder on another one";
@@ -86,10 +92,7 @@ impl CliError {
                 "name another folder with `--db`, because the state in this one may be damaged, or \
                  report the error if the state is in no folder"
             }
-            Self::ChecksFailed { .. } => {
-                "report the command and the lines with FAILED above, because povmeter and \
-                 sp-state-machine disagree"
-            }
+            Self::ChecksFailed { advice, .. } => advice,
             Self::Proof(_) | Self::Validate(_) | Self::Completions(_) | Self::Json(_) => BUG,
             Self::OutputFile(error) => of_output_file(error),
             Self::ManFolder { .. } => "name a folder that can be made or written to",
@@ -128,7 +131,7 @@ impl CliError {
             #[cfg(feature = "wasm")]
             Self::Rows { .. } => "name a folder that can be written, and run it again to go on",
             #[cfg(feature = "wasm")]
-            Self::OtherRows { .. } => "name another folder, or repeat the range and part of its files",
+            Self::OtherRows { .. } | Self::RowsBeyond { .. } => "name another folder, or repeat the range and part of its files",
             #[cfg(feature = "wasm")]
             Self::RowsInUse { .. } => "wait until the other scan is done, or name another folder",
             #[cfg(feature = "wasm")]

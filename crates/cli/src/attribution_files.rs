@@ -53,8 +53,9 @@ pub(crate) fn open_flamegraph(path: &Path) -> Result<OutputFile, CliError> {
 /// # Errors
 /// [`CliError::OutputFile`] if the file can't be written.
 pub(crate) fn write_folded(file: &OutputFile, tally: &ByteTally) -> Result<(), CliError> {
-    let mut text = folded(tally).join("\n");
-    text.push('\n');
+    // No line at all for an empty proof, so that the file is accepted when it is written again.
+    let lines = folded(tally).into_iter();
+    let text: String = lines.map(|line| line + "\n").collect();
     Ok(file.write(text.as_bytes())?)
 }
 
@@ -174,6 +175,7 @@ fn insert(colors: &mut PaletteMap, name: &str, [r, g, b]: [u8; 3]) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -189,6 +191,16 @@ mod tests {
             ("no line break 1", false),
         ] {
             assert_eq!(is_folded(head), ours, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn the_file_of_an_empty_proof_is_written_again() {
+        let folder = crate::scratch::ScratchFolder::new().unwrap();
+        let path = folder.path().join("stacks");
+        for _ in 0..2 {
+            let file = open_folded(&path).unwrap();
+            write_folded(&file, &ByteTally::default()).unwrap();
         }
     }
 }

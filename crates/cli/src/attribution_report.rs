@@ -1,6 +1,6 @@
 //! The report on the attribution of a proof's bytes, as tables and as JSON.
 
-use crate::{attribution_files, one_line::one_line};
+use crate::{attribution_files, one_line::one_line, spread::median};
 use povmeter_attribution::{BlockPart, ByteTally, Bytes};
 use povmeter_dev_runtime::ProofSizes;
 use schemars::JsonSchema;
@@ -394,7 +394,8 @@ impl AttributionReport {
         }
         divided.sort_unstable();
         let (most, index) = *divided.last()?;
-        let (median, _) = divided[divided.len() / 2];
+        // Exact, because sizes are far below 2^53.
+        let median = median(divided.iter().map(|(bytes, _)| *bytes as f64));
         Some(format!(
             "If each node is divided equally among the extrinsics that need it, an extrinsic has {median} bytes in \
              the median, and {most} at most: extrinsic {index}."

@@ -93,6 +93,8 @@ impl CommandResult for Report {
     const COMMAND: &'static str = "compare cache";
     const WHAT: &'static str = "cache";
     const SCHEMA: u64 = 1;
+    const IF_FAILED: &'static str =
+        "report the command and its output, because a cache of povmeter should be neither wrong nor worse than others";
 }
 
 impl CacheArgs {

@@ -1,8 +1,10 @@
 //! The report on a chain of blocks, as a table and as JSON.
 
 use crate::{
+    advice::BUG,
     options::UsedOptions,
     output::{self, verdict, CommandResult},
+    spread::median,
     table::Table,
 };
 use schemars::JsonSchema;
@@ -78,16 +80,13 @@ impl CommandResult for ChainReport {
     const COMMAND: &'static str = "chain";
     const WHAT: &'static str = "chain";
     const SCHEMA: u64 = 1;
+    const IF_FAILED: &'static str = BUG;
 }
 
 impl ChainReport {
     pub(crate) fn new(options: ChainOptions, rows: Vec<ChainRow>, checks: ChainChecks) -> Self {
         let later = &rows[rows.len() / 2..];
-        let median = |of: fn(&ChainRow) -> f64| {
-            let mut all: Vec<f64> = later.iter().map(of).collect();
-            all.sort_by(f64::total_cmp);
-            all.get(all.len() / 2).copied().unwrap_or(0.0)
-        };
+        let median = |of: fn(&ChainRow) -> f64| median(later.iter().map(of));
         Self {
             options,
             block_ms: median(|row| row.block_ms),

@@ -53,12 +53,12 @@ pub(crate) struct StatArgs {
 /// Which states to drop.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example: the newest state and the 255 before it stay
+Example: the newest state, the 255 before it, and their forks stay
   povmeter db prune state --keep 256")]
 pub(crate) struct PruneArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Keep the newest state and the N - 1 before it
+    /// Keep the newest state, the N - 1 before it, and what is built on the oldest of them
     #[arg(long, value_name = "N", required_unless_present = "to", value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
     keep: Option<u32>,
     /// Keep the state with this root and what is built on it

@@ -1,6 +1,9 @@
 //! The results of `povmeter db`.
 
-use crate::output::{CommandResult, HexHash};
+use crate::{
+    advice::RESTORE,
+    output::{CommandResult, HexHash},
+};
 use povmeter::Root;
 use povmeter_store::{KeptState, KeptStates, StoreStat};
 use schemars::JsonSchema;
@@ -74,6 +77,7 @@ impl CommandResult for VerifyReport {
     const COMMAND: &'static str = "db verify";
     const WHAT: &'static str = "db-verify";
     const SCHEMA: u64 = 1;
+    const IF_FAILED: &'static str = RESTORE;
 }
 
 impl fmt::Display for VerifyReport {

@@ -2,7 +2,7 @@
 
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
-use crate::{pov::LimitArg, remote_args::RemoteArgs, report::ReportArgs};
+use crate::{pov::LimitArg, remote_args::RemoteArgs, report::ReportArgs, whole_number::whole};
 use clap::Args;
 use povmeter_remote::BlockId;
 use std::{path::PathBuf, str::FromStr};
@@ -22,7 +22,7 @@ pub(crate) struct DryRunArgs {
     #[arg(
         value_name = "FILE",
         required_unless_present = "url",
-        conflicts_with = "url"
+        conflicts_with_all = ["url", "cache", "rpc"]
     )]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct DryRunArgs {
     #[command(flatten)]
     pub(crate) limit: LimitArg,
     /// Rows of each attribution table
-    #[arg(long, value_name = "ROWS", default_value_t = 15)]
+    #[arg(long, value_name = "ROWS", default_value_t = 15, value_parser = whole::<usize>(0..=1_000_000))]
     pub(crate) top: usize,
     /// Print JSON
     #[arg(long)]
@@ -76,7 +76,8 @@ impl FromStr for ExtrinsicArg {
 /// # Errors
 /// [`CliError::NoWasm`], because the program is built without the feature `wasm`.
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run(_: &DryRunArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &DryRunArgs) -> Result<(), CliError> {
+    args.remote.url()?;
     Err(CliError::NoWasm)
 }
 

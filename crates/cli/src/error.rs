@@ -69,6 +69,16 @@ pub(crate) enum CliError {
         found: Option<u64>,
     },
     #[cfg(feature = "wasm")]
+    #[error("{}: expected {}, found that of block {found}", path.display(), match part.is_empty() {
+        true => "no rows, because the part has no blocks".to_owned(),
+        false => format!("rows of blocks {} to {}", part.start, part.end - 1),
+    })]
+    RowsBeyond {
+        path: PathBuf,
+        part: std::ops::Range<u64>,
+        found: u64,
+    },
+    #[cfg(feature = "wasm")]
     #[error("{}: expected rows that no other scan writes, found another scan that has them open", path.display())]
     RowsInUse { path: PathBuf },
     #[cfg(feature = "wasm")]
@@ -166,6 +176,11 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: Box<RealBlocksError>,
     },
+    #[error("--url: {0}")]
+    Url(povmeter_remote::UrlError),
+    #[cfg(feature = "wasm")]
+    #[error("expected the number or the hash of a block of the file with `--from`, found `{0}`")]
+    BlockOfFile(povmeter_remote::BlockId),
     #[cfg(feature = "wasm")]
     #[error("{}: {source}", path.display())]
     Sizes {
@@ -188,7 +203,11 @@ pub(crate) enum CliError {
     #[error("expected `--state-version 1` for a runtime in wasm, found 0")]
     WasmVersion,
     #[error("expected all checks to hold, found failed ones: {}", failed.join(", "))]
-    ChecksFailed { failed: Vec<String> },
+    ChecksFailed {
+        failed: Vec<String>,
+        /// What the user can do.
+        advice: &'static str,
+    },
     #[error("expected no number worse than its limit, found {}", what.join(", "))]
     Regressed { what: Vec<String> },
     #[error("expected a PoV of at most {limit} bytes, found one of {found}")]
@@ -290,11 +309,11 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Regressed { .. } | Self::OverLimit { .. } => ExitCode::from(REGRESSED),
-            Self::FolderForMemory | Self::OutputFile(OutputFileError::Twice { .. }) => {
-                ExitCode::from(WRONG_USAGE)
-            }
+            Self::FolderForMemory
+            | Self::Url(_)
+            | Self::OutputFile(OutputFileError::Twice { .. }) => ExitCode::from(WRONG_USAGE),
             #[cfg(feature = "wasm")]
-            Self::WasmVersion => ExitCode::from(WRONG_USAGE),
+            Self::WasmVersion | Self::BlockOfFile(_) => ExitCode::from(WRONG_USAGE),
             _ => ExitCode::FAILURE,
         }
     }

@@ -1,4 +1,5 @@
-//! The program povmeter: builds blocks, compares ways to build them, computes genesis states.
+//! The program povmeter: builds, replays and explains blocks, measures povmeter beside sp-state-machine, and maintains
+//! states on disk.
 
 // `output::print` and `output::tell` print, and never panic.
 #![warn(clippy::print_stdout, clippy::print_stderr)]

@@ -1,6 +1,6 @@
 //! Prints results, as text or as JSON for other programs.
 
-use crate::error::CliError;
+use crate::{advice::DISAGREE, error::CliError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sp_core::H256;
@@ -18,6 +18,8 @@ pub(crate) trait CommandResult: Serialize {
     /// The field `schema`: the version of the fields. It changes if a field is removed or changes its meaning,
     /// not if a field is added.
     const SCHEMA: u64;
+    /// What the user can do if a check fails.
+    const IF_FAILED: &'static str = DISAGREE;
 }
 
 /// A result as it is printed in JSON, after the fields that begin every result. The schema takes its
@@ -99,7 +101,8 @@ pub(crate) fn finish<R: CommandResult + fmt::Display>(
             for error in [printed.err(), written.err()].into_iter().flatten() {
                 error.show();
             }
-            Err(CliError::ChecksFailed { failed })
+            let advice = R::IF_FAILED;
+            Err(CliError::ChecksFailed { failed, advice })
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `povmeter compare parallel`: blocks on several threads, beside one transaction after the other.
 
 use crate::{
+    advice::BUG,
     allocations,
     error::CliError,
     output::{self, finish, verdict, CommandResult},
@@ -92,6 +93,7 @@ impl CommandResult for Report {
     const COMMAND: &'static str = "compare parallel";
     const WHAT: &'static str = "parallel";
     const SCHEMA: u64 = 1;
+    const IF_FAILED: &'static str = BUG;
 }
 
 /// Prints the report on blocks in parallel.

@@ -1,6 +1,7 @@
 //! `povmeter compare pool`: a block in fresh memory beside a block that reuses earlier blocks' memory.
 
 use crate::{
+    advice::BUG,
     allocations,
     error::CliError,
     output::{self, finish, verdict, CommandResult},
@@ -39,6 +40,7 @@ impl CommandResult for Report {
     const COMMAND: &'static str = "compare pool";
     const WHAT: &'static str = "pool";
     const SCHEMA: u64 = 1;
+    const IF_FAILED: &'static str = BUG;
 }
 
 /// Prints the report on pooled blocks.

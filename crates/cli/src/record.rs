@@ -36,10 +36,10 @@ pub(crate) struct RecordArgs {
         long,
         value_name = "BLOCKS.json",
         required_unless_present = "url",
-        conflicts_with = "url"
+        conflicts_with_all = ["url", "cache", "rpc"]
     )]
     pub(crate) from: Option<PathBuf>,
-    /// Number or hash of the block, `best` or `finalized` [default: finalized, or the first of the file]
+    /// Number or hash of the block, of a chain also `best` or `finalized` [default: finalized, or the first of the file]
     #[arg(long, value_name = "BLOCK")]
     pub(crate) block: Option<BlockId>,
     /// Proof sizes that the runtime is told, as for `povmeter replay`
@@ -136,7 +136,8 @@ impl fmt::Display for RecordReport {
 /// # Errors
 /// Always [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run(_: &RecordArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &RecordArgs) -> Result<(), CliError> {
+    args.remote.url()?;
     Err(CliError::NoWasm)
 }
 
@@ -185,6 +186,10 @@ mod with_wasm {
     /// A [`CliError`] if the block can't be executed, a check fails, or the file can't be written. A block whose
     /// check fails is in the file nevertheless, and so is one whose execution ends early.
     pub(crate) fn run(args: &RecordArgs) -> Result<(), CliError> {
+        if let (Some(_), Some(id @ (BlockId::Best | BlockId::Finalized))) = (&args.from, args.block)
+        {
+            return Err(CliError::BlockOfFile(id));
+        }
         let file = OutputFile::open("FILE", &args.file, |head| {
             Recording::is_one(head.as_bytes())
         })?;
@@ -224,7 +229,7 @@ mod with_wasm {
         requests: Option<u64>,
     ) -> Result<(), CliError> {
         let Executed { failed, error, .. } = executed;
-        let content = recording.to_bytes();
+        let content = recording.to_bytes().map_err(refused(&args.file))?;
         let written = file.write(&content);
         let names = failed.iter().map(|check| check.name.to_owned()).collect();
         let checks = failed.into_iter().map(|check| FailedCheck {
@@ -411,7 +416,7 @@ mod with_wasm {
             };
             let error = write(&args, &file, (&recording, &block), executed, None).unwrap_err();
             assert!(
-                matches!(&error, CliError::ChecksFailed { failed } if failed == &["estimate complete"]),
+                matches!(&error, CliError::ChecksFailed { failed, .. } if failed == &["estimate complete"]),
                 "{error}"
             );
             assert_eq!(Recording::read(&path).unwrap(), recording);

@@ -2,15 +2,18 @@
 
 use crate::error::CliError;
 use clap::Args;
-use povmeter_remote::{BlockId, DiskCache, NodeUrl, RemoteNode, RpcOptions};
-use std::{env, iter, ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
+use povmeter_remote::{BlockId, DiskCache, NodeUrl, RemoteNode, RpcOptions, UrlError};
+use std::{
+    convert::Infallible, env, iter, ops::RangeInclusive, path::PathBuf, str::FromStr,
+    time::Duration,
+};
 
 /// A node of a running chain.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RemoteArgs {
     /// Node of a running chain, ws://HOST:PORT
     #[arg(long, value_name = "URL")]
-    pub(crate) url: Option<NodeUrl>,
+    url: Option<UrlArg>,
     /// Folder that caches its answers: docs/remote.md
     #[arg(long, value_name = "DIR", requires = "url")]
     cache: Option<PathBuf>,
@@ -19,13 +22,35 @@ pub(crate) struct RemoteArgs {
     rpc: Option<RpcArg>,
 }
 
+/// An address, or why it is none. Clap would print the whole text of a wrong one, which can hold a secret.
+#[derive(Clone, Debug)]
+struct UrlArg(Result<NodeUrl, UrlError>);
+
+impl FromStr for UrlArg {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.parse()))
+    }
+}
+
 impl RemoteArgs {
+    /// The address; `None` if no option names one.
+    ///
+    /// # Errors
+    /// [`CliError::Url`] if it is none of a node.
+    pub(crate) fn url(&self) -> Result<Option<&NodeUrl>, CliError> {
+        let url = self.url.as_ref().map(|url| url.0.as_ref());
+        url.transpose()
+            .map_err(|error| CliError::Url(error.clone()))
+    }
+
     /// The node with its cache; `None` if no option names one.
     ///
     /// # Errors
-    /// [`CliError::NoCacheFolder`] if no folder is known, or an error if the cache can't be used.
+    /// [`CliError::Url`], [`CliError::NoCacheFolder`] if no folder is known, or an error if the cache can't be used.
     pub(crate) fn node(&self) -> Result<Option<RemoteNode>, CliError> {
-        let Some(url) = &self.url else {
+        let Some(url) = self.url()? else {
             return Ok(None);
         };
         let folder = self.cache.clone().or_else(default_cache);

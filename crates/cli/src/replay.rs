@@ -24,7 +24,7 @@ Examples:
 #[group(id = "origin", required = true, multiple = false, args = ["file", "url"])]
 pub(crate) struct ReplayArgs {
     /// File of `povmeter record`, or JSON of consecutive blocks
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", conflicts_with_all = ["cache", "rpc"])]
     file: Option<PathBuf>,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -88,6 +88,7 @@ impl FromStr for SizesArg {
 /// A [`CliError`] if the file is not valid, else [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
+    args.remote.url()?;
     // Report a bad file first, as a program with wasm does.
     if let Some(path) = &args.file {
         if !povmeter_remote::Recording::is_one(&povmeter_dev_data::read_file(path)?) {

@@ -157,7 +157,8 @@ impl fmt::Display for ScanReport {
 /// # Errors
 /// Always [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
-pub(crate) fn run(_: &ScanArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &ScanArgs) -> Result<(), CliError> {
+    args.remote.url()?;
     Err(CliError::NoWasm)
 }
 

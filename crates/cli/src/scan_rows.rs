@@ -148,7 +148,7 @@ impl Rows {
     ///
     /// # Errors
     /// [`CliError::Rows`] if a file can't be used; [`CliError::RowsInUse`] if another scan has it open;
-    /// [`CliError::OtherRows`] if it is of another part.
+    /// [`CliError::OtherRows`] or [`CliError::RowsBeyond`] if it is of another part.
     pub(crate) fn open(folder: &Path, shard: Shard, part: &Range<u64>) -> Result<Self, CliError> {
         fs::create_dir_all(folder).map_err(failed(folder))?;
         let Shard { index, of } = shard;
@@ -255,6 +255,7 @@ impl RowFile {
                     found.last = Some((row.block, row.hash));
                     Ok(true)
                 }
+                Some(row) if !part.contains(&row.block) => Err(self.beyond(part, row.block)),
                 row => Err(self.other(next, row.map(|row| row.block))),
             }
         })?;
@@ -273,7 +274,8 @@ impl RowFile {
                     next = block + 1;
                     Ok(true)
                 }
-                found => Err(self.other(next, found)),
+                Some(block) => Err(self.beyond(part, block)),
+                None => Err(self.other(next, None)),
             }
         })
     }
@@ -297,6 +299,15 @@ impl RowFile {
             kept += read as u64;
         }
         self.file.set_len(kept).map_err(failed(&self.path))
+    }
+
+    /// The error of a row of a block that is not in `part`.
+    fn beyond(&self, part: &Range<u64>, found: u64) -> CliError {
+        CliError::RowsBeyond {
+            path: self.path.clone(),
+            part: part.clone(),
+            found,
+        }
     }
 
     /// The error of a row that is not that of block `expected`.
@@ -362,16 +373,21 @@ mod tests {
         assert_eq!(open().unwrap().next(), 12);
         assert_eq!(read("items"), items);
         // Other rows are not touched.
-        for text in [
-            row(9),
-            row(11),
-            "something else\n".to_owned(),
-            row(10) + &row(10),
-        ] {
+        let refused = |text: String| {
             write("blocks", text.clone());
             let error = open().map(|_| ()).unwrap_err();
-            assert!(matches!(error, CliError::OtherRows { .. }), "{error}");
             assert_eq!(read("blocks"), text);
+            error
+        };
+        for text in [row(11), "something else\n".to_owned(), row(10) + &row(10)] {
+            let error = refused(text);
+            assert!(matches!(error, CliError::OtherRows { .. }), "{error}");
+        }
+        let whole: String = (10..=part.end).map(row).collect();
+        for (text, beyond) in [(row(9), 9), (whole, part.end)] {
+            let error = refused(text);
+            let is_beyond = matches!(error, CliError::RowsBeyond { found, .. } if found == beyond);
+            assert!(is_beyond, "{error}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! until all calls have an answer or the attempts are used up:
 //!     pause (doubled each time), connect again if the connection broke
 //!     send as many calls as may be in flight
-//!     for each answer: keep it, send the next call
+//!     for each answer: hand it out, send the next call
 //! ```
 
 use crate::{
@@ -72,6 +72,9 @@ pub(crate) struct Refusal {
 /// The result of a call, or why the node refuses it.
 pub(crate) type Answer = Result<Value, Refusal>;
 
+/// Takes the answer to the call with this index.
+pub(crate) type Take<'t> = dyn FnMut(usize, Answer) -> Result<(), RemoteError> + 't;
+
 /// A client of a node; connects at the first call.
 pub(crate) struct RpcClient {
     url: NodeUrl,
@@ -122,36 +125,43 @@ impl RpcClient {
         parameters: Value,
     ) -> Result<Answer, RemoteError> {
         let call = Call { method, parameters };
-        let mut answers = self.calls(std::slice::from_ref(&call))?;
-        answers.pop().ok_or_else(|| RemoteError::Answer {
+        let mut found = None;
+        self.calls(std::slice::from_ref(&call), &mut |_, answer| {
+            found = Some(answer);
+            Ok(())
+        })?;
+        found.ok_or_else(|| RemoteError::Answer {
             method,
             expected: "one answer",
             found: "none".to_owned(),
         })
     }
 
-    /// Makes `calls` and returns the answers in their order.
+    /// Makes `calls`, and hands each answer to `take` as soon as it arrives, with the index of its call. So an answer
+    /// is not lost if a later call fails.
     ///
     /// # Errors
-    /// A [`RemoteError`] if a call has no answer after all attempts, or another attempt would not help.
-    pub(crate) fn calls(&self, calls: &[Call]) -> Result<Vec<Answer>, RemoteError> {
+    /// A [`RemoteError`] if a call has no answer after all attempts, or another attempt would not help; the first
+    /// error of `take`, which ends the calls.
+    pub(crate) fn calls(&self, calls: &[Call], take: &mut Take<'_>) -> Result<(), RemoteError> {
         // A poisoned lock does no harm, because answers to earlier calls are skipped by their id.
         let mut connection = self
             .connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut answers: Vec<Option<Answer>> = calls.iter().map(|_| None).collect();
+        let mut answered = vec![false; calls.len()];
         let attempts = self.options.attempts.max(1);
         let mut pause = self.options.pause;
         for attempt in 1..=attempts {
-            let ended = match self.attempt(&mut connection, calls, &mut answers) {
-                Ok(()) => return Ok(answers.into_iter().flatten().collect()),
+            let ended = match self.attempt(&mut connection, calls, &mut answered, take) {
+                Ok(()) => return Ok(()),
                 Err(ended) => ended,
             };
             if !matches!(ended, Ended::Limited(_)) {
                 *connection = None;
             }
-            let first = answers.iter().position(Option::is_none).unwrap_or_default();
+            let first = answered.iter().position(|answered| !answered);
+            let first = first.unwrap_or_default();
             let method = calls.get(first).map_or("", |call| call.method);
             if attempt == attempts
                 || matches!(
@@ -167,7 +177,7 @@ impl RpcClient {
             thread::sleep(pause);
             pause = pause.saturating_mul(2).min(self.options.timeout);
         }
-        Ok(Vec::new())
+        Ok(())
     }
 
     fn error(&self, ended: Ended, method: &'static str, attempts: u32) -> RemoteError {
@@ -199,29 +209,42 @@ impl RpcClient {
         }
     }
 
-    /// Makes all calls that have no answer yet.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.options.timeout.min(LONGEST)
+    }
+
+    /// The connection; connects if there is none.
+    fn opened<'c>(
+        &self,
+        connection: &'c mut Option<Connection>,
+    ) -> Result<&'c mut Connection, Ended> {
+        match connection {
+            Some(connection) => Ok(connection),
+            None => {
+                let opened = Connection::open(&self.url, self.deadline());
+                Ok(connection.insert(opened.map_err(Ended::Connect)?))
+            }
+        }
+    }
+
+    /// Makes all calls that have no answer yet. The time-out begins anew with each request and with each answer to
+    /// one. Other messages do not count, because a node could send them for ever.
     fn attempt(
         &self,
         connection: &mut Option<Connection>,
         calls: &[Call],
-        answers: &mut [Option<Answer>],
+        answered: &mut [bool],
+        take: &mut Take<'_>,
     ) -> Result<(), Ended> {
-        let deadline = || Instant::now() + self.options.timeout.min(LONGEST);
-        let connection = match connection {
-            Some(connection) => connection,
-            None => {
-                let opened = Connection::open(&self.url, deadline()).map_err(Ended::Connect)?;
-                connection.insert(opened)
-            }
-        };
-        let open = (0..calls.len()).filter(|index| answers[*index].is_none());
+        let connection = self.opened(connection)?;
+        let open = (0..calls.len()).filter(|index| !answered[*index]);
         let mut open = open.collect::<Vec<_>>().into_iter();
         let (mut waiting, mut limited) = (BTreeMap::new(), None);
         loop {
             while waiting.len() < self.options.in_flight.max(1) && limited.is_none() {
                 let Some(index) = open.next() else { break };
                 let id = self.sent.fetch_add(1, Ordering::Relaxed);
-                connection.until(deadline());
+                connection.until(self.deadline());
                 connection
                     .send(request(id, &calls[index]))
                     .map_err(Ended::Exchange)?;
@@ -230,7 +253,6 @@ impl RpcClient {
             if waiting.is_empty() {
                 return limited.map_or(Ok(()), |refusal| Err(Ended::Limited(refusal)));
             }
-            connection.until(deadline());
             let message = connection.receive().map_err(Ended::Exchange)?;
             let method = waiting
                 .values()
@@ -244,8 +266,13 @@ impl RpcClient {
             };
             match answer {
                 Err(refusal) if refusal.is_limit() => limited = Some(refusal),
-                answer => answers[index] = Some(answer),
+                answer => {
+                    take(index, answer).map_err(Ended::For)?;
+                    answered[index] = true;
+                }
             }
+            // Taking the answer needs time, too.
+            connection.until(self.deadline());
         }
     }
 }

@@ -7,14 +7,15 @@
 //! ```
 //!
 //! Each name, root, header, extrinsic and node follows its length; lengths and numbers are SCALE compact
-//! integers. The runtime is among the nodes, because its code is a value of the state.
+//! integers. An extrinsic or a node has one byte at least. The runtime is among the nodes, because its code is a
+//! value of the state.
 
 use crate::{
     header,
     header::{HeaderError, HeaderParts},
     node::RemoteBlock,
 };
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use flate2::{bufread::GzDecoder, write::GzEncoder, Compression};
 use povmeter_delta_root::{
     push_compact, read_compact, Blake2b256, NodeHash, NodePrefix, NodeSource, Root, SourceError,
@@ -29,6 +30,9 @@ use std::{
 
 const MAGIC: &[u8; 7] = b"povmrec";
 const VERSION: u8 = 1;
+/// Bytes that an extrinsic or a node counts for besides its own. A node's handle takes 32 in [`Recording::nodes`],
+/// and 32 with 32 of its hash in [`RecordedNodes`], whose tree is not full.
+const ENTRY: u64 = 128;
 
 /// A block, and the nodes of the parent state that its execution reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +71,7 @@ pub enum RecordingError {
     #[error("expected a whole recording, found damage: {0}")]
     Damaged(#[source] io::Error),
     /// The content is larger than [`Recording::LIMIT`].
-    #[error("expected at most {limit} bytes unpacked, found more")]
+    #[error("expected at most {limit} bytes unpacked, with {ENTRY} more for each extrinsic and node, found more")]
     TooLarge {
         /// The limit in bytes.
         limit: u64,
@@ -106,7 +110,8 @@ pub enum RecordingError {
 }
 
 impl Recording {
-    /// The most bytes of a recording after decompression.
+    /// The most bytes of a recording after decompression. Each extrinsic and each node counts for 128 bytes more than
+    /// it has, because millions of short ones would need far more memory than their bytes.
     pub const LIMIT: u64 = 256 << 20;
 
     /// A recording of `block` of the chain `name`, with the nodes that it reads.
@@ -156,12 +161,13 @@ impl Recording {
     /// Writes the file at `path` as a whole or not at all.
     ///
     /// # Errors
-    /// [`RecordingError::File`] if the file system fails.
+    /// Those of [`Self::to_bytes`], and [`RecordingError::File`] if the file system fails.
     pub fn write(&self, path: &Path) -> Result<(), RecordingError> {
+        let bytes = self.to_bytes()?;
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}.part", std::process::id()));
         let beside = Path::new(&beside);
-        let written = fs::write(beside, self.to_bytes()).and_then(|()| fs::rename(beside, path));
+        let written = fs::write(beside, bytes).and_then(|()| fs::rename(beside, path));
         if written.is_err() {
             // The error of the write says more than that of the removal.
             let _ = fs::remove_file(beside);
@@ -170,7 +176,21 @@ impl Recording {
     }
 
     /// The bytes of the file. Equal recordings have equal bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// [`RecordingError::TooLarge`] or [`RecordingError::Part`] if [`Self::from_bytes`] would refuse their size or
+    /// an empty extrinsic or node.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, RecordingError> {
+        let content = self.content()?;
+        within_limit(content.len(), self.body.len() + self.nodes.len())?;
+        let head = [&MAGIC[..], &[VERSION]].concat();
+        let mut packed = GzEncoder::new(head, Compression::best());
+        packed.write_all(&content).map_err(RecordingError::File)?;
+        packed.finish().map_err(RecordingError::File)
+    }
+
+    /// The bytes before compression.
+    fn content(&self) -> Result<Vec<u8>, RecordingError> {
         let mut content = Vec::new();
         let mut push = |part: &[u8]| {
             push_compact(&mut content, part.len());
@@ -180,20 +200,18 @@ impl Recording {
         push(self.parent_root.as_bytes());
         push(self.parent.as_deref().unwrap_or_default());
         push(&self.header);
-        let mut list = |parts: &mut dyn ExactSizeIterator<Item = &[u8]>| {
-            push_compact(&mut content, parts.len());
-            for part in parts {
-                push_compact(&mut content, part.len());
-                content.extend(part);
+        let mut list = |part, entries: &mut dyn ExactSizeIterator<Item = &[u8]>| {
+            push_compact(&mut content, entries.len());
+            for entry in entries {
+                not_empty(part, entry)?;
+                push_compact(&mut content, entry.len());
+                content.extend(entry);
             }
+            Ok::<(), RecordingError>(())
         };
-        list(&mut self.body.iter().map(Vec::as_slice));
-        list(&mut self.nodes.iter().map(|node| &node[..]));
-        let head = [&MAGIC[..], &[VERSION]].concat();
-        let mut packed = GzEncoder::new(head, Compression::best());
-        // Writing to a vector does not fail.
-        let _ = packed.write_all(&content);
-        packed.finish().unwrap_or_default()
+        list(EXTRINSIC, &mut self.body.iter().map(Vec::as_slice))?;
+        list(NODE, &mut self.nodes.iter().map(|node| &node[..]))?;
+        Ok(content)
     }
 
     /// Reads a recording. Checks that its headers and its state root belong together.
@@ -207,42 +225,28 @@ impl Recording {
         if *version != VERSION {
             return Err(RecordingError::Version { found: *version });
         }
-        let mut content = Vec::new();
-        let mut unpacked = GzDecoder::new(packed).take(Self::LIMIT + 1);
-        let read = unpacked.read_to_end(&mut content);
-        read.map_err(RecordingError::Damaged)?;
-        if content.len() as u64 > Self::LIMIT {
-            return Err(RecordingError::TooLarge { limit: Self::LIMIT });
-        }
-        let bytes = unpacked.into_inner().into_inner().len();
-        if bytes > 0 {
-            return Err(RecordingError::LeftOver { bytes });
-        }
-        let mut rest = Parts(&content);
-        let name = String::from_utf8_lossy(rest.part("a name")?).into_owned();
-        let parent_root = rest.part("the root of the parent state")?;
-        let parent_root = <[u8; 32]>::try_from(parent_root).map_err(|_| RecordingError::Part {
-            part: "the root of the parent state",
-        })?;
+        let mut rest = Parts::of(unpacked(packed)?);
+        let name = String::from_utf8_lossy(&rest.part("a name")?).into_owned();
+        let root = "the root of the parent state";
+        let parent_root = <[u8; 32]>::try_from(&rest.part(root)?[..]);
+        let parent_root = parent_root.map_err(|_| RecordingError::Part { part: root })?;
         let parent = Some(rest.part("the parent's header")?.to_vec());
-        let header = rest.part("a header")?.to_vec();
-        let body = rest.list("extrinsics")?;
-        let nodes = rest.list("nodes")?;
-        if !rest.0.is_empty() {
-            return Err(RecordingError::LeftOver {
-                bytes: rest.0.len(),
-            });
-        }
-        let recording = Self {
+        let mut recording = Self {
             name,
             parent_root: Root::from(parent_root),
             parent: parent.filter(|parent| !parent.is_empty()),
-            header,
-            body: body.into_iter().map(<[u8]>::to_vec).collect(),
-            nodes: nodes.into_iter().map(Bytes::copy_from_slice).collect(),
+            header: rest.part("a header")?.to_vec(),
+            body: Vec::new(),
+            nodes: Vec::new(),
         };
         recording.check()?;
-        Ok(recording)
+        recording.body = rest.list(EXTRINSIC, |extrinsic| extrinsic.to_vec())?;
+        // The nodes share the memory of the content.
+        recording.nodes = rest.list(NODE, |node| node)?;
+        match rest.left.len() {
+            0 => Ok(recording),
+            bytes => Err(RecordingError::LeftOver { bytes }),
+        }
     }
 
     /// Checks that the parent's header, if it is known, fits the header and the state root.
@@ -304,27 +308,87 @@ impl NodeSource for RecordedNodes {
     }
 }
 
-/// The content that is not read yet.
-struct Parts<'c>(&'c [u8]);
+/// What an entry of a list is, for messages.
+const EXTRINSIC: &str = "an extrinsic of one byte at least";
+const NODE: &str = "a node of one byte at least";
 
-impl<'c> Parts<'c> {
+/// Refuses an empty entry of a list: zeros would be millions of them.
+fn not_empty(part: &'static str, entry: &[u8]) -> Result<(), RecordingError> {
+    match entry.is_empty() {
+        true => Err(RecordingError::Part { part }),
+        false => Ok(()),
+    }
+}
+
+/// Refuses more than [`Recording::LIMIT`] allows: `content` bytes, with this many entries of lists.
+fn within_limit(content: usize, entries: usize) -> Result<(), RecordingError> {
+    let limit = Recording::LIMIT;
+    let counted = ENTRY.saturating_mul(entries as u64);
+    match counted.saturating_add(content as u64) <= limit {
+        true => Ok(()),
+        false => Err(RecordingError::TooLarge { limit }),
+    }
+}
+
+/// The content, from the bytes after the version.
+fn unpacked(packed: &[u8]) -> Result<Vec<u8>, RecordingError> {
+    let mut content = Vec::new();
+    let mut unpacked = GzDecoder::new(packed).take(Recording::LIMIT + 1);
+    let read = unpacked.read_to_end(&mut content);
+    read.map_err(RecordingError::Damaged)?;
+    within_limit(content.len(), 0)?;
+    match unpacked.into_inner().into_inner().len() {
+        0 => Ok(content),
+        bytes => Err(RecordingError::LeftOver { bytes }),
+    }
+}
+
+/// The content that is not read yet.
+struct Parts {
+    left: Bytes,
+    /// Bytes of the whole content.
+    content: usize,
+    /// Entries of the lists so far.
+    entries: usize,
+}
+
+impl Parts {
+    fn of(content: Vec<u8>) -> Self {
+        Self {
+            content: content.len(),
+            left: content.into(),
+            entries: 0,
+        }
+    }
+
     fn number(&mut self, part: &'static str) -> Result<usize, RecordingError> {
-        let (number, used) = read_compact(self.0).ok_or(RecordingError::Part { part })?;
-        self.0 = &self.0[used..];
+        let (number, used) = read_compact(&self.left).ok_or(RecordingError::Part { part })?;
+        self.left.advance(used);
         Ok(number)
     }
 
-    fn part(&mut self, part: &'static str) -> Result<&'c [u8], RecordingError> {
+    fn part(&mut self, part: &'static str) -> Result<Bytes, RecordingError> {
         let length = self.number(part)?;
-        let split = self.0.split_at_checked(length);
-        let (found, rest) = split.ok_or(RecordingError::Part { part })?;
-        self.0 = rest;
-        Ok(found)
+        if length > self.left.len() {
+            return Err(RecordingError::Part { part });
+        }
+        Ok(self.left.split_to(length))
     }
 
-    fn list(&mut self, part: &'static str) -> Result<Vec<&'c [u8]>, RecordingError> {
-        // Memory grows with the bytes that follow, not with the announced count.
+    fn list<T>(
+        &mut self,
+        part: &'static str,
+        entry: impl Fn(Bytes) -> T,
+    ) -> Result<Vec<T>, RecordingError> {
         let count = self.number(part)?;
-        (0..count).map(|_| self.part(part)).collect()
+        self.entries = self.entries.saturating_add(count);
+        within_limit(self.content, self.entries)?;
+        // Memory grows with the bytes that follow, not with the announced count.
+        let entries = (0..count).map(|_| {
+            let bytes = self.part(part)?;
+            not_empty(part, &bytes)?;
+            Ok(entry(bytes))
+        });
+        entries.collect()
     }
 }

@@ -11,12 +11,7 @@
 //! ```
 
 use crate::{
-    answer,
-    cache::Kind,
-    client::Call,
-    error::RemoteError,
-    node::RemoteNode,
-    places::{Place, Places},
+    answer, cache::Kind, client::Call, error::RemoteError, node::RemoteNode, places::Places,
 };
 use bytes::Bytes;
 use povmeter_delta_root::{
@@ -36,6 +31,9 @@ const NULL_NODE: &[u8] = &[0];
 
 /// A key of a state: the storage key of the child trie, or `None` for the top trie; and the key in that trie.
 pub type RemoteKey = (Option<Vec<u8>>, Vec<u8>);
+
+/// A request for the proof of some keys of one trie: the storage key of the child trie, or `None`; and the keys.
+type Request = (Option<Vec<u8>>, Vec<Vec<u8>>);
 
 /// The state after a block. Requests nodes when a block reads them. A clone is another handle.
 #[derive(Clone)]
@@ -59,7 +57,7 @@ struct Known {
 impl RemoteState {
     pub(crate) fn new(node: RemoteNode, at: [u8; 32], root: Root) -> Self {
         let mut places = Places::default();
-        places.note(root.node_hash(), Place::root(None));
+        places.note_root(root.node_hash());
         let null = (Root::EMPTY.node_hash(), Bytes::from_static(NULL_NODE));
         Self {
             node,
@@ -214,25 +212,40 @@ impl RemoteState {
         if let Some(failure) = &known.failure {
             return Err(failure.clone());
         }
-        let loaded = self.proofs(keys).and_then(|nodes| {
-            let cache = self.node.cache();
-            for node in nodes {
-                let hash = Blake2b256::hash(&node);
-                if let Some(cache) = cache {
-                    cache.put(Kind::Node, hash.as_bytes(), &node)?;
-                }
-                known.add(hash, node);
-            }
-            Ok(())
-        });
+        let loaded = self.request(known, keys);
         if let Err(error) = &loaded {
             known.failure = Some(error.clone());
         }
         loaded
     }
 
-    /// Requests the nodes on the paths of `keys`. Splits a request whose answer would be too large.
-    fn proofs(&self, keys: Vec<RemoteKey>) -> Result<Vec<Bytes>, RemoteError> {
+    /// Requests the nodes on the paths of `keys`, and keeps those of each answer as it arrives: if a later request
+    /// fails, the next run continues from there. Splits a request whose answer would be too large.
+    fn request(&self, known: &mut Known, keys: Vec<RemoteKey>) -> Result<(), RemoteError> {
+        let mut requests = self.requests(keys);
+        while !requests.is_empty() {
+            let calls: Vec<Call> = requests.iter().map(|request| self.call(request)).collect();
+            let mut smaller = Vec::new();
+            self.node.client().calls(&calls, &mut |index, answer| {
+                let (method, (child, keys)) = (calls[index].method, &requests[index]);
+                match answer {
+                    Ok(value) => self.keep(known, proof(method, &self.at, &value)?),
+                    Err(refusal) if refusal.is_too_large() && keys.len() > 1 => {
+                        let (first, second) = keys.split_at(keys.len() / 2);
+                        smaller.push((child.clone(), first.to_vec()));
+                        smaller.push((child.clone(), second.to_vec()));
+                        Ok(())
+                    }
+                    Err(refusal) => Err(self.node.state_refused(method, &self.at, refusal)),
+                }
+            })?;
+            requests = smaller;
+        }
+        Ok(())
+    }
+
+    /// The requests for `keys`: each for one trie, and for as many keys as one request may have.
+    fn requests(&self, keys: Vec<RemoteKey>) -> Vec<Request> {
         let mut by_trie = BTreeMap::<Option<Vec<u8>>, Vec<Vec<u8>>>::new();
         for (child, key) in keys {
             by_trie.entry(child).or_default().push(key);
@@ -244,30 +257,22 @@ impl RemoteState {
             let chunks = keys.chunks(self.node.keys_of_request());
             requests.extend(chunks.map(|keys| (child.clone(), keys.to_vec())));
         }
-        let mut nodes = Vec::new();
-        while !requests.is_empty() {
-            let calls: Vec<Call> = requests.iter().map(|request| self.call(request)).collect();
-            let answers = self.node.client().calls(&calls)?;
-            let mut smaller = Vec::new();
-            for ((call, answer), (child, keys)) in calls.iter().zip(answers).zip(requests) {
-                match answer {
-                    Ok(value) => nodes.extend(proof(call.method, &self.at, &value)?),
-                    Err(refusal) if refusal.is_too_large() && keys.len() > 1 => {
-                        let (first, second) = keys.split_at(keys.len() / 2);
-                        smaller.push((child.clone(), first.to_vec()));
-                        smaller.push((child, second.to_vec()));
-                    }
-                    Err(refusal) => {
-                        return Err(self.node.state_refused(call.method, &self.at, refusal))
-                    }
-                }
-            }
-            requests = smaller;
-        }
-        Ok(nodes)
+        requests
     }
 
-    fn call(&self, (child, keys): &(Option<Vec<u8>>, Vec<Vec<u8>>)) -> Call {
+    /// Adds `nodes` to those in memory and to the cache.
+    fn keep(&self, known: &mut Known, nodes: Vec<Bytes>) -> Result<(), RemoteError> {
+        for node in nodes {
+            let hash = Blake2b256::hash(&node);
+            if let Some(cache) = self.node.cache() {
+                cache.put(Kind::Node, hash.as_bytes(), &node)?;
+            }
+            known.add(hash, node);
+        }
+        Ok(())
+    }
+
+    fn call(&self, (child, keys): &Request) -> Call {
         let keys: Vec<String> = keys.iter().map(|key| answer::hex_text(key)).collect();
         let at = &*self.at;
         match child {
@@ -290,11 +295,11 @@ impl RemoteState {
             if self.local(&mut known, hash)?.is_some() {
                 continue;
             }
-            let place = known.places.get(hash).ok_or(RemoteError::UnknownPlace {
+            let key = known.places.key(hash).ok_or(RemoteError::UnknownPlace {
                 root: self.root,
                 hash: *hash,
             })?;
-            keys.push((place.child.as_deref().map(<[u8]>::to_vec), place.key()));
+            keys.push(key);
         }
         if !keys.is_empty() {
             self.load(&mut known, keys)?;
@@ -308,10 +313,9 @@ impl RemoteState {
 
     /// Notes and returns the error for a node that was not in the proof of its place.
     fn missing(&self, known: &mut Known, hash: NodeHash) -> RemoteError {
-        let place = known.places.get(&hash);
         let error = RemoteError::NodeHash {
             hash,
-            place: place.map_or_else(String::new, Place::to_string),
+            place: known.places.describe(&hash).unwrap_or_default(),
             nodes: known.nodes.len(),
         };
         known.failure.get_or_insert(error).clone()

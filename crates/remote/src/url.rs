@@ -2,6 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
+/// What ends host and port. No address should have a backslash, but some programs take it for a slash.
+const AFTER_PORT: [char; 4] = ['/', '?', '#', '\\'];
+
 /// Where a node listens: `ws://HOST:PORT/PATH`, or `wss://` with TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeUrl {
@@ -16,7 +19,7 @@ pub struct NodeUrl {
 #[error("expected ws://HOST:PORT or wss://HOST, found `{found}`")]
 #[non_exhaustive]
 pub struct UrlError {
-    /// The address.
+    /// Scheme, host and port of the address as far as it has them, because the rest can hold a secret.
     pub found: String,
 }
 
@@ -46,15 +49,13 @@ impl FromStr for NodeUrl {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        let wrong = || UrlError {
-            found: text.to_owned(),
-        };
+        let wrong = || UrlError { found: shown(text) };
         let (tls, rest) = match (text.strip_prefix("ws://"), text.strip_prefix("wss://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
             _ => return Err(wrong()),
         };
-        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        let authority = rest.split(AFTER_PORT).next().unwrap_or_default();
         // Names and passwords would end up in messages.
         if authority.contains('@') || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err(wrong());
@@ -85,6 +86,28 @@ impl FromStr for NodeUrl {
             port,
         })
     }
+}
+
+/// The part of an address that a message can show: scheme, host and port, without user, path and query.
+fn shown(text: &str) -> String {
+    let is_scheme = |scheme: &str| {
+        let mut chars = scheme.chars();
+        chars.all(|c| c.is_ascii_alphanumeric() || ['+', '-', '.'].contains(&c))
+    };
+    let split = text.split_once("://");
+    let (scheme, rest) = match split.filter(|(scheme, _)| is_scheme(scheme)) {
+        Some((scheme, rest)) => (&text[..scheme.len() + 3], rest),
+        None => ("", text),
+    };
+    let end = rest.find(AFTER_PORT).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = match authority.rsplit_once('@') {
+        // A password may have a slash, so the authority may be the beginning of one.
+        _ if path.contains('@') => "",
+        Some((_, host)) => host,
+        None => authority,
+    };
+    format!("{scheme}{host}")
 }
 
 /// Shows scheme, host and port, but no path, which can hold a secret.
@@ -139,10 +162,38 @@ mod tests {
             "ws://node:0",
             "ws://[::1",
             "ws://[::1]x",
-            "ws://me:secret@node",
             "ws://no de",
         ] {
             assert_eq!(text.parse::<NodeUrl>().unwrap_err().found, text);
+        }
+    }
+
+    #[test]
+    fn no_message_shows_a_secret() {
+        for (text, found) in [
+            ("https://node.example:1/v1/secret", "https://node.example:1"),
+            ("http://node?key=secret", "http://node"),
+            ("ws://node:x#secret", "ws://node:x"),
+            ("ws://me:secret@node", "ws://node"),
+            ("wss://me:secret@secret@node:1/secret", "wss://node:1"),
+            ("ws://me:secret/secret@node", "ws://"),
+            ("ws://me:a@secret/secret@node", "ws://"),
+            ("node:1/secret", "node:1"),
+            ("me:secret@node/secret", "node"),
+            ("me:secret/secret@node", ""),
+            ("https:/node/secret", "https:"),
+            ("ws:\\\\node\\secret", "ws:"),
+            ("node/secret?to=ws://node", "node"),
+            ("me:secret@ws://node", "ws:"),
+            ("https://\u{e4}/secret", "https://\u{e4}"),
+        ] {
+            let error = text.parse::<NodeUrl>().unwrap_err();
+            assert_eq!(error.found, found, "{text}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        for text in ["ws://node#secret", "ws://node/secret", "ws://node\\secret"] {
+            let url: NodeUrl = text.parse().unwrap();
+            assert_eq!(url.to_string(), "ws://node:80", "{text}");
         }
     }
 }

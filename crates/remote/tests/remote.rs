@@ -4,7 +4,7 @@
 
 mod support;
 
-use povmeter::{Block, NodeSource, Root, StateVersion, TrieId};
+use povmeter::{Block, Bytes, NodeSource, Root, StateVersion, TrieId};
 use povmeter_delta_root::push_compact;
 use povmeter_remote::{
     BlockId, DiskCache, NotingSource, Recording, RecordingError, RemoteError, RemoteKey,
@@ -170,7 +170,7 @@ fn a_remote_state_gives_what_the_whole_state_gives() {
             node.block(&BlockId::Number(1)).unwrap(),
             noting.noted(),
         );
-        let recording = Recording::from_bytes(&recording.unwrap().to_bytes()).unwrap();
+        let recording = Recording::from_bytes(&recording.unwrap().to_bytes().unwrap()).unwrap();
         let again = run(recording.source(), recording.parent_root, seed, version);
         assert_eq!(again, expected, "{seed}");
         assert!(remote.failure().is_none());
@@ -346,6 +346,12 @@ fn lies_and_silence_are_errors_with_their_names() {
         matches!(error, RemoteError::TimedOut { attempts: 2, .. }),
         "{error}"
     );
+    // Other messages are no answers, and so do not prolong the wait.
+    let error = refused(Fault::Chatters(options().timeout / 4));
+    assert!(
+        matches!(error, RemoteError::TimedOut { attempts: 2, .. }),
+        "{error}"
+    );
     let error = refused(Fault::Closes(9));
     assert!(
         matches!(error, RemoteError::Broken { attempts: 2, .. }),
@@ -402,6 +408,36 @@ fn what_passes_is_tried_again() {
     let keys: Vec<RemoteKey> = (0..16).map(|byte| (None, vec![byte << 4, 1])).collect();
     remote.prefetch(&keys).unwrap();
     assert!(remote.failure().is_none());
+}
+
+#[test]
+fn answers_before_a_failure_are_kept() {
+    let store = state(9, StateVersion::V1);
+    let served = serve(&store);
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options();
+    options.keys = 1;
+    let keys: Vec<RemoteKey> = (0..10).map(|byte| (None, vec![byte << 4, 1])).collect();
+    let mut rounds = Vec::new();
+    for fault in [Fault::SilentAfter(6), Fault::None, Fault::None] {
+        let cache = DiskCache::open(folder.path()).unwrap();
+        let node = client(&served, options).with_cache(cache.clone());
+        let remote = first_state(&node);
+        let (cached, sent) = (cache.len(), node.requests());
+        served.fail(fault.clone());
+        let result = remote.prefetch(&keys);
+        assert_eq!(result.is_ok(), fault == Fault::None, "{result:?}");
+        // An answer is known at once, without the cache.
+        assert!(remote.loaded_nodes() > 1);
+        rounds.push((cache.len() - cached, node.requests() - sent));
+    }
+    let [(first, _), (second, asked), last] = rounds[..] else {
+        panic!("three rounds")
+    };
+    assert!(first > 1 && second > 0, "{first} and {second}");
+    // Some of the keys without an answer end at nodes that are there.
+    assert!((1..=4).contains(&asked), "{asked}");
+    assert_eq!(last, (0, 0));
 }
 
 #[test]
@@ -462,7 +498,7 @@ fn damaged_recordings_are_errors() {
     run(&noting, store.root(), 8, StateVersion::V1);
     let block = node.block(&BlockId::Number(1)).unwrap();
     let good = Recording::new("test".to_owned(), block, noting.noted()).unwrap();
-    let bytes = good.to_bytes();
+    let bytes = good.to_bytes().unwrap();
     assert_eq!(Recording::from_bytes(&bytes).unwrap(), good);
     for length in 0..bytes.len() {
         let error = Recording::from_bytes(&bytes[..length]).unwrap_err();
@@ -493,7 +529,7 @@ fn damaged_recordings_are_errors() {
         parent_root: Root::EMPTY,
         ..good.clone()
     };
-    let error = Recording::from_bytes(&other.to_bytes()).unwrap_err();
+    let error = Recording::from_bytes(&other.to_bytes().unwrap()).unwrap_err();
     assert!(
         matches!(error, RecordingError::OtherState { .. }),
         "{error}"
@@ -502,7 +538,7 @@ fn damaged_recordings_are_errors() {
         parent: Some(good.header.clone()),
         ..good.clone()
     };
-    let error = Recording::from_bytes(&other.to_bytes()).unwrap_err();
+    let error = Recording::from_bytes(&other.to_bytes().unwrap()).unwrap_err();
     assert!(
         matches!(error, RecordingError::OtherParent { .. }),
         "{error}"
@@ -512,7 +548,9 @@ fn damaged_recordings_are_errors() {
         nodes: good.nodes[1..].to_vec(),
         ..good
     };
-    let source = Recording::from_bytes(&fewer.to_bytes()).unwrap().source();
+    let source = Recording::from_bytes(&fewer.to_bytes().unwrap())
+        .unwrap()
+        .source();
     let hash = povmeter_delta_root::Blake2b256::hash(&noting.noted()[0]);
     let error = source.node(&hash, (&[], None)).unwrap_err().to_string();
     assert!(error.contains(&hash.to_string()), "{error}");
@@ -529,4 +567,87 @@ fn more_than_the_limit_is_not_unpacked() {
     }
     let error = Recording::from_bytes(&bomb.finish().unwrap()).unwrap_err();
     assert!(matches!(error, RecordingError::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn more_than_the_limit_is_not_written() {
+    let store = state(8, StateVersion::V1);
+    let node = client(&serve(&store), options());
+    let block = node.block(&BlockId::Number(1)).unwrap();
+    let nodes = |count| vec![Bytes::from(vec![0; 1 << 20]); count];
+    let most = (Recording::LIMIT >> 20) as usize;
+    let large = Recording::new("test".to_owned(), block, nodes(most)).unwrap();
+    let error = large.to_bytes().unwrap_err();
+    assert!(matches!(error, RecordingError::TooLarge { .. }), "{error}");
+    let path = std::env::temp_dir().join(format!("povmeter-too-large-{}", std::process::id()));
+    let error = large.write(&path).unwrap_err();
+    assert!(matches!(error, RecordingError::TooLarge { .. }), "{error}");
+    assert!(!path.exists());
+}
+
+/// The content of a recording whose lists have these numbers of entries, all with the same bytes.
+fn recording_of(extrinsics: (usize, &[u8]), nodes: (usize, &[u8])) -> (Recording, Vec<u8>) {
+    use std::io::Write;
+    let store = state(8, StateVersion::V1);
+    let node = client(&serve(&store), options());
+    let block = node.block(&BlockId::Number(1)).unwrap();
+    let mut recording = Recording::new("test".to_owned(), block, Vec::new()).unwrap();
+    let mut content = Vec::new();
+    for part in [
+        recording.name.as_bytes(),
+        recording.parent_root.as_bytes(),
+        recording.parent.as_ref().unwrap(),
+        &recording.header,
+    ] {
+        push_compact(&mut content, part.len());
+        content.extend(part);
+    }
+    for (count, entry) in [extrinsics, nodes] {
+        push_compact(&mut content, count);
+        let mut part = Vec::new();
+        push_compact(&mut part, entry.len());
+        part.extend(entry);
+        content.extend(part.repeat(count));
+    }
+    recording.body = vec![extrinsics.1.to_vec(); extrinsics.0];
+    recording.nodes = vec![Bytes::copy_from_slice(nodes.1); nodes.0];
+    let head = b"povmrec\x01".to_vec();
+    let mut packed = flate2::write::GzEncoder::new(head, flate2::Compression::fast());
+    packed.write_all(&content).unwrap();
+    (recording, packed.finish().unwrap())
+}
+
+#[test]
+fn empty_entries_are_neither_read_nor_written() {
+    for (extrinsics, nodes, name) in [
+        (1 << 20, 0, "an extrinsic of one byte"),
+        (0, 1 << 20, "a node of one byte"),
+    ] {
+        let (recording, packed) = recording_of((extrinsics, b""), (nodes, b""));
+        for error in [
+            Recording::from_bytes(&packed).unwrap_err(),
+            recording.to_bytes().unwrap_err(),
+        ] {
+            assert!(matches!(error, RecordingError::Part { .. }), "{error}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+}
+
+#[test]
+fn short_entries_count_for_the_memory_they_need() {
+    // Each counts for 128 bytes besides its length and its byte.
+    let most = usize::try_from(Recording::LIMIT).unwrap() / 130;
+    for (extrinsics, nodes) in [(most, 0), (0, most), (most / 2, most / 2 + 1)] {
+        let (recording, packed) = recording_of((extrinsics, &[4]), (nodes, &[0]));
+        for error in [
+            Recording::from_bytes(&packed).unwrap_err(),
+            recording.to_bytes().unwrap_err(),
+        ] {
+            assert!(matches!(error, RecordingError::TooLarge { .. }), "{error}");
+        }
+    }
+    let (recording, packed) = recording_of((most / 2, &[4]), (most / 2 - 9, &[0]));
+    assert!(Recording::from_bytes(&packed).unwrap() == recording);
+    assert!(recording.to_bytes().is_ok());
 }

@@ -231,7 +231,8 @@ fn only_in(
 
 /// The sums over the rows that both results have.
 fn totals(a: &Parts, b: &Parts) -> Vec<[Measured; 2]> {
-    let rows: BTreeSet<_> = a.rows.iter().filter(|row| b.rows.contains(row)).collect();
+    let of_b: BTreeSet<_> = b.rows.iter().collect();
+    let rows: BTreeSet<_> = a.rows.iter().filter(|row| of_b.contains(row)).collect();
     let sums = |parts: &Parts| {
         let mut sums: BTreeMap<String, Measured> = BTreeMap::new();
         for measured in &parts.numbers {

@@ -12,7 +12,7 @@ use crate::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::{fmt::Write, path::Path};
+use std::{collections::BTreeMap, fmt::Write, path::Path};
 
 /// Changes of each measure that are shown without `--all`.
 const SHOWN: usize = 12;
@@ -230,16 +230,21 @@ impl Different {
 
 /// The values that differ. A value that only one side has counts if values are `needed`.
 fn different(a: &[(String, String)], b: &[(String, String)], needed: bool) -> Vec<Different> {
-    let value = |of: &[(String, String)], name: &str| {
-        let found = of.iter().find(|(other, _)| other == name);
-        found.map(|(_, value)| value.clone())
-    };
-    let only_b = b.iter().filter(|(name, _)| value(a, name).is_none());
-    let names = a.iter().chain(only_b).map(|(name, _)| name);
+    let [of_a, of_b] = [a, b].map(|values| {
+        // If a name occurs twice, the first value counts.
+        let values = values.iter().rev();
+        let values = values.map(|(name, value)| (name.as_str(), value.as_str()));
+        values.collect::<BTreeMap<_, _>>()
+    });
+    let only_b = b
+        .iter()
+        .filter(|(name, _)| !of_a.contains_key(name.as_str()));
+    let names = a.iter().chain(only_b).map(|(name, _)| name.as_str());
+    let value = |of: &BTreeMap<&str, &str>, name| of.get(name).map(|value| (*value).to_owned());
     let all = names.map(|name| Different {
-        name: name.clone(),
-        a: value(a, name),
-        b: value(b, name),
+        name: name.to_owned(),
+        a: value(&of_a, name),
+        b: value(&of_b, name),
     });
     all.filter(|different| different.a != different.b)
         .filter(|different| needed || (different.a.is_some() && different.b.is_some()))

@@ -8,7 +8,10 @@ use super::{
     plot::{Layer, Limit, Plot},
     svg::Color,
 };
-use crate::pov::{LimitRow, PovRow, COLLATOR_PERCENT};
+use crate::{
+    pov::{LimitRow, PovRow, COLLATOR_PERCENT},
+    spread::median,
+};
 use povmeter_dev_runtime::{BoundarySize, ExtrinsicTimes, PovSizes, Spent};
 
 /// One extrinsic.
@@ -390,7 +393,7 @@ impl Growth {
 /// A chart of times in microseconds, and a note with the median and the longest.
 fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> Vec<Part> {
     let most = values.iter().copied().fold(0.0, f64::max);
-    let (median, high) = (quantile(&values, 0.5), quantile(&values, 0.98));
+    let (median, high) = (median(values.iter().copied()), quantile(&values, 0.98));
     // Cut the chart, because a few very long times would flatten all others. The cut is a round number,
     // because the axis ends there.
     let cut = axis_end((high * 2.0).max(median * 4.0));

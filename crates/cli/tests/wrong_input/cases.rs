@@ -252,16 +252,19 @@ const BLOCKS: [Case; 21] = [
     case("db prune store --to 0xxy"),
 ];
 
-const CHAINS: [Case; 29] = [
+const CHAINS: [Case; 33] = [
     case("replay"),
     case("replay --url localhost --block 1"),
     case("replay --url https://localhost --block 1"),
     case("replay --url ws:// --block 1"),
     case("replay --url ws://localhost:70000 --block 1"),
+    case("replay --url ws://me:secret@localhost/v1/KEY --block 1"),
     case("replay result.json --block 1"),
     case("replay result.json --blocks 1..2"),
     case("dry-run result.json --block 1 --extrinsic 0x00"),
     case("replay result.json --url ws://localhost"),
+    case("replay result.json --cache new"),
+    case("dry-run result.json --extrinsic 0x00 --rpc keys=1"),
     case("replay --url ws://localhost --block last"),
     case("replay --url ws://localhost --block 0x12"),
     case("replay --url ws://localhost --blocks 5"),
@@ -276,6 +279,7 @@ const CHAINS: [Case; 29] = [
     case("scan --url ws://localhost --blocks 1..9 --shard 0/4 rows"),
     case("scan --url ws://localhost --blocks 1..9 --shard 5/4 rows"),
     case("record new.povmeter"),
+    case("record --from result.json --cache new new.povmeter"),
     case("dry-run"),
     case("dry-run --url ws://localhost"),
     case("dry-run --url ws://localhost --extrinsic 0x123"),
@@ -284,7 +288,7 @@ const CHAINS: [Case; 29] = [
     case("dry-run --url ws://localhost --extrinsic 0x00 --pov-limit many"),
 ];
 
-const RECORDINGS: [Case; 13] = [
+const RECORDINGS: [Case; 14] = [
     wasm("replay missing.povmeter"),
     wasm("replay recording-cut-off.povmeter"),
     wasm("replay recording-changed.povmeter"),
@@ -293,6 +297,7 @@ const RECORDINGS: [Case; 13] = [
     wasm("record --from missing.json new.povmeter"),
     wasm("record --from empty.json new.povmeter"),
     wasm("record --from kusama-1.povmeter new.povmeter"),
+    wasm("record --from blocks-other-hash.json --block best new.povmeter"),
     wasm("record --from blocks-other-hash.json diary.txt"),
     wasm("record --from blocks-other-hash.json folder"),
     wasm("dry-run missing.povmeter --extrinsic 0x00"),

@@ -14,7 +14,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tungstenite::{accept, Message};
+use tungstenite::{accept, Message, WebSocket};
 
 /// A block, and the root of the state after it.
 #[derive(Clone)]
@@ -57,6 +57,10 @@ pub enum Fault {
     Refuses(i64, &'static str),
     /// No answer to requests for proofs.
     Silent,
+    /// No answer to requests for proofs after this many.
+    SilentAfter(u64),
+    /// No answer, but other messages with this pause between them.
+    Chatters(Duration),
     /// Refuses this many requests because there are too many.
     Limits(u64),
     /// Closes the connection in place of this many answers.
@@ -185,6 +189,9 @@ impl Served {
                     *self.fault.lock().unwrap() = Fault::Closes(left - 1);
                     return;
                 }
+                if let Fault::Chatters(pause) = fault {
+                    return chatter(&mut socket, pause);
+                }
                 let Some(answer) = self.answer(&request, &fault) else {
                     continue;
                 };
@@ -238,7 +245,8 @@ impl Served {
                 let keys: Vec<Vec<u8>> = parameters[rest].as_array().unwrap().iter().map(bytes).collect();
                 let at = &parameters[rest + 1];
                 match fault {
-                    Fault::Silent => return None,
+                    Fault::Silent | Fault::SilentAfter(0) => return None,
+                    Fault::SilentAfter(left) => *self.fault.lock().unwrap() = Fault::SilentAfter(left - 1),
                     Fault::Refuses(code, message) => return Some(error(*code, message)),
                     Fault::LargestProof(most) if keys.len() > *most => {
                         return Some(error(-32008, "Response is too big"));
@@ -292,6 +300,19 @@ impl Served {
             _ => {}
         }
         nodes.iter().map(|node| hex(node)).collect()
+    }
+}
+
+/// Sends notifications and answers to no request, for some time.
+fn chatter(socket: &mut WebSocket<TcpStream>, pause: Duration) {
+    let notification =
+        json!({"jsonrpc": "2.0", "method": "chain_newHead", "params": {"result": null}});
+    let answer = json!({"jsonrpc": "2.0", "id": "999999", "result": null});
+    for message in [notification, answer].iter().cycle().take(40) {
+        if socket.send(Message::text(message.to_string())).is_err() {
+            return;
+        }
+        thread::sleep(pause);
     }
 }
 

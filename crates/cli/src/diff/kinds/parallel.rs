@@ -23,18 +23,18 @@ impl Comparable for Report {
             model: _,
             targets: _,
         } = &self.0;
-        // The names of the rows contain all others but the rounds.
+        // The names of the rows contain the others.
         let Settings {
             transactions,
             workloads: _,
             costs_us: _,
             workers: _,
-            rounds: _,
+            rounds,
         } = options;
         let mut parts = Parts::default();
         parts.option("transactions", transactions)?;
         let mut top = parts.top();
-        facts!(top, ""; cores);
+        facts!(top, ""; cores, rounds);
         for row in rows {
             let Row {
                 workload,
