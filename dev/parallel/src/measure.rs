@@ -228,7 +228,6 @@ impl<'m> Measured<'m> {
                 allocated
             }
         };
-        times.sort_unstable();
         let transactions = f64::from(self.settings.transactions.max(1));
         let executions = statistics.speculations + statistics.in_order;
         Ok(Row {
@@ -236,7 +235,7 @@ impl<'m> Measured<'m> {
             cost_us: self.cost_us,
             workers,
             mode,
-            ms: times[times.len() / 2].as_secs_f64() * 1e3,
+            ms: median_ms(&mut times),
             bytes: allocated.bytes,
             allocations: allocated.allocations,
             executions_per_tx: number(executions) / transactions,
@@ -280,6 +279,14 @@ impl<'m> Measured<'m> {
         let batch = parallel.execute(block, self.store, &self.transfers, transactions)?;
         Ok(batch.statistics)
     }
+}
+
+/// The median in milliseconds; NaN if there are no times.
+pub(crate) fn median_ms(times: &mut [Duration]) -> f64 {
+    times.sort_unstable();
+    let at = |place: usize| times.get(place).map_or(f64::NAN, Duration::as_secs_f64);
+    // Of an even number of times, the mean of the two in the middle.
+    (at(times.len().saturating_sub(1) / 2) + at(times.len() / 2)) / 2.0 * 1e3
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Multi-version stores of several shapes, alone: one thread reads and publishes for each transaction.
 
 use crate::{
+    measure::median_ms,
     workload::{absent_key, balance_key, nonce_key, LARGE_VALUE},
     Allocated, CountAllocations, Settings, ShapeRow, Touched, Workload,
 };
@@ -133,13 +134,12 @@ pub fn compare_shapes(
         }
     }
     let rows = Shape::ALL.into_iter().zip(times).map(|(shape, mut times)| {
-        times.sort_unstable();
         let counted = count.map(|count| count(&mut || _ = shape.run(&calls)));
         let Allocated { bytes, allocations } = counted.unwrap_or_default();
         ShapeRow {
             workload,
             shape,
-            ms: times[times.len() / 2].as_secs_f64() * 1e3,
+            ms: median_ms(&mut times),
             bytes,
             allocations,
         }
