@@ -241,7 +241,7 @@ pub(super) fn set_new_next_key<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     });
 }
 
-/// Asks a new overlay for its first next key, when its keys are not yet in order.
+/// Asks a new overlay for its first next key.
 pub(super) fn first_next_key<S: Side>(keys: &Keys, meter: &mut Meter<'_>) {
     let mut side = filled::<S>(&keys.keys);
     meter.during(1, || black_box(side.next_after(&keys.keys[0]).is_some()));
