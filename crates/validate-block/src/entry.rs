@@ -1,13 +1,18 @@
 //! The function that the host calls.
 #![allow(unsafe_code)]
 
-use crate::{block_data::Params, settings::HashRule, settings::SizeRule, validate::validate};
+use crate::{
+    block_data::Params,
+    settings::{HashRule, SizeRule},
+    state_hasher::StateHasher,
+    validate::validate,
+};
 use alloc::boxed::Box;
 use bytes::Bytes;
 use codec::decode_from_bytes;
 use cumulus_pallet_parachain_system::{Call, Config};
 use frame_support::traits::{ExecuteBlock, IsSubType};
-use sp_runtime::traits::{Block, ExtrinsicCall};
+use sp_runtime::traits::{Block, ExtrinsicCall, HashingFor};
 
 /// Decodes the arguments of the host, validates the PoV, and returns where the encoded result lies.
 ///
@@ -19,6 +24,7 @@ use sp_runtime::traits::{Block, ExtrinsicCall};
 pub unsafe fn call<B, E, C, S, H>(arguments: *mut u8, length: usize) -> u64
 where
     B: Block,
+    HashingFor<B>: StateHasher,
     B::Extrinsic: ExtrinsicCall,
     <B::Extrinsic as ExtrinsicCall>::Call: IsSubType<Call<C>>,
     E: ExecuteBlock<B>,

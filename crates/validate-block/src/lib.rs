@@ -27,17 +27,20 @@
 //!
 //! # Guarantees
 //! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
-//!   if the rule for sizes is the same. There is one exception: an append to a key under which a child trie's
-//!   root lies is ignored, as other writes there are; the stock function executes it.
+//!   if the rule for sizes is the same. There are two exceptions. An append to a key under which a child
+//!   trie's root lies is ignored, as other writes there are; the stock function executes it. And if a runtime
+//!   asks for the proof size after it computed the root in the same block, stock nodes count the root's nodes,
+//!   [`Reads`] does not: a chain with such a runtime must not use `Reads`. FRAME computes the root last.
 //! - A block that the stock function refuses is refused: the blob panics, with the reason in the message.
-//!   There are two exceptions. The first is a bug of trie-db, which makes the stock function fail at the
-//!   removal of an absent key that is the beginning of other keys. The second is a runtime that asks for the
-//!   proof size after it computed the root in the same block: stock nodes then count the root's nodes,
-//!   [`Reads`] does not.
+//!   There is an exception besides such a runtime: a bug of trie-db makes the stock function fail at the
+//!   removal of an absent key that is the beginning of other keys.
 //! - A proof that lacks a node that the storage root needs is refused. The stock function uses the old root
 //!   then, and compares it with the root in the header.
 //! - Hash tables are seeded with the block and the relay chain's state, so that users can't choose keys of
 //!   the state that collide.
+//!
+//! # Limits
+//! The runtime's headers must be hashed by `BlakeTwo256`. With another hasher, the runtime does not compile for wasm.
 //!
 //! # Features
 //! - `std` (default): for the native runtime, which has no `validate_block`: the macro expands to nothing.
@@ -61,6 +64,8 @@ mod messages;
 mod session;
 mod settings;
 #[cfg(not(feature = "std"))]
+mod state_hasher;
+#[cfg(not(feature = "std"))]
 mod validate;
 
 pub use settings::{Estimate, HashRule, Host, Reads, SizeRule, Wasm};
@@ -69,7 +74,7 @@ pub use settings::{Estimate, HashRule, Host, Reads, SizeRule, Wasm};
 #[cfg(not(feature = "std"))]
 #[doc(hidden)]
 pub mod private {
-    pub use crate::entry::call;
+    pub use crate::{entry::call, state_hasher::StateHasher};
     pub use sp_runtime::traits::GetRuntimeBlockType;
 }
 

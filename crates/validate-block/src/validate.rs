@@ -17,6 +17,7 @@ use crate::{
     messages::{head_data, Messages},
     session::{run, Session, Sizes},
     settings::{HashRule, SizeRule},
+    state_hasher::StateHasher,
 };
 use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
@@ -35,7 +36,7 @@ use povmeter::{
 };
 use sp_consensus_babe::digests::CompatibleDigestItem;
 use sp_core::storage::well_known_keys;
-use sp_runtime::traits::{Block, ExtrinsicCall, Header, LazyBlock};
+use sp_runtime::traits::{Block, ExtrinsicCall, HashingFor, Header, LazyBlock};
 
 /// Validates the PoV in `params`.
 ///
@@ -44,6 +45,7 @@ use sp_runtime::traits::{Block, ExtrinsicCall, Header, LazyBlock};
 pub(crate) fn validate<B, E, C, S, H>(params: Params) -> ValidationResult
 where
     B: Block,
+    HashingFor<B>: StateHasher,
     B::Extrinsic: ExtrinsicCall,
     <B::Extrinsic as ExtrinsicCall>::Call: IsSubType<Call<C>>,
     E: ExecuteBlock<B>,
