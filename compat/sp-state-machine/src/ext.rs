@@ -10,9 +10,10 @@ use crate::{
     povmeter::{settings, ProofSizes},
     IndexOperation, StorageKey, StorageValue,
 };
-use ::povmeter::{BlockError, Removal, TrieId};
+use ::povmeter::{BlockError, NodeHash, Removal, TrieId};
 use codec::Encode;
 use hash_db::Hasher;
+use povmeter_substrate::out_of;
 use sp_core::{
     hexdisplay::{AsBytesRef, HexDisplay},
     storage::{
@@ -61,6 +62,11 @@ impl<'a, H: Hasher, B: Backend<H>> Ext<'a, H, B> {
             extensions: extensions.map(CallExtensions::new),
             nodes,
         }
+    }
+
+    /// Whether the original executes, and traces its own events.
+    fn is_originals(&self) -> bool {
+        self.nodes.is_none() || self.overlay.is_originals()
     }
 
     /// The result of `access` to the block; `None` if the original executes.
@@ -117,13 +123,19 @@ fn hex<T: AsBytesRef>(bytes: &T) -> HexDisplay<'_> {
     HexDisplay::from(bytes)
 }
 
+/// A hash in the original's type, which traces show in another form.
+fn shown<H: Hasher>(hash: NodeHash) -> H::Out {
+    out_of::<H>(hash.as_bytes())
+}
+
 /// A value encoded as an option of bytes without a length.
 struct Opaque<'a>(Option<&'a StorageValue>);
 
 impl std::fmt::Display for Opaque<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
-            Some(value) => write!(f, "01{}", hex(value)),
+            // Encoded before it is shown, because a long text is shortened.
+            Some(value) => hex(&[&[1], value.as_slice()].concat()).fmt(f),
             None => f.write_str("00"),
         }
     }
@@ -166,7 +178,7 @@ where
         let Some(hash) = self.access(hash) else {
             return self.in_original(|ext| ext.storage_hash(key));
         };
-        event!(self, "Hash", key = %hex(&key), result = ?hash);
+        event!(self, "Hash", key = %hex(&key), result = ?hash.map(shown::<H>));
         hash.map(|hash| hash.as_bytes().to_vec())
     }
 
@@ -188,7 +200,8 @@ where
             return self.in_original(|ext| ext.child_storage_hash(info, key));
         };
         event!(
-            self, "ChildHash", child_info = %hex(&info.storage_key()), key = %hex(&key), result = ?hash
+            self, "ChildHash", child_info = %hex(&info.storage_key()), key = %hex(&key),
+            result = ?hash.map(shown::<H>)
         );
         hash.map(|hash| hash.as_bytes().to_vec())
     }
@@ -257,7 +270,9 @@ where
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> MultiRemovalResults {
-        event!(self, "ChildKill", child_info = %hex(&info.storage_key()));
+        if !self.is_originals() {
+            event!(self, "ChildKill", child_info = %hex(&info.storage_key()));
+        }
         match self.clear(child(info), &[], limit, cursor) {
             Some(removal) => removal,
             None => self.in_original(|ext| ext.kill_child_storage(info, limit, cursor)),
@@ -270,18 +285,20 @@ where
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> MultiRemovalResults {
-        event!(self, "ClearPrefix", prefix = %hex(&prefix));
-        if starts_with_child_storage_key(prefix) {
-            log::warn!(
-                target: "trie",
-                "Refuse to directly clear prefix that is part or contains of child storage key",
-            );
-            return MultiRemovalResults {
-                maybe_cursor: None,
-                backend: 0,
-                unique: 0,
-                loops: 0,
-            };
+        if !self.is_originals() {
+            event!(self, "ClearPrefix", prefix = %hex(&prefix));
+            if starts_with_child_storage_key(prefix) {
+                log::warn!(
+                    target: "trie",
+                    "Refuse to directly clear prefix that is part or contains of child storage key",
+                );
+                return MultiRemovalResults {
+                    maybe_cursor: None,
+                    backend: 0,
+                    unique: 0,
+                    loops: 0,
+                };
+            }
         }
         match self.clear(TrieId::Top, prefix, limit, cursor) {
             Some(removal) => removal,
@@ -296,9 +313,12 @@ where
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> MultiRemovalResults {
-        event!(
-            self, "ChildClearPrefix", child_info = %hex(&info.storage_key()), prefix = %hex(&prefix)
-        );
+        if !self.is_originals() {
+            event!(
+                self, "ChildClearPrefix", child_info = %hex(&info.storage_key()),
+                prefix = %hex(&prefix)
+            );
+        }
         match self.clear(child(info), prefix, limit, cursor) {
             Some(removal) => removal,
             None => self.in_original(|ext| ext.clear_child_prefix(info, prefix, limit, cursor)),
@@ -306,7 +326,9 @@ where
     }
 
     fn storage_append(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        event!(self, "Append", key = %hex(&key), value = %hex(&value));
+        if !self.is_originals() {
+            event!(self, "Append", key = %hex(&key), value = %hex(&value));
+        }
         let appended = self.access(|block| match is_child_storage_key(&key) {
             // The call is ignored, as other writes to the root of a child are.
             true => Ok(()),

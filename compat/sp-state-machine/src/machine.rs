@@ -170,6 +170,12 @@ impl Machine {
         (root, known)
     }
 
+    /// Whether [`Self::root`] has computed the root after the changes so far.
+    pub(crate) fn knows_root(&self, version: StateVersion) -> bool {
+        let revision = self.overlay().map(Overlay::revision);
+        self.root_of.is_some() && self.root_of == revision.map(|revision| (revision, version))
+    }
+
     /// Ends the block, and leaves a new machine in its place.
     ///
     /// # Errors

@@ -32,6 +32,8 @@ pub struct OverlayedChanges<H: Hasher> {
     /// Offchain changes, operations on the transaction index, and the state's changes if the original keeps
     /// them.
     rest: original::OverlayedChanges<H>,
+    /// Whether extrinsics are to be collected once no transaction is open.
+    collects_later: bool,
     /// The changes, for iteration; empty after a change.
     view: OnceLock<Box<View>>,
 }
@@ -52,6 +54,7 @@ impl<H: Hasher> Default for OverlayedChanges<H> {
         Self {
             machine: is_blake2::<H>().then(Machine::new),
             rest: original::OverlayedChanges::default(),
+            collects_later: false,
             view: OnceLock::new(),
         }
     }
@@ -62,6 +65,7 @@ impl<H: Hasher> Clone for OverlayedChanges<H> {
         Self {
             machine: self.machine.as_ref().map(Machine::copy),
             rest: self.rest.clone(),
+            collects_later: self.collects_later,
             view: OnceLock::new(),
         }
     }
@@ -117,22 +121,31 @@ impl<H: Hasher> OverlayedChanges<H> {
         }
     }
 
-    /// Collects the extrinsics that made each change. The original then keeps the state's changes. While a
-    /// transaction is open, it can't take them over, and nothing is collected for them.
+    /// Collects the extrinsics that make each change. The original then keeps the state's changes. It can't take
+    /// them over while a transaction is open: if there are any, collecting begins when the outermost transaction is
+    /// closed.
     pub fn set_collect_extrinsics(&mut self, collect_extrinsics: bool) {
-        if collect_extrinsics
-            && self
-                .machine
-                .as_ref()
-                .is_some_and(|machine| machine.transaction_depth() == 0)
-        {
+        self.collects_later = false;
+        if collect_extrinsics && self.machine.is_some() {
+            self.collects_later = self.transaction_depth() > 0 && !self.is_empty();
+            if self.collects_later {
+                return;
+            }
             self.give_to_original();
         }
         self.rest.set_collect_extrinsics(collect_extrinsics);
     }
 
+    /// Begins to collect extrinsics, if that was put off and no transaction is open any more.
+    fn collect_if_closed(&mut self) {
+        if self.collects_later && self.transaction_depth() == 0 {
+            self.set_collect_extrinsics(true);
+        }
+    }
+
     /// Hands the changes to the original. There must be no open transaction, or no changes.
     fn give_to_original(&mut self) {
+        self.view.take();
         let Some(machine) = self.machine.take() else {
             return;
         };
@@ -240,7 +253,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         if self.machine.is_some() {
             self.clear_written(child(child_info), &[])
         } else {
-            self.rest.clear_child_storage(child_info)
+            self.original().clear_child_storage(child_info)
         }
     }
 
@@ -249,7 +262,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         if self.machine.is_some() {
             self.clear_written(TrieId::Top, prefix)
         } else {
-            self.rest.clear_prefix(prefix)
+            self.original().clear_prefix(prefix)
         }
     }
 
@@ -258,7 +271,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         if self.machine.is_some() {
             self.clear_written(child(child_info), prefix)
         } else {
-            self.rest.clear_child_prefix(child_info, prefix)
+            self.original().clear_child_prefix(child_info, prefix)
         }
     }
 }
@@ -291,6 +304,7 @@ impl<H: Hasher> OverlayedChanges<H> {
             if let Some(machine) = &mut self.machine {
                 in_lockstep(machine.rollback_transaction());
             }
+            self.collect_if_closed();
         })
     }
 
@@ -303,6 +317,7 @@ impl<H: Hasher> OverlayedChanges<H> {
             if let Some(machine) = &mut self.machine {
                 in_lockstep(machine.block().commit_transaction());
             }
+            self.collect_if_closed();
         })
     }
 
@@ -328,6 +343,7 @@ impl<H: Hasher> OverlayedChanges<H> {
             if let Some(machine) = &mut self.machine {
                 in_lockstep(machine.exit_runtime());
             }
+            self.collect_if_closed();
         })
     }
 }
@@ -492,6 +508,11 @@ impl<H: Hasher> OverlayedChanges<H> {
         None
     }
 
+    /// Whether the original keeps the changes.
+    pub(crate) fn is_originals(&self) -> bool {
+        self.machine.is_none()
+    }
+
     /// The machine that keeps the changes; `None` if the original keeps them.
     pub(crate) fn machine(&mut self) -> Option<&mut Machine> {
         self.view.take();
@@ -554,24 +575,20 @@ impl<H: Hasher> OverlayedChanges<H> {
         let is_changed = machine
             .overlay()
             .is_some_and(|overlay| overlay.is_touched(TrieId::Child(name)));
-        let mut known = true;
-        let mut root = None;
-        if is_changed {
-            let version = version_of(state_version);
-            known = machine.root(nodes, version).1;
-            root = machine.access(nodes, |block| {
+        let version = version_of(state_version);
+        let root = machine.access(nodes, |block| {
+            if is_changed {
                 let children = &block.root(version)?.children;
-                let child = children.iter().find(|(key, _)| key == name);
-                Ok(child.map(|(_, root)| *root))
-            });
-        }
-        let root = root.unwrap_or_else(|| {
-            machine.access(nodes, |block| {
-                let root = block.get(TrieId::Top, &child_root_key(name))?;
-                let root = root.and_then(|root| <[u8; 32]>::try_from(root).ok());
-                Ok(root.map_or(Root::EMPTY, Root::from))
-            })
+                if let Some((_, root)) = children.iter().find(|(key, _)| key == name) {
+                    return Ok(*root);
+                }
+            }
+            let root = block.get(TrieId::Top, &child_root_key(name))?;
+            let root = root.and_then(|root| <[u8; 32]>::try_from(root).ok());
+            Ok(root.map_or(Root::EMPTY, Root::from))
         });
+        // As with the original, only the root of the whole state makes it known.
+        let known = machine.knows_root(version);
         Ok((out_of::<H>(root.as_bytes()), known))
     }
 
