@@ -149,6 +149,26 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(place.map(|place| place.keep(self.state.table())))
     }
 
+    /// Calls `look` for each key of the parent state that begins with `prefix`, in order, from `from` on, until it
+    /// returns `false`. As [`Self::peek_parent`], ignores the changes of the block and counts nothing.
+    ///
+    /// # Errors
+    /// [`BlockError::Load`] if a node of the parent state can't be loaded.
+    pub fn peek_parent_keys(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        from: &[u8],
+        mut look: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), BlockError> {
+        let state = &mut self.state;
+        let mut next = state.first_key_from(trie, prefix, from, &mut ())?;
+        while let Some(key) = next.filter(|key| look(key)) {
+            next = state.next_key_in(trie, prefix, &key, &mut ())?;
+        }
+        Ok(())
+    }
+
     /// Whether the block has changed `key`, so that reads of it need nothing of the parent state. A
     /// deletion is a change even if the key had no value.
     pub fn is_changed(&self, trie: TrieId<'_>, key: &[u8]) -> bool {

@@ -107,6 +107,26 @@ fn gaps_between_keys_answer_for_the_block_that_changed_them() {
     assert!(with_answer > 1000, "{with_answer}");
 }
 
+/// Up to `most` keys of `block` that begin with `prefix`, from `from` on.
+fn keys_from<S: NodeSource>(
+    block: &mut Block<S>,
+    prefix: &[u8],
+    from: &[u8],
+    most: usize,
+) -> Vec<Vec<u8>> {
+    let exists = block.exists(TOP, from).unwrap();
+    let mut next = match exists {
+        true => Some(from.to_vec()),
+        false => block.next_key(TOP, from).unwrap(),
+    };
+    let mut keys = Vec::new();
+    while let Some(key) = next.filter(|key| key.starts_with(prefix) && keys.len() < most) {
+        next = block.next_key(TOP, &key).unwrap();
+        keys.push(key);
+    }
+    keys
+}
+
 /// In between, the block changes and reads keys, rolls back and computes sizes.
 #[test]
 fn a_look_at_the_parent_state_counts_nothing_and_sees_no_change() {
@@ -132,6 +152,20 @@ fn a_look_at_the_parent_state_counts_nothing_and_sees_no_change() {
             let mut parent = Block::new(&store, store.root());
             let expected = parent.get(TOP, &other).unwrap();
             assert_eq!(peeked.as_deref(), expected, "{seed}");
+            let (prefix, most) = (
+                &other[..random.random_range(0..2)],
+                random.random_range(1..9),
+            );
+            let mut found = Vec::new();
+            let look = |key: &[u8]| {
+                found.push(key.to_vec());
+                found.len() < most
+            };
+            looked_at
+                .peek_parent_keys(TOP, prefix, &other, look)
+                .unwrap();
+            let expected = keys_from(&mut parent, prefix, &other, most);
+            assert_eq!(found, expected, "{seed}");
             let sizes = [&mut plain, &mut looked_at].map(|block| block.proof_size().unwrap());
             assert_eq!(sizes[0], sizes[1], "{seed}");
         }
@@ -149,5 +183,7 @@ fn a_look_at_a_parent_state_that_is_not_there_fails() {
     let store = store();
     let mut block = Block::new(povmeter::ProofNodes::default(), store.root());
     assert!(block.peek_parent(TOP, &key(1)).is_err());
+    let looked = block.peek_parent_keys(TOP, &[], &[], |key| panic!("found {key:?}"));
+    assert!(looked.is_err());
     assert_eq!(block.recorded_size().total_bytes(), 0);
 }

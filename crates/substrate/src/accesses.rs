@@ -1,10 +1,12 @@
 //! Counts of reads and writes of the parent state, for benchmarks.
 //!
 //! A read counts only if the block has not changed the key, because otherwise it does not reach the
-//! database. A write counts when it is committed. Keys on the whitelist do not count. A new whitelist
-//! takes effect at the next reset of the counts.
+//! database. Iteration counts the keys that it finds there, also those that the block has changed. A write
+//! counts when it is committed. Keys on the whitelist do not count. A new whitelist takes effect at the next
+//! reset of the counts.
 
-use povmeter::TrieId;
+use crate::machine::{MachineError, StateMachine};
+use povmeter::{Accounting, NodeSource, TrieId};
 use sp_core::storage::TrackedStorageKey;
 use std::collections::HashMap;
 
@@ -145,5 +147,92 @@ impl Accesses {
             }
         }
         rows
+    }
+}
+
+impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
+    /// Counts a read if it reaches the parent state.
+    pub(crate) fn note_read(&mut self, trie: TrieId<'_>, key: &[u8]) {
+        let Self {
+            accesses, block, ..
+        } = self;
+        if accesses.is_enabled() && !block.is_changed(trie, key) {
+            accesses.read(trie, key);
+        }
+    }
+
+    /// Counts the reads of the parent state that found `next` as the key after `key`: of `key`, and of each key that
+    /// the block deleted, because the search then begins again behind it.
+    ///
+    /// # Errors
+    /// [`MachineError::Block`] if a node can't be loaded.
+    pub(crate) fn note_next(
+        &mut self,
+        trie: TrieId<'_>,
+        key: &[u8],
+        next: Option<&[u8]>,
+    ) -> Result<(), MachineError> {
+        if !self.accesses.is_enabled() {
+            return Ok(());
+        }
+        self.accesses.read(trie, key);
+        // A key of the parent state before `next` is deleted, or it would be the next one.
+        let after = [key, &[0]].concat();
+        self.note_keys(trie, &[], &after, next, u64::MAX)
+    }
+
+    /// Counts the reads of the parent state by the removal of the keys with a prefix: of each key that it visits, and
+    /// of the key that becomes the cursor for the next call.
+    ///
+    /// # Errors
+    /// [`MachineError::Block`] if a node can't be loaded.
+    pub(crate) fn note_cleared(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        limit: Option<u32>,
+        cursor: Option<&[u8]>,
+    ) -> Result<(), MachineError> {
+        let most = limit.map_or(u64::MAX, |limit| u64::from(limit) + 1);
+        self.note_keys(trie, prefix, cursor.unwrap_or(prefix), None, most)
+    }
+
+    /// Counts a read of each key of the parent state that begins with `prefix`, from `from` on, if it is before
+    /// `before`: of the first `most` of them, at least one.
+    fn note_keys(
+        &mut self,
+        trie: TrieId<'_>,
+        prefix: &[u8],
+        from: &[u8],
+        before: Option<&[u8]>,
+        most: u64,
+    ) -> Result<(), MachineError> {
+        let Self {
+            accesses, block, ..
+        } = self;
+        if !accesses.is_enabled() {
+            return Ok(());
+        }
+        let mut left = most;
+        block.peek_parent_keys(trie, prefix, from, |key| {
+            if before.is_some_and(|before| key >= before) {
+                return false;
+            }
+            accesses.read(trie, key);
+            left = left.saturating_sub(1);
+            left > 0
+        })?;
+        Ok(())
+    }
+
+    /// Counts the changes as writes; call it before they are committed.
+    pub(crate) fn note_writes(&mut self) {
+        let Self {
+            block, accesses, ..
+        } = self;
+        if !accesses.is_enabled() {
+            return;
+        }
+        block.for_each_changed(|trie, key| accesses.written(trie, key));
     }
 }

@@ -52,6 +52,19 @@ pub(crate) fn child(info: &ChildInfo) -> TrieId<'_> {
 }
 
 impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
+    /// Ends the call: rolls back the transactions that it left open, and reports this to the extensions that it
+    /// sees.
+    ///
+    /// # Errors
+    /// [`MachineError`] if no call runs.
+    pub(crate) fn end(mut self) -> Result<(), MachineError> {
+        let open = self.machine.exit_runtime()?;
+        for _ in 0..open {
+            self.extensions.roll_back(&mut self.machine.extensions.0);
+        }
+        Ok(())
+    }
+
     /// Unwraps `result`. An error panics, because the interface has no errors and any value would be
     /// wrong; the machine keeps the reason.
     fn must<T, E: Into<MachineError>>(&mut self, result: Result<T, E>) -> T {
@@ -66,18 +79,8 @@ impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
         }
     }
 
-    /// Counts a read if it reaches the parent state.
-    fn note_read(&mut self, trie: TrieId<'_>, key: &[u8]) {
-        let StateMachine {
-            accesses, block, ..
-        } = &mut *self.machine;
-        if accesses.is_enabled() && !block.is_changed(trie, key) {
-            accesses.read(trie, key);
-        }
-    }
-
     fn read(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Vec<u8>> {
-        self.note_read(trie, key);
+        self.machine.note_read(trie, key);
         let value = self
             .machine
             .block
@@ -87,22 +90,23 @@ impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
     }
 
     fn hash(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Vec<u8>> {
-        self.note_read(trie, key);
+        self.machine.note_read(trie, key);
         let hash = self.machine.block.value_hash(trie, key);
         self.must(hash).map(|hash| hash.as_bytes().to_vec())
     }
 
     fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> bool {
-        self.note_read(trie, key);
+        self.machine.note_read(trie, key);
         let exists = self.machine.block.exists(trie, key);
         self.must(exists)
     }
 
     fn next(&mut self, trie: TrieId<'_>, key: &[u8]) -> Option<Vec<u8>> {
-        // Counts in any case, because finding the next key always reads the parent state.
-        self.machine.accesses.read(trie, key);
         let next = self.machine.block.next_key(trie, key);
-        self.must(next)
+        let next = self.must(next);
+        let noted = self.machine.note_next(trie, key, next.as_deref());
+        self.must(noted);
+        next
     }
 
     fn place(&mut self, trie: TrieId<'_>, key: &[u8], value: Option<&[u8]>) {
@@ -120,6 +124,8 @@ impl<S: NodeSource, A: Accounting> Ext<'_, S, A> {
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> MultiRemovalResults {
+        let noted = self.machine.note_cleared(trie, prefix, limit, cursor);
+        self.must(noted);
         let removal = self.machine.block.clear_prefix(trie, prefix, limit, cursor);
         let Removal {
             cursor,
@@ -238,7 +244,7 @@ impl<S: NodeSource, A: Accounting> Externalities for Ext<'_, S, A> {
         if is_child_storage_key(&key) {
             return;
         }
-        self.note_read(TrieId::Top, &key);
+        self.machine.note_read(TrieId::Top, &key);
         let appended = self.machine.block.append(TrieId::Top, &key, &value);
         self.must(appended);
     }

@@ -211,11 +211,9 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// sealed either.
     pub fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, MachineError> {
         self.enter_runtime()?;
-        let result = {
-            let mut ext = Ext::new(self);
-            sp_externalities::set_and_run_with_externalities(&mut ext, call)
-        };
-        self.exit_runtime()?;
+        let mut ext = Ext::new(self);
+        let result = sp_externalities::set_and_run_with_externalities(&mut ext, call);
+        ext.end()?;
         Ok(result)
     }
 
@@ -257,16 +255,12 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         Ok(self.offchain.enter_runtime()?)
     }
 
-    fn exit_runtime(&mut self) -> Result<(), MachineError> {
+    /// Returns how many transactions the runtime left open, which are rolled back.
+    pub(crate) fn exit_runtime(&mut self) -> Result<usize, MachineError> {
         let open = self.block.exit_runtime()?;
         self.offchain.exit_runtime()?;
         self.inside = false;
-        for _ in 0..open {
-            self.extensions
-                .0
-                .rollback_transaction(TransactionType::Runtime);
-        }
-        Ok(())
+        Ok(open)
     }
 
     /// Opens a transaction of the host.
@@ -379,17 +373,6 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         self.note_writes();
         let root = update.root;
         self.rebase(root, |source| source.commit(&update))
-    }
-
-    /// Counts the changes as writes; call it before they are committed.
-    fn note_writes(&mut self) {
-        let Self {
-            block, accesses, ..
-        } = self;
-        if !accesses.is_enabled() {
-            return;
-        }
-        block.for_each_changed(|trie, key| accesses.written(trie, key));
     }
 
     /// Drops all changes, including the committed ones.

@@ -13,7 +13,8 @@ use povmeter::{
 use povmeter_delta_root::{child_root_key, Blake2b256};
 use povmeter_dev_oracle::{ParentNodes, ParentState, TrieEntries};
 use povmeter_dev_runtime::{runtime::Hashing, NodeStore};
-use povmeter_substrate::{SizeSource, StateMachine};
+use povmeter_parallel::Parallel;
+use povmeter_substrate::{Calls, SizeSource, StateMachine, StorageRules};
 use sp_core::{
     storage::{ChildInfo, StateVersion::V0, TrackedStorageKey},
     H256,
@@ -25,6 +26,7 @@ use std::{
     any::{Any, TypeId},
     collections::{BTreeMap, BTreeSet},
     io,
+    num::NonZeroUsize,
     panic::{catch_unwind, AssertUnwindSafe},
     sync::Arc,
 };
@@ -32,7 +34,8 @@ use std::{
 const POOL: &[u8] = b"pool";
 const NULL_NODE: &[u8] = &[0];
 
-type PeerBackend = TrieBackend<NodeStore, Hashing, LocalTrieCache<Hashing>, Recorder<Hashing>>;
+pub(crate) type PeerBackend =
+    TrieBackend<NodeStore, Hashing, LocalTrieCache<Hashing>, Recorder<Hashing>>;
 
 fn entries(keys: &[&[u8]]) -> TrieEntries {
     let values = (1..).map(|byte| vec![byte; 40]);
@@ -41,7 +44,7 @@ fn entries(keys: &[&[u8]]) -> TrieEntries {
 
 /// A state with 40 bytes under each of these keys, in the top trie and in child `pool`, written in
 /// version 0.
-fn state(top: &[&[u8]], pool: &[&[u8]]) -> ParentNodes {
+pub(crate) fn state(top: &[&[u8]], pool: &[&[u8]]) -> ParentNodes {
     let mut children = BTreeMap::from([(POOL.to_vec(), entries(pool))]);
     children.retain(|_, entries| !entries.is_empty());
     ParentNodes::new(&ParentState {
@@ -52,7 +55,7 @@ fn state(top: &[&[u8]], pool: &[&[u8]]) -> ParentNodes {
     })
 }
 
-fn pool() -> ChildInfo {
+pub(crate) fn pool() -> ChildInfo {
     ChildInfo::new_default(POOL)
 }
 
@@ -64,7 +67,7 @@ fn peer_on(nodes: NodeStore, root: Root) -> (PeerBackend, Recorder<Hashing>) {
     (backend.build(), recorder)
 }
 
-fn peer(nodes: &ParentNodes) -> (PeerBackend, Recorder<Hashing>) {
+pub(crate) fn peer(nodes: &ParentNodes) -> (PeerBackend, Recorder<Hashing>) {
     peer_on(nodes.parent().nodes, nodes.root())
 }
 
@@ -82,7 +85,7 @@ fn recorded_by_ours<S: NodeSource>(block: &Block<S>) -> BTreeSet<Vec<u8>> {
 }
 
 /// Returns the result of `call` on our machine.
-fn under_ours<R>(
+pub(crate) fn under_ours<R>(
     machine: &mut StateMachine<ParentNodes>,
     call: impl FnOnce(&mut dyn Externalities) -> R,
 ) -> R {
@@ -91,7 +94,7 @@ fn under_ours<R>(
         .unwrap()
 }
 
-fn machine(nodes: &ParentNodes) -> StateMachine<ParentNodes> {
+pub(crate) fn machine(nodes: &ParentNodes) -> StateMachine<ParentNodes> {
     StateMachine::new(nodes.clone(), nodes.root(), SizeSource::Estimate)
 }
 
@@ -577,4 +580,59 @@ fn extensions_are_told_of_what_the_runtime_left_open() {
     machine.register_extension(Told(told.clone()));
     under_ours(&mut machine, |ext| ext.storage_start_transaction());
     assert_eq!(*told.lock().unwrap(), (1, 1));
+}
+
+/// Calls that hide the extension before or within the transaction that they leave open.
+struct Hiding(Arc<std::sync::Mutex<(u32, u32)>>);
+
+impl Hiding {
+    fn hide(ext: &mut dyn Externalities) {
+        let hidden = ext.deregister_extension_by_type_id(TypeId::of::<Told>());
+        assert!(hidden.is_ok());
+    }
+}
+
+impl Calls for Hiding {
+    type Output = ();
+
+    fn call(&self, index: u32) {
+        let call = |ext: &mut dyn Externalities| {
+            if index == 0 {
+                Self::hide(ext);
+            }
+            ext.storage_start_transaction();
+            if index == 1 {
+                Self::hide(ext);
+            }
+        };
+        with_externalities(call).unwrap();
+    }
+
+    fn extensions(&self) -> Extensions {
+        let mut extensions = Extensions::new();
+        extensions.register(Told(self.0.clone()));
+        extensions
+    }
+}
+
+#[test]
+fn extensions_that_the_runtime_hides_are_told_nothing() {
+    let nodes = state(&[&[0x1a]], &[]);
+    let told = || Hiding(Arc::new(std::sync::Mutex::new((0, 0))));
+    let expected = [(0, 0), (1, 0), (1, 1)];
+    for (index, expected) in (0..).zip(expected) {
+        let calls = told();
+        let mut machine = machine(&nodes);
+        machine.register_extension(Told(calls.0.clone()));
+        machine.execute(|| calls.call(index)).unwrap();
+        assert_eq!(*calls.0.lock().unwrap(), expected, "call {index}");
+    }
+    let calls = told();
+    let one = Parallel::new(NonZeroUsize::MIN);
+    let rules = StorageRules::new();
+    machine(&nodes)
+        .execute_in_parallel(one, &nodes, &rules, &calls, 3)
+        .unwrap();
+    // Besides, the host opens a transaction for each call.
+    assert_eq!(*calls.0.lock().unwrap(), (3 + 2, 1));
 }

@@ -2,6 +2,7 @@
 //!
 //! One program, because linking a runtime into each test program takes half a minute.
 
+mod access_counts;
 mod bad_input;
 mod compact_length;
 mod differences;
