@@ -128,7 +128,7 @@ fn extrinsics_are_collected_from_the_end_of_the_outermost_transaction_on() {
         assert_eq!(overlay.storage(&[1]), Some(Some(&[1][..])));
         assert_eq!(below, before[1]);
         // What was changed before has no extrinsics.
-        assert_eq!(extrinsics(&overlay, &[1]), []);
+        assert_eq!(extrinsics(&overlay, &[1]), [0_u32; 0]);
         begin(&mut overlay, 5);
         overlay.set_storage(vec![1], Some(vec![6]));
         assert_eq!(extrinsics(&overlay, &[1]), [5]);
@@ -148,5 +148,5 @@ fn what_was_put_off_can_be_taken_back() {
     overlay.set_collect_extrinsics(false);
     overlay.commit_transaction().unwrap();
     overlay.set_storage(vec![1], Some(vec![1]));
-    assert_eq!(extrinsics(&overlay, &[1]), []);
+    assert_eq!(extrinsics(&overlay, &[1]), [0_u32; 0]);
 }
