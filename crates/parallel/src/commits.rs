@@ -141,17 +141,16 @@ impl<S: NodeSource, A: Accounting, T> Commits<'_, S, A, T> {
                 self.done.push(Executed { ending, size });
                 self.publish(store, index, by)
             }
-            Verdict::LeaveOut => {
+            verdict @ (Verdict::LeaveOut | Verdict::Stop) => {
                 self.block.rollback_transaction()?;
                 let size = self.size_after()?;
                 let ending = Ending::LeftOut(output);
                 self.done.push(Executed { ending, size });
+                if verdict == Verdict::Stop {
+                    self.ended.get_or_insert(BlockEnd::Stopped);
+                    return Ok(false);
+                }
                 Ok(self.withdraw(store, index))
-            }
-            Verdict::Stop => {
-                self.block.rollback_transaction()?;
-                self.ended.get_or_insert(BlockEnd::Stopped);
-                Ok(false)
             }
         }
     }

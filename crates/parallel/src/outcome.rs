@@ -48,7 +48,7 @@ pub enum Ending<T> {
 /// The executed transactions, in order, and how they were executed.
 #[derive(Debug)]
 pub struct Batch<T> {
-    /// One for each transaction, or fewer if a [`Verdict`] stopped the block.
+    /// One for each transaction. If a [`Verdict`] stopped the block, up to the one at which it did, which is left out.
     pub transactions: Vec<Executed<T>>,
     /// How they were executed. Only this and `experience` differ from run to run.
     pub statistics: Statistics,

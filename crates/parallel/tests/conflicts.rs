@@ -209,7 +209,10 @@ fn a_stopped_block_holds_what_was_before() {
                 _ => Verdict::Keep,
             },
         );
-        assert_eq!(batch.unwrap().transactions.len(), 60);
+        let transactions = batch.unwrap().transactions;
+        assert_eq!(transactions.len(), 61);
+        let last = transactions.last().map(|last| &last.ending);
+        assert!(matches!(last, Some(Ending::LeftOut(_))), "{last:?}");
         assert_eq!(block.transaction_depth(), 0);
         assert_eq!(
             block.get(Top, b"counter").unwrap(),

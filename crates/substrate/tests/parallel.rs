@@ -61,6 +61,8 @@ struct Random {
     panics: u64,
     /// For an importer: the author's calls that are part of the block.
     kept: Option<Vec<u32>>,
+    /// From this index on, a refused call ends the block.
+    stops_from: u32,
 }
 
 fn number<const N: usize>(ext: &mut dyn Externalities, key: &[u8]) -> u128 {
@@ -267,6 +269,7 @@ impl Calls for Random {
     fn decide(&self, call: Decided<'_, Self::Output>) -> Verdict {
         match call.output {
             Some(_) => Verdict::Keep,
+            None if call.index >= self.stops_from => Verdict::Stop,
             None => Verdict::LeaveOut,
         }
     }
@@ -362,6 +365,9 @@ fn sequential<A: Accounting>(
         } else {
             machine.rollback_transaction().unwrap();
             done.push(("refused".to_owned(), machine.proof_size().unwrap()));
+            if index >= calls.stops_from {
+                break;
+            }
         }
     }
     outcome(machine, done)
@@ -408,6 +414,7 @@ fn compare<A: Accounting>(sizes: &SizeSource, seeds: std::ops::Range<u64>, rules
             asks,
             panics: 0,
             kept: None,
+            stops_from: if seed % 4 == 3 { 40 } else { u32::MAX },
         };
         let expected = sequential::<A>(&store, sizes.clone(), &calls, 80);
         for way in ways() {
@@ -453,6 +460,7 @@ fn sizes_are_replayed() {
         asks: true,
         panics: 0,
         kept: None,
+        stops_from: u32::MAX,
     };
     let author = sequential::<Consensus>(&store, SizeSource::Estimate, &calls, 80);
     let kept: Vec<u32> = (0..80)
@@ -613,6 +621,7 @@ fn a_panic_is_a_trap() {
             asks: false,
             panics: 3_000,
             kept: None,
+            stops_from: u32::MAX,
         };
         let run = |way: Parallel| {
             let mut machine = begun::<Advisory>(&store, SizeSource::Unrecorded);
@@ -655,6 +664,7 @@ fn recorded_sizes_may_be_returned() {
         asks: false,
         panics: 0,
         kept: None,
+        stops_from: u32::MAX,
     };
     let expected = sequential::<Advisory>(&store, SizeSource::Unrecorded, &calls, 80);
     for way in ways() {

@@ -30,6 +30,7 @@ impl Sequential<'_, '_> {
                         Verdict::LeaveOut => format!("left out {output}"),
                         Verdict::Stop => {
                             self.0.rollback_transaction().unwrap();
+                            done.push((format!("left out {output}"), self.0.proof_size().unwrap()));
                             return done;
                         }
                     }
