@@ -393,7 +393,12 @@ impl Growth {
 /// A chart of times in microseconds, and a note with the median and the longest.
 fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> Vec<Part> {
     let most = values.iter().copied().fold(0.0, f64::max);
-    let (median, high) = (median(values.iter().copied()), quantile(&values, 0.98));
+    // A block of a chain may have no extrinsics.
+    let median = match values.is_empty() {
+        true => 0.0,
+        false => median(values.iter().copied()),
+    };
+    let high = quantile(&values, 0.98);
     // Cut the chart, because a few very long times would flatten all others. The cut is a round number,
     // because the axis ends there.
     let cut = axis_end((high * 2.0).max(median * 4.0));
