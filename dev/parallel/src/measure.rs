@@ -294,6 +294,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn medians() {
+        for (seconds, expected) in [(&[3][..], 3e3), (&[3, 1], 2e3), (&[9, 1, 2], 2e3)] {
+            let times = seconds.iter().copied().map(Duration::from_secs);
+            let median = median_ms(&mut times.collect::<Vec<_>>());
+            assert!((median - expected).abs() < 1e-9, "{seconds:?}: {median}");
+        }
+        assert!(median_ms(&mut []).is_nan());
+    }
+
+    #[test]
     fn each_way_has_a_row_and_the_result_of_the_plain_block() {
         let settings = Settings {
             transactions: 80,
