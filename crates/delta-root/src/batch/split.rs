@@ -19,7 +19,9 @@ use super::{
 };
 use crate::{shadow::OldChild, ShadowNode};
 use alloc::vec::Vec;
-use rayon::prelude::*;
+use core::error::Error;
+use rayon::{prelude::*, ThreadPoolBuilder};
+use std::sync::OnceLock;
 
 /// The fewest changes below one branch for which several threads are faster, as measured on two cores:
 /// with fewer, threads wait for each other longer than the time that they save. For more cores see
@@ -48,9 +50,13 @@ impl<'a> Batch<'a> {
         span: Span,
         depth: usize,
     ) -> Result<Vec<Built>, NotLoaded> {
-        let threads = rayon::current_num_threads();
         let split_from = self.input.options.split_from;
-        if span.len() < split_from || threads < 2 {
+        // Asked first, because the other question starts the threads.
+        if span.len() < split_from {
+            return Ok(Vec::new());
+        }
+        let threads = threads();
+        if threads < 2 {
             return Ok(Vec::new());
         }
         let Some(groups) = self.groups(at, span, depth) else {
@@ -98,6 +104,21 @@ impl<'a> Batch<'a> {
         }
         (groups.len() > 1 && left > 1).then_some(groups)
     }
+}
+
+/// The number of threads; starts them at the first call. One if the system refuses them, where rayon would panic.
+fn threads() -> usize {
+    static REFUSED: OnceLock<bool> = OnceLock::new();
+    let refuses = || {
+        // It is also an error, without a source, that there are such threads already.
+        let started = ThreadPoolBuilder::new().build_global();
+        started.is_err_and(|error| error.source().is_some())
+    };
+    // A thread of a pool has that pool.
+    if rayon::current_thread_index().is_none() && *REFUSED.get_or_init(refuses) {
+        return 1;
+    }
+    rayon::current_num_threads()
 }
 
 /// Computes the child of `group`, which begins at `depth`, in a batch of its own.
