@@ -8,7 +8,7 @@
 //! as long as writing.
 //!
 //! A reader that keeps a value shares its block, and so does a writer that keeps it. The next write to the block copies
-//! it if somebody else still has it.
+//! what stays of it if somebody else still has it.
 //!
 //! Except in wasm, memory of freed blocks is kept for blocks of about that size. The heap has few sizes, so a list that
 //! grows by appends, as the events of a block do, finds the memory of the last block's list.
@@ -165,15 +165,25 @@ impl LargeBlock {
     }
 
     fn write(&mut self, from: usize, content: &[u8]) {
+        if self.is_read() {
+            // Copies only the bytes that stay.
+            let read = core::mem::take(&mut self.shared);
+            self.own = Vec::with_capacity(from.saturating_add(content.len()));
+            self.own.extend_from_slice(&read[..from.min(read.len())]);
+        }
         let block = self.own();
         block.resize(from, 0);
         block.extend_from_slice(content);
     }
 
+    /// Whether others still share its memory.
+    fn is_read(&self) -> bool {
+        !self.shared.is_empty() && !self.shared.is_unique()
+    }
+
     /// Its memory; empty if others still share it.
     fn into_memory(self) -> Vec<u8> {
-        let is_read = !self.shared.is_empty() && !self.shared.is_unique();
-        if is_read {
+        if self.is_read() {
             return Vec::new();
         }
         let mut block = self;
@@ -218,5 +228,35 @@ mod tests {
         let again = large.allocate(capacity);
         assert_eq!(large.spare.len(), 1);
         large.free(again);
+    }
+
+    #[test]
+    fn a_write_copies_only_what_stays_of_a_shared_block() {
+        for from in [0, 5, 300_000, 300_010] {
+            let content: Bytes = (0..=255).cycle().take(300_000).collect();
+            let mut large = LargeBlocks::default();
+            let number = large.adopt(content.clone());
+            large.write(number, from, b"new");
+            let stays = from.min(content.len());
+            let written = large.get(number);
+            assert_eq!(written.len(), from + 3);
+            assert_eq!(written[..stays], content[..stays]);
+            assert_eq!(&written[from..], b"new");
+            assert!(large.memory() < from + 100, "{}", large.memory());
+            // The other has what it had.
+            assert_eq!(content.len(), 300_000);
+            assert_eq!(content[7], 7);
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_no_longer_shared_is_written_in_place() {
+        let mut large = LargeBlocks::default();
+        let number = large.adopt(vec![1; 40_000].into());
+        drop(large.share(number));
+        let before = large.get(number).as_ptr();
+        large.write(number, 5, b"new");
+        assert_eq!(large.get(number), b"\x01\x01\x01\x01\x01new");
+        assert_eq!(large.get(number).as_ptr(), before);
     }
 }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use povmeter_primitives::{Fate, TrieId};
 
 /// What a block changed so far. See the [crate page](crate).
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Overlay {
     pub(crate) entries: Entries,
     pub(crate) stores: Stores,
@@ -179,9 +179,12 @@ impl Overlay {
         changes
     }
 
-    /// A number that goes up whenever the content changes, on rollbacks too.
+    /// A number that goes up whenever the content changes, also by a rollback, [`Self::reset`] or
+    /// [`clone_from`](Clone::clone_from).
     ///
-    /// Two equal revisions of one overlay mean equal content, so results can be tagged with it.
+    /// Two equal revisions of one overlay mean equal content, so results can be tagged with it. A clone begins with the
+    /// revision of its original, so results for an overlay can't be told from those for one that is assigned in its
+    /// place.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -404,6 +407,41 @@ impl Overlay {
         entry.slot = Slot::of(list);
         self.log.note(id, entry);
         self.revision += 1;
+    }
+}
+
+impl Clone for Overlay {
+    /// A copy that counts on from the revision of its original, and has the same hash seeds until it is reset.
+    fn clone(&self) -> Self {
+        let Self {
+            entries,
+            stores,
+            heap,
+            journal,
+            log,
+            transactions,
+            host_transactions,
+            revision,
+        } = self;
+        Self {
+            entries: entries.clone(),
+            stores: stores.clone(),
+            heap: heap.clone(),
+            journal: journal.clone(),
+            log: log.clone(),
+            transactions: transactions.clone(),
+            host_transactions: *host_transactions,
+            revision: *revision,
+        }
+    }
+
+    /// Replaces the content by that of `source`. The revision becomes larger than both were.
+    fn clone_from(&mut self, source: &Self) {
+        let revision = self.revision.max(source.revision) + 1;
+        *self = Self {
+            revision,
+            ..source.clone()
+        };
     }
 }
 

@@ -132,6 +132,24 @@ fn a_thousand_frames() {
 }
 
 #[test]
+fn no_revision_comes_back_with_the_content_of_another_overlay() {
+    for other_writes in [0, 1, 2, 5] {
+        let (mut overlay, mut other) = (Overlay::new(), Overlay::new());
+        overlay.set(Top, b"a", b"1");
+        let first = overlay.revision();
+        overlay.set(Top, b"a", b"2");
+        let second = overlay.revision();
+        (0..other_writes).for_each(|_| other.set(Top, b"b", b"3"));
+        overlay.clone_from(&other);
+        assert_eq!(overlay.changes(Top), other.changes(Top));
+        let third = overlay.revision();
+        assert!(third > first.max(second), "after {other_writes} writes");
+        overlay.set(Top, b"c", b"4");
+        assert!(overlay.revision() > third);
+    }
+}
+
+#[test]
 fn the_revision_follows_the_content() {
     let mut overlay = Overlay::new();
     let mut last = overlay.revision();
