@@ -79,10 +79,11 @@ impl EarlierNodes {
 
 impl<S, A: Accounting> Block<S, A> {
     /// Loads the nodes of `earlier`. From now on this block does not count them, and its proof does not
-    /// hold them. Nodes that it has counted before stay counted.
+    /// hold them. Nodes that it has counted before stay counted, until a rollback takes back their count.
+    /// No rollback makes the block count ignored nodes again.
     ///
-    /// [`Self::compact_proof_bytes`] fails from then on, because a PoV has one compact proof for all its
-    /// blocks.
+    /// [`Self::compact_proof_bytes`] fails as long as a node is ignored, because a PoV has one compact proof for
+    /// all its blocks.
     ///
     /// # Errors
     /// [`BlockError::Load`] if there are more nodes than a block can load.

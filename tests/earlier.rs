@@ -120,6 +120,60 @@ fn what_counted_before_stays_counted() {
     assert!(matches!(refused, BlockError::NotAlone { ignored } if ignored == earlier.len()));
 }
 
+/// What a call counts a node for.
+#[derive(Clone, Copy)]
+enum Call {
+    Get,
+    Remove,
+    Size,
+}
+
+fn make<S: povmeter::NodeSource>(block: &mut Block<S>, call: Call) {
+    match call {
+        Call::Get => assert!(block.get(Top, &key(1)).unwrap().is_some()),
+        Call::Remove => block.remove(Top, &key(2)).unwrap(),
+        Call::Size => drop(block.proof_size().unwrap()),
+    }
+}
+
+/// A node that was counted when it was to be ignored is ignored once the transaction that counted it is rolled back.
+#[test]
+fn what_a_rollback_takes_back_is_ignored() {
+    use Call::{Get, Remove, Size};
+    let store = state();
+    let all = [Get, Remove, Size];
+    let mut first = Block::new(&store, store.root());
+    all.iter().for_each(|call| make(&mut first, *call));
+    let mut earlier = EarlierNodes::new();
+    earlier.extend(&first.seal(V1).unwrap());
+
+    let counted: [&[Call]; 4] = [
+        &[Get],
+        &[Remove, Size],
+        &[Get, Remove, Size],
+        &[Remove, Size, Get],
+    ];
+    for calls in counted {
+        let mut block = Block::new(&store, store.root());
+        block.start_transaction();
+        calls.iter().for_each(|call| make(&mut block, *call));
+        let before = block.recorded_size();
+        assert!(before.total_bytes() > 0);
+        block.ignore(&earlier).unwrap();
+        assert_eq!(block.recorded_size(), before);
+        block.rollback_transaction().unwrap();
+        all.iter().for_each(|call| make(&mut block, *call));
+        assert_eq!(block.recorded_size().total_bytes(), 0);
+        let refused = block.compact_proof_bytes().unwrap_err();
+        let all_ignored =
+            matches!(refused, BlockError::NotAlone { ignored } if ignored == earlier.len());
+        assert!(all_ignored, "{refused}");
+        // Other nodes count.
+        block.get(Top, &key(3)).unwrap();
+        assert!(block.recorded_size().total_bytes() > 0);
+    }
+}
+
 #[test]
 fn reads_can_be_forgotten() {
     let store = state();

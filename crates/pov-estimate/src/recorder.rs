@@ -9,6 +9,8 @@ use povmeter_delta_root::{NodeId, NodeTable, Observer, PathCache, ShadowNode, Tr
 
 const READ: u8 = 1;
 const ROOT: u8 = 2;
+/// Besides the others: the node is ignored from the moment on at which a rollback takes back its last count.
+const IGNORED_LATER: u8 = 4;
 
 /// Counts nodes for a proof: those that reads touched, and those that only the root computation would
 /// need. A node counts once, however often it is touched.
@@ -19,7 +21,7 @@ const ROOT: u8 = 2;
 /// the keys are that were read there. [Reset](Self::reset) it before it is used with another one.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    /// By node id, whether reads or the root need the node.
+    /// By node id, whether reads or the root need the node. An ignored node has both flags and is in no list.
     flags: Vec<u8>,
     reads: Vec<NodeId>,
     roots: Vec<NodeId>,
@@ -115,6 +117,7 @@ impl Recorder {
             if *flags & ROOT != 0 {
                 self.size.root_bytes += bytes;
             }
+            self.ignored += ignore_uncounted(flags);
         }
     }
 
@@ -132,20 +135,19 @@ impl Recorder {
             if *flags & READ == 0 {
                 self.size.root_bytes -= scale_bytes(table.bytes(node).len());
             }
+            self.ignored += ignore_uncounted(flags);
         }
     }
 
-    /// Never counts `node` from now on, unless it is counted already.
+    /// Never counts `node` from now on. If it is counted already, it stays counted until a rollback takes back
+    /// its count.
     pub fn ignore(&mut self, node: NodeId) {
         let flags = self.flags(node);
-        if *flags == 0 {
-            // Flagged as counted, but in no list, so that no rollback clears the flags.
-            *flags = READ | ROOT;
-            self.ignored += 1;
-        }
+        *flags |= IGNORED_LATER;
+        self.ignored += ignore_uncounted(flags);
     }
 
-    /// How many nodes are ignored.
+    /// How many nodes are ignored, without those that are still counted.
     pub fn ignored(&self) -> usize {
         self.ignored
     }
@@ -203,6 +205,17 @@ impl Recorder {
     fn make_room(&mut self, index: usize) {
         self.flags.resize(index + 1, 0);
     }
+}
+
+/// Ignores a node that [`Recorder::ignore`] was called for, if neither reads nor the root need it any more.
+/// Returns how many nodes were ignored: 1 or 0.
+fn ignore_uncounted(flags: &mut u8) -> usize {
+    let ignores = *flags == IGNORED_LATER;
+    if ignores {
+        // Flagged as counted, but in no list, so that no rollback clears the flags.
+        *flags = READ | ROOT;
+    }
+    usize::from(ignores)
 }
 
 /// An observer that counts nodes as read; see [`Recorder::reading`].
