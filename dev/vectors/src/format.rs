@@ -1,6 +1,7 @@
 //! The JSON form of test vectors, which docs/proof-size.md describes. Read and written here alone.
 
 use crate::{hex::Hex, op::Op};
+use povmeter::StateVersion;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The format that is written and read.
@@ -125,6 +126,26 @@ pub enum FormatError {
         /// The format of the file.
         found: u32,
     },
+}
+
+/// A file names a state version that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected state version 0 or 1, found {found}")]
+pub struct UnknownVersion {
+    /// The version in the file.
+    pub found: u8,
+}
+
+/// The state version with this number.
+///
+/// # Errors
+/// [`UnknownVersion`].
+pub(crate) fn state_version(number: u8) -> Result<StateVersion, UnknownVersion> {
+    match number {
+        0 => Ok(StateVersion::V0),
+        1 => Ok(StateVersion::V1),
+        found => Err(UnknownVersion { found }),
+    }
 }
 
 impl VectorFile {

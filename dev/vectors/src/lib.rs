@@ -18,7 +18,8 @@ mod run;
 
 pub use answer::{ask, Answer};
 pub use format::{
-    AccountingName, FormatError, Pairs, Part, Sealed, Sizes, Step, Vector, VectorFile,
+    AccountingName, FormatError, Pairs, Part, Sealed, Sizes, Step, UnknownVersion, Vector,
+    VectorFile,
 };
 pub use hex::Hex;
 pub use op::{Op, TrieName};

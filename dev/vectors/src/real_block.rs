@@ -1,7 +1,8 @@
 //! A block of a public chain, with the part of its parent state that it needs.
 
+use crate::format::{state_version, UnknownVersion};
 use crate::hex::Hex;
-use povmeter::{Block, BlockError, CompactProof, ProofError, Root, StateVersion, TrieId};
+use povmeter::{Block, BlockError, CompactProof, ProofError, Root, TrieId};
 use serde::Deserialize;
 
 /// A block of a public chain: its reads and writes, the proof of what it needs of the parent state, and
@@ -47,6 +48,8 @@ pub struct RealOutcome {
 pub enum RealBlockError {
     /// The file is not JSON of this form.
     Json(serde_json::Error),
+    /// The file names an unknown state version.
+    Version(UnknownVersion),
     /// A root is not 32 bytes long.
     RootLength {
         /// Its length in bytes.
@@ -96,10 +99,7 @@ impl RealBlock {
     /// # Errors
     /// [`RealBlockError`], among others if the block needs a node that the proof lacks.
     pub fn execute(&self) -> Result<RealOutcome, RealBlockError> {
-        let version = match self.version {
-            0 => StateVersion::V0,
-            _ => StateVersion::V1,
-        };
+        let version = state_version(self.version).map_err(RealBlockError::Version)?;
         let parent = root(&self.parent_root)?;
         let nodes = CompactProof::decode(&self.compact_proof.0)?.to_source(parent)?;
         let mut block = Block::new(nodes, parent);

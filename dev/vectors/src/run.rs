@@ -2,7 +2,7 @@
 
 use crate::{
     answer::ask,
-    format::{AccountingName, Part, Sealed, Sizes, Step, Vector},
+    format::{state_version, AccountingName, Part, Sealed, Sizes, Step, UnknownVersion, Vector},
     hex::Hex,
     op::Op,
 };
@@ -27,6 +27,9 @@ pub enum VectorError {
     /// The proof could not be packed.
     #[error("the proof cannot be packed: {0}")]
     Proof(#[from] ProofError),
+    /// The block or a part of its parent state has an unknown state version.
+    #[error(transparent)]
+    Version(#[from] UnknownVersion),
     /// A result differs from the expected one.
     #[error("{place}: expected {expected}, found {found}")]
     Differs {
@@ -103,7 +106,7 @@ pub fn run(vector: &Vector) -> Result<(), VectorError> {
 fn run_as<A: Accounting>(vector: &Vector) -> Result<(), VectorError> {
     let (nodes, root) = parent(&vector.state)?;
     compare("parent root", &vector.parent_root, &hex(root))?;
-    let version = version(vector.version);
+    let version = state_version(vector.version)?;
     let mut block = Block::with_accounting(nodes, root, A::default());
     for (at, expected) in vector.operations.iter().enumerate() {
         let found = Step::make(&mut block, &expected.op, version)?;
@@ -128,13 +131,6 @@ fn compare<T: PartialEq + Debug>(place: &str, expected: &T, found: &T) -> Result
     })
 }
 
-fn version(version: u8) -> StateVersion {
-    match version {
-        0 => StateVersion::V0,
-        _ => StateVersion::V1,
-    }
-}
-
 fn entries(pairs: &[(Hex, Hex)]) -> KeyChanges<'_> {
     let entries = pairs.iter();
     entries
@@ -153,7 +149,7 @@ fn parent(parts: &[Part]) -> Result<(ProofNodes, Root), VectorError> {
                 .map(|(key, of)| (&key.0[..], entries(of)))
                 .collect(),
         };
-        let update = grow(&nodes, root, &changes, version(part.version))?;
+        let update = grow(&nodes, root, &changes, state_version(part.version)?)?;
         nodes.extend(inserted(&update));
         root = update.root;
     }

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter_vectors::{digest, run, FormatError, Op, RealBlock, VectorError, VectorFile};
+use povmeter_vectors::{
+    digest, run, FormatError, Op, RealBlock, RealBlockError, UnknownVersion, VectorError,
+    VectorFile,
+};
 
 const FILE: &str = include_str!("../../../docs/proof-size-vectors.json");
 
@@ -45,6 +48,23 @@ fn an_operation_that_the_page_does_not_name_is_refused() {
 }
 
 #[test]
+fn an_unknown_state_version_is_refused() {
+    let file = VectorFile::read(FILE).unwrap();
+    for found in [2, 255] {
+        let (mut block, mut state) = (file.vectors[0].clone(), file.vectors[0].clone());
+        block.version = found;
+        state.state[0].version = found;
+        for vector in [block, state] {
+            let error = run(&vector).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("expected state version 0 or 1, found {found}")
+            );
+        }
+    }
+}
+
+#[test]
 fn a_boundary_without_its_sizes_does_not_hold() {
     let mut file = VectorFile::read(FILE).unwrap();
     let vector = &mut file.vectors[0];
@@ -79,6 +99,17 @@ fn the_first_block_of_polkadot_has_the_root_of_its_header() {
     let block = RealBlock::read(REAL_BLOCK).unwrap();
     assert_eq!((block.chain.as_str(), block.number), ("polkadot", 1));
     assert_eq!(block.execute().unwrap(), block.expected().unwrap());
+}
+
+#[test]
+fn a_real_block_of_another_state_version_is_refused() {
+    let other = REAL_BLOCK.replacen("\"version\": 0", "\"version\": 2", 1);
+    assert_ne!(other, REAL_BLOCK);
+    let error = RealBlock::read(&other).unwrap().execute().unwrap_err();
+    assert!(
+        matches!(error, RealBlockError::Version(UnknownVersion { found: 2 })),
+        "{error:?}"
+    );
 }
 
 #[test]
