@@ -1,7 +1,7 @@
 //! Copies a store into another.
 
 use crate::engine::{Batch, Engine};
-use crate::history::{KeptStates, StateId};
+use crate::history::KeptStates;
 use crate::journal::{diff_key, history_record, state_key, HISTORY_KEY};
 use crate::net::NetChange;
 use crate::open_error::OpenError;
@@ -10,6 +10,7 @@ use crate::stored::StoredNodes;
 use crate::StoreError;
 use bytes::Bytes;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 /// Bytes of nodes that are copied in one write.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -21,9 +22,37 @@ pub enum BackupError {
     /// The folder for the copy is taken, or can not be written.
     #[error("{0}")]
     Open(#[source] OpenError),
+    /// The folder for the copy is in that of the store, and would be lost with it.
+    #[error("{}: expected a folder outside of the store in {}, found one in it", path.display(), store.display())]
+    Inside {
+        /// Folder for the copy.
+        path: PathBuf,
+        /// Folder of the store.
+        store: PathBuf,
+    },
     /// The store can not be read, or the copy can not be written.
     #[error("the copy is not complete: {0}")]
     Store(#[source] StoreError),
+}
+
+/// Checks that the folder `path`, which may be absent, is not in the folder `store`.
+pub(crate) fn expect_outside(store: &Path, path: &Path) -> Result<(), BackupError> {
+    let canonical = store.canonicalize();
+    let home = canonical.map_err(|error| BackupError::Open(OpenError::io(store)(error)))?;
+    // The copy is made below the last part of its path that exists. The current folder is an empty path.
+    let existing = path.ancestors().find_map(|part| match part.as_os_str() {
+        name if name.is_empty() => Path::new(".").canonicalize().ok(),
+        _ => part.canonicalize().ok(),
+    });
+    let is_store = path.canonicalize().is_ok_and(|path| path == home);
+    match existing.is_some_and(|existing| existing.starts_with(&home)) && !is_store {
+        true => Err(BackupError::Inside {
+            path: path.to_owned(),
+            store: store.to_owned(),
+        }),
+        // That the folder is the store's own is another error.
+        false => Ok(()),
+    }
 }
 
 /// Copies all nodes and states of `from` into `into`, which is a new store.
@@ -76,17 +105,10 @@ fn records(from: &impl Engine, kept: &KeptStates) -> Result<Vec<Record>, StoreEr
     for state in &kept.others {
         for key in [state_key(state.id), diff_key(state.id)] {
             let Some(record) = from.record(&key)? else {
-                return Err(damaged(state.id));
+                return Err(StoreError::missing_record(state.id));
             };
             records.push((key, Some(record)));
         }
     }
     Ok(records)
-}
-
-fn damaged(id: StateId) -> StoreError {
-    StoreError::DamagedRecord {
-        key: format!("state {id}"),
-        bytes: 0,
-    }
 }

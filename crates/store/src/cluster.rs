@@ -167,12 +167,15 @@ impl RedisCluster {
     }
 
     /// Moves the head from one published root to another, such as the next block or the tip of another
-    /// fork. Of several writers that move it from the same root, one succeeds.
+    /// fork. Of several writers that move it from the same root to different ones, one succeeds.
+    ///
+    /// Succeeds also if the head is at `to` already: if an answer is lost, the client tries again, and finds what
+    /// its first try did. So two writers of the same block both succeed.
     ///
     /// # Errors
-    /// [`ClusterError::HeadMoved`] if the head is at another root; [`ClusterError::Unpublished`] if `to`
-    /// is not published; or if the cluster failed. If only an answer was lost, the head may have moved,
-    /// and the next try of the client finds it at `to`.
+    /// [`ClusterError::HeadMoved`] if the head is at a third root; [`ClusterError::Unpublished`] if `to`
+    /// is not published; or if the cluster failed. Then the head may have moved, so repeat the call. A repeated
+    /// call fails if another writer has moved the head on from `to`.
     pub fn move_head(&self, from: Root, to: Root) -> Result<(), ClusterError> {
         if !self.is_published(to)? {
             return Err(ClusterError::Unpublished { root: to });
@@ -184,7 +187,7 @@ impl RedisCluster {
         }
         let found: Vec<u8> = self.client.ask(eval, "move the head")?;
         let found = parse_root(&found)?;
-        if found == from {
+        if found == from || found == to {
             return Ok(());
         }
         Err(ClusterError::HeadMoved {

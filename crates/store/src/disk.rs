@@ -150,7 +150,7 @@ macro_rules! disk_store {
             }
 
             /// Copies the store, with all kept states, into the folder `path`, which must be absent,
-            /// empty, or left by an interrupted copy. Calls `progress` with the nodes copied so far.
+            /// empty, or left by an interrupted copy, and outside of the store's folder. Calls `progress` with the nodes copied so far.
             ///
             /// # Errors
             /// [`BackupError`](crate::BackupError). The store is unchanged, and a copy that failed does
@@ -160,6 +160,7 @@ macro_rules! disk_store {
                 path: impl AsRef<std::path::Path>,
                 progress: $crate::progress::Progress<'_>,
             ) -> Result<(), $crate::backup::BackupError> {
+                $crate::backup::expect_outside(&self.path, path.as_ref())?;
                 $crate::disk::backup(self, path.as_ref(), progress)
             }
         }

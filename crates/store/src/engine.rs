@@ -82,7 +82,7 @@ pub(crate) fn first_write() -> (Batch, KeptStates) {
 /// is missing.
 ///
 /// # Errors
-/// [`StoreError::DamagedRecord`] if a record is damaged.
+/// [`StoreError::DamagedRecord`] if a record is damaged, or missing for a state that has a journal.
 pub(crate) fn read_states(
     record: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, StoreError>,
 ) -> Result<Option<KeptStates>, StoreError> {
@@ -95,9 +95,12 @@ pub(crate) fn read_states(
     };
     let mut states = read_history(&history).ok_or_else(damaged)?;
     for id in (states.base.id.0 + 1..states.next).map(StateId) {
-        // A discarded state has no record any more.
         let Some(found) = record(&state_key(id))? else {
-            continue;
+            // A discarded state has no journal either, because one write removes both.
+            match record(&diff_key(id))? {
+                None => continue,
+                Some(_) => return Err(StoreError::missing_record(id)),
+            }
         };
         let state = read_state(id, &found);
         let state = state.filter(|state| state.parent.is_some_and(|id| states.get(id).is_some()));
@@ -132,8 +135,14 @@ pub(crate) fn commit(engine: &mut impl Engine, update: &RootUpdate) -> Result<()
         return Err(StoreError::SeveralStates { kept });
     }
     let parent = *kept.base();
+    if update.parent != parent.root {
+        return Err(StoreError::ParentRoot {
+            expected: parent.root,
+            found: update.parent,
+        });
+    }
     let next = KeptStates::only(kept.next, parent.height + 1, update.root);
-    let changes = net_changes(update, parent.root)?;
+    let changes = net_changes(update)?;
     check(engine, &changes)?;
     check_root(engine, update.root, &changes)?;
     engine.write(Batch::new(changes, &next), next)
@@ -146,7 +155,14 @@ pub(crate) fn keep(
     update: &RootUpdate,
 ) -> Result<StateId, StoreError> {
     let parent = *engine.kept().expect(parent)?;
-    let changes = net_changes(update, parent.root)?;
+    if update.parent != parent.root {
+        return Err(StoreError::KeptRoot {
+            state: parent.id,
+            expected: parent.root,
+            found: update.parent,
+        });
+    }
+    let changes = net_changes(update)?;
     check(engine, &changes)?;
     check_root(engine, update.root, &changes)?;
     let mut kept = engine.kept().clone();
@@ -381,6 +397,87 @@ mod tests {
             self.kept = kept;
             Ok(())
         }
+    }
+
+    /// An engine of records alone.
+    struct Records {
+        kept: KeptStates,
+        records: BTreeMap<Vec<u8>, Vec<u8>>,
+    }
+
+    impl Records {
+        fn new() -> Self {
+            let (batch, kept) = first_write();
+            let records = BTreeMap::new();
+            let mut new = Self { kept, records };
+            new.write(batch, new.kept.clone()).unwrap();
+            new
+        }
+
+        fn read(&self) -> Result<Option<KeptStates>, StoreError> {
+            read_states(|key| self.record(key))
+        }
+    }
+
+    impl Engine for Records {
+        const REFERENCE_LIMIT: u64 = 1;
+
+        fn kept(&self) -> &KeptStates {
+            &self.kept
+        }
+
+        fn held(&self, _: &NodeHash) -> Result<Held, StoreError> {
+            Ok(Held::Some)
+        }
+
+        fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            Ok(self.records.get(key).cloned())
+        }
+
+        fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
+            for (key, value) in batch.records {
+                match value {
+                    Some(value) => drop(self.records.insert(key, value)),
+                    None => drop(self.records.remove(&key)),
+                }
+            }
+            self.kept = kept;
+            Ok(())
+        }
+    }
+
+    /// Keeps a state on each of `parents`, in this order.
+    fn keep_on(engine: &mut Records, parents: &[u64]) {
+        for parent in parents {
+            let update = RootUpdate {
+                parent: Root::EMPTY,
+                root: Root::EMPTY,
+                children: Vec::new(),
+                nodes: std::iter::empty::<povmeter_delta_root::NodeChange<'_>>().collect(),
+            };
+            keep(engine, StateId(*parent), &update).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_state_that_lost_its_record_is_no_discarded_one() {
+        let mut engine = Records::new();
+        keep_on(&mut engine, &[0, 1, 1, 3, 0]);
+        discard(&mut engine, StateId(2)).unwrap();
+        assert_eq!(engine.read().unwrap().as_ref(), Some(engine.kept()));
+        for state in engine.kept.others.clone() {
+            let lost = engine.records.remove(&state_key(state.id)).unwrap();
+            let error = engine.read().unwrap_err();
+            let expected = format!("state {}", state.id);
+            assert!(
+                matches!(&error, StoreError::DamagedRecord { key, bytes: 0 } if *key == expected),
+                "{error}"
+            );
+            engine.records.insert(state_key(state.id), lost);
+        }
+        prune(&mut engine, StateId(1)).unwrap();
+        assert_eq!(engine.read().unwrap().as_ref(), Some(engine.kept()));
+        assert_eq!(engine.kept().len(), 3);
     }
 
     #[test]

@@ -25,9 +25,21 @@ pub(crate) struct Making<'a> {
 }
 
 /// Begins a store of the engine `E` in the folder `path`, which is created if it is absent. Removes
-/// the remains of an earlier attempt.
+/// the remains of an earlier attempt. If it fails, it leaves no folder that it created, unless another process has
+/// put something into it.
 pub(crate) fn begin<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenError> {
+    let is_new = !path.exists();
     fs::create_dir_all(path).map_err(OpenError::io(path))?;
+    begin_in::<E>(path).inspect_err(|_| {
+        if is_new {
+            // This removes only an empty folder. If it fails, the first error is enough.
+            let _ = fs::remove_dir(path);
+        }
+    })
+}
+
+/// Does the same as [`begin`] in a folder that exists.
+fn begin_in<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenError> {
     let available = available(path)?;
     if available < DISK_RESERVE {
         return Err(OpenError::DiskFull {

@@ -24,14 +24,8 @@ pub(crate) enum NetChange {
 /// left out. So is the null node, because every store has it.
 ///
 /// # Errors
-/// If the update does not start from `root`, or lacks the encoding of a node that it adds.
-pub(crate) fn net_changes(update: &RootUpdate, root: Root) -> Result<Vec<NetChange>, StoreError> {
-    if update.parent != root {
-        return Err(StoreError::ParentRoot {
-            expected: root,
-            found: update.parent,
-        });
-    }
+/// If the update lacks the encoding of a node that it adds.
+pub(crate) fn net_changes(update: &RootUpdate) -> Result<Vec<NetChange>, StoreError> {
     let null_node = Root::EMPTY.node_hash();
     let changes = update.nodes.iter();
     let mut changes: Vec<_> = changes.filter(|node| node.hash != null_node).collect();
@@ -155,15 +149,12 @@ mod tests {
     }
 
     fn net(nodes: Vec<NodeChange<'_>>) -> Result<Vec<NetChange>, StoreError> {
-        net_changes(
-            &RootUpdate {
-                parent: Root::EMPTY,
-                root: Root::EMPTY,
-                children: vec![],
-                nodes: nodes.into_iter().collect(),
-            },
-            Root::EMPTY,
-        )
+        net_changes(&RootUpdate {
+            parent: Root::EMPTY,
+            root: Root::EMPTY,
+            children: vec![],
+            nodes: nodes.into_iter().collect(),
+        })
     }
 
     #[test]

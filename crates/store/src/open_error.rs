@@ -63,7 +63,8 @@ impl fmt::Display for FolderContent {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The path holds something other than a store. Name another folder.
+    /// The path holds something other than a store. Name another folder. If nothing or an empty folder was found,
+    /// `create` or `open_or_create` makes a store there.
     #[error("{}: expected a povmeter node store of format {FORMAT}, found {found}", path.display())]
     NotAStore {
         /// Path that was to be opened.

@@ -33,6 +33,27 @@ use std::path::{Path, PathBuf};
 /// dropped is swallowed.
 ///
 /// Opening a store of format 1 converts it to format 2, which earlier versions refuse.
+///
+/// ```
+/// use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
+/// use povmeter_store::{NodeStore, ParityDbStore};
+/// # let home = tempfile::tempdir()?;
+/// # let path = home.path().join("state");
+///
+/// // The first time, makes the folder, with the state without entries.
+/// let mut store = ParityDbStore::open_or_create(&path)?;
+/// let mut block = Block::new(&store, store.root());
+/// block.set(Top, b"alice", b"paid")?;
+/// store.commit(block.seal(V1)?.update())?;
+/// let root = store.root();
+/// drop(store);
+///
+/// // `open` makes no folder, so a wrong path is an error.
+/// let store = ParityDbStore::open(&path)?;
+/// assert_eq!(store.root(), root);
+/// # assert_ne!(root, Root::EMPTY);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ParityDbStore {
     /// Closed only if opening it again failed, or closing it before.
     database: Database,

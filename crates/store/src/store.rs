@@ -40,6 +40,16 @@ pub enum StoreError {
         /// Root from which the update starts.
         found: Root,
     },
+    /// The update starts from another state than the kept one on which it was to be committed.
+    #[error("state {state} is at root {expected}, the update starts from root {found}")]
+    KeptRoot {
+        /// The state that the caller named.
+        state: StateId,
+        /// Root of this state.
+        expected: Root,
+        /// Root from which the update starts.
+        found: Root,
+    },
     /// The update removes more references to a node than the store holds.
     #[error("node {hash} loses {lost} references, the store holds {held}")]
     MissingReferences {
@@ -97,7 +107,7 @@ pub enum StoreError {
     },
     /// A record about the kept states is missing or damaged, or in RocksDB the entry of a node.
     /// Restore the store from a backup, or make it again.
-    #[error("damaged store: expected the record `{key}`, found {bytes} bytes that are none")]
+    #[error("damaged store: expected the record `{key}`, found {}", found_text(*bytes))]
     DamagedRecord {
         /// Name of the record.
         key: String,
@@ -122,4 +132,20 @@ pub enum StoreError {
         /// Error of the database.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl StoreError {
+    /// The error for a kept state `id` without a record.
+    pub(crate) fn missing_record(id: StateId) -> Self {
+        let key = format!("state {id}");
+        Self::DamagedRecord { key, bytes: 0 }
+    }
+}
+
+/// What was found in place of a record, if it has `bytes` bytes.
+fn found_text(bytes: usize) -> String {
+    match bytes {
+        0 => "none".to_owned(),
+        _ => format!("{bytes} bytes that are none"),
+    }
 }

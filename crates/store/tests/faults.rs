@@ -298,6 +298,10 @@ fn full_disk<S: DiskStore>(mebibytes: usize) {
     let path = mount.path().join("store");
     let error = S::create_at(&path).map(drop).unwrap_err();
     assert!(matches!(error, OpenError::DiskFull { .. }), "{error:?}");
+    assert!(!path.exists());
+    // A folder that was there before stays.
+    fs::create_dir(&path).unwrap();
+    assert!(S::create_at(&path).is_err());
     assert_eq!(files(&path).len(), 0);
 
     fs::remove_file(&filler).unwrap();

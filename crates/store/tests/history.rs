@@ -286,7 +286,11 @@ fn refusals<S: TestStore + StoredNodes>() {
     let error = store
         .keep(two, &update(root("one"), "three", vec![]))
         .unwrap_err();
-    assert!(matches!(error, StoreError::ParentRoot { .. }), "{error:?}");
+    let (expected, found) = (root("two"), root("one"));
+    assert_eq!(
+        error.to_string(),
+        format!("state {two} is at root {expected}, the update starts from root {found}")
+    );
     let lost = vec![change("b", &[1], -1)];
     let error = store
         .keep(two, &update(root("two"), "three", lost))

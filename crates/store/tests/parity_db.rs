@@ -112,6 +112,30 @@ fn a_store_without_its_records_is_damaged() {
     );
 }
 
+#[test]
+fn a_state_that_lost_its_record_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let mut store = ParityDbStore::create(home.path()).unwrap();
+    let base = store.states().base().id;
+    let update = step(&store, "first", vec![]);
+    let kept = store.keep(base, &update).unwrap();
+    drop(store);
+    drop(ParityDbStore::open(home.path()).unwrap());
+    let mut options = Options::with_columns(home.path(), 2);
+    options.columns[0].uniform = true;
+    options.columns[0].preimage = true;
+    options.columns[0].ref_counted = true;
+    options.stats = false;
+    let database = Db::open(&options).unwrap();
+    let key = [b"state".as_slice(), &kept.number().to_be_bytes()].concat();
+    assert!(database.get(1, &key).unwrap().is_some());
+    database.commit([(1, key, None::<Vec<u8>>)]).unwrap();
+    drop(database);
+    let error = ParityDbStore::open(home.path()).unwrap_err();
+    let text = format!("expected the record `state {kept}`, found none");
+    assert!(error.to_string().contains(&text), "{error}");
+}
+
 /// Makes a store of format 1, as earlier versions did, with the nodes "first" and "a".
 fn first_format(path: &Path) {
     let mut options = Options::with_columns(path, 2);

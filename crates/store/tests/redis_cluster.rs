@@ -282,6 +282,33 @@ fn one_of_two_writers_moves_the_head() {
     assert_eq!(nodes.head().unwrap(), Root::EMPTY);
 }
 
+/// A client tries again after a lost answer, and so may its caller.
+#[test]
+fn a_move_of_the_head_can_be_repeated() {
+    let Some(cluster) = TestCluster::start(PATIENT) else {
+        return;
+    };
+    let nodes = connect(&cluster, "chain");
+    for name in ["a", "b"] {
+        nodes.insert(&update(Root::EMPTY, name, vec![])).unwrap();
+    }
+    for _ in 0..3 {
+        nodes.move_head(Root::EMPTY, root("a")).unwrap();
+        assert_eq!(nodes.head().unwrap(), root("a"));
+    }
+    // Another head is no reason to succeed, and stays.
+    let error = nodes.move_head(Root::EMPTY, root("b")).unwrap_err();
+    assert!(
+        matches!(error, ClusterError::HeadMoved { expected: Root::EMPTY, found } if found == root("a")),
+        "{error}"
+    );
+    nodes.move_head(root("a"), root("b")).unwrap();
+    nodes.move_head(root("a"), root("b")).unwrap();
+    let error = nodes.move_head(Root::EMPTY, root("a")).unwrap_err();
+    assert!(matches!(error, ClusterError::HeadMoved { .. }), "{error}");
+    assert_eq!(nodes.head().unwrap(), root("b"));
+}
+
 #[test]
 fn a_lost_node_is_missing_until_it_is_inserted_again() {
     let Some(cluster) = TestCluster::start(PATIENT) else {

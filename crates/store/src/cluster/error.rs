@@ -135,8 +135,7 @@ pub enum ClusterError {
         /// The root.
         root: Root,
     },
-    /// The head is at another root: another writer moved it, or an earlier try of this call, whose
-    /// answer was lost.
+    /// The head is neither at the root from which nor at that to which it was to move: another writer moved it.
     #[error("expected the head at root {expected}, found it at {found}")]
     HeadMoved {
         /// Root at which the caller expected the head.
