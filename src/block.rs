@@ -177,6 +177,15 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 
     /// The same block, with root updates hashed by `hashing` instead of the fastest mode.
+    ///
+    /// ```
+    /// use povmeter::{Block, HashMode, Hashing, ProofNodes, Root};
+    ///
+    /// let plain = Hashing::new(HashMode::Portable)?;
+    /// let block = Block::new(ProofNodes::default(), Root::EMPTY).with_hashing(plain);
+    /// # assert_eq!(block.parent_root(), Root::EMPTY);
+    /// # Ok::<(), povmeter::UnsupportedMode>(())
+    /// ```
     #[must_use]
     pub fn with_hashing(mut self, hashing: Hashing) -> Self {
         self.state = self.state.with_hashing(hashing);
@@ -200,6 +209,15 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 
     /// What the block has changed so far.
+    ///
+    /// ```
+    /// use povmeter::{Block, Lookup, ProofNodes, Root, TrieId::Top};
+    ///
+    /// let mut block = Block::new(ProofNodes::default(), Root::EMPTY);
+    /// block.remove(Top, b"bobby")?;
+    /// assert!(matches!(block.overlay().get(Top, b"bobby"), Lookup::Deleted));
+    /// # Ok::<(), povmeter::BlockError>(())
+    /// ```
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
     }
@@ -294,8 +312,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Finds all keys before it deletes the first, so that an error deletes nothing.
     ///
     /// # Errors
-    /// [`BlockError::Load`] if a node can't be loaded; [`BlockError::ChildRootKey`] for a prefix of the
-    /// top trie that covers roots of child tries.
+    /// [`BlockError::Load`] if a node can't be loaded; [`BlockError::ChildRootPrefix`] for a prefix of the
+    /// top trie that covers the roots of child tries.
     pub fn clear_prefix(
         &mut self,
         trie: TrieId<'_>,
@@ -306,8 +324,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let holds_child_roots =
             prefix.starts_with(CHILD_ROOT_PREFIX) || CHILD_ROOT_PREFIX.starts_with(prefix);
         if trie == TrieId::Top && holds_child_roots {
-            return Err(BlockError::ChildRootKey {
-                key: prefix.to_vec(),
+            return Err(BlockError::ChildRootPrefix {
+                prefix: prefix.to_vec(),
             });
         }
         let from = cursor.unwrap_or(prefix);

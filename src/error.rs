@@ -30,8 +30,18 @@ pub enum BlockError {
     /// The key holds the root of a child trie, which follows from the child trie and can't be written.
     #[error("expected a key that a block can write, found child root key 0x{}", hex(.key))]
     ChildRootKey {
-        /// The key, or the prefix.
+        /// The key.
         key: Vec<u8>,
+    },
+    /// Keys under the prefix hold the roots of child tries, which follow from the child tries and can't be written.
+    #[error(
+        "expected a prefix of keys that a block can write, found prefix 0x{}, \
+         which covers the roots of child tries",
+        hex(.prefix)
+    )]
+    ChildRootPrefix {
+        /// The prefix.
+        prefix: Vec<u8>,
     },
 }
 

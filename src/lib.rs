@@ -63,7 +63,10 @@
 //! | [`ReadsMark`] | a point to which the counts of reads can be taken back |
 //! | [`RecordedNodes`] | which nodes of the proof a host with its own recorder has seen |
 //! | [`EarlierNodes`] | nodes that earlier blocks of the same PoV brought, so they do not count again |
-//! | [`Hashing`], [`seed_hash_tables`] | for validators in wasm: the host's hash function, and keys of hash tables |
+//! | [`Hashing`], [`HashMode`] | how roots are hashed: with which instructions, or by a function, such as that of a wasm host |
+//! | [`UnsupportedMode`] | why a [`HashMode`] was refused |
+//! | [`seed_hash_tables`] | keys of hash tables, for validators in wasm |
+//! | [`Overlay`], [`Lookup`] | what the block changed so far, to look at; the result of a look-up in it |
 //! | [`NodeSource`] | supplies nodes of the parent state; one required method |
 //! | [`BlockPool`], [`PooledBlock`] | reuses the memory of finished blocks, and the nodes that they loaded |
 //! | [`BlockError`], [`ProofError`] | why a call failed |
@@ -78,9 +81,12 @@
 //! - Under [`Consensus`], author, importer and validator get the same sizes at the same points, with
 //!   any cache, on every platform, with `std` and without.
 //! - No plausible value on failure: a call that can't compute its root, size or value returns a
-//!   [`BlockError`], which says what was expected and what was found. No input makes a call panic.
-//! - A root needs stack for each branch above a changed key: about 1.2 KB, where trie-db needs 2.7. So 2 MiB last for
-//!   a chain of 1,600 keys each of which is the beginning of the next; those of a hashed map need some twenty levels.
+//!   [`BlockError`], which says what was expected and what was found. No input makes a call panic. Hashes of nodes are
+//!   not checked as they are read, as in sp-state-machine: wrap a source that may be damaged, or may lie, in
+//!   `povmeter_store::Verified`. Proofs are checked when they are opened.
+//! - A root needs stack for each branch above a changed key: about 1.3 KB, where trie-db needs 2.7. So 2 MiB last for
+//!   a chain of 1,500 keys each of which is the beginning of the next, and without optimisation for one of 500; those
+//!   of a hashed map need some twenty levels.
 //! - A failed call leaves nothing behind but loaded nodes: it changes no value, transaction, size or
 //!   proof. It can be repeated.
 //! - [`Block::seal`] consumes the block and returns it only on failure. A sealed block can't be
@@ -144,10 +150,11 @@ pub use seal_error::SealError;
 /// The type in which a [`NodeSource`] returns nodes.
 pub use bytes::Bytes;
 pub use povmeter_delta_root::{
-    DecodeError, Hashing, KeptValue, KeyPath, LoadError, NodeBatch, NodeChange, NodeChanges,
-    NodePrefix, NodeRequest, NodeSource, OpenRequests, RootError, RootUpdate, SourceError,
+    DecodeError, HashMode, Hashing, KeptValue, KeyPath, LoadError, NodeBatch, NodeChange,
+    NodeChanges, NodePrefix, NodeRequest, NodeSource, OpenRequests, RootError, RootUpdate,
+    SourceError, UnsupportedMode,
 };
-pub use povmeter_overlay::TransactionError;
+pub use povmeter_overlay::{Lookup, Overlay, TransactionError};
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};
 pub use povmeter_primitives::{
     child_root_key, seed_hash_tables, NodeHash, Root, StateVersion, TrieId,

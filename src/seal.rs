@@ -220,6 +220,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`SealError`], which holds the block as it was: with [`BlockError::Transaction`] if a
     /// transaction is open, with [`BlockError::Load`] and [`BlockError::Root`] as for [`Self::root`].
     ///
+    /// `?` turns it into a [`BlockError`] or a boxed error. Where the caller has an error type of its own, made from a
+    /// [`BlockError`], use `.map_err(BlockError::from)?`.
+    ///
     /// ```
     /// # use povmeter::{Block, ProofNodes, Root, StateVersion::V1, TrieId::Top};
     /// let mut block = Block::new(ProofNodes::default(), Root::EMPTY);

@@ -6,8 +6,11 @@ use core::{error::Error, fmt};
 
 /// Why sealing failed, with the block as it was. It can be sealed again once the cause is gone.
 ///
-/// `?` turns it into a [`BlockError`], or a boxed error, and drops the block. It does not implement
-/// [`Error`], because a boxed `SealError` would hold the block and everything that the block borrows.
+/// `?` turns it into a [`BlockError`], or a boxed error, and drops the block. Where the caller has an error type of its
+/// own, made from a [`BlockError`], use `block.seal(version).map_err(BlockError::from)?`.
+///
+/// It does not implement [`Error`], because a boxed `SealError` would hold the block and everything that the block
+/// borrows.
 pub struct SealError<B> {
     block: Box<B>,
     error: BlockError,

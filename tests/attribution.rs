@@ -236,6 +236,45 @@ fn a_change_counts_for_who_made_it_and_not_for_who_asks() {
     assert_eq!(attribution.total_bytes(), 218);
 }
 
+/// Changes taken over have no owner, whatever was done with the block before.
+#[test]
+fn a_block_with_the_changes_of_another_is_in_no_part() {
+    let store = four(V0);
+    let mut other = block::<Consensus>(&store);
+    other.begin_part();
+    other.remove(Top, &[0x1a]).unwrap();
+    type OnStore<'a> = Block<&'a MemoryStore, Attributed<Consensus>>;
+    let before: [fn(&mut OnStore<'_>); 6] = [
+        |_| {},
+        |block| assert_eq!(block.proof_size().unwrap().total_bytes(), 0),
+        |block| assert!(block.exists(Top, &[0x2d]).unwrap()),
+        |block| block.remove(Top, &[0x1b]).unwrap(),
+        |block| block.start_transaction(),
+        |block| {
+            block.start_transaction();
+            block.remove(Top, &[0x1b]).unwrap();
+            block.rollback_transaction().unwrap();
+        },
+    ];
+    for call in before {
+        let mut block = block::<Consensus>(&store);
+        block.begin_part();
+        call(&mut block);
+        block.copy_changes(&other);
+        block.get(Top, &[0x2d]).unwrap();
+        let sealed = block.seal(V0).unwrap();
+        let attribution = sealed.attribution().unwrap();
+        let parts: BTreeSet<_> = attribution
+            .entries()
+            .flat_map(|entry| parts(&entry))
+            .collect();
+        assert_eq!(parts, [(0, Why::Read)].into());
+        // The leaf that is deleted.
+        let deleted = at(attribution, &[1, 0xa], EntryKind::Node);
+        assert_eq!(deleted.wants().len(), 0);
+    }
+}
+
 #[test]
 fn who_deletes_what_is_deleted_changes_nothing() {
     let store = four(V0);

@@ -56,13 +56,14 @@ use povmeter_pov_estimate::{Reading, Recorder};
 /// let sealed = block.seal(V0)?;
 ///
 /// let attribution = sealed.attribution().ok_or("it was asked for")?;
-/// let owners = attribution.entries().map(|entry| entry.owner(|want| want.key[0]));
+/// // The item of a key is its first byte; the empty key has none.
+/// let owners = attribution.entries().map(|entry| entry.owner(|want| want.key.first().copied()));
 /// let mut found: Vec<_> = owners.map(|owner| (owner.part, owner.item, owner.cause)).collect();
 /// found.sort_by_key(|(part, item, _)| (*part, *item));
 /// assert_eq!(found, [
 ///     (first, None, Cause::Shared),            // the root node, on both paths
-///     (first, Some(b'a'), Cause::Read),
-///     (second, Some(b'b'), Cause::Root),
+///     (first, Some(Some(b'a')), Cause::Read),
+///     (second, Some(Some(b'b')), Cause::Root),
 /// ]);
 /// assert_eq!(attribution.total_bytes(), sealed.proof().recorded_bytes());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

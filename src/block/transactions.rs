@@ -119,6 +119,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         if used {
             self.rebase(self.parent_root(), |_| ());
         }
+        // Even a block that is otherwise unused may be in a part.
+        self.notes = A::Notes::default();
         self.overlay.clone_from(&other.overlay);
         self.overlay.forget_snapshots();
         self.in_runtime = other.in_runtime;

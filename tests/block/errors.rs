@@ -6,7 +6,7 @@ use povmeter::{
     SourceError, StateVersion::V1, TrieId::Top,
 };
 use povmeter_store::{MemoryStore, NodeStore};
-use std::cell::Cell;
+use std::{cell::Cell, error::Error, io, iter};
 
 /// How a source fails.
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ impl NodeSource for Troubled {
             Trouble::None => self.store.node(hash, prefix),
             Trouble::Lost => Ok(None),
             Trouble::Garbage => Ok(Some(bytes::Bytes::from_static(b"\x00\x00\x00"))),
-            Trouble::Broken => Err(SourceError::new(std::io::Error::other("disk on fire"))),
+            Trouble::Broken => Err(SourceError::new(io::Error::other("disk on fire"))),
         }
     }
 }
@@ -123,6 +123,25 @@ fn a_failing_source_is_quoted() {
     }
 }
 
+/// Whoever has the block's error gets at the error that the source made, and a message that adds the sources says
+/// nothing twice.
+#[test]
+fn the_error_of_a_failing_source_keeps_its_type() {
+    let store = accounts(100);
+    let source = Troubled::new(&store, Trouble::Broken);
+    let mut block = Block::new(&source, store.root());
+    let error = block.get(Top, &key(1)).unwrap_err();
+    let first: &dyn Error = &error;
+    let errors: Vec<_> = iter::successors(Some(first), |&error| error.source()).collect();
+    let found = errors.iter().find_map(|error| error.downcast_ref());
+    let found: &io::Error = found.expect("the source's error is one of them");
+    assert_eq!(found.kind(), io::ErrorKind::Other);
+    assert!(errors.iter().any(|error| error.is::<SourceError>()));
+    for below in errors {
+        assert!(error.to_string().ends_with(&below.to_string()), "{below}");
+    }
+}
+
 #[test]
 fn a_failing_source_yields_no_block() {
     for trouble in [Trouble::Lost, Trouble::Garbage, Trouble::Broken] {
@@ -161,11 +180,22 @@ fn roots_of_child_tries_can_not_be_written() {
         block.set(Top, &key, &[0; 32]),
         block.remove(Top, &key),
         block.append(Top, &key, &[0]),
-        block.clear_prefix(Top, &key, None, None).map(drop),
     ] {
         assert_eq!(refused.unwrap_err().to_string(), expected);
     }
-    assert!(block.clear_prefix(Top, b":child", None, None).is_err());
+    let pool = "0x3a6368696c645f73746f726167653a64656661756c743a706f6f6c";
+    for (prefix, shown) in [
+        (&b""[..], "0x"),
+        (b":child", "0x3a6368696c64"),
+        (&key, pool),
+    ] {
+        let error = block.clear_prefix(Top, prefix, None, None).unwrap_err();
+        let expected = format!(
+            "expected a prefix of keys that a block can write, \
+             found prefix {shown}, which covers the roots of child tries"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
     assert_eq!(block.seal(V1).unwrap().top_changes().len(), 0);
 }
 

@@ -96,6 +96,7 @@ pub enum LoadError {
         /// The node's place in the trie.
         path: KeyPath,
         /// The source's error.
+        #[source]
         error: SourceError,
     },
     /// A node is an ancestor of itself: the store holds bytes with another hash under this one.

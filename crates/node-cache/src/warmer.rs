@@ -25,28 +25,41 @@ use std::{
 /// Dropping the warmer waits until each thread has ended its piece of work, and drops the other keys.
 ///
 /// ```
+/// use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
 /// use povmeter_node_cache::{CachedSource, NodeCache, Warmer, WarmerOptions};
-/// # use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
-/// # use povmeter_store::{MemoryStore, NodeStore};
-/// # use std::sync::Arc;
+/// use povmeter_store::{MemoryStore, NodeStore};
+/// use std::sync::{Arc, RwLock};
+///
 /// # let mut store = MemoryStore::new();
 /// # let mut genesis = Block::new(&store, Root::EMPTY);
 /// # genesis.set(Top, b"alice", &[7; 40])?;
 /// # genesis.set(Top, b"bobby", &[8; 40])?;
 /// # store.commit(genesis.seal(V1)?.update())?;
-/// # let root = store.root();
-/// let store = Arc::new(store);
+/// # let mut parent = store.root();
+/// // The warmer's threads read the store to which blocks are committed.
+/// let store = Arc::new(RwLock::new(store));
 /// let cache = Arc::new(NodeCache::new(1 << 20));
 /// let warmer = Warmer::new(Arc::clone(&store), Arc::clone(&cache), WarmerOptions::default())?;
 ///
-/// // The keys of the next transactions, while the block executes the first ones.
-/// warmer.start_block(root);
-/// warmer.warm(Top, &[b"alice".as_slice(), b"bobby"]);
-/// # warmer.wait();
-/// # let before = cache.counters().misses;
-/// let mut block = Block::new(CachedSource::new(store, Arc::clone(&cache)), root);
-/// assert!(block.get(Top, b"alice")?.is_some());
-/// # assert_eq!(cache.counters().misses, before);
+/// for value in [[1; 40], [2; 40]] {
+///     // The keys of the next transactions, while the block executes the first ones.
+///     warmer.start_block(parent);
+///     warmer.warm(Top, &[b"alice".as_slice(), b"bobby"]);
+/// #   warmer.wait();
+/// #   assert_eq!(warmer.counters().failed, 0);
+/// #   let before = cache.counters().misses;
+///     let source = CachedSource::new(Arc::clone(&store), Arc::clone(&cache));
+///     let mut block = Block::new(source, parent);
+///     assert!(block.get(Top, b"bobby")?.is_some());
+///     block.set(Top, b"alice", &value)?;
+///     let sealed = block.seal(V1)?;
+/// #   assert_eq!(cache.counters().misses, before);
+///
+///     store.write().map_err(|_| "a writer panicked")?.commit(sealed.update())?;
+///     cache.apply(sealed.update());
+///     parent = sealed.update().root;
+/// }
+/// # assert_eq!(warmer.counters().warmed, 4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -88,7 +101,7 @@ pub struct WarmerCounters {
     pub outdated: u64,
     /// Keys of pieces of work in which a node could not be loaded.
     pub failed: u64,
-    /// Panics of the source, each of which lost up to 32 keys.
+    /// Panics of the source, also while it was cloned, each of which lost up to 32 keys.
     pub panics: u64,
 }
 
@@ -246,31 +259,44 @@ impl Shared {
 
 /// Does jobs until the queue is closed.
 fn work<S: NodeSource + Clone>(source: &CachedSource<S>, jobs: &Receiver<Job>, shared: &Shared) {
-    let begin = |root| ShadowState::new(source.clone(), root);
-    let (mut state, mut block) = (begin(Root::EMPTY), None);
+    let mut last = None;
     for job in jobs {
         if shared.is_over(&job) {
             shared.outdated.fetch_add(job.keys.len() as u64, Relaxed);
             shared.close_one();
             continue;
         }
-        if block != Some(job.block) || state.loaded_nodes() > MOST_NODES {
-            state.rebase(job.root, |_| {});
-            block = Some(job.block);
-        }
-        let walked = catch_unwind(AssertUnwindSafe(|| walk(&mut state, &job)));
+        // All calls of the source are inside. A panic drops what it left of the state.
+        let walked = catch_unwind(AssertUnwindSafe(|| {
+            let mut state = state_for(&job, last.take(), source);
+            let walked = walk(&mut state, &job);
+            last = Some((job.block, state));
+            walked
+        }));
         let keys = job.keys.len() as u64;
         match walked {
             Ok(Ok(())) => shared.warmed.fetch_add(keys, Relaxed),
             Ok(Err(_)) => shared.failed.fetch_add(keys, Relaxed),
-            Err(_) => {
-                // What the panic left of the state is not used again.
-                (state, block) = (begin(Root::EMPTY), None);
-                shared.panics.fetch_add(1, Relaxed)
-            }
+            Err(_) => shared.panics.fetch_add(1, Relaxed),
         };
         shared.close_one();
     }
+}
+
+/// Returns the state to walk in for `job`: that of the last job, emptied if it was for another block or has many
+/// nodes.
+fn state_for<S: NodeSource + Clone>(
+    job: &Job,
+    last: Option<(u64, ShadowState<S>)>,
+    source: &S,
+) -> ShadowState<S> {
+    let Some((block, mut state)) = last else {
+        return ShadowState::new(source.clone(), job.root);
+    };
+    if block != job.block || state.loaded_nodes() > MOST_NODES {
+        state.rebase(job.root, |_| {});
+    }
+    state
 }
 
 /// Loads the paths and values of a job's keys.

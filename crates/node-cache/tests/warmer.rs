@@ -13,6 +13,7 @@ use rand::{rngs::SmallRng, SeedableRng};
 use std::{
     num::NonZeroUsize,
     sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
         mpsc::{channel, Receiver, Sender},
         Arc, Mutex,
     },
@@ -106,6 +107,45 @@ fn a_panic_and_an_error_end_nothing() {
         (counters.failed, counters.panics, counters.warmed),
         (1, 1, 1)
     );
+}
+
+/// A source whose clones panic while it says so. The clone for the thread is made before.
+struct Panicking(Arc<MemoryStore>, Arc<AtomicBool>);
+
+impl Clone for Panicking {
+    fn clone(&self) -> Self {
+        assert!(!self.1.load(Relaxed), "the source was told to");
+        Self(Arc::clone(&self.0), Arc::clone(&self.1))
+    }
+}
+
+impl NodeSource for Panicking {
+    fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+        assert!(!self.1.load(Relaxed), "the source was told to");
+        self.0.node(hash, prefix)
+    }
+}
+
+#[test]
+fn a_panic_of_a_clone_ends_nothing() {
+    let store = Arc::new(genesis(1));
+    let panics = Arc::new(AtomicBool::new(false));
+    let source = Panicking(Arc::clone(&store), Arc::clone(&panics));
+    let cache = Arc::new(NodeCache::new(1 << 20));
+    let warmer = Warmer::new(source, cache, options(1, 10)).unwrap();
+    warmer.start_block(store.root());
+    // The thread may clone the source before or after this.
+    panics.store(true, Relaxed);
+    for key in [b"a", b"b", b"c"] {
+        assert_eq!(warmer.warm(TrieId::Top, &[key]), 1);
+    }
+    // Does not hang.
+    warmer.wait();
+    assert_eq!((warmer.counters().panics, warmer.counters().warmed), (3, 0));
+    panics.store(false, Relaxed);
+    assert_eq!(warmer.warm(TrieId::Top, &[b"a"]), 1);
+    warmer.wait();
+    assert_eq!((warmer.counters().panics, warmer.counters().warmed), (3, 1));
 }
 
 #[test]

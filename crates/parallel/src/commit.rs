@@ -504,9 +504,14 @@ fn applied<T>(
     failure: Option<BlockError>,
 ) -> Result<Applied<T>, BlockError> {
     match (failure, result) {
-        (Some(error @ (BlockError::Transaction(_) | BlockError::ChildRootKey { .. })), _) => {
-            Ok(Err(Trap::Refused(error.into())))
-        }
+        (
+            Some(
+                error @ (BlockError::Transaction(_)
+                | BlockError::ChildRootKey { .. }
+                | BlockError::ChildRootPrefix { .. }),
+            ),
+            _,
+        ) => Ok(Err(Trap::Refused(error.into()))),
         (Some(error), _) => Err(error),
         (None, Ok(output)) => Ok(Ok(output)),
         (None, Err(Ended::Trapped(trap))) => Ok(Err(trap)),

@@ -143,7 +143,8 @@ impl Parallel {
     /// each.
     ///
     /// `source` holds the parent state of `block` for the other threads. Nodes that they load from it do not count.
-    /// `block` may hold changes, but no transaction should be open, and the host must be in control.
+    /// `block` may hold changes, and the host must be in control. If a transaction of the host is open, all of this
+    /// happens inside of it, and it stays open.
     ///
     /// # Errors
     /// [`ParallelError::Block`] if the block fails at a transaction's turn: `block` holds the transactions before it.
@@ -153,7 +154,8 @@ impl Parallel {
     /// If [`Executor::worker`] panics, or if the block's own source does while no executor runs on the block: when the
     /// block loads the nodes of several transactions, repeats reads, or computes a size. While one runs, this is a
     /// [`Trap`](crate::Trap) of its transaction, as any panic of the executor. So the block's source should return
-    /// errors. A panic of `source` has the effect of an error: the transaction is left to its turn.
+    /// errors. After such a panic of the call, `block` may have an open transaction with a part of the effects, and is
+    /// of no further use. A panic of `source` has the effect of an error: the transaction is left to its turn.
     pub fn execute<S, A, P, E>(
         &self,
         block: &mut Block<S, A>,

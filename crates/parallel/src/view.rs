@@ -111,6 +111,22 @@ impl View<'_> {
     /// Calls `look` with the keys that begin with `prefix`, except `prefix` itself, in order, until it returns
     /// `false`. Counts as the calls of [`Self::next_key`], including the call that passes the last key.
     ///
+    /// `look` gets the view, so that it can make calls of its own, and the key. It returns whether to go on, or the
+    /// [`Stopped`] of a call that it made:
+    ///
+    /// ```
+    /// # use povmeter::TrieId::Top;
+    /// # use povmeter_parallel::{Stopped, View};
+    /// # fn sum(view: &mut View<'_>) -> Result<usize, Stopped> {
+    /// let mut bytes = 0;
+    /// view.for_each_key(Top, b"account/", |view, key| {
+    ///     bytes += view.get(Top, key)?.map_or(0, <[u8]>::len);
+    ///     Ok(bytes < 1_000_000)
+    /// })?;
+    /// # Ok(bytes)
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Stopped`].
     pub fn for_each_key(
@@ -220,7 +236,7 @@ impl View<'_> {
     /// does. [Waits for the turn](Self::wait_for_turn).
     ///
     /// # Errors
-    /// As [`Self::set`].
+    /// [`Stopped`], also for a prefix of the top trie that covers the roots of child tries.
     pub fn clear_prefix(
         &mut self,
         trie: TrieId<'_>,

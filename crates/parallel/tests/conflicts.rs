@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
+use povmeter::{Block, BlockError, Root, StateVersion::V1, TrieId::Top};
 use povmeter_parallel::{
     Addition, CounterWidth, Ending, Executor, Interrupt, Parallel, ParallelError, Strategy, Trap,
     Verdict, View,
@@ -190,6 +190,67 @@ fn traps_belong_to_their_transaction() {
         assert_eq!(next, 160);
     }
     drop(std::panic::take_hook());
+}
+
+/// Some transactions clear a prefix that covers the roots of child tries.
+struct ClearAll;
+
+impl Executor for ClearAll {
+    type Worker = ();
+    type Output = ();
+
+    fn worker(&self) {}
+
+    fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<(), Interrupt> {
+        view.set(Top, &index.to_be_bytes(), b"value")?;
+        if index % 10 == 3 {
+            view.clear_prefix(Top, b"", None, None)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_refused_prefix_is_a_trap_of_its_transaction() {
+    for strategy in [Strategy::Always, Strategy::EachAhead, Strategy::Adaptive] {
+        let store = MemoryStore::new();
+        let mut block = Block::new(&store, Root::EMPTY);
+        let way = workers(4, strategy);
+        let batch = way.execute(&mut block, &store, &ClearAll, 40).unwrap();
+        for (executed, index) in batch.transactions.into_iter().zip(0..) {
+            match (index % 10, executed.ending) {
+                (3, Ending::Trapped(Trap::Refused(error))) => assert!(
+                    matches!(&*error, BlockError::ChildRootPrefix { prefix } if prefix.is_empty()),
+                    "{error}"
+                ),
+                (3, other) => panic!("{index}: {other:?}"),
+                (_, ending) => assert!(matches!(ending, Ending::Kept(())), "{index}: {ending:?}"),
+            }
+        }
+        assert_eq!(block.seal(V1).unwrap().top_changes().len(), 36);
+    }
+}
+
+#[test]
+fn an_open_transaction_of_the_host_stays_open_around_the_batch() {
+    for strategy in [Strategy::Always, Strategy::EachAhead, Strategy::Adaptive] {
+        let store = MemoryStore::new();
+        let mut block = Block::new(&store, Root::EMPTY);
+        let way = workers(4, strategy);
+        way.execute(&mut block, &store, &Increment, 20).unwrap();
+        let before = block.recorded_size();
+        block.start_transaction();
+        let batch = way.execute(&mut block, &store, &Increment, 30).unwrap();
+        for (executed, index) in batch.transactions.into_iter().zip(20..) {
+            assert!(matches!(executed.ending, Ending::Kept(seen) if seen == index));
+        }
+        assert_eq!(block.transaction_depth(), 1);
+        block.rollback_transaction().unwrap();
+        assert_eq!(block.recorded_size(), before);
+        let value = block.get(Top, b"counter").unwrap();
+        assert_eq!(value, Some(&20_u64.to_le_bytes()[..]));
+        block.seal(V1).unwrap();
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ pub const HASH_LENGTH: usize = 32;
 macro_rules! hash_newtype {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub struct $name([u8; HASH_LENGTH]);
 
         impl $name {
@@ -76,6 +76,7 @@ macro_rules! hash_newtype {
 
 hash_newtype! {
     /// Blake2b-256 of an encoded trie node, or of a value that is stored as a node of its own.
+    #[derive(Default)]
     NodeHash
 }
 
@@ -96,5 +97,23 @@ impl Root {
     #[inline]
     pub const fn node_hash(self) -> NodeHash {
         NodeHash(self.0)
+    }
+}
+
+impl Default for Root {
+    /// [`Root::EMPTY`], because 32 zero bytes are the root of no trie.
+    #[inline]
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_root_is_that_of_the_state_without_entries() {
+        assert_eq!(Root::default(), Root::EMPTY);
     }
 }

@@ -25,7 +25,11 @@ fn agree<A: Accounting>(case: &Case) {
         let mut text = mismatch.to_string();
         let mut below = mismatch.source();
         while let Some(error) = below {
-            text = format!("{text}: {error}");
+            let message = error.to_string();
+            // Some messages already end with that of their source.
+            if !text.ends_with(&message) {
+                text = format!("{text}: {message}");
+            }
             below = error.source();
         }
         panic!("sizes proven: {}: {text}\n{case}", A::PROVEN);

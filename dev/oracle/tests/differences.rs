@@ -342,12 +342,16 @@ fn nothing_is_appended_to_the_root_of_a_child() {
         block.set(Top, &key, &[1]),
         block.remove(Top, &key),
         block.append(Top, &key, &[9]),
-        block.clear_prefix(Top, &key, None, None).map(drop),
     ];
     for refused in refused {
         let error = refused.unwrap_err();
         assert!(matches!(error, BlockError::ChildRootKey { .. }), "{error}");
     }
+    let error = block.clear_prefix(Top, &key, None, None).unwrap_err();
+    assert!(
+        matches!(error, BlockError::ChildRootPrefix { .. }),
+        "{error}"
+    );
 }
 
 #[test]

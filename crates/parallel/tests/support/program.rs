@@ -444,6 +444,8 @@ impl Executor for Programs {
 pub fn refused(error: &BlockError) -> bool {
     matches!(
         error,
-        BlockError::Transaction(_) | BlockError::ChildRootKey { .. }
+        BlockError::Transaction(_)
+            | BlockError::ChildRootKey { .. }
+            | BlockError::ChildRootPrefix { .. }
     )
 }
