@@ -83,6 +83,7 @@ impl Chain {
         let extrinsics = (0..self.options.transfers)
             .map(|_| self.transfer())
             .collect();
+        let genesis = (genesis, self.genesis);
         Plan::of_parts(self.options, genesis, parent, header, inherent, extrinsics)
     }
 

@@ -110,6 +110,8 @@ pub enum PlanError {
 pub struct Plan {
     options: PlanOptions,
     genesis: Storage,
+    /// Hash of the chain's first block, which signatures commit to.
+    genesis_hash: H256,
     parent: Header,
     header: Header,
     inherent: Extrinsic,
@@ -132,7 +134,7 @@ impl Plan {
 
     pub(crate) fn of_parts(
         options: PlanOptions,
-        genesis: Storage,
+        (genesis, genesis_hash): (Storage, H256),
         parent: Header,
         header: Header,
         inherent: Extrinsic,
@@ -141,6 +143,7 @@ impl Plan {
         Self {
             options,
             genesis,
+            genesis_hash,
             parent,
             header,
             inherent,
@@ -203,7 +206,7 @@ impl Plan {
     /// because its sender does not exist. Does nothing if there is no such extrinsic.
     #[must_use]
     pub fn with_refused(mut self, index: usize) -> Self {
-        let genesis = self.parent.hash();
+        let genesis = self.genesis_hash;
         if let Some(extrinsic) = self.extrinsics.get_mut(index) {
             let key = sr25519::Pair::from_seed(&SplitMix(!self.options.seed).bytes());
             let call = extrinsic.function.clone();
@@ -321,18 +324,7 @@ pub(crate) fn sign(
     let signature = match signatures {
         Signatures::Free => Signature::Free([0; 64]),
         Signatures::Sr25519 => {
-            // The values that the extensions add to the signed data. An immortal extrinsic implies
-            // the genesis block twice.
-            let implied = (
-                (),
-                runtime::SPEC_VERSION,
-                runtime::TRANSACTION_VERSION,
-                genesis,
-                genesis,
-                (),
-                (),
-                (),
-            );
+            let implied = implied(genesis);
             let payload = SignedPayload::from_raw(call.clone(), extensions.clone(), implied);
             Signature::Sr25519(payload.using_encoded(|bytes| key.sign(bytes)))
         }
@@ -343,6 +335,15 @@ pub(crate) fn sign(
         signature,
         extensions,
     )
+}
+
+/// The values that the extensions add to the signed data.
+type Implied = ((), u32, u32, H256, H256, (), (), ());
+
+/// Returns the implied values of an immortal extrinsic, which implies the genesis block twice.
+const fn implied(genesis: H256) -> Implied {
+    let (spec, transaction) = (runtime::SPEC_VERSION, runtime::TRANSACTION_VERSION);
+    ((), spec, transaction, genesis, genesis, (), (), ())
 }
 
 /// Draws the numbers below a bound in random order, then all of them again in a new order.
@@ -407,6 +408,7 @@ impl SplitMix {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use sp_runtime::traits::Verify;
     use std::collections::HashSet;
 
     fn options(accounts: u32, transfers: u32) -> PlanOptions {
@@ -458,6 +460,33 @@ mod tests {
         // With more transfers than senders the nonces differ.
         let plan = Plan::new(options(50, 60)).unwrap();
         assert_eq!(senders(&plan).into_iter().collect::<HashSet<_>>().len(), 60);
+    }
+
+    /// A wrong signature would be refused before any read.
+    #[test]
+    fn a_refused_extrinsic_has_a_valid_signature_in_every_block() {
+        let options = PlanOptions {
+            signatures: Signatures::Sr25519,
+            ..options(50, 3)
+        };
+        let (mut chain, first) = Chain::new(options, 2).unwrap();
+        let genesis = first.parent().hash();
+        let second = chain.next(first.header().clone());
+        for plan in [first, second] {
+            let plan = plan.with_refused(1);
+            for extrinsic in plan.extrinsics() {
+                let Preamble::Signed(Address::Id(signer), signature, extensions) =
+                    extrinsic.preamble.clone()
+                else {
+                    unreachable!("a signed extrinsic")
+                };
+                let implied = implied(genesis);
+                let payload =
+                    SignedPayload::from_raw(extrinsic.function.clone(), extensions, implied);
+                let valid = payload.using_encoded(|bytes| signature.verify(bytes, &signer));
+                assert!(valid, "block {}", plan.header().number());
+            }
+        }
     }
 
     #[test]

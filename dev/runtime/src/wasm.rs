@@ -108,6 +108,12 @@ impl WasmRuntime {
         }
     }
 
+    /// Returns a runtime of `code` in the same state: with the same heap pages.
+    #[must_use]
+    pub fn with_code(&self, code: Vec<u8>) -> Self {
+        Self::new(code, self.heap_pages)
+    }
+
     /// Returns this runtime, compiled anew, with instances that are kept from call to call.
     ///
     /// The executor of nodes makes an instance for each call and removes it. This changes the memory map of

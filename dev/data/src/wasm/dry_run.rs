@@ -220,7 +220,7 @@ impl DryRun {
         let (runtime, extrinsic, new_spec_version) = match item {
             DryRunItem::Extrinsic(extrinsic) => (self.runtime.clone(), Some(&extrinsic[..]), None),
             DryRunItem::Runtime(code) => {
-                let runtime = WasmRuntime::new(code.clone(), None);
+                let runtime = self.runtime.with_code(code.clone());
                 let version = runtime_version(&runtime).map_err(|source| DryRunError::Runtime {
                     number,
                     part: DryRunError::NEW_CODE,
@@ -428,8 +428,71 @@ fn consumed(value: &[u8]) -> Option<ConsumedWeight> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use povmeter_dev_runtime::{commit_state, Entries};
+    use povmeter_store::MemoryStore;
+    use sp_core::storage::well_known_keys::{CODE, HEAP_PAGES};
+    use sp_version::RuntimeVersion;
+    use std::collections::BTreeMap;
+
+    /// Returns a runtime of this version. It traps when it initializes a block with a heap of about a thousand pages
+    /// or more, such as the default.
+    fn small_heaps_only(spec_version: u32) -> Vec<u8> {
+        let version = RuntimeVersion {
+            spec_version,
+            system_version: 1,
+            ..RuntimeVersion::default()
+        };
+        let bytes = version.encode();
+        let escaped = bytes.iter().map(|byte| format!("\\{byte:02x}"));
+        let answer = (bytes.len() as u64) << 32;
+        let module = format!(
+            r#"(module
+                (import "env" "memory" (memory 18))
+                (import "env" "ext_storage_exists_version_1" (func $exists (param i64) (result i32)))
+                (global (export "__heap_base") i32 (i32.const 65536))
+                (data (i32.const 0) "{}")
+                (func (export "Core_version") (param i32 i32) (result i64) (i64.const {answer}))
+                (func (export "Core_initialize_block") (param i32 i32) (result i64)
+                    (if (i32.gt_u (memory.size) (i32.const 1000)) (then unreachable))
+                    (; A block that reads nothing has no proof. ;)
+                    (drop (call $exists (i64.const 0x100000000)))
+                    (i64.const 0)))"#,
+            escaped.collect::<String>()
+        );
+        wat::parse_str(module).unwrap()
+    }
+
+    #[test]
+    fn a_new_runtime_gets_the_heap_that_the_state_says() {
+        let run = |heap_pages: Option<u64>| {
+            let mut top = Entries::from([(CODE.to_vec(), small_heaps_only(1))]);
+            top.extend(heap_pages.map(|pages| (HEAP_PAGES.to_vec(), pages.encode())));
+            let mut store = MemoryStore::new();
+            let version = StateVersion::V1;
+            let root = commit_state(&mut store, &top, &BTreeMap::new(), version, None).unwrap();
+            let parent = ParentState::new(SharedNodes::new(store), root);
+            let zero = H256::zero();
+            let header = RealHeader {
+                parent_hash: zero,
+                number: 1,
+                state_root: zero,
+                extrinsics_root: zero,
+                digest: Digest::default(),
+            };
+            let next = DryRun::after(&header, parent).unwrap();
+            next.run(&DryRunItem::Runtime(small_heaps_only(2)))
+        };
+        let result = run(Some(100)).unwrap();
+        assert_eq!((result.spec_version, result.new_spec_version), (1, Some(2)));
+        let default = run(None);
+        assert!(
+            matches!(default, Err(DryRunError::Runtime { .. })),
+            "{default:?}"
+        );
+    }
 
     #[test]
     fn weights_of_both_forms_are_added_up() {

@@ -24,7 +24,7 @@ use sp_core::H256;
 /// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct RootSpeedOptions {
-    /// Numbers of accounts in the parent states.
+    /// Numbers of accounts in the parent states; a smaller number than [`Self::LEAST_KEYS`] counts as that.
     pub keys: Vec<usize>,
     /// Numbers of changes of an update.
     pub changes: Vec<usize>,
@@ -32,6 +32,11 @@ pub struct RootSpeedOptions {
     pub rounds: usize,
     /// Seed of the random keys.
     pub seed: u64,
+}
+
+impl RootSpeedOptions {
+    /// The least number of accounts in a parent state: those of the plan that all states are made from.
+    pub const LEAST_KEYS: u32 = 100;
 }
 
 impl Default for RootSpeedOptions {
@@ -106,6 +111,9 @@ pub struct RootSpeedReport {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootSpeedError {
+    /// An update without changes was asked for.
+    #[error("expected updates of one change at least, found 0")]
+    NoChanges,
     /// The parent states cannot be planned.
     #[error("the parent states cannot be planned: {0}")]
     Plan(#[from] PlanError),
@@ -145,15 +153,20 @@ const RARE: usize = 16;
 /// of this thread so far; `progress` gets a line for each step.
 ///
 /// # Errors
-/// [`RootSpeedError`] if a state cannot be made, a side fails, or the updates differ.
+/// [`RootSpeedError`] if an update is to have no changes, a state cannot be made, a side fails, or the updates
+/// differ.
 pub fn measure_roots(
     options: &RootSpeedOptions,
     modes: &[RootMode],
     allocations: impl Fn() -> u64,
     mut progress: impl FnMut(String),
 ) -> Result<RootSpeedReport, RootSpeedError> {
+    // Times are divided by the changes.
+    if options.changes.contains(&0) {
+        return Err(RootSpeedError::NoChanges);
+    }
     let plan = Plan::new(PlanOptions {
-        accounts: 100,
+        accounts: RootSpeedOptions::LEAST_KEYS,
         transfers: 0,
         signatures: Signatures::Free,
         seed: options.seed,
@@ -239,5 +252,20 @@ mod tests {
             );
         }
         assert!(report.hashing[0].compressions >= report.hashing[0].nodes);
+    }
+
+    #[test]
+    fn an_update_without_changes_is_an_error() {
+        let options = RootSpeedOptions {
+            keys: vec![500],
+            changes: vec![10, 0],
+            rounds: 1,
+            seed: 1,
+        };
+        let refused = measure_roots(&options, &[], || 0, |_| {});
+        assert!(
+            matches!(refused, Err(RootSpeedError::NoChanges)),
+            "{refused:?}"
+        );
     }
 }
