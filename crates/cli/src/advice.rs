@@ -1,10 +1,17 @@
 //! Advice on errors: the `help:` line below the message.
 
-use crate::{diff::DiffError, error::CliError, output_file::OutputFileError, report::ReportError};
+use crate::{
+    diff::DiffError,
+    error::{BlockUse, CliError},
+    output_file::OutputFileError,
+    report::ReportError,
+};
 #[cfg(feature = "wasm")]
 use povmeter_dev_data::wasm::{DryRunError, ReplayError};
 use povmeter_dev_data::{ChainSpecError, FileError, RealBlocksError};
 use povmeter_dev_runtime::{PlanError, StateError};
+#[cfg(feature = "wasm")]
+use povmeter_dev_validation::{MeasureError, RandomError};
 #[cfg(feature = "wasm")]
 use povmeter_remote::RecordingError;
 use povmeter_remote::RemoteError;
@@ -30,8 +37,12 @@ const SPEC: &str =
 const BLOCKS: &str = "see docs/integration.md, under Checking, for the fields of such a file";
 const AGAIN: &str = "make the file again, because it is empty or was cut off";
 const RESULT: &str =
-    "make one with `povmeter block --json > FILE`, or another command with `--json`";
+    "make one with `povmeter block --json > FILE`, or with `chain`, `replay`, `genesis` or `compare`; those of \
+     other commands can't be compared";
 
+#[cfg(feature = "wasm")]
+const RUNTIME: &str =
+    "check that the file is a runtime: wasm, or compressed as `*.compact.compressed.wasm`";
 #[cfg(feature = "wasm")]
 const SIZES: &str =
     "pass to `--sizes` what the block's author told the runtime (`reads` for a stock node, `estimate` \
@@ -54,6 +65,10 @@ impl CliError {
             Self::Plan(PlanError::TooManyTransfers { .. }) => {
                 "raise `--accounts` or lower `--transfers`"
             }
+            #[cfg(feature = "wasm")]
+            Self::Validation(MeasureError::Blocks(RandomError::Plan(
+                PlanError::TooManyTransfers { .. },
+            ))) => "raise `--accounts` and `--usual-accounts`, or lower `--transfers`",
             Self::Open(error) => of_store(error)?,
             Self::OpenStored(OpenError::NotAStore { found, .. })
                 if !matches!(found, FolderContent::Unfinished) =>
@@ -67,17 +82,27 @@ impl CliError {
             | Self::Backup(BackupError::Store(error)) => of_database(error)?,
             Self::Stat(StatError::Node { .. }) => VERIFY,
             Self::Prune(PruneError::NoSuchRoot { .. }) => "`povmeter db stat PATH` lists the roots",
-            Self::Backup(BackupError::Open(_)) => "name a folder that does not exist yet for the copy",
-            Self::Full { source: Some(_), .. } => {
+            Self::Backup(BackupError::Open(OpenError::Occupied { .. })) => {
+                "name a folder that does not exist yet for the copy"
+            }
+            Self::Backup(BackupError::Open(error)) => of_store(error)?,
+            Self::Backup(BackupError::Inside { .. }) => {
+                "name a folder beside that of the state, or on another disk"
+            }
+            Self::Full { used_for: BlockUse::Checked, .. } => {
                 "lower `--transfers`, because a block that leaves extrinsics out can't be checked"
             }
-            Self::Full { source: None, .. } => {
+            Self::Full { used_for: BlockUse::Measured, .. } => {
                 "lower `--transfers`, because only a block with all extrinsics is measured"
             }
             Self::FolderForMemory => "omit `--db` or use `--state parity-db`",
             #[cfg(not(feature = "rocksdb"))]
-            Self::NoRocksDb => {
+            Self::NoRocksDb { stored: true } => {
                 "install the program with `--features rocksdb`, or name another folder for a state on parity-db"
+            }
+            #[cfg(not(feature = "rocksdb"))]
+            Self::NoRocksDb { stored: false } => {
+                "install the program with `--features rocksdb`, or use `--state parity-db`"
             }
             Self::TemporaryFolder { .. } => {
                 "free space there, name another folder in TMPDIR, or use `--db` or `--state memory`"
@@ -111,6 +136,16 @@ impl CliError {
             Self::File(error) => of_file(error)?,
             Self::ChainSpec { source, .. } => of_spec(source)?,
             Self::Blocks { source, .. } => of_blocks(source)?,
+            #[cfg(feature = "wasm")]
+            Self::StateOfBlocks { source: FileError::Read { .. }, .. } => {
+                "put the state there, or correct the field"
+            }
+            #[cfg(feature = "wasm")]
+            Self::StateOfBlocks { source, .. } => of_file(source)?,
+            #[cfg(feature = "wasm")]
+            Self::NotInFile { .. } => "name one of these blocks with `--block`",
+            #[cfg(feature = "wasm")]
+            Self::NotRuntime { .. } => RUNTIME,
             Self::NoRecordedBlock | Self::Trace(_) => {
                 "set POVMETER_DATA to the folder that contains traces/transfers-544.trace.gz"
             }
@@ -221,9 +256,7 @@ fn of_recording(error: &RecordingError) -> Option<&'static str> {
 #[cfg(feature = "wasm")]
 fn of_dry_run(error: &DryRunError) -> Option<&'static str> {
     Some(match error {
-        DryRunError::Runtime { part, .. } if *part == DryRunError::NEW_CODE => {
-            "check that the file is a runtime: wasm, or compressed as `*.compact.compressed.wasm`"
-        }
+        DryRunError::Runtime { part, .. } if *part == DryRunError::NEW_CODE => RUNTIME,
         DryRunError::Runtime { .. } => {
             "check that the extrinsic was made for this runtime; one that it can't decode can make it fail"
         }
@@ -332,6 +365,7 @@ fn of_diff(error: &DiffError) -> Option<&'static str> {
         DiffError::Field { .. } => {
             "make the file again, because it was changed since povmeter made it"
         }
+        DiffError::NothingToJudge => "compare results of one command, or omit the limits",
         DiffError::Value(_) => BUG,
         DiffError::DifferentCommands { .. } => {
             "use `--allow-different` to compare what they have in common"

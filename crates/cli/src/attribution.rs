@@ -2,8 +2,8 @@
 
 use crate::{
     attribution_files, attribution_report::AttributionReport, checks::Check, error::CliError,
-    output_file::OutputFile, parent_state::ParentState, progress, runtime_form::RuntimeForm,
-    whole_number::whole,
+    output::all_done, output_file::OutputFile, parent_state::ParentState, progress,
+    runtime_form::RuntimeForm, whole_number::whole,
 };
 use clap::Args;
 use povmeter_attribution::{BlockAttribution, ByteTally, Names, StorageName};
@@ -168,16 +168,15 @@ impl Attributing {
         }
     }
 
-    /// Writes the files that the options name.
+    /// Writes the files that the options name, each even if the other can't be written.
     ///
     /// # Errors
-    /// A [`CliError`] if a file can't be written.
+    /// A [`CliError`] if a file can't be written; see [`all_done`].
     pub(crate) fn write(&self, tally: &ByteTally) -> Result<(), CliError> {
         let folded = self.folded.as_ref();
-        let folded = folded.map_or(Ok(()), |file| attribution_files::write_folded(file, tally));
-        if let Some(file) = &self.flamegraph {
-            attribution_files::write_flamegraph(file, tally)?;
-        }
-        folded
+        let folded = folded.map(|file| attribution_files::write_folded(file, tally));
+        let flamegraph = self.flamegraph.as_ref();
+        let flamegraph = flamegraph.map(|file| attribution_files::write_flamegraph(file, tally));
+        all_done([folded, flamegraph].into_iter().flatten())
     }
 }

@@ -437,7 +437,7 @@ impl AttributionReport {
             (
                 "root",
                 root,
-                "one extrinsic, one item; only the root needs it",
+                "one extrinsic, one item; not read, on the path of a change",
             ),
             (
                 "sibling",

@@ -4,11 +4,11 @@ use crate::{
     attribution::AttributionArgs,
     block_report::{BesidePeer, BlockReport},
     checks::{check_block, check_workers, failed},
-    error::CliError,
+    error::{BlockUse, CliError},
     measuring,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
-    output::finish,
-    parent_state::{ParentState, Trust},
+    output::{all_done, finish},
+    parent_state::ParentState,
     pov::{expect_within, LimitArg, PovRow},
     progress, replay,
     report::{self, Growth, ReportArgs, Step},
@@ -43,7 +43,7 @@ pub(crate) struct BlockArgs {
     /// instances are kept from call to call
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = RuntimeArg::Native)]
     runtime: RuntimeArg,
-    /// Where the parent state is stored: parity-db, rocksdb or memory [default: what PATH holds, or parity-db]
+    /// Parent state: memory, parity-db, or rocksdb with that feature [default: what PATH holds, or parity-db]
     #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true)]
     state: Option<StateArg>,
     /// Folder for the parent state, created if missing, instead of a temporary one
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
         .runtime
         .form(args.plan.state_version, args.workers > Some(1))?;
     let plan = args.plan.plan(args.signatures)?;
-    let state = ParentState::open(&plan, stored, args.db.as_deref(), Trust::Verify)?;
+    let state = ParentState::open(&plan, stored, args.db.as_deref())?;
     let block = PovmeterBlock::new(state.nodes.clone(), &plan, Estimates::Everywhere);
     let bar = progress::bar(plan.extrinsics().len(), "building the block");
     let outcome = build_block_timed(&runtime, block, &plan, |_| bar.step());
@@ -101,11 +101,12 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     })
     .map_err(|error| match outcome.refused.len() {
         0 => error,
-        // A check executes the refused extrinsics again, but the proof may lack their nodes.
+        // A check executes the refused extrinsics again, but the proof may lack their nodes. That error would
+        // blame the store, so it is not shown.
         refused => CliError::Full {
             refused,
             of: plan.extrinsics().len(),
-            source: Some(Box::new(error)),
+            used_for: BlockUse::Checked,
         },
     })?;
     if let Some(workers) = args
@@ -134,11 +135,10 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
         .with_attribution(attribution);
     finish(&report, args.json, failed, || {
         let growth = growth((&outcome, pov), &plan, args.limit.bytes());
-        let written = report::write(page, || report.page(&growth));
-        if let (Some(attributing), Some(bytes)) = (&attributing, &bytes) {
-            attributing.write(bytes)?;
-        }
-        written
+        let page = report::write(page, || report.page(&growth));
+        let files = attributing.as_ref().zip(bytes.as_ref());
+        let files = files.map_or(Ok(()), |(attributing, bytes)| attributing.write(bytes));
+        all_done([page, files])
     })?;
     let pov = report.pov.as_ref();
     expect_within(pov.map(|pov| (pov, report.pov_limit.as_ref())))
@@ -160,7 +160,7 @@ fn beside_peer(
     while ratios.len() < ROUNDS && (ratios.is_empty() || begun.elapsed() < LONGEST) {
         let theirs = build_block_with(runtime, peer.block(), plan, |_| {});
         let theirs = theirs.map_err(CliError::build("sp-state-machine"))?;
-        let block = PovmeterBlock::new(state.nodes.clone(), plan, Estimates::Everywhere);
+        let block = PovmeterBlock::new(state.as_stored.clone(), plan, Estimates::Everywhere);
         let ours = build_block_with(runtime, block, plan, |_| {});
         let ours = ours.map_err(CliError::build("povmeter"))?;
         let [theirs, ours] =

@@ -89,17 +89,17 @@ pub(crate) struct PerExtrinsic {
     pub(crate) estimate: f64,
 }
 
-/// What single extrinsics add to the estimate.
+/// What single extrinsics add to the estimate. Below zero where one undoes what earlier ones changed, or is refused.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Growth {
     /// Added by the first extrinsic.
-    first: u64,
+    first: i64,
     /// Added by the last extrinsic.
-    last: u64,
+    last: i64,
     /// The least that one adds.
-    min: u64,
+    min: i64,
     /// The most that one adds.
-    max: u64,
+    max: i64,
 }
 
 /// Sizes of a proof in bytes, and what the bytes belong to.
@@ -275,8 +275,8 @@ impl BlockReport {
 /// Returns what the extrinsics after the inherent add; `None` without extrinsics.
 fn growth(boundaries: &[BoundarySize]) -> Option<Growth> {
     let steps = boundaries.windows(2);
-    let steps: Vec<u64> = steps
-        .map(|pair| pair[1].total().saturating_sub(pair[0].total()))
+    let steps: Vec<i64> = steps
+        .map(|pair| pair[1].total().wrapping_sub(pair[0].total()).cast_signed())
         .collect();
     Some(Growth {
         first: *steps.first()?,
@@ -349,10 +349,15 @@ impl BlockReport {
         let adds = "bytes that only the root needs";
         size(f, "  of which root", proof.root_adds_after_last, adds)?;
         if let Some(growth) = &self.growth_bytes {
-            size(f, "  first extrinsic adds", growth.first, "bytes")?;
-            size(f, "  last extrinsic adds", growth.last, "bytes")?;
-            size(f, "  least", growth.min, "bytes")?;
-            size(f, "  most", growth.max, "bytes")?;
+            let adds = [
+                ("  first extrinsic adds", growth.first),
+                ("  last extrinsic adds", growth.last),
+                ("  least", growth.min),
+                ("  most", growth.max),
+            ];
+            for (name, bytes) in adds {
+                size_line(f, name, bytes, "bytes")?;
+            }
         }
         size(f, "proof recorded", proof.recorded, "bytes")?;
         size(f, "proof encoded", proof.encoded, "bytes")?;

@@ -20,7 +20,7 @@ use std::fmt;
 /// The state, the loads, and the memory of the caches.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Takes some minutes.
+Takes about half an hour on two cores with the default options.
 
 Example: one load, one size of cache
   povmeter compare cache --access zipf --writes 100 --bytes 5")]
@@ -119,6 +119,9 @@ impl CacheArgs {
 /// The least bytes of memory for an account that a block touches: the recorded nodes on its path.
 const TOUCHED_BYTES: u64 = 800;
 
+/// What a cache lacks that is not judged.
+const LARGE: &str = "was large enough, 256 KiB; raise `--accounts` or `--bytes`";
+
 /// Prints the report on caches.
 ///
 /// # Errors
@@ -165,18 +168,22 @@ impl Report {
             (
                 "most hits",
                 report.leads(),
-                format!(
-                    "povmeter's hits are at most 1 point below the best; the least lead is {:.1} points",
-                    report.least_lead_points
-                ),
+                match report.least_lead_points {
+                    Some(lead) => format!(
+                        "povmeter's hits are at most 1 point below the best; the least lead is {lead:.1} points"
+                    ),
+                    None => format!("not judged, because no cache {LARGE}"),
+                },
             ),
             (
                 "little memory",
                 report.is_lean(),
-                format!(
-                    "a full cache takes at most 1.5 times the bytes and hashes of its nodes; at most {:.2}",
-                    report.most_memory_ratio
-                ),
+                match report.most_memory_ratio {
+                    Some(ratio) => format!(
+                        "a full cache takes at most 1.5 times the bytes and hashes of its nodes; at most {ratio:.2}"
+                    ),
+                    None => format!("not judged, because no full cache {LARGE}"),
+                },
             ),
         ]
     }

@@ -53,7 +53,7 @@ pub(crate) struct ChainArgs {
     /// MiB of loaded nodes that one block leaves to the next
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = whole::<u32>(0..=1_048_576))]
     carry: u32,
-    /// Where the states are stored: parity-db or rocksdb
+    /// Where the states are stored: parity-db or, with the feature `rocksdb`, rocksdb
     #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = Engine::ParityDb)]
     state: Engine,
     /// Folder for a new store, instead of a temporary one
@@ -90,7 +90,7 @@ impl NodeSource for Counting {
 /// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(args: &ChainArgs) -> Result<(), CliError> {
     measuring::begin()?;
-    args.state.expect_built()?;
+    args.state.expect_built(false)?;
     args.plan.expect_room()?;
     let page = args.report.open(&report::CHAIN_CHARTS)?;
     let folder = match &args.db {

@@ -1,7 +1,10 @@
 //! The checks of a block.
 
 use crate::{
-    error::CliError, oracle::Oracle, parent_state::ParentState, runtime_form::RuntimeForm,
+    error::{BlockUse, CliError},
+    oracle::Oracle,
+    parent_state::ParentState,
+    runtime_form::RuntimeForm,
 };
 use codec::Encode;
 use povmeter::Consensus;
@@ -158,7 +161,7 @@ pub(crate) fn expect_none_refused(refused: usize, of: usize) -> Result<(), CliEr
         _ => Err(CliError::Full {
             refused,
             of,
-            source: None,
+            used_for: BlockUse::Measured,
         }),
     }
 }

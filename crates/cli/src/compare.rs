@@ -13,7 +13,7 @@ use crate::{
     oracle::Oracle,
     output::finish,
     overlay, parallel,
-    parent_state::{ParentState, Trust},
+    parent_state::ParentState,
     pool, progress,
     report::{self, ReportArgs},
     runtime_form::{RuntimeArg, RuntimeForm},
@@ -68,7 +68,7 @@ pub(crate) struct CompareArgs {
     /// How extrinsics are signed: sr25519, or free, so that no signature is verified
     #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, default_value_t = SignaturesArg::Free)]
     signatures: SignaturesArg,
-    /// Where the parent state is stored: parity-db, rocksdb or memory
+    /// Parent state: memory, parity-db, or rocksdb with that feature
     #[arg(long, value_enum, value_name = "WHERE", hide_possible_values = true, default_value_t = StateArg::Memory)]
     state: StateArg,
     /// How the runtime is compiled: native, or, with the feature `wasm`, wasm or wasm-kept, whose
@@ -132,7 +132,7 @@ fn run_block(args: &CompareArgs) -> Result<(), CliError> {
     let several = args.workers.iter().any(|&workers| workers > 1);
     let runtime = args.runtime.form(args.plan.state_version, several)?;
     let plan = args.plan.plan(args.signatures)?;
-    let state = ParentState::open(&plan, stored, None, Trust::AsStored)?;
+    let state = ParentState::open(&plan, stored, None)?;
     let report = compare(args, &plan, &state, &runtime)?;
     finish(&report, args.json, report.failed(), || {
         report::write(page, || report.page())

@@ -20,6 +20,8 @@ use std::path::Path;
 /// How many updates to compare, and which.
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Also compares the real states in the folder that POVMETER_DATA names, if it is set.
+
 Example: fewer random blocks, and one small state to measure on
   povmeter compare root --cases 2000 --keys 10000")]
 pub(crate) struct RootArgs {
@@ -29,9 +31,9 @@ pub(crate) struct RootArgs {
     /// Measured rounds after one warm-up
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = whole::<u32>(1..=100_000))]
     rounds: u32,
-    // At least 10, because the smallest update has as many changes.
     /// Accounts in the parent states that are measured
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = whole::<usize>(10..=MOST_KEYS),
+    #[arg(long, value_name = "N,..", value_delimiter = ',', 
+        value_parser = whole::<usize>(u64::from(RootSpeedOptions::LEAST_KEYS)..=MOST_KEYS),
         default_values_t = [10_000, 1_000_000])]
     keys: Vec<usize>,
     /// Fewest changes for which a measured update uses several threads

@@ -16,6 +16,32 @@ pub(crate) const UPDATES_AGREE: &str = "updates agree";
 /// Name of the check that no real state differs.
 pub(crate) const STATES_AGREE: &str = "real states agree";
 
+/// The names of the modes, and what they mean.
+const MODES: [(&str, &str); 7] = [
+    (
+        "portable",
+        "povmeter on one thread, hashing one node after the other in plain Rust",
+    ),
+    (
+        "many",
+        "the same, hashing 2 to 4 nodes at once (SSE4.1, AVX2) if the processor can",
+    ),
+    ("avx512", "the same, hashing 8 nodes at once"),
+    (
+        "cold",
+        "povmeter in the best mode of one thread, with no node loaded before",
+    ),
+    (
+        "threads_N",
+        "povmeter in the best mode, on N threads if an update is large enough (--split-from)",
+    ),
+    ("peer_plain", "sp-state-machine, without recorder and cache"),
+    (
+        "peer_node",
+        "sp-state-machine as in a node, with a recorder and a warm cache",
+    ),
+];
+
 /// Results of the comparison.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Checks {
@@ -148,14 +174,17 @@ impl RootReport {
             verdict(differ == 0)
         )?;
         let (states, differ) = (self.known_states, checks.known_states_differ);
-        writeln!(
-            f,
-            "{}{STATES_AGREE}: the same for {states} real states ({differ} differ)",
-            match states {
-                0 => "no data ",
-                _ => verdict(differ == 0),
-            }
-        )?;
+        match states {
+            0 => writeln!(
+                f,
+                "no data {STATES_AGREE}: the same for 0 real states; set POVMETER_DATA to compare some"
+            )?,
+            _ => writeln!(
+                f,
+                "{}{STATES_AGREE}: the same for {states} real states ({differ} differ)",
+                verdict(differ == 0)
+            )?,
+        }
         for failed in &self.failures {
             writeln!(
                 f,
@@ -223,13 +252,25 @@ impl RootReport {
                 format!("{each:.1}"),
             ]);
         }
-        write!(f, "{table}")
+        writeln!(f, "{table}\n")?;
+        let lines = MODES.map(|(name, meaning)| format!("{name:<10}  {meaning}"));
+        f.write_str(&lines.join("\n"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use povmeter_delta_root::HashMode;
+
+    #[test]
+    fn each_mode_is_explained() {
+        let of_hashing = HashMode::ALL.map(HashMode::name);
+        let others = [RootRow::COLD, RootRow::PEER_PLAIN, RootRow::PEER_NODE];
+        for name in of_hashing.into_iter().chain(others) {
+            assert!(MODES.iter().any(|(mode, _)| *mode == name), "{name}");
+        }
+    }
 
     #[test]
     fn every_difference_fails_a_check() {

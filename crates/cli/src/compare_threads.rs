@@ -217,12 +217,22 @@ impl<'a> Threads<'a> {
             }
         };
         let built = match asks_for_sizes {
-            true => {
-                execute_plan::<_, Consensus>(*runtime, &state.nodes, plan, sizes, execution, pool)
-            }
-            false => {
-                execute_plan::<_, Advisory>(*runtime, &state.nodes, plan, sizes, execution, pool)
-            }
+            true => execute_plan::<_, Consensus>(
+                *runtime,
+                &state.as_stored,
+                plan,
+                sizes,
+                execution,
+                pool,
+            ),
+            false => execute_plan::<_, Advisory>(
+                *runtime,
+                &state.as_stored,
+                plan,
+                sizes,
+                execution,
+                pool,
+            ),
         };
         let block = built.map_err(CliError::Workers)?;
         let results = block.extrinsics.iter();

@@ -102,7 +102,7 @@ impl Arena<'_> {
     }
 
     fn ours(&self, estimates: Estimates) -> PovmeterBlock<SharedNodes> {
-        let (pool, nodes) = (Arc::clone(&self.pool), self.state.nodes.clone());
+        let (pool, nodes) = (Arc::clone(&self.pool), self.state.as_stored.clone());
         PovmeterBlock::pooled(pool, nodes, self.plan, estimates)
     }
 

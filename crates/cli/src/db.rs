@@ -55,14 +55,15 @@ pub(crate) struct StatArgs {
 #[command(after_help = "\
 Example: the newest state, the 255 before it, and their forks stay
   povmeter db prune state --keep 256")]
+#[group(id = "kept", required = true, multiple = false, args = ["keep", "to"])]
 pub(crate) struct PruneArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// Keep the newest state, the N - 1 before it, and what is built on the oldest of them
-    #[arg(long, value_name = "N", required_unless_present = "to", value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
     keep: Option<u32>,
     /// Keep the state with this root and what is built on it
-    #[arg(long, value_name = "0xROOT", value_parser = parse_root, conflicts_with = "keep")]
+    #[arg(long, value_name = "0xROOT", value_parser = parse_root)]
     to: Option<Root>,
 }
 

@@ -3,7 +3,7 @@
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
 use crate::{pov::LimitArg, remote_args::RemoteArgs, report::ReportArgs, whole_number::whole};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use povmeter_remote::BlockId;
 use std::{path::PathBuf, str::FromStr};
 
@@ -16,14 +16,15 @@ Examples:
   povmeter dry-run --url ws://127.0.0.1:9944 --extrinsic 0x4502...
   povmeter dry-run --url ws://127.0.0.1:9944 --runtime new.wasm
   povmeter dry-run 1000.povmeter --runtime new.wasm --pov-limit 10MiB")]
+// Clap's own line is wider than a screen.
+#[command(override_usage = "\
+povmeter dry-run [OPTIONS] <--extrinsic <HEX>|--runtime <WASM>>
+                        <FILE|--url <URL>>")]
+#[command(group = ArgGroup::new("origin").required(true).args(["file", "url"]))]
 #[group(id = "item", required = true, multiple = false, args = ["extrinsic", "runtime"])]
 pub(crate) struct DryRunArgs {
     /// A block that `povmeter record` wrote: the item is tried in its place if the file has the nodes
-    #[arg(
-        value_name = "FILE",
-        required_unless_present = "url",
-        conflicts_with_all = ["url", "cache", "rpc"]
-    )]
+    #[arg(value_name = "FILE", conflicts_with_all = ["cache", "rpc"])]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
@@ -108,6 +109,7 @@ mod with_wasm {
     use povmeter_dev_runtime::SharedNodes;
     use povmeter_remote::{BlockId, RemoteNode, RemoteState};
     use sp_core::H256;
+    use std::path::Path;
 
     /// Prints the report on the item.
     ///
@@ -123,7 +125,7 @@ mod with_wasm {
         let page = args.report.open_beside(&DRY_RUN_CHARTS, read)?;
         let item = match (&args.extrinsic, &args.runtime) {
             (Some(extrinsic), _) => DryRunItem::Extrinsic(extrinsic.0.clone()),
-            (None, Some(path)) => DryRunItem::Runtime(read_file(path)?),
+            (None, Some(path)) => DryRunItem::Runtime(read_runtime(path)?),
             (None, None) => return Err(CliError::NoUrl),
         };
         let place = match (&args.file, args.remote.node()?) {
@@ -140,6 +142,24 @@ mod with_wasm {
         expect_within([(&report.with.pov, report.pov_limit.as_ref())])
     }
 
+    /// The first bytes of a compressed runtime, from `sp-maybe-compressed-blob`.
+    const COMPRESSED: [u8; 8] = [82, 188, 83, 118, 70, 219, 142, 5];
+
+    /// Reads the runtime in the file at `path`, and checks that it begins like one.
+    fn read_runtime(path: &Path) -> Result<Vec<u8>, CliError> {
+        let code = read_file(path)?;
+        if code.starts_with(b"\0asm") || code.starts_with(&COMPRESSED) {
+            return Ok(code);
+        }
+        Err(CliError::NotRuntime {
+            path: path.to_owned(),
+            found: match code.is_empty() {
+                true => "an empty file",
+                false => "other bytes",
+            },
+        })
+    }
+
     /// The block that an item is tried in.
     struct Place {
         name: String,
@@ -150,7 +170,7 @@ mod with_wasm {
 
     impl Place {
         /// Returns the place of the recorded block.
-        fn of_file(path: &std::path::Path) -> Result<Self, CliError> {
+        fn of_file(path: &Path) -> Result<Self, CliError> {
             let origin = Origin::of_file(path)?;
             let name = origin.name();
             let Origin::Recording(block, _, nodes, root) = origin else {

@@ -80,14 +80,16 @@ impl Engine {
         }
     }
 
-    /// Checks that the program has this engine. Call it before work that takes long.
+    /// Checks that the program has this engine. Call it before work that takes long. `stored` says whether a folder
+    /// holds the state already.
     ///
     /// # Errors
     /// [`CliError::NoRocksDb`] if it has not.
-    pub(crate) fn expect_built(self) -> Result<(), CliError> {
+    #[cfg_attr(feature = "rocksdb", allow(unused_variables))]
+    pub(crate) fn expect_built(self, stored: bool) -> Result<(), CliError> {
         match self {
             #[cfg(not(feature = "rocksdb"))]
-            Self::RocksDb => Err(CliError::NoRocksDb),
+            Self::RocksDb => Err(CliError::NoRocksDb { stored }),
             _ => Ok(()),
         }
     }
@@ -107,11 +109,25 @@ impl Engine {
             #[cfg(feature = "rocksdb")]
             Self::RocksDb => boxed::<povmeter_store::RocksDbStore>(path, mode).map_err(wrap),
             #[cfg(not(feature = "rocksdb"))]
-            Self::RocksDb => Err(CliError::NoRocksDb),
+            Self::RocksDb => Err(CliError::NoRocksDb { stored: true }),
         }
     }
 }
 
 fn boxed<S: DiskStore + 'static>(path: &Path, mode: Mode) -> Result<Box<dyn DiskStore>, OpenError> {
     Ok(Box::new(S::at(path, mode)?))
+}
+
+#[cfg(all(test, not(feature = "rocksdb")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_engine_has_the_advice_for_its_place() {
+        for (stored, expected) in [(false, "--state parity-db"), (true, "another folder")] {
+            let error = Engine::RocksDb.expect_built(stored).unwrap_err();
+            let advice = error.advice().unwrap_or_default();
+            assert!(advice.contains(expected), "{advice}");
+        }
+    }
 }

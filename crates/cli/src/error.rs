@@ -104,7 +104,10 @@ pub(crate) enum CliError {
     FolderForMemory,
     #[cfg(not(feature = "rocksdb"))]
     #[error("expected a program built with the feature `rocksdb` for this state, found one built without it")]
-    NoRocksDb,
+    NoRocksDb {
+        /// Whether a folder holds the state already.
+        stored: bool,
+    },
     #[error("{}: can't create a temporary folder for the state in it: {source}", path.display())]
     TemporaryFolder { path: PathBuf, source: io::Error },
     #[error("{}: expected the state with root {expected} for these options, found the state with root \
@@ -128,8 +131,7 @@ pub(crate) enum CliError {
     Full {
         refused: usize,
         of: usize,
-        /// The check that failed; `None` if the block was to be measured.
-        source: Option<Box<Self>>,
+        used_for: BlockUse,
     },
     #[error("can't build the block on several threads")]
     Workers(#[source] HostError),
@@ -176,6 +178,25 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: Box<RealBlocksError>,
     },
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected the state in the file that the field `state` names, relative to this file, found: {source}",
+        path.display())]
+    StateOfBlocks {
+        /// The file of blocks.
+        path: PathBuf,
+        source: povmeter_dev_data::FileError,
+    },
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected one of its blocks, which are {first} to {last}, found `{block}`", path.display())]
+    NotInFile {
+        path: PathBuf,
+        first: u32,
+        last: u32,
+        block: povmeter_remote::BlockId,
+    },
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected a runtime in wasm, found {found}", path.display())]
+    NotRuntime { path: PathBuf, found: &'static str },
     #[error("--url: {0}")]
     Url(povmeter_remote::UrlError),
     #[cfg(feature = "wasm")]
@@ -247,6 +268,13 @@ pub(crate) enum CliError {
     Output(#[source] io::Error),
 }
 
+/// What a block without all planned extrinsics can't be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockUse {
+    Checked,
+    Measured,
+}
+
 impl CliError {
     /// Wraps the error of a block that `name` could not build.
     pub(crate) fn build(name: &'static str) -> impl FnOnce(AuthorError) -> Self {
@@ -255,7 +283,7 @@ impl CliError {
 
     /// Prints the message, and the advice if there is any.
     pub(crate) fn show(&self) {
-        tell(&format!("error: {}", one_line(&chain(self))));
+        tell(&format!("error: {}", shown(&chain(self))));
         if let Some(advice) = self.advice() {
             tell(&format!("help: {advice}"));
         }
@@ -319,6 +347,21 @@ impl CliError {
     }
 }
 
+/// What separates the message of a runtime's trap from its backtrace, in errors of the executor.
+const BACKTRACE: &str = "\nWASM backtrace:\n";
+
+/// The message in one line. A backtrace of wasm follows in lines of its own, indented so that no name in it can
+/// pretend to be another message.
+fn shown(text: &str) -> String {
+    let (message, backtrace) = text.split_once(BACKTRACE).unwrap_or((text, ""));
+    let mut shown = one_line(message).into_owned();
+    for line in backtrace.lines().filter(|line| !line.trim().is_empty()) {
+        shown.push_str("\n    ");
+        shown.push_str(&one_line(line.trim()));
+    }
+    shown
+}
+
 /// The messages of `error` and of its sources, each once.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -332,4 +375,22 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         below = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backtrace_has_lines_of_its_own() {
+        for (text, expected) in [
+            ("one\ntwo", "one\\ntwo"),
+            (
+                "found: trapped\nWASM backtrace:\nerror while executing:\n\n\t0: 0x1 - begin\u{1b}\nhelp: forged",
+                "found: trapped\n    error while executing:\n    0: 0x1 - begin\\u{1b}\n    help: forged",
+            ),
+        ] {
+            assert_eq!(shown(text), expected);
+        }
+    }
 }

@@ -4,11 +4,33 @@ use crate::{
     output::{self, verdict, CommandResult},
     table::{or_dash, Table},
 };
-use povmeter_dev_measure::{Flatness, ShadowMemory, SpeedRow};
+use povmeter_dev_measure::{Flatness, ShadowMemory, SpeedCase, SpeedRow};
 use povmeter_dev_oracle::Flavour;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// The cases that are measured.
+const CASES: [SpeedCase; 5] = [
+    SpeedCase::Loaded,
+    SpeedCase::Cold,
+    SpeedCase::Counted,
+    SpeedCase::Transfer,
+    SpeedCase::Rollback,
+];
+
+/// What a case measures.
+fn meaning(case: SpeedCase) -> &'static str {
+    match case {
+        SpeedCase::Loaded => "keys that were read before; trie-db can't reuse the reads",
+        SpeedCase::Cold => "keys that were not read before",
+        SpeedCase::Counted => "keys that an earlier boundary counted",
+        SpeedCase::Transfer => {
+            "keys of balance transfers, read before, with a boundary after each transfer"
+        }
+        SpeedCase::Rollback => "counts that are rolled back, which trie-db can't do",
+    }
+}
 
 /// Results of the comparison. A block with several differences counts under the first.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
@@ -218,7 +240,11 @@ impl EstimatorReport {
                 format!("{:.4}", row.allocations_per_key),
             ]);
         }
-        writeln!(f, "{table}")
+        writeln!(f, "{table}\n")?;
+        for case in CASES {
+            writeln!(f, "{:<8}  {}", case.name(), meaning(case))?;
+        }
+        Ok(())
     }
 
     fn fmt_block(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -141,7 +141,7 @@ impl StateArg {
             (None, None) => Self::ParityDb,
         };
         if let Some(engine) = state.engine() {
-            engine.expect_built()?;
+            engine.expect_built(asked.is_none())?;
         }
         Ok(state)
     }

@@ -5,7 +5,7 @@ use povmeter_dev_data::{
     wasm::{
         storage_names, ParentState, Replay, ReplayOptions, ReplaySizes, ReplayedBlock, Replayer,
     },
-    ChainSpec, RealBlock, RealBlocks,
+    ChainSpec, ChainSpecError, RealBlock, RealBlocks,
 };
 use povmeter_dev_runtime::{SharedNodes, UsedKey};
 use povmeter_remote::{
@@ -52,7 +52,13 @@ impl Origin {
         }
         let file = RealBlocks::read(path).map_err(CliError::blocks(path))?;
         let state = file.read_state();
-        let state = state.map_err(CliError::chain_spec(&file.state_path))?;
+        let state = state.map_err(|error| match error {
+            ChainSpecError::File(source) => CliError::StateOfBlocks {
+                path: path.to_owned(),
+                source,
+            },
+            error => CliError::chain_spec(&file.state_path)(error),
+        })?;
         Ok(Self::File(file, state))
     }
 

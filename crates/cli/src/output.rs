@@ -81,7 +81,7 @@ pub(crate) fn json<R: CommandResult>(report: &R) -> Result<String, serde_json::E
 ///
 /// # Errors
 /// [`CliError::Output`] if `report` can't be printed, the error of `files`, or [`CliError::ChecksFailed`] if
-/// checks have `failed`.
+/// checks have `failed`. Of several errors this is the last; those before it are shown.
 pub(crate) fn finish<R: CommandResult + fmt::Display>(
     report: &R,
     as_json: bool,
@@ -94,17 +94,36 @@ pub(crate) fn finish<R: CommandResult + fmt::Display>(
     };
     let printed = print(&shown);
     let written = files();
+    // Failed checks are the worst error, so they come last.
+    all_done([printed, written, checked::<R>(failed)])
+}
+
+/// Checks that no check of a result has `failed`.
+///
+/// # Errors
+/// [`CliError::ChecksFailed`] if one has.
+pub(crate) fn checked<R: CommandResult>(failed: Vec<String>) -> Result<(), CliError> {
+    let advice = R::IF_FAILED;
     match failed.is_empty() {
-        true => printed.and(written),
-        // Failed checks are the worst error, so they come last. No other error may be lost.
-        false => {
-            for error in [printed.err(), written.err()].into_iter().flatten() {
-                error.show();
-            }
-            let advice = R::IF_FAILED;
-            Err(CliError::ChecksFailed { failed, advice })
+        true => Ok(()),
+        false => Err(CliError::ChecksFailed { failed, advice }),
+    }
+}
+
+/// Shows all errors of `done` but the last, so that none is lost.
+///
+/// # Errors
+/// The last error of `done`.
+pub(crate) fn all_done(
+    done: impl IntoIterator<Item = Result<(), CliError>>,
+) -> Result<(), CliError> {
+    let mut last = Ok(());
+    for error in done.into_iter().filter_map(Result::err) {
+        if let Err(earlier) = std::mem::replace(&mut last, Err(error)) {
+            earlier.show();
         }
     }
+    last
 }
 
 /// Prints `report` as text or as JSON.

@@ -20,10 +20,10 @@ const HEAD: u64 = 4096;
 #[non_exhaustive]
 pub(crate) enum OutputFileError {
     /// The path is a folder.
-    #[error("{}: expected a file to write `{option}` to, found a folder", path.display())]
+    #[error("{}: expected a file to write {} to, found a folder", path.display(), quoted(option))]
     Folder { option: &'static str, path: PathBuf },
     /// A file of another kind would be lost.
-    #[error("{}: expected no file for `{option}`, or one that povmeter wrote for it, found another", path.display())]
+    #[error("{}: expected no file for {}, or one that povmeter wrote for it, found another", path.display(), quoted(option))]
     NotOurs { option: &'static str, path: PathBuf },
     /// Two options name one file.
     #[error("{}: expected one file for each option, found it for `{first}` and `{second}`", path.display())]
@@ -33,12 +33,29 @@ pub(crate) enum OutputFileError {
         path: PathBuf,
     },
     /// The file system refuses.
-    #[error("{}: can't write the file for `{option}`: {source}", path.display())]
+    #[error("{}: can't write {}: {source}", path.display(), content(option))]
     Write {
         option: &'static str,
         path: PathBuf,
         source: io::Error,
     },
+}
+
+/// The option in quotes, or the words for a file that no option names.
+fn quoted(option: &str) -> String {
+    match option.starts_with("--") {
+        true => format!("`{option}`"),
+        false => option.to_owned(),
+    }
+}
+
+/// What is written to the file, in words.
+fn content(option: &str) -> String {
+    let name = quoted(option);
+    match name == option {
+        true => name,
+        false => format!("the file for {name}"),
+    }
 }
 
 /// A file to be written.
@@ -51,7 +68,8 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Checks the file at `path`, which the user named by `option`. An existing file must be empty, or
+    /// Checks the file at `path`, which the user named by `option`; or `option` says in words what the file holds.
+    /// An existing file must be empty, or
     /// `is_ours` must accept its beginning.
     ///
     /// # Errors

@@ -21,6 +21,8 @@ use std::fmt;
 /// How often to measure, and on which keys.
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Also measures the recorded block in the folder that POVMETER_DATA names, if it is set.
+
 Example: one group of operations
   povmeter compare overlay --only 'next key'")]
 pub(crate) struct OverlayArgs {

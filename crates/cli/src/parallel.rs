@@ -11,7 +11,7 @@ use crate::{
     whole_number::whole,
 };
 use clap::{Args, ValueEnum};
-use povmeter_dev_parallel::{measure, Bound, Report as Measured, Settings, Target, Workload};
+use povmeter_dev_parallel::{measure, Bound, Mode, Report as Measured, Settings, Target, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -124,6 +124,26 @@ pub(crate) fn run(args: &ParallelArgs) -> Result<(), CliError> {
     finish(&report, args.json, report.failed(), || {
         report::write(page, || report.page())
     })
+}
+
+/// The ways to execute a block.
+const MODES: [Mode; 4] = [
+    Mode::Sequential,
+    Mode::Adaptive,
+    Mode::Always,
+    Mode::EachAhead,
+];
+
+/// How a mode executes a block.
+fn meaning(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Sequential => {
+            "one transaction after the other on a plain block; the others are compared with it"
+        }
+        Mode::Adaptive => "in parallel only while that is faster: the default of povmeter-parallel",
+        Mode::Always => "always in parallel",
+        Mode::EachAhead => "each transaction is executed ahead of its turn, also with one worker",
+    }
 }
 
 /// The note on the model, for each place that shows its numbers.
@@ -246,7 +266,10 @@ pub(crate) fn limit(target: &Target) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n\n{}", self.lead(), self.blocks())?;
+        writeln!(f, "{}\n\n{}\n", self.lead(), self.blocks())?;
+        for mode in MODES {
+            writeln!(f, "{:<10}  {}", mode.name(), meaning(mode))?;
+        }
         writeln!(
             f,
             "\nMulti-version stores alone, on one thread\n\n{}",

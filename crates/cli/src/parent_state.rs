@@ -1,7 +1,7 @@
 //! The parent state of a plan, created or opened.
 
 use crate::{
-    engine::{Engine, Mode},
+    engine::{DiskStore, Engine, Mode},
     error::CliError,
     options::StateArg,
     progress,
@@ -14,18 +14,14 @@ use std::path::Path;
 
 /// The nodes of the parent state of a plan.
 pub(crate) struct ParentState {
+    /// For what is checked. If they are on disk, the hash of each node that is read is checked, so that the error names
+    /// the damaged node.
     pub(crate) nodes: SharedNodes,
+    /// The same nodes for what is timed: no hash is checked, as in a node. sp-state-machine reads a node more often
+    /// than povmeter does, so with such checks it would look too slow.
+    pub(crate) as_stored: SharedNodes,
     // Declared after the nodes, so that the database is closed before its folder is removed.
     _folder: Option<ScratchFolder>,
-}
-
-/// Whether the hash of a node is checked when the node is read from disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
-    /// Every hash is checked, so that the error names the damaged node.
-    Verify,
-    /// No hash is checked, as in the peer.
-    AsStored,
 }
 
 impl ParentState {
@@ -35,51 +31,53 @@ impl ParentState {
     /// # Errors
     /// A [`CliError`] if the folder holds something else, which is left as it is, or the state can't be
     /// created.
-    pub(crate) fn open(
-        plan: &Plan,
-        state: StateArg,
-        db: Option<&Path>,
-        trust: Trust,
-    ) -> Result<Self, CliError> {
+    pub(crate) fn open(plan: &Plan, state: StateArg, db: Option<&Path>) -> Result<Self, CliError> {
         let accounts = plan.options().accounts;
         let what = format!("creating or opening a state of {accounts} accounts");
         progress::during(what, || match (state.engine(), db) {
             (None, _) => {
                 let mut store = MemoryStore::new();
                 commit_parent(&mut store, plan)?;
+                let nodes = SharedNodes::new(store);
                 Ok(Self {
-                    nodes: SharedNodes::new(store),
+                    nodes: nodes.clone(),
+                    as_stored: nodes,
                     _folder: None,
                 })
             }
-            (Some(engine), Some(path)) => Ok(Self {
-                nodes: on_disk(plan, engine, path, trust)?,
-                _folder: None,
-            }),
+            (Some(engine), Some(path)) => Self::on_disk(plan, engine, path, None),
             (Some(engine), None) => {
                 let folder = ScratchFolder::new().map_err(CliError::temporary_folder)?;
-                Ok(Self {
-                    nodes: on_disk(plan, engine, folder.path(), trust)?,
-                    _folder: Some(folder),
-                })
+                let path = folder.path().to_owned();
+                Self::on_disk(plan, engine, &path, Some(folder))
             }
+        })
+    }
+
+    /// The state in the store at `path`, which is created if it is missing.
+    fn on_disk(
+        plan: &Plan,
+        engine: Engine,
+        path: &Path,
+        folder: Option<ScratchFolder>,
+    ) -> Result<Self, CliError> {
+        let as_stored = SharedNodes::new(opened(plan, engine, path)?);
+        Ok(Self {
+            nodes: SharedNodes::new(Verified::new(as_stored.clone())),
+            as_stored,
+            _folder: folder,
         })
     }
 
     /// The peer over the same nodes, without a cache.
     pub(crate) fn peer(&self, plan: &Plan) -> Peer {
-        let parent = self.nodes.parent(plan.parent().state_root);
+        let parent = self.as_stored.parent(plan.parent().state_root);
         Peer::new(parent, plan.options().state_version)
     }
 }
 
-/// The nodes in the store at `path`, which is created if it is missing.
-fn on_disk(
-    plan: &Plan,
-    engine: Engine,
-    path: &Path,
-    trust: Trust,
-) -> Result<SharedNodes, CliError> {
+/// The store at `path`, which is created if it is missing.
+fn opened(plan: &Plan, engine: Engine, path: &Path) -> Result<Box<dyn DiskStore>, CliError> {
     let expected = Root::from(plan.parent().state_root.0);
     let mut store = engine.store(path, Mode::OpenOrCreate, CliError::Open)?;
     if store.root() == Root::EMPTY {
@@ -93,8 +91,5 @@ fn on_disk(
             found,
         });
     }
-    Ok(match trust {
-        Trust::Verify => SharedNodes::new(Verified::new(store)),
-        Trust::AsStored => SharedNodes::new(store),
-    })
+    Ok(store)
 }

@@ -126,10 +126,10 @@ pub(crate) fn expect_within<'a>(
 }
 
 /// Writes a line with a name, a number of bytes and a note.
-pub(crate) fn size_line(
+pub(crate) fn size_line<N: fmt::Display>(
     f: &mut fmt::Formatter<'_>,
     name: &str,
-    bytes: u64,
+    bytes: N,
     note: &str,
 ) -> fmt::Result {
     let text = format!("{name:<24} {bytes:>12} {note}");
@@ -170,10 +170,10 @@ impl LimitRow {
         let verdict = if self.collator_fits {
             "would not stop"
         } else {
-            "would have stopped earlier"
+            "would have stopped before the end"
         };
         let note = format!(
-            "bytes ({COLLATOR_PERCENT} %): a collator {verdict}, at {} bytes of header, extrinsics and recorded proof",
+            "bytes ({COLLATOR_PERCENT} %): a collator counts {}, of header, extrinsics and recorded proof, and {verdict}",
             self.collator_count
         );
         size_line(f, "  collators fill up to", self.collator_limit, &note)

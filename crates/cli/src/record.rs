@@ -25,6 +25,7 @@ Examples:
   povmeter record --url ws://127.0.0.1:9944 --block 1000 1000.povmeter
   povmeter record --from westend-1-64.json --block 5 westend-5.povmeter
   povmeter replay 1000.povmeter --attribute")]
+#[group(id = "origin", required = true, multiple = false, args = ["from", "url"])]
 pub(crate) struct RecordArgs {
     /// File to write
     #[arg(value_name = "FILE")]
@@ -32,12 +33,7 @@ pub(crate) struct RecordArgs {
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
     /// File of blocks that `povmeter replay` reads, in place of a running chain
-    #[arg(
-        long,
-        value_name = "BLOCKS.json",
-        required_unless_present = "url",
-        conflicts_with_all = ["url", "cache", "rpc"]
-    )]
+    #[arg(long, value_name = "BLOCKS.json", conflicts_with_all = ["cache", "rpc"])]
     pub(crate) from: Option<PathBuf>,
     /// Number or hash of the block, of a chain also `best` or `finalized` [default: finalized, or the first of the file]
     #[arg(long, value_name = "BLOCK")]
@@ -89,6 +85,13 @@ pub(crate) struct FailedCheck {
     pub(crate) detail: String,
 }
 
+impl fmt::Display for FailedCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, detail } = self;
+        write!(f, "FAILED {name}: {}", one_line(detail))
+    }
+}
+
 impl CommandResult for RecordReport {
     const COMMAND: &'static str = "record";
     const WHAT: &'static str = "record";
@@ -118,8 +121,8 @@ impl fmt::Display for RecordReport {
         if let Some(requests) = requests {
             write!(f, "\n{requests} requests to the node")?;
         }
-        for FailedCheck { name, detail } in failed {
-            write!(f, "\nFAILED {name}: {}", one_line(detail))?;
+        for check in failed {
+            write!(f, "\n{check}")?;
         }
         if error.is_some() {
             write!(
@@ -151,7 +154,7 @@ mod with_wasm {
         error::{chain, CliError},
         one_line::one_line,
         origin::{chain_name, Origin, RemoteParent},
-        output::finish,
+        output::{all_done, checked, printed, tell},
         output_file::OutputFile,
         progress,
     };
@@ -166,9 +169,12 @@ mod with_wasm {
         RealBlock, RealBlocks,
     };
     use povmeter_dev_runtime::SharedNodes;
-    use povmeter_remote::{BlockId, NotingSource, Recording, RemoteError};
+    use povmeter_remote::{BlockId, NotingSource, Recording};
     use sp_core::H256;
     use std::path::Path;
+
+    /// What the file holds, in its errors.
+    const RECORDING: &str = "the recording";
 
     /// What the executions of a block read, and what was wrong with them.
     #[derive(Default)]
@@ -190,7 +196,7 @@ mod with_wasm {
         {
             return Err(CliError::BlockOfFile(id));
         }
-        let file = OutputFile::open("FILE", &args.file, |head| {
+        let file = OutputFile::open(RECORDING, &args.file, |head| {
             Recording::is_one(head.as_bytes())
         })?;
         let sizes = args.sizes.sizes()?;
@@ -217,7 +223,8 @@ mod with_wasm {
         write(args, &file, (&recording, &block), executed, requests)
     }
 
-    /// Writes the recording of a block, prints the report on it, and returns what was wrong with the block.
+    /// Writes the recording of a block, prints the report on it, and returns what was wrong with the block. Without
+    /// the file there is no report, because it is about the file; the details of failed checks are shown.
     ///
     /// # Errors
     /// As for [`run`].
@@ -230,7 +237,6 @@ mod with_wasm {
     ) -> Result<(), CliError> {
         let Executed { failed, error, .. } = executed;
         let content = recording.to_bytes().map_err(refused(&args.file))?;
-        let written = file.write(&content);
         let names = failed.iter().map(|check| check.name.to_owned()).collect();
         let checks = failed.into_iter().map(|check| FailedCheck {
             name: check.name.to_owned(),
@@ -251,13 +257,17 @@ mod with_wasm {
                 .as_ref()
                 .map(|error| one_line(&chain(error)).into_owned()),
         };
-        let finished = finish(&report, args.json, names, || Ok(written?));
-        let Some(error) = error else { return finished };
-        // The error of the execution comes last, because it is the worst. The other must not be lost.
-        if let Err(other) = finished {
-            other.show();
-        }
-        Err(error.into())
+        let finished = match file.write(&content) {
+            Ok(()) => printed(&report, args.json, names),
+            Err(error) => {
+                for check in &report.failed {
+                    tell(&check.to_string());
+                }
+                all_done([Err(error.into()), checked::<RecordReport>(names)])
+            }
+        };
+        // The error of the execution comes last, because it is the worst.
+        all_done([finished, error.map_or(Ok(()), |error| Err(error.into()))])
     }
 
     fn refused(path: &Path) -> impl Fn(povmeter_remote::RecordingError) -> CliError + '_ {
@@ -341,7 +351,7 @@ mod with_wasm {
         let Origin::File(file, state) = Origin::of_file(path)? else {
             return Err(CliError::RecordRecording(path.to_owned()));
         };
-        let index = index(&file, args.block)?;
+        let index = index(path, &file, args.block)?;
         let block = file.blocks[index].clone();
         let (name, before) = (file.name.clone(), index.checked_sub(1));
         let parent = before.map(|before| file.blocks[before].header.encode());
@@ -368,16 +378,23 @@ mod with_wasm {
     }
 
     /// The index of the block in the file; 0 if none is named.
-    fn index(file: &RealBlocks, id: Option<BlockId>) -> Result<usize, CliError> {
+    fn index(path: &Path, file: &RealBlocks, id: Option<BlockId>) -> Result<usize, CliError> {
         let Some(id) = id else { return Ok(0) };
+        let mut numbers = file.blocks.iter().map(|block| block.header.number);
+        let first = numbers.next().unwrap_or_default();
+        let last = numbers.next_back().unwrap_or(first);
         let mut blocks = file.blocks.iter();
         let found = blocks.position(|block| match id {
             BlockId::Number(number) => u64::from(block.header.number) == number,
             BlockId::Hash(hash) => block.hash.0 == hash,
             _ => false,
         });
-        let block = id.to_string();
-        found.ok_or(CliError::Remote(RemoteError::UnknownBlock { block }))
+        found.ok_or_else(|| CliError::NotInFile {
+            path: path.to_owned(),
+            first,
+            last,
+            block: id,
+        })
     }
 
     #[cfg(test)]
@@ -404,7 +421,7 @@ mod with_wasm {
             let path = folder.path().join("block.povmeter");
             let line = ["record", "--from", "blocks.json", path.to_str().unwrap()];
             let Line { args } = Line::parse_from(line);
-            let file = OutputFile::open("FILE", &path, |_| false).unwrap();
+            let file = OutputFile::open(RECORDING, &path, |_| false).unwrap();
             let executed = Executed {
                 failed: vec![Check {
                     name: "estimate complete",

@@ -125,7 +125,7 @@ mod with_wasm {
         error::CliError,
         measuring,
         origin::Origin,
-        output::finish,
+        output::{all_done, finish},
         output_file::OutputFile,
         progress,
         remote_args::BlockIds,
@@ -278,15 +278,14 @@ mod with_wasm {
             report.draw();
         }
         finish(&report, json, report.failed(), || {
-            let written = report::write(page, || report.page(growths));
-            // The rest is written even if the page can't be.
-            if let Some(file) = record_file {
+            // Each is written even if another can't be.
+            let page = report::write(page, || report.page(growths));
+            let sizes = record_file.map_or(Ok(()), |file| {
                 file.write(record.to_json()?.as_bytes())?;
-            }
-            if let Some(attributing) = attributing {
-                attributing.write(report.tally())?;
-            }
-            written
+                Ok(())
+            });
+            let files = attributing.map(|attributing| attributing.write(report.tally()));
+            all_done([page, sizes, files.unwrap_or(Ok(()))])
         })?;
         let blocks = report.blocks.iter();
         expect_within(blocks.filter_map(|row| Some((row.pov.as_ref()?, row.pov_limit.as_ref()))))

@@ -5,6 +5,7 @@
 //! open existing files: lock the file of blocks, because another scan may write to it
 //!     the last whole row in the file of blocks belongs to the last finished block
 //!     cut off the rows of later blocks in both files
+//! end without a row, but for a part without blocks: remove the files and the folder that the scan made
 //! ```
 
 use crate::{
@@ -12,13 +13,14 @@ use crate::{
     output::HexHash,
     scan::Shard,
     scan_parquet::{Columns, BLOCKS, ITEMS},
+    scratch::{EmptyFile, EmptyFolder},
 };
 use fs4::fs_std::FileExt;
 use povmeter_attribution::{Bytes, Item};
 use povmeter_dev_data::wasm::ReplayedBlock;
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
     ops::Range,
     path::{Path, PathBuf},
@@ -108,8 +110,12 @@ impl ScanItemRow {
 
 /// The files of a part of a scan.
 pub(crate) struct Rows {
+    // Declared before the files, so that these are removed while the lock is held.
+    made: Vec<EmptyFile>,
     blocks: RowFile,
     items: RowFile,
+    // Declared after the files, because a folder with files can't be removed.
+    _folder: Option<EmptyFolder>,
     next: u64,
     found: FoundBlocks,
 }
@@ -117,6 +123,8 @@ pub(crate) struct Rows {
 struct RowFile {
     path: PathBuf,
     file: File,
+    /// Whether this run made it.
+    is_new: bool,
 }
 
 /// The part of an item's row that is read again.
@@ -144,33 +152,42 @@ struct FoundBlocks {
 
 impl Rows {
     /// Opens the files of `shard` in `folder`, or creates them. Removes what an interrupted run left half
-    /// done. The file of blocks stays locked until the result is dropped.
+    /// done. The file of blocks stays locked until the result is dropped, which removes what was created and is
+    /// still empty.
     ///
     /// # Errors
     /// [`CliError::Rows`] if a file can't be used; [`CliError::RowsInUse`] if another scan has it open;
     /// [`CliError::OtherRows`] or [`CliError::RowsBeyond`] if it is of another part.
     pub(crate) fn open(folder: &Path, shard: Shard, part: &Range<u64>) -> Result<Self, CliError> {
-        fs::create_dir_all(folder).map_err(failed(folder))?;
-        let Shard { index, of } = shard;
-        let open = |kind: &str| {
-            let path = folder.join(format!("{kind}-{index}-of-{of}.jsonl"));
-            let mut options = OpenOptions::new();
-            let opened = options.create(true).read(true).append(true).open(&path);
-            let file = opened.map_err(failed(&path))?;
-            Ok::<_, CliError>(RowFile { path, file })
+        let made_folder = match folder.is_dir() {
+            true => None,
+            false => Some(EmptyFolder::new(folder).map_err(failed(folder))?),
         };
-        let blocks = open("blocks")?;
+        let Shard { index, of } = shard;
+        let path = |kind: &str| folder.join(format!("{kind}-{index}-of-{of}.jsonl"));
+        let blocks = RowFile::open(path("blocks"))?;
         blocks.lock()?;
-        let items = open("items")?;
-        let found = blocks.find_blocks(part)?;
-        let next = found.last.as_ref().map_or(part.start, |(last, _)| last + 1);
-        items.cut_items(next, part)?;
-        Ok(Self {
+        let mut made = Vec::new();
+        made.extend(blocks.is_new.then(|| EmptyFile::new(&blocks.path)));
+        let items = RowFile::open(path("items"))?;
+        if items.is_new {
+            // Removed before the file of blocks, whose lock keeps other scans from this one.
+            made.insert(0, EmptyFile::new(&items.path));
+        }
+        let mut rows = Self {
+            made,
             blocks,
             items,
-            next,
-            found,
-        })
+            _folder: made_folder,
+            next: part.start,
+            found: FoundBlocks::default(),
+        };
+        rows.found = rows.blocks.find_blocks(part)?;
+        if let Some((last, _)) = rows.found.last {
+            rows.next = last + 1;
+        }
+        rows.items.cut_items(rows.next, part)?;
+        Ok(rows)
     }
 
     /// Number and hash of the last block that an earlier run left.
@@ -212,33 +229,65 @@ impl Rows {
         [&self.blocks, &self.items].map(|file| file.path.display().to_string())
     }
 
-    /// Writes all rows as Parquet, and returns the paths of the files of blocks and of items.
+    /// Writes all rows as Parquet, and returns the paths of the files of blocks and of items. The files of rows stay
+    /// from now on, also empty ones.
     ///
     /// # Errors
     /// [`CliError::Rows`] if a file can't be written.
-    pub(crate) fn write_tables(&self) -> Result<[String; 2], CliError> {
+    pub(crate) fn write_tables(&mut self) -> Result<[String; 2], CliError> {
         let write = |columns: Columns, rows: &RowFile| {
             let path = columns.write_beside(&rows.path, &rows.file)?;
             Ok::<_, CliError>(path.display().to_string())
         };
-        Ok([write(BLOCKS, &self.blocks)?, write(ITEMS, &self.items)?])
+        let tables = [write(BLOCKS, &self.blocks)?, write(ITEMS, &self.items)?];
+        self.made.drain(..).for_each(EmptyFile::keep);
+        Ok(tables)
     }
 }
 
 impl RowFile {
+    /// Opens the file at `path`, or creates it.
+    fn open(path: PathBuf) -> Result<Self, CliError> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true);
+        let (opened, is_new) = match options.clone().create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (options.create(true).open(&path), false)
+            }
+            made => (made, true),
+        };
+        let file = opened.map_err(failed(&path))?;
+        Ok(Self { path, file, is_new })
+    }
+
     fn append(&mut self, text: &[u8]) -> Result<(), CliError> {
         self.file.write_all(text).map_err(failed(&self.path))
     }
 
     /// Locks the file until it is closed.
     fn lock(&self) -> Result<(), CliError> {
-        match self.file.try_lock_exclusive() {
+        let locked = self.file.try_lock_exclusive();
+        // Another scan may have removed the empty file since it was opened here.
+        match locked.and_then(|locked| Ok(locked && self.has_name()?)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(CliError::RowsInUse {
                 path: self.path.clone(),
             }),
             Err(error) => Err(failed(&self.path)(error)),
         }
+    }
+
+    /// Whether the file was not removed.
+    #[cfg(unix)]
+    fn has_name(&self) -> io::Result<bool> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(self.file.metadata()?.nlink() > 0)
+    }
+
+    /// Returns `true`, because a file that is open can not be removed on this system.
+    #[cfg(not(unix))]
+    fn has_name(&self) -> io::Result<bool> {
+        Ok(true)
     }
 
     /// Returns what the rows of blocks say, and cuts off a last row that is not whole.
@@ -332,6 +381,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> CliError + '_ {
 mod tests {
     use super::*;
     use sp_core::H256;
+    use std::fs;
 
     const SHARD: Shard = Shard { index: 2, of: 3 };
 

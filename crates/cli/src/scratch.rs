@@ -1,4 +1,4 @@
-//! Folders that a run removes at its end, also if a signal ends it.
+//! Folders and empty files that a run removes at its end, also if a signal ends it.
 
 use std::{
     fs, io,
@@ -7,16 +7,19 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The folders that the run made and has not removed yet.
+/// What the run made and has not removed yet, in the order of its making.
 static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
 
-/// A folder that the run made.
+/// A folder or a file that the run made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Made {
     /// A folder, removed with its content.
     Folder(PathBuf),
     /// A folder that is removed only if it is empty.
     Empty(PathBuf),
+    /// A file that is removed only if it is empty.
+    #[cfg(feature = "wasm")]
+    EmptyFile(PathBuf),
 }
 
 impl Made {
@@ -32,6 +35,12 @@ impl Made {
             }
             Self::Empty(path) => {
                 let _ = fs::remove_dir(path);
+            }
+            #[cfg(feature = "wasm")]
+            Self::EmptyFile(path) => {
+                if fs::metadata(path).is_ok_and(|found| found.len() == 0) {
+                    let _ = fs::remove_file(path);
+                }
             }
         }
     }
@@ -100,12 +109,43 @@ impl Drop for EmptyFolder {
     }
 }
 
+/// A file that the run made for its results. Dropping this removes the file if it is empty, and so does a
+/// signal.
+#[cfg(feature = "wasm")]
+#[derive(Debug)]
+pub(crate) struct EmptyFile(PathBuf);
+
+#[cfg(feature = "wasm")]
+impl EmptyFile {
+    /// Notes the file at `path`, which the run has made. No other process may take it for its own.
+    pub(crate) fn new(path: &Path) -> Self {
+        made().push(Made::EmptyFile(path.to_owned()));
+        Self(path.to_owned())
+    }
+
+    /// Leaves the file as it is, because it is a result also if it is empty.
+    pub(crate) fn keep(self) {
+        forget(&mut made(), &Made::EmptyFile(self.0.clone()));
+        std::mem::forget(self);
+    }
+}
+
+#[cfg(feature = "wasm")]
+impl Drop for EmptyFile {
+    fn drop(&mut self) {
+        let file = Made::EmptyFile(self.0.clone());
+        let mut made = made();
+        file.remove();
+        forget(&mut made, &file);
+    }
+}
+
 fn forget(made: &mut Vec<Made>, gone: &Made) {
     made.retain(|other| other != gone);
 }
 
-/// Makes SIGINT and SIGTERM remove what the run made, and end the program with 128 plus the number of the
-/// signal, as a shell does. SIGHUP is left alone, because `nohup` ignores it.
+/// Makes SIGINT, SIGTERM and SIGHUP remove what the run made, and end the program with 128 plus the number of
+/// the signal, as a shell does. SIGHUP stays ignored if it is, because `nohup` ignores it.
 ///
 /// # Errors
 /// An error of the system if it accepts no handler or starts no thread.
@@ -114,18 +154,20 @@ pub(crate) fn clean_up_on_signals() -> io::Result<()> {
     use std::sync::Arc;
 
     use signal_hook::{
-        consts::{SIGINT, SIGTERM, SIGXFSZ},
+        consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
         flag,
         iterator::Signals,
     };
     // With a handler, a file above the limit is an error of the write, and does not end the program.
     flag::register(SIGXFSZ, Arc::default())?;
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))?;
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
             // The lock is kept, so that no folder is made any more.
             let made = made();
-            made.iter().for_each(Made::remove);
+            // A folder is empty only after what was made in it later is removed.
+            made.iter().rev().for_each(Made::remove);
             std::process::exit(128 + signal);
         }
     };
@@ -133,6 +175,22 @@ pub(crate) fn clean_up_on_signals() -> io::Result<()> {
         .name("signals".to_owned())
         .spawn(wait)
         .map(drop)
+}
+
+/// Whether the process ignores `signal`. Only Linux says it without unsafe code; elsewhere the answer is yes, so that
+/// `nohup` works.
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let ignored = || {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let set = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:"))?;
+        let set = u64::from_str_radix(set.trim(), 16).ok()?;
+        // Signals count from 1.
+        Some(set >> (signal - 1) & 1 == 1)
+    };
+    ignored().unwrap_or(true)
 }
 
 /// Does nothing, because there are no signals to wait for.
@@ -157,6 +215,24 @@ mod tests {
         drop(folder);
         assert!(!path.exists());
         assert!(!made().contains(&Made::Folder(path)));
+    }
+
+    #[cfg(feature = "wasm")]
+    #[test]
+    fn an_empty_file_goes_unless_it_is_a_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows");
+        for (content, kept, stays) in [("", false, false), ("row", false, true), ("", true, true)] {
+            fs::write(&path, content).unwrap();
+            let file = EmptyFile::new(&path);
+            if kept {
+                file.keep();
+            } else {
+                drop(file);
+            }
+            assert_eq!(path.exists(), stays, "{content:?}, {kept}");
+            assert!(!made().contains(&Made::EmptyFile(path.clone())));
+        }
     }
 
     #[test]

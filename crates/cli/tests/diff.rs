@@ -233,6 +233,15 @@ fn another_command_is_an_error_unless_allowed() {
     let allowed = results.diff("a.json", "b.json", &["--allow-different"]);
     assert_eq!(allowed.code, Some(0));
     assert_has(&allowed.printed, &["only in A", "no numbers in common"]);
+    // A limit that judges nothing must not look like a pass.
+    let limits = ["--allow-different", "--fail-above", "0"];
+    let judged = results.diff("a.json", "b.json", &limits);
+    assert_eq!(judged.code, Some(1));
+    assert_has(&judged.printed, &["FAILED no numbers to judge (allowed: "]);
+    assert_has(
+        &judged.errors,
+        &["numbers that both results have", "\nhelp: "],
+    );
 }
 
 #[test]

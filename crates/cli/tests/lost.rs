@@ -188,9 +188,158 @@ fn a_limit_on_the_size_of_files_is_an_error() {
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
-/// Starts the program with a folder for temporary files of its own, and waits until its database is there.
-fn started(args: &str, temporary: &Path) -> Child {
-    let mut child = command(args)
+#[test]
+fn no_file_that_can_not_be_written_hides_another() {
+    let output = povmeter(&format!(
+        "{SMALL} --folded /dev/full --flamegraph /dev/full"
+    ));
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    for option in ["--folded", "--flamegraph"] {
+        let error = format!("error: /dev/full: can't write the file for `{option}`");
+        assert!(errors.contains(&error), "{errors}");
+    }
+
+    // The limit is too low for the page, and the stacks are written nevertheless.
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_povmeter");
+    let files = "--report page --folded stacks --flamegraph flames.svg";
+    let script = format!("ulimit -f 16; {program} {SMALL} {files} >/dev/null");
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    for error in [
+        "index.html: can't write the report",
+        "flames.svg: can't write the file",
+    ] {
+        assert!(errors.contains(error), "no {error:?} in: {errors}");
+    }
+    assert!(folder.path().join("stacks").is_file(), "{errors}");
+}
+
+#[test]
+fn pages_of_the_manual_are_written_all_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_povmeter");
+    // Room for the first page, but not for the second, which is longer.
+    let whole = tempfile::tempdir().unwrap();
+    povmeter(&format!("man {}", whole.path().to_str().unwrap()));
+    let length = |page: &str| fs::metadata(whole.path().join(page)).unwrap().len();
+    let limit = length("povmeter.1").div_ceil(1024);
+    assert!(length("povmeter-block.1") > 1024 * limit);
+    let limited = |pages: &str| {
+        let script = format!("ulimit -f {limit}; {program} man {pages}");
+        let output = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(": can't write the page: "), "{errors}");
+    };
+    limited("new");
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+    // What was there before stays.
+    let pages = folder.path().join("pages");
+    fs::create_dir(&pages).unwrap();
+    fs::write(pages.join("povmeter.1"), ".TH povmeter 1").unwrap();
+    limited("pages");
+    assert_eq!(names(&pages), ["povmeter.1"]);
+}
+
+/// Runs `script` on a disk without room for a database, where `$povmeter` is the program. Returns the exit code, what
+/// was printed to stderr, and what is on the disk afterwards; `None` if the system does not let this test mount a disk.
+fn on_a_full_disk(script: &str) -> Option<(i32, String, Vec<String>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = "mount -t tmpfs -o size=1m none $0 && cd $0 && echo mounted || exit";
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "bash", "-c"])
+        .arg(format!(
+            "{mount}; {script} >/dev/null; code=$?; find . -mindepth 1; exit $code"
+        ))
+        .arg(folder.path())
+        .env("povmeter", env!("CARGO_BIN_EXE_povmeter"))
+        .output()
+        .unwrap();
+    let errors = text(&output.stderr).to_owned();
+    let Some(left) = text(&output.stdout).strip_prefix("mounted\n") else {
+        eprintln!("skipped, because no disk can be mounted: {errors}");
+        return None;
+    };
+    let left = left.lines().map(str::to_owned).collect();
+    Some((output.status.code().unwrap(), errors, left))
+}
+
+#[test]
+fn a_full_disk_leaves_no_folder_for_a_state() {
+    let home = tempfile::tempdir().unwrap();
+    let store = home.path().join("store");
+    let store = store.to_str().unwrap();
+    let made = povmeter(&format!("block --accounts 50 --transfers 1 --db {store}"));
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    for args in [
+        "block --accounts 50 --transfers 1 --db new",
+        "chain --accounts 50 --transfers 1 --blocks 1 --db new",
+        &format!("db backup {store} new"),
+    ] {
+        let Some((code, errors, left)) = on_a_full_disk(&format!("$povmeter {args}")) else {
+            return;
+        };
+        assert_eq!(code, 1, "{args}: {errors}");
+        assert!(
+            errors.contains("\nhelp: free space on the disk"),
+            "{args}: {errors}"
+        );
+        assert_eq!(left, Vec::<String>::new(), "{args}: {errors}");
+    }
+    // A folder that was there before stays.
+    let args = "block --accounts 50 --transfers 1 --db new";
+    let kept = on_a_full_disk(&format!("mkdir new; $povmeter {args}"));
+    let Some((code, errors, left)) = kept else {
+        return;
+    };
+    assert_eq!((code, left), (1, vec!["./new".to_owned()]), "{errors}");
+}
+
+#[test]
+fn a_copy_of_a_state_is_not_made_inside_it() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |args: &str| {
+        let output = command(args).current_dir(home.path()).output().unwrap();
+        (output.status.code(), text(&output.stderr).to_owned())
+    };
+    let (code, errors) = run("block --accounts 50 --transfers 1 --db store");
+    assert_eq!(code, Some(0), "{errors}");
+    let before = names(&home.path().join("store"));
+    std::os::unix::fs::symlink("store", home.path().join("link")).unwrap();
+    for to in ["store/copy", "link/a/b", "./store/../store/copy"] {
+        let (code, errors) = run(&format!("db backup store {to}"));
+        assert_eq!(code, Some(1), "{to}: {errors}");
+        let error =
+            format!("error: can't copy the state: {to}: expected a folder outside of the store");
+        assert!(errors.contains(&error), "{to}: {errors}");
+        assert!(
+            errors.contains("\nhelp: name a folder beside"),
+            "{to}: {errors}"
+        );
+    }
+    assert_eq!(names(&home.path().join("store")).len(), before.len());
+    // A name that begins with that of the store is beside it.
+    let (code, errors) = run("db backup store store-copy");
+    assert_eq!(code, Some(0), "{errors}");
+}
+
+/// Starts the program with a folder for temporary files of its own, and waits until its database is there. `hang_up` is
+/// the option of `env` for SIGHUP.
+fn started(args: &str, temporary: &Path, hang_up: &str) -> Child {
+    let mut child = Command::new("env")
+        .args([hang_up, env!("CARGO_BIN_EXE_povmeter")])
+        .args(args.split_whitespace())
         .env("TMPDIR", temporary)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -209,9 +358,31 @@ fn started(args: &str, temporary: &Path) -> Child {
     child
 }
 
+fn send(signal: &str, child: &Child) {
+    let kill = Command::new("bash")
+        .args(["-c", &format!("kill -{signal} {}", child.id())])
+        .status();
+    assert!(kill.unwrap().success());
+}
+
+/// As `nohup` starts it.
+#[test]
+fn a_run_that_ignores_the_end_of_its_terminal_goes_on() {
+    let temporary = tempfile::tempdir().unwrap();
+    let args = "chain --accounts 2000 --transfers 20 --blocks 100000";
+    let mut child = started(args, temporary.path(), "--ignore-signal=HUP");
+    send("HUP", &child);
+    thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "ended by the signal");
+    send("TERM", &child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{}", text(&output.stderr));
+    assert_eq!(names(temporary.path()), Vec::<String>::new());
+}
+
 #[test]
 fn signals_leave_nothing_behind() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         for args in [
             "chain --accounts 2000 --transfers 20 --blocks 100000",
             "block --accounts 300000 --transfers 5",
@@ -220,11 +391,8 @@ fn signals_leave_nothing_behind() {
             let elsewhere = tempfile::tempdir().unwrap();
             let report: PathBuf = elsewhere.path().join("report");
             let args = format!("{args} --report {}", report.to_str().unwrap());
-            let child = started(&args, temporary.path());
-            let kill = Command::new("bash")
-                .args(["-c", &format!("kill -{signal} {}", child.id())])
-                .status();
-            assert!(kill.unwrap().success());
+            let child = started(&args, temporary.path(), "--default-signal=HUP");
+            send(signal, &child);
             let output = child.wait_with_output().unwrap();
             let errors = text(&output.stderr);
             assert_eq!(output.status.code(), Some(code), "{args}: {errors}");

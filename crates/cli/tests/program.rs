@@ -584,7 +584,7 @@ fn errors_come_with_help() {
         assert_has(lines[1], &[help]);
     }
     let keys = error(&["compare", "root", "--keys", "5"]);
-    assert_has(&keys, &["expected 10 or more"]);
+    assert_has(&keys, &["expected 100 or more"]);
     let keys = error(&["compare", "estimator", "--keys", "10000,9999"]);
     assert_has(&keys, &["expected 10000 or more"]);
 }

@@ -355,6 +355,26 @@ fn a_scan_writes_rows_and_goes_on_where_it_ended() {
     );
 }
 
+#[test]
+fn a_scan_without_a_row_leaves_nothing_behind() {
+    let (node, _) = recorded_chain();
+    let options = Options::new(&node);
+    let rows = options.cache.path().join("rows");
+    let folder = rows.to_str().unwrap();
+    node.fail(Fault::MissingNodes);
+    refused(&scan(&options, folder));
+    assert!(!rows.exists());
+    drop(node);
+    refused(&scan(&options, folder));
+    assert!(!rows.exists());
+    // What was there before stays.
+    fs::create_dir(&rows).unwrap();
+    fs::write(rows.join("items-1-of-1.jsonl"), "").unwrap();
+    refused(&scan(&options, folder));
+    assert!(rows.join("items-1-of-1.jsonl").exists());
+    assert!(!rows.join("blocks-1-of-1.jsonl").exists());
+}
+
 /// A node with a cache, the folder of a scan of its block, and the path of the rows of blocks.
 fn scanned() -> (FakeNode, Options, PathBuf) {
     let (node, _) = recorded_chain();
@@ -448,7 +468,7 @@ fn a_block_that_can_not_be_executed_as_published_is_recorded() {
     // The runtime compares the root itself.
     let start = "block 1: the runtime failed";
     assert!(error.starts_with(start), "{error}");
-    assert!(errors.contains(error), "{errors}");
+    assert!(errors.contains(start), "{errors}");
     assert_eq!(written["file_bytes"], fs::metadata(&file).unwrap().len());
     // Without the node, each way to execute it shows the same.
     drop(node);
@@ -456,6 +476,22 @@ fn a_block_that_can_not_be_executed_as_published_is_recorded() {
         let message = refused(&[&["replay", path][..], mode].concat());
         assert!(message.contains(start), "{mode:?}: {message}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_recording_that_can_not_be_written_is_no_result() {
+    let (node, _) = recorded_chain();
+    let options = Options::new(&node);
+    let message = refused(&options.args("record", &["--block", "1", "/dev/full"]));
+    assert!(
+        message.contains("error: /dev/full: can't write the recording: No space left"),
+        "{message}"
+    );
+    assert!(
+        message.contains("\nhelp: free space on the disk"),
+        "{message}"
+    );
 }
 
 #[test]

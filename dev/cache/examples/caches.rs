@@ -96,7 +96,7 @@ fn main() -> Result<(), CacheError> {
         );
     }
     println!(
-        "least lead {:.2} points, least ratio to the ring {:.2}, most memory {:.2}",
+        "least lead {:.2?} points, least ratio to the ring {:.2}, most memory {:.2?}",
         report.least_lead_points, report.least_fifo_ratio, report.most_memory_ratio
     );
     Ok(())

@@ -105,8 +105,8 @@ pub fn measure_caches(
                     progress(part, parts, contender.name);
                     part += 1;
                     let load = (access, write_share, bytes_percent);
-                    let row = bench.row(contender, &trace, &updates, target, load);
-                    rows.push((row, kind(contender)));
+                    let (row, is_full) = bench.row(contender, &trace, &updates, target, load);
+                    rows.push((row, kind(contender, is_full)));
                 }
             }
         }
@@ -114,9 +114,9 @@ pub fn measure_caches(
     Ok(CacheReport::new(options.clone(), size, rows))
 }
 
-fn kind(contender: &Contender) -> RowKind {
+fn kind(contender: &Contender, is_full: bool) -> RowKind {
     if contender.is_ours() {
-        RowKind::Ours
+        RowKind::Ours { is_full }
     } else if contender.is_fifo_ring() {
         RowKind::FifoRing
     } else {
@@ -176,6 +176,7 @@ impl Bench<'_> {
         scaled(scale)
     }
 
+    /// The row, and whether the cache was full, as far as it tells it.
     fn row(
         &mut self,
         contender: &Contender,
@@ -183,7 +184,7 @@ impl Bench<'_> {
         updates: &[RootUpdate],
         target: usize,
         (access, write_share, bytes_percent): (Access, u8, u16),
-    ) -> CacheRow {
+    ) -> (CacheRow, bool) {
         let limit = self.limit(contender, trace, updates, target, bytes_percent);
         let ((policy, hits), memory_bytes) = self.measured(|| {
             let policy: Box<dyn Policy> = contender.make(limit);
@@ -192,7 +193,7 @@ impl Bench<'_> {
         });
         let (counted, payload) = content(&*policy, trace);
         let entries = policy.entries().unwrap_or(counted);
-        CacheRow {
+        let row = CacheRow {
             policy: contender.name.to_owned(),
             about: contender.what.to_owned(),
             keying: contender.keying,
@@ -208,6 +209,7 @@ impl Bench<'_> {
             ns: look_up_ns(&*policy, trace, 1),
             ns_two_threads: look_up_ns(&*policy, trace, 2),
             stale_reads: hits.stale,
-        }
+        };
+        (row, policy.has_evicted().unwrap_or(false))
     }
 }

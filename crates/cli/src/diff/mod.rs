@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 /// The results to compare, and the limits.
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Compares the `--json` results of block, chain, replay, genesis and compare.
 Exit codes: 0 no number is worse than its limit, 1 an error, 2 wrong usage,
 3 a number is worse. Proofs and allocations are exact. Times are judged by the
 ratio to sp-state-machine if there is one, and only if the rounds of both
@@ -76,8 +77,8 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Prints the report on two results.
 ///
 /// # Errors
-/// A [`CliError`] if the files hold no results to compare; [`CliError::Regressed`] if
-/// a number of B is worse than its limit allows.
+/// A [`CliError`] if the files hold no results to compare, or a limit has no number to judge;
+/// [`CliError::Regressed`] if a number of B is worse than its limit allows.
 pub(crate) fn run(args: &DiffArgs) -> Result<(), CliError> {
     let limits = Limits {
         proof: args.fail_above_proof.or(args.fail_above),
@@ -92,14 +93,14 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), CliError> {
     };
     let printed = output::print(&text);
     let what = report.regressed();
-    if what.is_empty() {
-        printed
+    let judged = if report.judges_nothing() {
+        Err(DiffError::NothingToJudge.into())
+    } else if what.is_empty() {
+        Ok(())
     } else {
-        if let Err(error) = printed {
-            error.show();
-        }
         Err(CliError::Regressed { what })
-    }
+    };
+    output::all_done([printed, judged])
 }
 
 fn compare(

@@ -106,6 +106,12 @@ impl DiffReport {
         regressed.map(Change::name).collect()
     }
 
+    /// Whether a limit was given that can judge nothing, because the results have no number in common.
+    pub(crate) fn judges_nothing(&self) -> bool {
+        let same = Measure::ALL.map(|measure| self.same.of(measure));
+        self.limits_percent.any() && self.changes.is_empty() && same == [0; 3]
+    }
+
     /// Returns the report as text, with all changes or the largest ones.
     pub(crate) fn text(&self, all: bool) -> String {
         let mut text = format!("A  {}\nB  {}\n", self.a.line(), self.b.line());
@@ -204,11 +210,17 @@ impl DiffReport {
                  profiling/instructions.sh"
             ),
         };
+        let limits = limits.join(", ");
+        if self.judges_nothing() {
+            return format!(
+                "\n{}no numbers to judge (allowed: {limits})",
+                verdict(false)
+            );
+        }
         format!(
-            "\n{}worse by more than allowed: {} numbers (allowed: {}){noise}",
+            "\n{}worse by more than allowed: {} numbers (allowed: {limits}){noise}",
             verdict(self.regressed == 0),
             self.regressed,
-            limits.join(", ")
         )
     }
 }

@@ -7,7 +7,7 @@ use super::{
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
-use crate::cache::Report;
+use crate::{cache::Report, table::or_dash};
 use povmeter_dev_cache::{Access, CacheRow, Keying};
 
 /// The charts on the page.
@@ -57,10 +57,15 @@ impl Report {
             count(options.touched as u64)
         );
         let mut page = Page::new("Caches of trie nodes", lead);
-        let points = format!("{} points", decimal(report.least_lead_points, 1));
+        let points = report.least_lead_points;
+        let points = points.map(|points| format!("{} points", decimal(points, 1)));
         page.facts.push(Fact {
             bad: !report.leads(),
-            ..Fact::new("least lead in hits", points, "to the best other cache")
+            ..Fact::new(
+                "least lead in hits",
+                or_dash(points),
+                "to the best other cache",
+            )
         });
         page.facts.push(Fact::new(
             "hits, times those of a ring by hash",
@@ -71,7 +76,7 @@ impl Report {
             bad: !report.is_lean(),
             ..Fact::new(
                 "memory, times the payload",
-                decimal(report.most_memory_ratio, 2),
+                or_dash(report.most_memory_ratio.map(|ratio| decimal(ratio, 2))),
                 "bytes and hashes of the nodes; at the most",
             )
         });

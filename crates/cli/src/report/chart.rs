@@ -77,6 +77,15 @@ impl Chart {
         drawings.concat()
     }
 
+    /// A part of every page that shows the chart of this name.
+    pub(super) fn trace(name: &str) -> String {
+        format!(
+            "<title id=\"{}-{}-title\">",
+            escape(name),
+            Layout::Wide.class()
+        )
+    }
+
     /// The chart as a file: with its title, and with the style of the page.
     pub(super) fn file(&self) -> String {
         const PADDING: f64 = 20.0;

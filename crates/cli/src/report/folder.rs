@@ -1,7 +1,7 @@
 //! The folder of a report.
 
 use super::{
-    chart::FILE_MARK,
+    chart::{Chart, FILE_MARK},
     origin::Origin,
     page::{Page, PAGE_MARK},
 };
@@ -87,7 +87,7 @@ impl ReportFolder {
         names.map(|name| self.path.join(name)).collect()
     }
 
-    /// Writes the page and its charts, and prints the path of the page.
+    /// Writes the page and its charts, removes the other charts of an earlier page, and prints the path of the page.
     ///
     /// # Errors
     /// A [`ReportError`].
@@ -103,14 +103,33 @@ impl ReportFolder {
         for (name, mark, _) in &files {
             self.check(name, mark)?;
         }
+        let earlier = self.earlier_charts();
         for (name, _, content) in &files {
             let path = self.path.join(name);
             let written = output_file::replace(&path, content.as_bytes());
             written.map_err(|source| ReportError::File { path, source })?;
         }
+        let is_written = |name: &String| files.iter().any(|(written, ..)| written == name);
+        for name in earlier.iter().filter(|name| !is_written(name)) {
+            let path = self.path.join(name);
+            fs::remove_file(&path).map_err(|source| ReportError::File { path, source })?;
+        }
         let page = self.path.join(PAGE_FILE).display().to_string();
         tell(&format!("report: {}", one_line(&page)));
         Ok(())
+    }
+
+    /// The files in the folder that hold charts of its page. A chart that the user has copied or renamed is none.
+    fn earlier_charts(&self) -> Vec<String> {
+        let page = fs::read_to_string(self.path.join(PAGE_FILE)).unwrap_or_default();
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let is_chart = |name: &String| {
+            let chart = name.strip_suffix(".svg");
+            chart.is_some_and(|chart| page.contains(&Chart::trace(chart)))
+                && self.check(name, FILE_MARK).is_ok()
+        };
+        names.filter(is_chart).collect()
     }
 
     /// Checks that the file of this name may be written: there is none, or its beginning has the mark.
@@ -153,6 +172,11 @@ pub(crate) fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{
+        bars::{Bars, Scale},
+        chart::Drawing,
+        page::Part,
+    };
 
     #[test]
     fn a_folder_without_a_report_goes_again() {
@@ -191,6 +215,52 @@ mod tests {
         fs::remove_file(&page).unwrap();
         fs::create_dir(&page).unwrap();
         assert!(matches!(open(), Err(ReportError::NotOurs(_))));
+    }
+
+    /// A chart of this name, without bars.
+    fn chart_of(name: &str) -> Part {
+        Part::Chart(Chart {
+            name: name.to_owned(),
+            title: String::new(),
+            desc: String::new(),
+            drawing: Drawing::Bars(Bars {
+                groups: Vec::new(),
+                scale: Scale::FromZero { compare_with: 1.0 },
+                unit: "",
+                keys: Vec::new(),
+            }),
+        })
+    }
+
+    #[test]
+    fn charts_that_only_an_earlier_page_has_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let write = |chart: Option<&str>| {
+            let mut page = Page::new("page", "");
+            page.section("charts", chart.map(chart_of).into_iter().collect());
+            let report = ReportFolder::open(folder.path(), &[]).unwrap();
+            report.write(&page).unwrap();
+        };
+        write(Some("growth"));
+        let ours = fs::read_to_string(path("growth.svg")).unwrap();
+        for copy in ["copy.svg", "growth.svg.bak"] {
+            fs::write(path(copy), &ours).unwrap();
+        }
+        write(Some("time"));
+        assert!(!path("growth.svg").exists());
+        assert!(path("time.svg").exists());
+        // The user has put an own file in place of a chart.
+        fs::write(path("time.svg"), "<svg/>").unwrap();
+        write(None);
+        for kept in ["copy.svg", "growth.svg.bak", "time.svg"] {
+            assert!(path(kept).exists(), "{kept}");
+        }
+        // Without the page nobody knows whose chart it is.
+        write(Some("growth"));
+        fs::remove_file(path("index.html")).unwrap();
+        write(None);
+        assert!(path("growth.svg").exists());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{
     axis::{ticks, Unit},
     chart::{Chart, Drawing},
-    number::{self, bytes, count, decimal, place, quantile, short},
+    number::{self, bytes, count, decimal, place, quantile, short, signed},
     page::{Column, Fact, Page, Part, Table},
     plot::{Layer, Limit, Plot},
     svg::Color,
@@ -369,8 +369,7 @@ impl Growth {
                 row.extend([
                     count(step.size.root_adds),
                     count(total),
-                    // A refused extrinsic takes back what it read.
-                    count(total.saturating_sub(before)),
+                    signed(total.wrapping_sub(before).cast_signed()),
                     count(PovSizes::bound(step.block, total)),
                     decimal(step.estimate, 2),
                 ]);
@@ -393,11 +392,7 @@ impl Growth {
 /// A chart of times in microseconds, and a note with the median and the longest.
 fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> Vec<Part> {
     let most = values.iter().copied().fold(0.0, f64::max);
-    // A block of a chain may have no extrinsics.
-    let median = match values.is_empty() {
-        true => 0.0,
-        false => median(values.iter().copied()),
-    };
+    let median = median(values.iter().copied());
     let high = quantile(&values, 0.98);
     // Cut the chart, because a few very long times would flatten all others. The cut is a round number,
     // because the axis ends there.
@@ -412,12 +407,16 @@ fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> 
         1 => " It is marked where it leaves the picture.".to_owned(),
         above => format!(" Marks show the {above} that leave the picture."),
     };
-    let words = format!(
-        "{what} an extrinsic takes {} in the median and {} at most, for extrinsic {}.{marked}",
-        said(median),
-        said(most),
-        count(longest as u64)
-    );
+    let words = match values.is_empty() {
+        // There is no median then.
+        true => "The block has no extrinsics.".to_owned(),
+        false => format!(
+            "{what} an extrinsic takes {} in the median and {} at most, for extrinsic {}.{marked}",
+            said(median),
+            said(most),
+            count(longest as u64)
+        ),
+    };
     let chart = Chart {
         name: of.named(name),
         title: format!("{what} each extrinsic, {}", unit.name),
@@ -456,7 +455,10 @@ fn percent(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{attribution_part, origin::Origin};
     use super::*;
+    use crate::attribution_report::AttributionReport;
+    use povmeter_attribution::ByteTally;
 
     /// A block in which each extrinsic has 5 bytes and reads 100, and the root adds 10 for each. The header has
     /// 50 bytes.
@@ -539,15 +541,32 @@ mod tests {
         assert!(near.growth_chart().file().contains("class=\"limit\""));
     }
 
+    /// Chains have such blocks. Each number on their page is a number.
     #[test]
     fn a_block_without_extrinsics() {
-        let mut page = Page::new("a", "b");
         let empty = growth(0, 0, 60, 100);
-        empty.facts(&mut page);
-        page.section("c", empty.growth_parts());
-        page.section("d", empty.time_parts());
-        assert_eq!(page.facts.len(), 4);
-        assert_eq!(page.charts().count(), 3);
+        let without_estimates = Growth {
+            estimated: false,
+            ..empty.clone()
+        };
+        for (empty, facts, charts) in [(empty, 4, 4), (without_estimates, 3, 3)] {
+            let mut page = Page::new("a", "b");
+            empty.facts(&mut page);
+            page.section("c", empty.growth_parts());
+            page.section("d", empty.time_parts());
+            page.section("e", vec![Part::Table(empty.table())]);
+            let nothing = AttributionReport::new(&ByteTally::default(), 5);
+            page.section("f", attribution_part::parts(&nothing));
+            assert_eq!(page.facts.len(), facts);
+            assert_eq!(page.charts().count(), charts);
+            let files = page.charts().map(Chart::file);
+            for html in files.chain([page.html(&Origin::here())]) {
+                let mut words = html.split(|c: char| !c.is_alphanumeric());
+                assert!(!words.any(|word| matches!(word, "NaN" | "inf")), "{html}");
+                // A number that is missing.
+                assert!(!html.contains('–'), "{html}");
+            }
+        }
     }
 
     #[test]

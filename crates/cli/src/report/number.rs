@@ -13,6 +13,12 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
+/// Formats a number that may be below zero as [`count`] does.
+pub(super) fn signed(number: i64) -> String {
+    let sign = if number < 0 { "−" } else { "" };
+    format!("{sign}{}", count(number.unsigned_abs()))
+}
+
 /// Formats a number with `places` decimals and a comma between thousands.
 pub(super) fn decimal(number: f64, places: usize) -> String {
     if !number.is_finite() {
@@ -94,7 +100,9 @@ mod tests {
             (1_234_567, "1,234,567"),
         ] {
             assert_eq!(count(number), text);
+            assert_eq!(signed(number.cast_signed()), text);
         }
+        assert_eq!(signed(-1_150), "−1,150");
         assert_eq!(decimal(1234.567, 1), "1,234.6");
         assert_eq!(decimal(-0.04, 1), "0.0");
         assert_eq!(decimal(-1234.0, 0), "−1,234");

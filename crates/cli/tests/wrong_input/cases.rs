@@ -102,7 +102,7 @@ const COMMANDS: [Case; 19] = [
     case("genesis"),
 ];
 
-const NUMBERS: [Case; 51] = [
+const NUMBERS: [Case; 52] = [
     case("compare parallel --transactions 0"),
     case("compare parallel --workers 0"),
     case("compare parallel --cost-us 1h"),
@@ -150,6 +150,7 @@ const NUMBERS: [Case; 51] = [
     case("compare cache --bytes 0"),
     case("compare validation --transfers 15"),
     case("compare validation --accounts 1"),
+    wasm("compare validation --accounts 2 --usual-accounts 2 --transfers 16"),
     case("db prune store --keep 0"),
     case("db prune store --keep 1e2"),
     case("diff result.json result.json --fail-above=-1"),
@@ -208,7 +209,7 @@ const SPECIFICATIONS: [Case; 22] = [
     wasm("block --chain-spec state.json"),
 ];
 
-const RESULTS: [Case; 17] = [
+const RESULTS: [Case; 18] = [
     case("diff missing.json result.json"),
     case("diff result.json missing.json"),
     case("diff result.json folder"),
@@ -226,6 +227,7 @@ const RESULTS: [Case; 17] = [
     case("diff result.json text-for-number.json"),
     case("diff result.json two-transfers.json"),
     case("diff result.json genesis-result.json"),
+    case("diff result.json verify-result.json"),
 ];
 
 const BLOCKS: [Case; 21] = [
@@ -252,7 +254,7 @@ const BLOCKS: [Case; 21] = [
     case("db prune store --to 0xxy"),
 ];
 
-const CHAINS: [Case; 33] = [
+const CHAINS: [Case; 35] = [
     case("replay"),
     case("replay --url localhost --block 1"),
     case("replay --url https://localhost --block 1"),
@@ -279,8 +281,10 @@ const CHAINS: [Case; 33] = [
     case("scan --url ws://localhost --blocks 1..9 --shard 0/4 rows"),
     case("scan --url ws://localhost --blocks 1..9 --shard 5/4 rows"),
     case("record new.povmeter"),
+    case("record --from result.json --url ws://localhost new.povmeter"),
     case("record --from result.json --cache new new.povmeter"),
     case("dry-run"),
+    case("dry-run --extrinsic 0x00"),
     case("dry-run --url ws://localhost"),
     case("dry-run --url ws://localhost --extrinsic 0x123"),
     case("dry-run --url ws://localhost --extrinsic many"),
@@ -288,7 +292,7 @@ const CHAINS: [Case; 33] = [
     case("dry-run --url ws://localhost --extrinsic 0x00 --pov-limit many"),
 ];
 
-const RECORDINGS: [Case; 14] = [
+const RECORDINGS: [Case; 17] = [
     wasm("replay missing.povmeter"),
     wasm("replay recording-cut-off.povmeter"),
     wasm("replay recording-changed.povmeter"),
@@ -298,11 +302,14 @@ const RECORDINGS: [Case; 14] = [
     wasm("record --from empty.json new.povmeter"),
     wasm("record --from kusama-1.povmeter new.povmeter"),
     wasm("record --from blocks-other-hash.json --block best new.povmeter"),
+    wasm("replay blocks-without-state.json"),
+    wasm("record --from blocks-1.json --block 65 new.povmeter"),
     wasm("record --from blocks-other-hash.json diary.txt"),
     wasm("record --from blocks-other-hash.json folder"),
     wasm("dry-run missing.povmeter --extrinsic 0x00"),
     wasm("dry-run diary.txt --extrinsic 0x00"),
     wasm("dry-run kusama-1.povmeter --runtime diary.txt"),
+    wasm("dry-run kusama-1.povmeter --runtime empty.json"),
 ];
 
 const OUTPUTS: [Case; 15] = [

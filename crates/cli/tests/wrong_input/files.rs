@@ -180,6 +180,17 @@ impl Files {
             "blocks-short-header.json",
             blocks("state.json", "V1", &block(&hash, "00")),
         );
+        let right = hex::encode(sp_crypto_hashing::blake2_256(
+            &hex::decode(&header).unwrap(),
+        ));
+        self.write(
+            "blocks-1.json",
+            blocks("state.json", "V1", &block(&right, &header)),
+        );
+        self.write(
+            "blocks-without-state.json",
+            blocks("../missing.json", "V1", &block(&right, &header)),
+        );
         self.write(
             "blocks-other-hash.json",
             blocks("state.json", "V1", &block(&hash, &header)),
@@ -210,6 +221,8 @@ impl Files {
 
     fn stores(&self) {
         self.make(&format!("{SMALL} --db store"));
+        let verified = self.make("db verify store --json");
+        self.write("verify-result.json", verified);
         self.make("db backup store damaged-store");
         for entry in fs::read_dir(self.path().join("damaged-store")).unwrap() {
             let path = entry.unwrap().path();

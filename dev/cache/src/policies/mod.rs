@@ -31,6 +31,11 @@ pub(crate) trait Policy: Sync {
 
     /// Number of nodes; `None` if the cache does not tell it.
     fn entries(&self) -> Option<usize>;
+
+    /// Whether nodes left to make room for others; `None` if the cache does not tell it.
+    fn has_evicted(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// A cache as one block sees it.

@@ -21,6 +21,10 @@ impl Policy for Ours {
     fn entries(&self) -> Option<usize> {
         usize::try_from(self.0.counters().entries).ok()
     }
+
+    fn has_evicted(&self) -> Option<bool> {
+        Some(self.0.counters().evictions > 0)
+    }
 }
 
 impl View for &Ours {
