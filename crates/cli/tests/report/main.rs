@@ -371,7 +371,7 @@ fn a_block_above_the_limit_has_an_exit_code() {
     let block: Vec<_> = words.chain(["--pov-limit"]).collect();
     for (limit, code, said) in [
         ("10KiB", 3, "the PoV is larger"),
-        ("10MiB", 0, "a collator would not stop"),
+        ("10MiB", 0, "recorded proof, and would not stop"),
     ] {
         let output = povmeter(&[&block[..], &[limit]].concat());
         assert_eq!(output.status.code(), Some(code));
