@@ -47,7 +47,7 @@ pub(crate) fn check_block(
     state: &ParentState,
     runtime: &RuntimeForm,
 ) -> Result<Vec<Check>, CliError> {
-    let peer = state.peer(plan);
+    let peer = state.checked_peer(plan);
     let told = block.built.told.as_deref().unwrap_or_default();
     let theirs = build_block(peer.block_told(told), plan, |_| {});
     let theirs = theirs.map_err(CliError::build("sp-state-machine"))?;

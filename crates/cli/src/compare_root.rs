@@ -32,7 +32,7 @@ pub(crate) struct RootArgs {
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = whole::<u32>(1..=100_000))]
     rounds: u32,
     /// Accounts in the parent states that are measured
-    #[arg(long, value_name = "N,..", value_delimiter = ',', 
+    #[arg(long, value_name = "N,..", value_delimiter = ',',
         value_parser = whole::<usize>(u64::from(RootSpeedOptions::LEAST_KEYS)..=MOST_KEYS),
         default_values_t = [10_000, 1_000_000])]
     keys: Vec<usize>,

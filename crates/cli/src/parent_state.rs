@@ -69,11 +69,20 @@ impl ParentState {
         })
     }
 
-    /// The peer over the same nodes, without a cache.
+    /// The peer for what is timed, without a cache.
     pub(crate) fn peer(&self, plan: &Plan) -> Peer {
-        let parent = self.as_stored.parent(plan.parent().state_root);
-        Peer::new(parent, plan.options().state_version)
+        peer_over(&self.as_stored, plan)
     }
+
+    /// The peer for what is checked, without a cache.
+    pub(crate) fn checked_peer(&self, plan: &Plan) -> Peer {
+        peer_over(&self.nodes, plan)
+    }
+}
+
+fn peer_over(nodes: &SharedNodes, plan: &Plan) -> Peer {
+    let parent = nodes.parent(plan.parent().state_root);
+    Peer::new(parent, plan.options().state_version)
 }
 
 /// The store at `path`, which is created if it is missing.

@@ -150,7 +150,8 @@ macro_rules! disk_store {
             }
 
             /// Copies the store, with all kept states, into the folder `path`, which must be absent,
-            /// empty, or left by an interrupted copy, and outside of the store's folder. Calls `progress` with the nodes copied so far.
+            /// empty, or left by an interrupted copy, and outside of the store's folder. Calls
+            /// `progress` with the nodes copied so far.
             ///
             /// # Errors
             /// [`BackupError`](crate::BackupError). The store is unchanged, and a copy that failed does

@@ -137,7 +137,7 @@ const NUMBERS: [Case; 52] = [
     case("compare block --rounds 1e2"),
     case("compare root --cases 0"),
     case("compare root --keys 5"),
-    case("compare root --keys 10,"),
+    case("compare root --keys 100,"),
     case("compare root --keys 1000000000000000000"),
     case("compare root --split-from -1"),
     case("compare estimator --keys 10000,9999"),
