@@ -85,7 +85,7 @@ impl Drop for ScratchFolder {
 /// A folder that the run made for its results. Dropping this removes the folder if it is empty, and so does
 /// a signal.
 #[derive(Debug)]
-pub(crate) struct EmptyFolder(PathBuf);
+pub(crate) struct EmptyFolder(#[expect(dead_code, reason = "held to be dropped")] Noted);
 
 impl EmptyFolder {
     /// Makes the folder at `path`, and those above it, which stay.
@@ -95,17 +95,7 @@ impl EmptyFolder {
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let mut made = made();
         fs::create_dir_all(path)?;
-        made.push(Made::Empty(path.to_owned()));
-        Ok(Self(path.to_owned()))
-    }
-}
-
-impl Drop for EmptyFolder {
-    fn drop(&mut self) {
-        let folder = Made::Empty(self.0.clone());
-        let mut made = made();
-        folder.remove();
-        forget(&mut made, &folder);
+        Ok(Self(Noted::new(&mut made, Made::Empty(path.to_owned()))))
     }
 }
 
@@ -113,30 +103,38 @@ impl Drop for EmptyFolder {
 /// signal.
 #[cfg(feature = "wasm")]
 #[derive(Debug)]
-pub(crate) struct EmptyFile(PathBuf);
+pub(crate) struct EmptyFile(Noted);
 
 #[cfg(feature = "wasm")]
 impl EmptyFile {
     /// Notes the file at `path`, which the run has made. No other process may take it for its own.
     pub(crate) fn new(path: &Path) -> Self {
-        made().push(Made::EmptyFile(path.to_owned()));
-        Self(path.to_owned())
+        Self(Noted::new(&mut made(), Made::EmptyFile(path.to_owned())))
     }
 
     /// Leaves the file as it is, because it is a result also if it is empty.
     pub(crate) fn keep(self) {
-        forget(&mut made(), &Made::EmptyFile(self.0.clone()));
+        forget(&mut made(), &self.0 .0);
         std::mem::forget(self);
     }
 }
 
-#[cfg(feature = "wasm")]
-impl Drop for EmptyFile {
+/// Something that the run made and a signal removes. Dropping this removes it, too.
+#[derive(Debug)]
+struct Noted(Made);
+
+impl Noted {
+    fn new(made: &mut Vec<Made>, thing: Made) -> Self {
+        made.push(thing.clone());
+        Self(thing)
+    }
+}
+
+impl Drop for Noted {
     fn drop(&mut self) {
-        let file = Made::EmptyFile(self.0.clone());
         let mut made = made();
-        file.remove();
-        forget(&mut made, &file);
+        self.0.remove();
+        forget(&mut made, &self.0);
     }
 }
 

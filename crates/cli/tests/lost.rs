@@ -163,20 +163,25 @@ fn files_of_an_earlier_run_are_replaced_and_no_others() {
     assert_eq!(names(folder.path()).len(), 2);
 }
 
-/// The program, run by a shell with a limit on the size of files.
+/// Runs the program in `folder`, where no file may have more than `kib` KiB. Returns what was printed to stderr.
+fn with_small_files(folder: &Path, kib: u64, args: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_povmeter");
+    let script = format!("ulimit -f {kib}; {program} {args} >/dev/null");
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let errors = text(&output.stderr).to_owned();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    errors
+}
+
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let program = env!("CARGO_BIN_EXE_povmeter");
-    let script =
-        format!("ulimit -f 4; {program} {SMALL} --json --flamegraph flames.svg >/dev/null");
-    let output = Command::new("bash")
-        .args(["-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let args = format!("{SMALL} --json --flamegraph flames.svg");
+    let errors = with_small_files(folder.path(), 4, &args);
     assert!(
         errors.contains("flames.svg: can't write the file"),
         "{errors}"
@@ -202,16 +207,8 @@ fn no_file_that_can_not_be_written_hides_another() {
 
     // The limit is too low for the page, and the stacks are written nevertheless.
     let folder = tempfile::tempdir().unwrap();
-    let program = env!("CARGO_BIN_EXE_povmeter");
     let files = "--report page --folded stacks --flamegraph flames.svg";
-    let script = format!("ulimit -f 16; {program} {SMALL} {files} >/dev/null");
-    let output = Command::new("bash")
-        .args(["-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let errors = with_small_files(folder.path(), 16, &format!("{SMALL} {files}"));
     for error in [
         "index.html: can't write the report",
         "flames.svg: can't write the file",
@@ -224,7 +221,6 @@ fn no_file_that_can_not_be_written_hides_another() {
 #[test]
 fn pages_of_the_manual_are_written_all_or_none() {
     let folder = tempfile::tempdir().unwrap();
-    let program = env!("CARGO_BIN_EXE_povmeter");
     // Room for the first page, but not for the second, which is longer.
     let whole = tempfile::tempdir().unwrap();
     povmeter(&format!("man {}", whole.path().to_str().unwrap()));
@@ -232,14 +228,7 @@ fn pages_of_the_manual_are_written_all_or_none() {
     let limit = length("povmeter.1").div_ceil(1024);
     assert!(length("povmeter-block.1") > 1024 * limit);
     let limited = |pages: &str| {
-        let script = format!("ulimit -f {limit}; {program} man {pages}");
-        let output = Command::new("bash")
-            .args(["-c", &script])
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        let errors = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{errors}");
+        let errors = with_small_files(folder.path(), limit, &format!("man {pages}"));
         assert!(errors.contains(": can't write the page: "), "{errors}");
     };
     limited("new");
