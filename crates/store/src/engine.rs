@@ -102,8 +102,11 @@ pub(crate) fn read_states(
                 Some(_) => return Err(StoreError::missing_record(id)),
             }
         };
-        let state = read_state(id, &found);
-        let state = state.filter(|state| state.parent.is_some_and(|id| states.get(id).is_some()));
+        let is_on_its_parent = |state: &KeptState| {
+            let parent = state.parent.and_then(|parent| states.get(parent));
+            parent.is_some_and(|parent| parent.height.checked_add(1) == Some(state.height))
+        };
+        let state = read_state(id, &found).filter(is_on_its_parent);
         states.others.push(state.ok_or(StoreError::DamagedRecord {
             key: format!("state {id}"),
             bytes: found.len(),
@@ -478,6 +481,28 @@ mod tests {
         prune(&mut engine, StateId(1)).unwrap();
         assert_eq!(engine.read().unwrap().as_ref(), Some(engine.kept()));
         assert_eq!(engine.kept().len(), 3);
+    }
+
+    #[test]
+    fn a_state_is_one_above_its_parent() {
+        let mut engine = Records::new();
+        keep_on(&mut engine, &[0, 1, 0]);
+        for state in engine.kept.others.clone() {
+            let parent = state.parent.unwrap();
+            for height in [state.height - 1, state.height + 1, u64::MAX] {
+                let record = state_record(parent, height, state.root);
+                let bytes = record.len();
+                let right = engine.records.insert(state_key(state.id), record).unwrap();
+                let error = engine.read().unwrap_err();
+                let expected = format!("state {}", state.id);
+                assert!(
+                    matches!(&error, StoreError::DamagedRecord { key, bytes: found } if *key == expected && *found == bytes),
+                    "{error}"
+                );
+                engine.records.insert(state_key(state.id), right);
+            }
+        }
+        assert_eq!(engine.read().unwrap().as_ref(), Some(engine.kept()));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Why a store on disk was not opened or made.
 
 use crate::folder::FORMAT;
+use crate::store::record_text;
+use crate::StoreError;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -80,8 +82,8 @@ pub enum OpenError {
         /// What the path holds.
         found: FolderContent,
     },
-    /// The folder is marked as a store, but its database is not that of a store: a file is missing,
-    /// too short or not what it should be. Put the file back, restore the store from a backup, or make
+    /// The folder is marked as a store, but its database is not that of a store: a file, or a record about
+    /// the kept states, is missing, too short or not what it should be. Put the file back, restore the store from a backup, or make
     /// it again.
     #[error("{}: damaged node store: expected {expected}, found {found}", path.display())]
     Damaged {
@@ -164,6 +166,16 @@ impl OpenError {
         Self::Database {
             path: path.to_owned(),
             source: source.into(),
+        }
+    }
+
+    /// The error for records about the kept states that could not be read.
+    pub(crate) fn records(path: &Path, error: StoreError) -> Self {
+        match error {
+            StoreError::DamagedRecord { key, bytes } => {
+                Self::damaged(path, format!("the record `{key}`"), record_text(bytes))
+            }
+            error => Self::database(path, error),
         }
     }
 }

@@ -92,7 +92,7 @@ impl ParityDbStore {
 fn states_of(path: &Path, database: &Database) -> Result<Option<KeptStates>, OpenError> {
     let record = |key: &[u8]| database.call(|database| database.get(STATE, key));
     let states = read_states(|key| record(key).map_err(|failure| failed("read a record", failure)));
-    if let Some(kept) = states.map_err(|error| OpenError::database(path, error))? {
+    if let Some(kept) = states.map_err(|error| OpenError::records(path, error))? {
         return Ok(Some(kept));
     }
     let root = record(ROOT_KEY).map_err(|failure| failure.opening(path))?;

@@ -156,7 +156,7 @@ impl DiskStore for RocksDbStore {
 /// Returns the states in `database`, which is in the folder `path`; `None` if there is no record of them.
 fn states_of(path: &Path, database: &DB) -> Result<Option<KeptStates>, OpenError> {
     let states = read_states(|key| record(database, key));
-    states.map_err(|error| OpenError::database(path, error))
+    states.map_err(|error| OpenError::records(path, error))
 }
 
 /// The name of a file that the database names with a slash.

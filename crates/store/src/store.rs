@@ -107,7 +107,7 @@ pub enum StoreError {
     },
     /// A record about the kept states is missing or damaged, or in RocksDB the entry of a node.
     /// Restore the store from a backup, or make it again.
-    #[error("damaged store: expected the record `{key}`, found {}", found_text(*bytes))]
+    #[error("damaged store: expected the record `{key}`, found {}", record_text(*bytes))]
     DamagedRecord {
         /// Name of the record.
         key: String,
@@ -143,7 +143,7 @@ impl StoreError {
 }
 
 /// What was found in place of a record, if it has `bytes` bytes.
-fn found_text(bytes: usize) -> String {
+pub(crate) fn record_text(bytes: usize) -> String {
     match bytes {
         0 => "none".to_owned(),
         _ => format!("{bytes} bytes that are none"),

@@ -132,8 +132,14 @@ fn a_state_that_lost_its_record_is_named() {
     database.commit([(1, key, None::<Vec<u8>>)]).unwrap();
     drop(database);
     let error = ParityDbStore::open(home.path()).unwrap_err();
-    let text = format!("expected the record `state {kept}`, found none");
-    assert!(error.to_string().contains(&text), "{error}");
+    let OpenError::Damaged {
+        expected, found, ..
+    } = error
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!(expected, format!("the record `state {kept}`"));
+    assert_eq!(found, "none");
 }
 
 /// Makes a store of format 1, as earlier versions did, with the nodes "first" and "a".
