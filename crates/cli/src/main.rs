@@ -99,8 +99,8 @@ Examples:
   povmeter block --json > a.json     for programs; docs/json.md lists the fields
   povmeter diff a.json b.json        what changed from one result to another
 
-Exit codes: 0 success, 1 an error or a failed check, 2 wrong usage, 130 and
-143 ended by a signal; 3 for a limit that was exceeded")]
+Exit codes: 0 success, 1 an error or a failed check, 2 wrong usage, 3 a limit
+was exceeded; 129, 130 and 143 ended by a signal")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

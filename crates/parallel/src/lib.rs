@@ -97,7 +97,8 @@
 //! one thread executes the block in order, and the others [prepare](Executor::prepare) the next transactions. Then no
 //! transaction is executed twice or compared.
 //!
-//! The chapter on parallel execution in the repository, `docs/parallel.md`, explains how it works.
+//! [The page about parallel execution](https://github.com/povmeter/povmeter/blob/main/docs/parallel.md) explains how it
+//! works.
 //!
 //! # Features
 //! None. The crate needs std.

@@ -27,10 +27,12 @@
 //!
 //! # Guarantees
 //! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
-//!   if the rule for sizes is the same. There are two exceptions. An append to a key under which a child
-//!   trie's root lies is ignored, as other writes there are; the stock function executes it. And if a runtime
-//!   asks for the proof size after it computed the root in the same block, stock nodes count the root's nodes,
-//!   [`Reads`] does not: a chain with such a runtime must not use `Reads`. FRAME computes the root last.
+//!   if the rule for sizes is the same. There are three exceptions. An append to a key under which a child
+//!   trie's root lies is ignored, as other writes there are; the stock function executes it. The host function
+//!   `child_storage_root` computes the root of the whole state, and does not write the child's root under its
+//!   key. And if a runtime asks for the proof size after it computed the root in the same block, stock nodes
+//!   count the root's nodes, [`Reads`] does not: a chain with such a runtime must not use `Reads`. No pallet of
+//!   FRAME calls `child_storage_root`, and FRAME computes the root last.
 //! - A block that the stock function refuses is refused: the blob panics, with the reason in the message.
 //!   There is an exception besides such a runtime: a bug of trie-db makes the stock function fail at the
 //!   removal of an absent key that is the beginning of other keys.
