@@ -323,7 +323,9 @@ fn of_database(error: &StoreError) -> Option<&'static str> {
         StoreError::DamagedRecord { .. } => {
             Some("restore a copy, or remove the folder so that the state is created again")
         }
-        StoreError::Database { .. } | StoreError::MissingReferences { .. } => Some(VERIFY),
+        StoreError::Database { .. }
+        | StoreError::DamagedNode { .. }
+        | StoreError::MissingReferences { .. } => Some(VERIFY),
         _ => None,
     }
 }

@@ -1,12 +1,12 @@
 //! Copies a store into another.
 
+use crate::disk::DiskStore;
 use crate::engine::{Batch, Engine};
 use crate::history::KeptStates;
 use crate::journal::{diff_key, history_record, state_key, HISTORY_KEY};
 use crate::net::NetChange;
 use crate::open_error::OpenError;
 use crate::progress::{Progress, PROGRESS_STEPS};
-use crate::stored::StoredNodes;
 use crate::StoreError;
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -57,14 +57,14 @@ pub(crate) fn expect_outside(store: &Path, path: &Path) -> Result<(), BackupErro
 
 /// Copies all nodes and states of `from` into `into`, which is a new store.
 pub(crate) fn copy(
-    from: &mut (impl Engine + StoredNodes),
+    from: &mut impl DiskStore,
     into: &mut impl Engine,
     progress: Progress<'_>,
 ) -> Result<(), StoreError> {
     let (mut copied, mut bytes) = (0_u64, 0);
     let mut batch = Batch::default();
     let mut done = Ok(());
-    from.each_node(&mut |node| {
+    from.each_sound_node(&mut |node| {
         if done.is_err() {
             return ControlFlow::Break(());
         }

@@ -7,8 +7,10 @@ use crate::history::KeptStates;
 use crate::making::begin;
 use crate::open_error::{FolderContent, OpenError};
 use crate::progress::Progress;
-use crate::stored::StoredNodes;
+use crate::stored::{CountedNode, StoredNodes};
+use crate::StoreError;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// A store on a database in a folder. Dropping it waits until all is on disk.
@@ -31,6 +33,18 @@ pub(crate) trait DiskStore: Engine + StoredNodes + Sized {
 
     /// Opens the store that was found in the folder `path`.
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError>;
+
+    /// As [`each_node`](StoredNodes::each_node), but fails if the bytes of a node are not those of its name, as far as
+    /// the engine itself does not notice.
+    ///
+    /// # Errors
+    /// As that method, and [`StoreError::DamagedNode`].
+    fn each_sound_node(
+        &mut self,
+        visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.each_node(visit)
+    }
 }
 
 pub(crate) fn open<S: DiskStore>(path: &Path) -> Result<S, OpenError> {

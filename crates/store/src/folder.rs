@@ -196,7 +196,6 @@ pub(crate) fn occupied(path: &Path, found: FolderContent) -> OpenError {
 }
 
 /// Locks the complete store in the folder `path` until the returned file is closed.
-#[cfg(feature = "rocksdb")]
 pub(crate) fn hold(path: &Path) -> Result<File, OpenError> {
     let marker = path.join(MARKER);
     let file = File::open(&marker).map_err(OpenError::io(&marker))?;

@@ -3,7 +3,7 @@
 use crate::disk::{disk_store, DiskStore};
 use crate::engine::{self, read_states, Batch, Engine, Held};
 use crate::file_list::FileList;
-use crate::folder::{check_space, upgrade, Found, FORMAT};
+use crate::folder::{check_space, hold, upgrade, Found, FORMAT};
 use crate::history::{KeptStates, StateId};
 use crate::journal::StateDiff;
 use crate::net::{NetChange, NULL_NODE};
@@ -17,7 +17,10 @@ use parity_db::Operation;
 use povmeter_delta_root::{Blake2b256, NodeHash, NodePrefix, NodeSource, Root, SourceError};
 use std::fs::File;
 use std::ops::ControlFlow;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 
 /// A store that keeps nodes on disk in a parity-db, keyed by hash. The database counts references.
 ///
@@ -61,6 +64,9 @@ pub struct ParityDbStore {
     kept: KeptStates,
     /// Dropped after the database.
     files: FileList<Parity>,
+    /// The locked marker of the store. The database has a lock of its own, but lets it go when it is closed to be
+    /// opened again. `None` while the store is made, because its maker holds the marker.
+    _held: Option<File>,
 }
 
 /// Key of the root in the state column, in format 1.
@@ -108,6 +114,7 @@ impl DiskStore for ParityDbStore {
             path: path.to_owned(),
             kept,
             files: FileList::new(path),
+            _held: None,
         })
     }
 
@@ -116,25 +123,93 @@ impl DiskStore for ParityDbStore {
         settled.map_err(|failure| failure.opening(&self.path))
     }
 
-    /// Lets the marker go, because the database has a lock of its own.
-    fn hold(&mut self, _: File) {}
+    fn hold(&mut self, marker: File) {
+        self._held = Some(marker);
+    }
 
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError> {
+        let mut held = hold(path)?;
         let database = Database::open(path)?;
         let kept = states_of(path, &database)?;
         let kept =
             kept.ok_or_else(|| OpenError::damaged(path, "a record of the kept states", "none"))?;
+        if found.format < FORMAT {
+            // The new marker is another file. The database is locked meanwhile.
+            upgrade::<Parity>(path)?;
+            held = hold(path)?;
+        }
         let mut store = Self {
             database,
             path: path.to_owned(),
             kept,
             files: FileList::new(path),
+            _held: Some(held),
         };
-        if found.format < FORMAT {
-            upgrade::<Parity>(path)?;
-        }
         store.files.update();
         Ok(store)
+    }
+
+    /// Looks up each node under its name, which is the hash of its bytes here.
+    fn each_sound_node(
+        &mut self,
+        visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.settle().map_err(|failure| failed(LISTING, failure))?;
+        let (store, (sender, names)) = (&*self, mpsc::channel());
+        thread::scope(|scope| {
+            // On another thread, because the listing holds a lock of the tables, which this thread must not take again.
+            let check = || names.into_iter().try_for_each(|name| store.expect(name));
+            let checking = thread::Builder::new().spawn_scoped(scope, check);
+            let checking = checking.map_err(|error| failed(LISTING, Failure::Thread(error)))?;
+            let listed = store.list(&mut |node| match sender.send(node.hash) {
+                Ok(()) => visit(node),
+                // A node was not found.
+                Err(_) => ControlFlow::Break(()),
+            });
+            drop(sender);
+            match checking.join() {
+                Ok(checked) => checked?,
+                Err(panic) => resume_unwind(panic),
+            }
+            listed
+        })
+    }
+}
+
+/// The task of going through all nodes, for errors.
+const LISTING: &str = "list all nodes";
+
+impl ParityDbStore {
+    /// Calls `visit` with each node until it breaks.
+    fn list(
+        &self,
+        visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        // The database asks once for each of its tables, also after an answer that ends the listing.
+        let mut over = false;
+        let listed = self.database.call(|database| {
+            database.iter_column_while(NODES, |entry| {
+                if over {
+                    return false;
+                }
+                let node = CountedNode {
+                    hash: Blake2b256::hash(&entry.value),
+                    references: u64::from(entry.rc),
+                    encoded: &entry.value,
+                };
+                over = visit(node).is_break();
+                !over
+            })
+        });
+        listed.map_err(|failure| failed(LISTING, failure))
+    }
+
+    /// Fails if the store has no node with this `hash`.
+    fn expect(&self, hash: NodeHash) -> Result<(), StoreError> {
+        match self.held(&hash)? {
+            Held::Count(0) => Err(StoreError::DamagedNode { hash }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -233,25 +308,8 @@ impl StoredNodes for ParityDbStore {
         &mut self,
         visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let task = "list all nodes";
-        self.settle().map_err(|failure| failed(task, failure))?;
-        // The database asks once for each of its tables, also after an answer that ends the listing.
-        let mut over = false;
-        let listed = self.database.call(|database| {
-            database.iter_column_while(NODES, |entry| {
-                if over {
-                    return false;
-                }
-                let node = CountedNode {
-                    hash: Blake2b256::hash(&entry.value),
-                    references: u64::from(entry.rc),
-                    encoded: &entry.value,
-                };
-                over = visit(node).is_break();
-                !over
-            })
-        });
-        listed.map_err(|failure| failed(task, failure))
+        self.settle().map_err(|failure| failed(LISTING, failure))?;
+        self.list(visit)
     }
 
     fn diff(&self, state: StateId) -> Result<StateDiff, StoreError> {

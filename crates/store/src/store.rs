@@ -114,6 +114,13 @@ pub enum StoreError {
         /// Length of what was found; zero if the record is missing.
         bytes: usize,
     },
+    /// A copy found bytes in parity-db that are not those of the node under which they are stored. Run
+    /// [`verify`](crate::verify), and restore the store from a backup, or make it again.
+    #[error("damaged store: expected the bytes of a node, found others, with the hash {hash}, which no node has")]
+    DamagedNode {
+        /// Hash of the bytes.
+        hash: NodeHash,
+    },
     /// The disk is nearly full. Nothing was written. Free space and commit again.
     #[error("{available} bytes are free on the disk of {}, the commit needs {needed}", path.display())]
     DiskFull {

@@ -9,11 +9,14 @@ use common::{change, encoded, hash, read, root, step};
 use parity_db::{Db, Options};
 use povmeter_delta_root::NodeSource;
 use povmeter_store::{
-    stat, verify, FolderContent, NodeStore, OpenError, ParityDbStore, StateHistory, StoreError,
-    Verified,
+    stat, verify, BackupError, FolderContent, NodeStore, OpenError, ParityDbStore, StateHistory,
+    StoreError, StoredNodes, Verified,
 };
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 
 #[test]
 fn another_parity_db_is_left_alone() {
@@ -140,6 +143,69 @@ fn a_state_that_lost_its_record_is_named() {
     };
     assert_eq!(expected, format!("the record `state {kept}`"));
     assert_eq!(found, "none");
+}
+
+/// parity-db is closed and opened again before all nodes are listed. Nobody gets the store in between.
+#[test]
+fn a_store_stays_locked_while_its_nodes_are_listed() {
+    let home = stored::<ParityDbStore>();
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let others = || {
+            let (mut tries, mut taken) = (0, false);
+            while !taken && !over.load(Relaxed) {
+                taken = !matches!(
+                    ParityDbStore::open(home.path()),
+                    Err(OpenError::InUse { .. })
+                );
+                tries += 1;
+            }
+            (tries, taken)
+        };
+        let others = scope.spawn(others);
+        let listed = (0..30).try_for_each(|_| store.each_node(&mut |_| ControlFlow::Continue(())));
+        over.store(true, Relaxed);
+        let (tries, taken) = others.join().unwrap();
+        assert!(tries > 0 && !taken, "taken after {tries} tries");
+        listed.unwrap();
+    });
+    assert_eq!(read(&store, "first"), Some(encoded("first")));
+    drop(store);
+    drop(ParityDbStore::open(home.path()).unwrap());
+}
+
+/// A copy in which a node is missing must not take the place of an earlier one.
+#[test]
+fn a_damaged_node_is_not_copied() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("store");
+    let mut store = ParityDbStore::create(&path).unwrap();
+    let update = step(&store, "first", vec![change("a", &[1], 1)]);
+    store.commit(&update).unwrap();
+    drop(store);
+    let whole = encoded("a");
+    let damage = |file: &Path| {
+        let mut bytes = fs::read(file).unwrap();
+        let at = bytes
+            .windows(whole.len())
+            .position(|bytes| bytes == &whole[..]);
+        let Some(at) = at else { return false };
+        bytes[at] ^= 1;
+        fs::write(file, bytes).unwrap();
+        true
+    };
+    let tables = snapshot(&path).into_keys();
+    assert_eq!(tables.filter(|file| damage(file)).count(), 1);
+    let mut store = ParityDbStore::open(&path).unwrap();
+    let copy = home.path().join("copy");
+    let error = store.backup(&copy, &mut |_| ()).unwrap_err();
+    assert!(
+        matches!(&error, BackupError::Store(StoreError::DamagedNode { hash: found }) if *found != hash("a")),
+        "{error:?}"
+    );
+    let opened = ParityDbStore::open(&copy).unwrap_err();
+    assert_eq!(not_a_store(opened), FolderContent::Unfinished);
 }
 
 /// Makes a store of format 1, as earlier versions did, with the nodes "first" and "a".
