@@ -3,9 +3,14 @@
 use crate::attribution::{NoNotes, Notes};
 use core::fmt::Debug;
 
+/// Keeps other crates from implementing [`Accounting`], because the notes of a block are internal.
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
 /// How a block accounts for the nodes that its estimates touch. Only [`Consensus`], [`Advisory`] and
-/// [`Attributed`](crate::Attributed), which adds notes to either of them, implement it.
-pub trait Accounting: Default + Debug + Send {
+/// [`Attributed`](crate::Attributed), which adds notes to either of them, implement it; other crates can't.
+pub trait Accounting: Default + Debug + Send + sealed::Sealed {
     /// Whether the nodes that estimates touch must be in the proof.
     const PROVEN: bool;
 
@@ -31,6 +36,9 @@ pub struct Consensus;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Advisory;
 
+impl sealed::Sealed for Consensus {}
+impl sealed::Sealed for Advisory {}
+
 impl Accounting for Consensus {
     const PROVEN: bool = true;
     type Notes = NoNotes;
@@ -40,3 +48,16 @@ impl Accounting for Advisory {
     const PROVEN: bool = false;
     type Notes = NoNotes;
 }
+
+/// [`Accounting`] is sealed:
+/// ```compile_fail,E0277
+/// #[derive(Debug, Default)]
+/// struct Other;
+///
+/// impl povmeter::Accounting for Other {
+///     const PROVEN: bool = false;
+///     type Notes = <povmeter::Consensus as povmeter::Accounting>::Notes;
+/// }
+/// ```
+#[cfg(doctest)]
+struct Outside;

@@ -1,5 +1,6 @@
 //! A block under construction, and its writes.
 
+mod number;
 mod reads;
 mod recorded;
 mod sizes;
@@ -20,6 +21,7 @@ use crate::{
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::mem::take;
+use number::BlockNumber;
 #[cfg(feature = "std")]
 use povmeter_delta_root::CarriedState;
 use povmeter_delta_root::{Hashing, LoadError, NodeSource, NodeTable, RootUpdate, ShadowState};
@@ -41,6 +43,8 @@ use reads::PrefixedKeys;
 /// [`Root::EMPTY`], and the update then deletes the key from the top trie.
 #[derive(Debug)]
 pub struct Block<S, A: Accounting = Consensus> {
+    /// Another one whenever the block begins anew, so that what was taken from it before is known as such.
+    number: BlockNumber,
     pub(crate) overlay: Overlay,
     pub(crate) state: ShadowState<S>,
     pub(crate) recorder: Recorder,
@@ -65,9 +69,10 @@ pub struct Block<S, A: Accounting = Consensus> {
 pub struct Removal {
     /// The cursor for the next call: the first key of the parent state that is left; `None` if none is.
     pub cursor: Option<Vec<u8>>,
-    /// Keys of the parent state that this call deleted.
+    /// Keys of the parent state that this call deleted and that the block had not changed before.
     pub from_parent: u32,
-    /// Keys that this call deleted, those that only the block had written included.
+    /// Keys that this call deleted: those of [`Self::from_parent`], and those that the block had written, whether or not
+    /// the parent state has them.
     pub unique: u32,
     /// Keys of the parent state that this call visited, whether or not they were deleted before.
     pub visited: u32,
@@ -87,6 +92,7 @@ impl<S, A: Accounting> Block<S, A> {
     #[cfg(feature = "std")]
     pub(crate) fn into_scratch(self, carry: bool) -> (Scratch, Option<CarriedState>) {
         let Self {
+            number: _,
             overlay,
             state,
             recorder,
@@ -146,6 +152,7 @@ impl<S, A: Accounting> Block<S, A> {
             seal_memory,
         } = scratch;
         Self {
+            number: BlockNumber::new(),
             overlay,
             state,
             recorder,
@@ -351,18 +358,17 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [ignored](Self::ignore) nodes, and applies `change` to the source.
     pub fn rebase(&mut self, root: Root, change: impl FnOnce(&mut S)) {
         let Self {
+            number,
             overlay,
             state,
             recorder,
             estimator,
             compact,
             open_transactions,
-            // Counts on, so that no earlier mark matches.
-            opened: _,
+            opened,
             in_runtime,
             // A setting.
             roots_in_key_order: _,
-            // Counts on, for the same reason.
             boundaries,
             root: last_root,
             // Empty until the block is sealed.
@@ -370,13 +376,15 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             notes,
         } = self;
         state.rebase(root, change);
+        *number = BlockNumber::new();
         overlay.reset();
         recorder.reset(KEPT);
         estimator.reset(KEPT);
         *compact = CompactSize::default();
         open_transactions.clear();
+        *opened = 0;
         *in_runtime = false;
-        *boundaries = boundaries.wrapping_add(1);
+        *boundaries = 0;
         *last_root = None;
         *notes = A::Notes::default();
     }

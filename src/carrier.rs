@@ -16,6 +16,7 @@
 //! the states of forks.
 
 use povmeter_delta_root::{CarriedState, Root, RootUpdate};
+use std::iter::successors;
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -53,23 +54,41 @@ impl Kept {
         states.sum::<usize>() + updates.sum::<usize>()
     }
 
-    /// The root at which the chain of kept updates that leads to `root` starts.
-    fn origin(&self, mut root: Root) -> Root {
-        // A chain may return to a root, so the number of steps is limited to that of the updates.
-        for _ in &self.updates {
+    /// The roots from which kept updates lead to `root`: `root` itself, and so back to where the chain of updates starts.
+    fn way_to(&self, root: Root) -> impl Iterator<Item = Root> + '_ {
+        let before = |root: &Root| {
             let mut updates = self.updates.iter();
-            match updates.rfind(|update| update.root == root) {
-                Some(update) => root = update.parent,
-                None => break,
-            }
-        }
-        root
+            updates.rfind(|update| update.root == *root)
+        };
+        let way = successors(Some(root), move |root| Some(before(root)?.parent));
+        // A chain may return to a root, so the number of steps is limited to that of the updates.
+        way.take(self.updates.len() + 1)
     }
 
     /// Whether `root` is that of the state that is being shrunk, or kept updates lead from there to it.
     fn is_shrinking(&self, root: Root) -> bool {
         self.shrinking
-            .is_some_and(|shrinking| shrinking == root || shrinking == self.origin(root))
+            .is_some_and(|shrinking| self.way_to(root).any(|root| root == shrinking))
+    }
+
+    /// Whether `root` is that of a kept state, or of the one that is being shrunk.
+    fn has_state(&self, root: Root) -> bool {
+        let mut states = self.states.iter().map(CarriedState::root);
+        self.shrinking == Some(root) || states.any(|state| state == root)
+    }
+
+    /// Whether the state after `update` is on the way from the nearest kept state to the one before it: after a block
+    /// without changes, or one that takes back the changes of others.
+    fn leads_back(&self, update: &RootUpdate) -> bool {
+        for root in self.way_to(update.parent) {
+            if root == update.root {
+                return true;
+            }
+            if self.has_state(root) {
+                return false;
+            }
+        }
+        false
     }
 
     /// Finds the state from which kept updates lead to `root`, the nearest one. Puts the places of these updates into
@@ -178,13 +197,13 @@ impl Carrier {
         self.fit(kept);
     }
 
-    /// Keeps `update` if a kept state or update has its parent root; otherwise returns it.
+    /// Keeps `update` if a kept state or update has its parent root; otherwise returns it. Also returns one that leads back
+    /// to where kept updates came by, because it would take the place of the one that leads there first.
     pub(crate) fn add_update(&self, update: RootUpdate) -> Option<RootUpdate> {
         let mut kept = self.kept();
-        let updates = kept.updates.iter().map(|update| update.root);
-        let states = kept.states.iter().map(CarriedState::root);
-        let mut roots = states.chain(updates).chain(kept.shrinking);
-        if !roots.any(|root| root == update.parent) {
+        let mut roots = kept.updates.iter().map(|update| update.root);
+        let starts = kept.has_state(update.parent) || roots.any(|root| root == update.parent);
+        if !starts || kept.leads_back(&update) {
             return Some(update);
         }
         kept.updates.retain(|other| other.root != update.root);
@@ -427,5 +446,63 @@ mod tests {
         let left = carrier.memory();
         assert!(left > 0 && left <= carrier.most_bytes, "{left}");
         assert_eq!(carrier.take(first).unwrap().root(), first);
+    }
+
+    /// A block without changes, and one that takes back the changes of the block before it.
+    #[test]
+    fn an_update_back_does_not_hide_the_way_forth() {
+        let mut store = MemoryStore::new();
+        update(&mut store, 0..ENTRIES, 0);
+        let state = loaded(&store, store.root(), ENTRIES);
+        let nodes = state.nodes();
+        let carrier = Carrier::new(state.memory() * 4);
+        carrier.add(state);
+        assert!(carrier.add_update(update(&mut store, 0..5, 1)).is_none());
+        let first = store.root();
+        let empty = update(&mut store, 0..0, 0);
+        assert_eq!((empty.parent, empty.root), (first, first));
+        assert!(carrier.add_update(empty).is_some());
+        assert!(carrier.add_update(update(&mut store, 0..5, 2)).is_none());
+        let back = update(&mut store, 0..5, 1);
+        assert_eq!(back.root, first);
+        assert!(carrier.add_update(back).is_some());
+        let state = carrier.take(first).unwrap();
+        assert!(state.nodes() >= nodes, "{} of {nodes}", state.nodes());
+    }
+
+    /// The way to the state after a block ends at a kept state, so an update from there replaces another.
+    #[test]
+    fn an_update_back_from_a_kept_state_is_kept() {
+        let mut store = MemoryStore::new();
+        update(&mut store, 0..ENTRIES, 0);
+        let (before, entries) = (store.root(), ENTRIES / 2);
+        let carrier = Carrier::new(usize::MAX);
+        carrier.add(loaded(&store, before, entries));
+        assert!(carrier.add_update(update(&mut store, 0..5, 1)).is_none());
+        let first = store.root();
+        assert!(carrier.add_update(update(&mut store, 0..5, 2)).is_none());
+        let second = store.root();
+        carrier.add(loaded(&store, second, ENTRIES));
+        assert!(carrier.add_update(update(&mut store, 0..5, 1)).is_none());
+        assert!(carrier.take(first).is_some());
+        assert!(carrier.kept().has_state(before), "the other was nearer");
+    }
+
+    /// The block that led to the state that is being shrunk is still known.
+    #[test]
+    fn a_state_after_the_shrunk_one_is_found_past_an_earlier_update() {
+        let mut store = MemoryStore::new();
+        update(&mut store, 0..ENTRIES, 0);
+        let carrier = Carrier::new(usize::MAX);
+        carrier.add(loaded(&store, store.root(), 3));
+        assert!(carrier.add_update(update(&mut store, 0..5, 1)).is_none());
+        carrier.kept().shrinking = Some(store.root());
+        assert!(carrier.add_update(update(&mut store, 0..5, 2)).is_none());
+        carrier.add(loaded(&store, store.root(), 3));
+        assert_eq!(
+            carrier.kept().states.len(),
+            1,
+            "it would go on in its place"
+        );
     }
 }

@@ -67,7 +67,9 @@ impl BlockPool {
     /// replaced, then those that no block has needed for the longest time, among equals the deeper ones.
     /// Above some megabytes a thread does this: meanwhile blocks load what they need, and the copies use
     /// up to half of `bytes` more.
-    /// A block that panics, or whose source returned bytes that are no node, leaves nothing.
+    /// A block that a panic drops, or whose source returned bytes that are no node, leaves nothing. One that is dropped
+    /// later, because a panic of its source was caught, leaves its nodes as any other: a source is called only while
+    /// all loaded nodes are whole.
     pub fn carrying(bytes: usize) -> Self {
         Self {
             carrier: Some(Carrier::new(bytes)),
@@ -139,7 +141,7 @@ impl BlockPool {
 
     /// Takes back the memory of a block, and what it loaded.
     fn take_back<S, A: Accounting>(&self, block: Block<S, A>) {
-        // After a panic the shadow trie may be half changed.
+        // The panic may be one of this crate, a fault after which the shadow trie may be half changed.
         let carrier = self.carrier.as_ref().filter(|_| !std::thread::panicking());
         let (scratch, carried) = block.into_scratch(carrier.is_some());
         self.give_back(scratch);

@@ -236,6 +236,21 @@ fn a_change_counts_for_who_made_it_and_not_for_who_asks() {
     assert_eq!(attribution.total_bytes(), 218);
 }
 
+#[test]
+fn a_part_whose_reads_are_forgotten_owns_nothing() {
+    let store = four(V0);
+    let mut block = block::<Consensus>(&store);
+    block.begin_part();
+    let mark = block.reads_mark();
+    block.get(Top, &[0x2d]).unwrap();
+    block.forget_reads(mark);
+    assert_eq!(block.attribution().total_bytes(), 0);
+    block.begin_part();
+    block.get(Top, &[0x2d]).unwrap();
+    let read = [(2, Some(2), Cause::Read, 44), (2, Some(2), Cause::Read, 71)];
+    assert_eq!(owned(&block.attribution()), read);
+}
+
 /// Changes taken over have no owner, whatever was done with the block before.
 #[test]
 fn a_block_with_the_changes_of_another_is_in_no_part() {
@@ -448,6 +463,47 @@ fn random_blocks_add_up() {
             random_block::<Consensus>(seed, roots_in_key_order);
             random_block::<Advisory>(seed, roots_in_key_order);
         }
+    }
+}
+
+/// The reasons for each recorded node of a block, ordered.
+fn reasons(attribution: &Attribution) -> Vec<(NodeHash, Vec<Want<'_>>)> {
+    let entries = attribution.entries();
+    let mut reasons: Vec<_> = entries.map(|e| (e.hash(), e.wants().collect())).collect();
+    reasons.sort_unstable();
+    reasons
+}
+
+/// A block with the notes of a block that never made the reads that are forgotten.
+#[test]
+fn forgotten_reads_leave_no_notes() {
+    fn random_block<A: Accounting>(seed: u64) {
+        let mut seed = seed;
+        let (store, keys) = random_state(&mut seed);
+        let (mut without, mut forgetting) = (block::<A>(&store), block::<A>(&store));
+        for _ in 0..40 {
+            if next(&mut seed, 8) == 0 {
+                assert_eq!(without.begin_part(), forgetting.begin_part());
+            }
+            let mut same = seed;
+            step(&mut without, &mut seed, &keys);
+            step(&mut forgetting, &mut same, &keys);
+            let mark = forgetting.reads_mark();
+            for _ in 0..next(&mut seed, 3) {
+                let key = &keys[next(&mut seed, keys.len())];
+                // Loaded in both blocks, because a node is looked for at each place where it is loaded.
+                without.peek_parent(Top, key).unwrap();
+                forgetting.peek_parent(Top, key).unwrap();
+                forgetting.get(Top, key).unwrap();
+            }
+            forgetting.forget_reads(mark);
+            let (expected, found) = (without.attribution(), forgetting.attribution());
+            assert_eq!(reasons(&found), reasons(&expected));
+        }
+    }
+    for seed in 0..200 {
+        random_block::<Consensus>(seed);
+        random_block::<Advisory>(seed);
     }
 }
 

@@ -120,3 +120,45 @@ fn peeks_anywhere_tell_the_size_and_leave_all_else_alone() {
         assert_eq!(sealed[0].update(), sealed[1].update(), "case {case}");
     }
 }
+
+/// The store of 60 entries, and a block on it that deletes half of them.
+fn with_deletions(store: &MemoryStore) -> Block<&MemoryStore> {
+    let mut block = Block::new(store, store.root());
+    for number in (0..60).step_by(2) {
+        block.remove(TrieId::Top, &[number, number]).unwrap();
+    }
+    block
+}
+
+fn sixty() -> MemoryStore {
+    let entries = (0..60).map(|number| (vec![number, number], vec![number; 33]));
+    store(&entries.collect())
+}
+
+/// A peek marks deleted entries and takes the marks back: the next one needs no more memory for that.
+#[test]
+fn repeated_peeks_take_no_memory() {
+    let store = sixty();
+    let mut block = with_deletions(&store);
+    block.peek_proof_size().unwrap();
+    let after_one = block.loaded_bytes();
+    for _ in 0..300 {
+        block.peek_proof_size().unwrap();
+    }
+    assert_eq!(block.loaded_bytes(), after_one);
+}
+
+/// Roots in the order of the keys mark deleted entries for themselves alone, as peeks do.
+#[test]
+fn repeated_roots_in_key_order_take_no_memory() {
+    let store = sixty();
+    let mut block = with_deletions(&store);
+    block.count_roots_in_key_order();
+    block.root(StateVersion::V1).unwrap();
+    let after_one = block.loaded_bytes();
+    for round in 0..=255 {
+        block.set(TrieId::Top, &[1, 1], &[round; 33]).unwrap();
+        block.root(StateVersion::V1).unwrap();
+    }
+    assert_eq!(block.loaded_bytes(), after_one);
+}

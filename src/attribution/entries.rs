@@ -48,7 +48,7 @@ pub enum Cause {
 /// The owner of a recorded node; see [`RecordedEntry::owner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner<T> {
-    /// The first part that needs it: the one that brought it into the proof.
+    /// The lowest number among the parts that need it; 0 if none is known.
     pub part: u32,
     /// The item that it is needed for; `None` if it is needed for several.
     pub item: Option<T>,

@@ -283,6 +283,16 @@ impl Ledger {
         self.walked = walked;
     }
 
+    /// How many notes of reads there are.
+    pub(super) fn reads(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// Removes the notes of reads but the first `kept`.
+    pub(super) fn forget_reads(&mut self, kept: usize) {
+        self.reads.truncate(kept);
+    }
+
     pub(super) fn drop_estimates(&mut self) {
         self.roots.clear();
     }

@@ -7,6 +7,7 @@
 //! a boundary, for each key kept since    -> walk to the key: note (part, path, key) at each node
 //!     a child is loaded for a merge      -> note (part, merge) at that node
 //! a rollback, or a call that failed      -> remove the notes of what the recorder takes back
+//! reads are forgotten                    -> remove their notes
 //! the end                                -> each node that the recorder counts, with its notes
 //! ```
 //! Only the recorder decides what is counted; notes say which part needs it. A note at a node that is
@@ -18,9 +19,9 @@ mod ledger;
 mod notes;
 
 pub use entries::{Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
-pub(crate) use notes::{NoNotes, Notes};
+pub(crate) use notes::{NoNotes, Notes, NotesMark};
 
-use crate::{Accounting, Block, Consensus};
+use crate::{accounting::sealed::Sealed, Accounting, Block, Consensus};
 use alloc::boxed::Box;
 use core::marker::PhantomData;
 use ledger::{Ledger, ReadNotes};
@@ -70,6 +71,8 @@ use povmeter_pov_estimate::{Reading, Recorder};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributed<A = Consensus>(pub A);
+
+impl<A: Accounting> Sealed for Attributed<A> {}
 
 impl<A: Accounting> Accounting for Attributed<A> {
     const PROVEN: bool = A::PROVEN;
@@ -152,6 +155,15 @@ impl<A: Accounting> Notes for LedgerNotes<A> {
         self.ledger.roll_back(by_host, by_host || !A::PROVEN);
     }
 
+    fn mark(&self) -> NotesMark {
+        NotesMark(self.ledger.reads())
+    }
+
+    fn reads_forgotten(&mut self, mark: NotesMark) {
+        let NotesMark(kept) = mark;
+        self.ledger.forget_reads(kept);
+    }
+
     fn estimates_dropped(&mut self) {
         self.ledger.drop_estimates();
     }
@@ -183,7 +195,8 @@ impl<S: NodeSource, A: Accounting> Block<S, Attributed<A>> {
     /// The nodes that reads and earlier estimates recorded, which are those of [`Self::recorded_proof`],
     /// with the reasons to need them.
     ///
-    /// Costs a pass over all notes.
+    /// Costs a pass over all notes and over all loaded nodes, those that a carrying pool has from earlier blocks
+    /// included.
     pub fn attribution(&self) -> Attribution {
         gather::gather(
             &self.notes.ledger,

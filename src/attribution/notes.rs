@@ -8,6 +8,10 @@ use povmeter_pov_estimate::{Reading, Recorder};
 
 use super::Attribution;
 
+/// A point in the notes of reads; always the same where no notes are taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NotesMark(pub(super) usize);
+
 /// Takes no notes. Costs nothing, because the compiler removes all of it.
 #[derive(Debug, Default)]
 pub struct NoNotes;
@@ -93,6 +97,16 @@ pub trait Notes: Default + Debug + Send {
     /// The innermost transaction, the host's or the runtime's, is rolled back.
     #[inline]
     fn rolled_back(&mut self, _by_host: bool) {}
+
+    /// The current point, for [`Self::reads_forgotten`].
+    #[inline]
+    fn mark(&self) -> NotesMark {
+        NotesMark::default()
+    }
+
+    /// The counts of the reads since a mark are taken back.
+    #[inline]
+    fn reads_forgotten(&mut self, _: NotesMark) {}
 
     /// The counts of estimates are taken back, because the block is being sealed.
     #[inline]

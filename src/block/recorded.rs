@@ -1,6 +1,6 @@
 //! The recorded nodes of a block, handed out as they are recorded.
 
-use super::Block;
+use super::{number::BlockNumber, Block};
 use crate::accounting::Accounting;
 use bytes::Bytes;
 use povmeter_delta_root::{NodeId, NodeSource};
@@ -10,6 +10,8 @@ use povmeter_primitives::NodeHash;
 /// that of a caller that has seen none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordedNodes {
+    /// The block whose nodes they are.
+    block: BlockNumber,
     reads: usize,
     roots: usize,
 }
@@ -19,12 +21,21 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// call with this `seen`: for a host that keeps a recorder of its own. A node can come twice, first
     /// because the root needs it, later because it is read.
     ///
+    /// If `seen` is of another block, or from before [`Self::rebase`] or [`Self::copy_changes`], all nodes of the proof
+    /// come. After a rollback and after [`Self::forget_reads`], first call [`Self::forget_rolled_back`].
+    ///
     /// With [`Advisory`](crate::Advisory) accounting nodes that only an estimate touched are left out.
     pub fn for_each_recorded(
         &self,
         seen: &mut RecordedNodes,
         mut look: impl FnMut(&NodeHash, &Bytes),
     ) {
+        if seen.block != self.number {
+            *seen = RecordedNodes {
+                block: self.number,
+                ..RecordedNodes::default()
+            };
+        }
         let table = self.state.table();
         let mut look_at = |nodes: &[NodeId]| {
             for &node in nodes {

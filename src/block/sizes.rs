@@ -1,9 +1,9 @@
 //! Sizes of a block's storage proof: estimated, recorded, compact.
 
-use super::Block;
+use super::{number::BlockNumber, Block};
 use crate::{
     accounting::Accounting,
-    attribution::Notes,
+    attribution::{Notes, NotesMark},
     boundary::{self, Purpose},
     error::BlockError,
 };
@@ -13,7 +13,9 @@ use povmeter_pov_estimate::{ProofSize, RecorderMark, StorageProof};
 /// A point in the reads of a block; see [`Block::forget_reads`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReadsMark {
+    block: BlockNumber,
     recorder: RecorderMark,
+    notes: NotesMark,
     boundaries: u64,
     /// The number of the innermost open transaction.
     transaction: u64,
@@ -115,23 +117,39 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// The current point, for [`Self::forget_reads`].
     pub fn reads_mark(&self) -> ReadsMark {
         ReadsMark {
+            block: self.number,
             recorder: self.recorder.mark(),
+            notes: self.notes.mark(),
             boundaries: self.boundaries,
             transaction: self.open_transaction(),
         }
     }
 
     /// Takes back what reads have counted since `mark`: for reads that are not part of the block, such as
-    /// those of a validator after its end. Changes stay.
+    /// those of a validator after its end. Changes stay. With [`Attributed`](crate::Attributed) accounting the notes of
+    /// these reads are removed, too.
     ///
-    /// Takes nothing back if a size or a root was computed or asked for since `mark`: a size does not count a node
-    /// again that a read has counted, so without these reads it would be too low. Nor does it if the innermost open
-    /// transaction is not the one in which the mark was taken, because a rollback in between or later would not
-    /// find the counts as they were. Transactions that were opened and closed since do not matter.
+    /// Takes nothing back if a size was asked for or a root was computed since `mark`, successfully or not: a size does
+    /// not count a node again that a read has counted, so without these reads it would be too low.
+    /// [`Self::peek_proof_size`] does not matter, nor does [`Self::root`] if the root was known already.
+    ///
+    /// Takes nothing back either if the innermost open transaction is not the one in which the mark was taken, because
+    /// a rollback in between or later would not find the counts as they were. Transactions that were opened and closed
+    /// since do not matter. A mark of another block, or from before [`Self::rebase`] or [`Self::copy_changes`], takes
+    /// nothing back.
     pub fn forget_reads(&mut self, mark: ReadsMark) {
-        if mark.boundaries == self.boundaries && mark.transaction == self.open_transaction() {
-            let table = self.state.table();
-            self.recorder.roll_back_reads(mark.recorder, table);
+        let ReadsMark {
+            block,
+            recorder,
+            notes,
+            boundaries,
+            transaction,
+        } = mark;
+        if (block, boundaries, transaction)
+            == (self.number, self.boundaries, self.open_transaction())
+        {
+            self.recorder.roll_back_reads(recorder, self.state.table());
+            self.notes.reads_forgotten(notes);
         }
     }
 

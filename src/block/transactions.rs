@@ -1,6 +1,6 @@
 //! Transactions of a block: changes, and the counts that are rolled back with them.
 
-use super::Block;
+use super::{number::BlockNumber, Block};
 use crate::{accounting::Accounting, attribution::Notes, error::BlockError};
 use povmeter_delta_root::NodeSource;
 use povmeter_pov_estimate::{EstimatorMark, ProofSize, RecorderMark};
@@ -73,6 +73,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let table = self.state.table();
         if mark.by_host {
             self.recorder.roll_back_reads(mark.recorder, table);
+            // A rollback by the runtime keeps what a root counted, with either accounting.
+            self.estimator.forget_left_out(mark.estimator);
         }
         if mark.by_host || !A::PROVEN {
             self.recorder.roll_back_roots(mark.recorder, table);
@@ -119,8 +121,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         if used {
             self.rebase(self.parent_root(), |_| ());
         }
-        // Even a block that is otherwise unused may be in a part.
+        // Even a block that is otherwise unused may be in a part, and may have been marked.
         self.notes = A::Notes::default();
+        self.number = BlockNumber::new();
         self.overlay.clone_from(&other.overlay);
         self.overlay.forget_snapshots();
         self.in_runtime = other.in_runtime;

@@ -2,11 +2,73 @@
 
 use crate::{accounts, key};
 use povmeter::{
-    Block, BlockError, CompactProof, LoadError, NodeHash, NodePrefix, NodeSource, ProofError, Root,
-    SourceError, StateVersion::V1, TrieId::Top,
+    Block, BlockError, BlockPool, CompactProof, LoadError, NodeHash, NodePrefix, NodeSource,
+    ProofError, Root, SealedBlock, SourceError, StateVersion::V1, TrieId::Top,
 };
 use povmeter_store::{MemoryStore, NodeStore};
-use std::{cell::Cell, error::Error, io, iter};
+use std::{
+    cell::Cell,
+    error::Error,
+    io, iter,
+    panic::{catch_unwind, AssertUnwindSafe},
+};
+
+/// A store that panics once `left` requests were answered.
+struct Panicking<'s> {
+    store: &'s MemoryStore,
+    left: Cell<u32>,
+}
+
+impl NodeSource for &Panicking<'_> {
+    fn node(
+        &self,
+        hash: &NodeHash,
+        prefix: NodePrefix<'_>,
+    ) -> Result<Option<bytes::Bytes>, SourceError> {
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.expect("the source has no answer left"));
+        self.store.node(hash, prefix)
+    }
+}
+
+/// Reads, deletions, a size and a root.
+fn work(block: &mut Block<impl NodeSource>) {
+    for account in 0..4 {
+        block.get(Top, &key(account)).unwrap();
+    }
+    for account in 4..30 {
+        block.remove(Top, &key(account)).unwrap();
+    }
+    block.proof_size().unwrap();
+    block.root(V1).unwrap();
+}
+
+#[test]
+fn a_caught_panic_of_a_source_harms_no_later_block() {
+    let store = accounts(60);
+    let outcome = |sealed: SealedBlock| format!("{:?} {:?}", sealed.update(), sealed.proof());
+    let mut fresh = Block::new(&store, store.root());
+    work(&mut fresh);
+    let fresh = outcome(fresh.seal(V1).unwrap());
+    let mut panics = 0;
+    for left in 1..60 {
+        let pool = BlockPool::carrying(1 << 20);
+        let left = Cell::new(left);
+        let source = Panicking {
+            store: &store,
+            left,
+        };
+        let mut block = pool.block(&source, store.root());
+        let caught = catch_unwind(AssertUnwindSafe(|| work(&mut block)));
+        panics += usize::from(caught.is_err());
+        drop(block);
+        let mut next = pool.block(&store, store.root());
+        assert!(next.loaded_nodes() > 0);
+        work(&mut next);
+        assert_eq!(outcome(next.seal(V1).unwrap()), fresh);
+    }
+    assert!(panics > 20, "{panics}");
+}
 
 /// How a source fails.
 #[derive(Clone, Copy)]

@@ -5,7 +5,8 @@ use povmeter::{
     ProofNodes, ProofSize, Removal, Root, RootError, RootUpdate, SealedBlock, SourceError,
     StorageProof, TransactionError,
 };
-use povmeter_delta_root::ShadowState;
+use povmeter_delta_root::{Search, ShadowState};
+use povmeter_pov_estimate::Boundary;
 use povmeter_store::MemoryStore;
 
 fn shared<T: Send + Sync + 'static>() {}
@@ -23,6 +24,13 @@ fn everything_crosses_threads() {
     shared::<ProofSize>();
     shared::<Removal>();
     shared::<Root>();
+}
+
+#[test]
+fn searches_and_boundaries_can_be_printed() {
+    fn printed<T: std::fmt::Debug>() {}
+    printed::<Search<'_, u32>>();
+    printed::<Boundary<'_, '_>>();
 }
 
 #[test]

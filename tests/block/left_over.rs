@@ -2,8 +2,8 @@
 
 use crate::store_with;
 use povmeter::{
-    Block, BlockError, Bytes, LoadError, NodeHash, NodePrefix, NodeSource, SourceError,
-    StateVersion::V0, TrieId::Top,
+    Accounting, Advisory, Block, BlockError, Bytes, Consensus, LoadError, NodeHash, NodePrefix,
+    NodeSource, SourceError, StateVersion::V0, TrieId::Top,
 };
 use povmeter_store::{MemoryStore, NodeStore};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
@@ -66,7 +66,7 @@ impl NodeSource for &Lacking<'_> {
 
 /// Deletes all leaves below the branch but `1c`. In the order of the keys the branch always keeps two, so a root needs
 /// no node at `1c`.
-fn leave_one<S: NodeSource>(block: &mut Block<S>) {
+fn leave_one<S: NodeSource, A: Accounting>(block: &mut Block<S, A>) {
     block.remove(Top, &[0x1a]).unwrap();
     block.remove(Top, &[0x1b]).unwrap();
     block.set(Top, &[0x10], b"value").unwrap();
@@ -119,6 +119,66 @@ fn a_node_that_a_root_did_without_is_looked_for_again() {
     expected.remove(Top, &[0x1b]).unwrap();
     let expected = expected.seal(V0).unwrap();
     assert_eq!(sealed.update().root, expected.update().root);
+}
+
+/// Who opens the transaction in which a root does without a node, and whether it is rolled back.
+#[derive(Clone, Copy, Debug)]
+enum Opened {
+    ByHost { kept: bool },
+    ByRuntime,
+}
+
+/// Computes the root of [`leave_one`] in a transaction, then restores a leaf, so that no root needs `1c` any more.
+fn leave_one_for_a_while<S: NodeSource, A: Accounting>(block: &mut Block<S, A>, opened: Opened) {
+    if let Opened::ByRuntime = opened {
+        block.enter_runtime().unwrap();
+    }
+    block.start_transaction();
+    leave_one(block);
+    match opened {
+        Opened::ByHost { kept: true } => block.commit_transaction().unwrap(),
+        Opened::ByHost { kept: false } | Opened::ByRuntime => block.rollback_transaction().unwrap(),
+    }
+    block.remove(Top, &[0x1a]).unwrap();
+    block.set(Top, &[0x1b], b"restored").unwrap();
+}
+
+/// A root counts a node that it may need, so the node counts whatever follows, as if the source had it.
+fn leave_one_and_ask<A: Accounting>(accounting: impl Fn() -> A) {
+    let store = state();
+    for (opened, counts) in [
+        (Opened::ByHost { kept: true }, true),
+        (Opened::ByHost { kept: false }, false),
+        // What a root counts stays counted if the runtime rolls back.
+        (Opened::ByRuntime, true),
+    ] {
+        let source = Lacking::new(&store);
+        let mut block = Block::with_accounting(&source, store.root(), accounting());
+        let mut whole = Block::with_accounting(&store, store.root(), accounting());
+        leave_one_for_a_while(&mut block, opened);
+        leave_one_for_a_while(&mut whole, opened);
+        let size = whole.peek_proof_size().unwrap().total_bytes();
+        assert_eq!(size, ROOT + BRANCH + (2 + u64::from(counts)) * LEAF);
+        if counts {
+            expect_missing(block.peek_proof_size());
+            expect_missing(block.proof_size());
+            source.lost.set(false);
+        }
+        for size_of in [Block::peek_proof_size, Block::proof_size] {
+            assert_eq!(
+                size_of(&mut block).unwrap().total_bytes(),
+                size,
+                "{opened:?}"
+            );
+        }
+        assert_eq!(whole.proof_size().unwrap().total_bytes(), size);
+    }
+}
+
+#[test]
+fn a_node_that_a_root_did_without_counts_when_it_is_not_needed_any_more() {
+    leave_one_and_ask(|| Consensus);
+    leave_one_and_ask(|| Advisory);
 }
 
 /// The logs of counts have shrunk and grown again since the mark was taken.

@@ -4,6 +4,7 @@
 mod errors;
 mod guarantees;
 mod left_over;
+mod marks;
 mod moved;
 mod pool;
 mod prefetch;

@@ -378,3 +378,126 @@ fn no_more_is_kept_than_usual_blocks_need() {
     drop(many);
     assert!(pool.spare_blocks() <= 8);
 }
+
+/// A pool without a useful limit, and a block from it on `store` that `touches` what it is to carry.
+fn carried_bytes(store: &MemoryStore, touches: impl FnOnce(&mut Block<&MemoryStore>)) -> usize {
+    let pool = BlockPool::carrying(usize::MAX);
+    let mut block = pool.block(store, store.root());
+    touches(&mut block);
+    drop(block);
+    pool.carried_bytes()
+}
+
+/// An author peeks after each extrinsic. The next block has no use for the memory of that.
+#[test]
+fn what_is_carried_does_not_grow_with_peeks() {
+    let store = accounts(1_000);
+    let carried_after = |peeks: u32| {
+        carried_bytes(&store, |block| {
+            for account in 0..200 {
+                block.remove(TOP, &key(account)).unwrap();
+            }
+            for _ in 0..peeks {
+                block.peek_proof_size().unwrap();
+            }
+        })
+    };
+    assert_eq!(carried_after(200), carried_after(1));
+}
+
+/// The storage keys of many child tries with an entry each, all `alike` or not, and their store.
+fn many_children(count: u32, alike: bool) -> (Vec<[u8; 32]>, MemoryStore) {
+    let names: Vec<_> = (0..count).map(key).collect();
+    let mut store = MemoryStore::new();
+    let mut block = Block::new(&store, Root::EMPTY);
+    for name in &names {
+        let value = if alike { &[7; 32] } else { name };
+        block.set(TrieId::Child(name), b"key", value).unwrap();
+    }
+    let sealed = block.seal(V1).unwrap();
+    store.commit(sealed.update()).unwrap();
+    (names, store)
+}
+
+/// The heap grows by about 1,100 bytes for each of these child tries. Without the tries themselves, 680 would be counted.
+#[test]
+fn what_is_carried_counts_each_child_trie() {
+    let (names, store) = many_children(1_000, false);
+    let carried = carried_bytes(&store, |block| {
+        for name in &names {
+            let value = block.get(TrieId::Child(name), b"key").unwrap();
+            assert_eq!(value, Some(&name[..]));
+        }
+    });
+    assert!(carried > names.len() * 900, "{carried}");
+}
+
+/// The memory of many small child tries is full: most of them go, but not all. They may share all their nodes.
+#[test]
+fn child_tries_are_dropped_until_they_fit() {
+    for alike in [false, true] {
+        assert_children_fit(alike);
+    }
+}
+
+fn assert_children_fit(alike: bool) {
+    let (names, store) = many_children(2_000, alike);
+    let pool = BlockPool::carrying(1 << 20);
+    let mut loaded = Vec::new();
+    for _ in 0..3 {
+        let mut block = pool.block(&store, store.root());
+        for name in &names {
+            let found = block.get(TrieId::Child(name), b"key").unwrap();
+            assert!(found.is_some());
+        }
+        drop(block);
+        let carried = pool.carried_bytes();
+        assert!(carried > 0 && carried <= 1 << 20, "{carried}");
+        let block = pool.block(&store, store.root());
+        loaded.push(block.loaded_nodes());
+    }
+    assert!(loaded.iter().all(|loaded| *loaded > 0), "{loaded:?}");
+}
+
+/// A block without changes was proposed elsewhere on the state after the last block.
+#[test]
+fn an_empty_block_does_not_hide_the_block_before_it() {
+    let mut store = accounts(1_000);
+    let pool = BlockPool::carrying(64 << 20);
+    let mut block = pool.block(&store, store.root());
+    for account in 0..1_000 {
+        block.get(TOP, &key(account)).unwrap();
+    }
+    block.set(TOP, &key(1), b"value").unwrap();
+    let sealed = block.seal(V1).unwrap();
+    store.commit(sealed.update()).unwrap();
+    pool.recycle(sealed);
+    let empty = Block::new(&store, store.root()).seal(V1).unwrap();
+    pool.recycle(empty);
+    let next = pool.block(&store, store.root());
+    assert!(next.loaded_nodes() > 1_000, "{}", next.loaded_nodes());
+}
+
+/// Several blocks on one state delete the same entries, and each finds them alive.
+#[test]
+fn what_a_block_deleted_is_carried_alive() {
+    let store = accounts(100);
+    let pool = BlockPool::carrying(64 << 20);
+    for round in 0..4 {
+        let mut block = pool.block(&store, store.root());
+        assert_eq!(block.loaded_nodes() > 0, round > 0);
+        let mut fresh = Block::new(&store, store.root());
+        for block in [&mut *block, &mut fresh] {
+            for account in 0..90 {
+                let is_deleted = (account + round) % 2 == 0;
+                if is_deleted {
+                    block.remove(TOP, &key(account)).unwrap();
+                }
+            }
+            block.peek_proof_size().unwrap();
+        }
+        assert_eq!(block.proof_size().unwrap(), fresh.proof_size().unwrap());
+        let [block, fresh] = [block.seal(V1).unwrap(), fresh.seal(V1).unwrap()];
+        assert_eq!(outcome(&block), outcome(&fresh), "round {round}");
+    }
+}

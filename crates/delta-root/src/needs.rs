@@ -34,16 +34,19 @@ pub struct RootNeeds {
     prefixes: Prefixes,
     /// Entries that became live or deleted since [`RootNeeds::begin`], in order.
     flipped: Vec<(TrieHandle, ShadowNode)>,
-    /// The nodes that [`RootNeeds::settle_for_root`] did without. Each later call looks for them once more.
+    /// The nodes that [`RootNeeds::settle_for_root`] did without, in order. Each later call counts them, if the source has
+    /// them now.
     left_out: Vec<LeftOut>,
     /// How many there were at [`RootNeeds::begin`].
     left_out_before: usize,
 }
 
-/// A node that the source lacked, and the place at or above which the root computation may merge it.
+/// A node that the source lacked: the child of a branch that the root computation may have merged with the branch.
 #[derive(Debug)]
 struct LeftOut {
-    place: (TrieHandle, ShadowNode),
+    trie: TrieHandle,
+    branch: ShadowNode,
+    nibble: u8,
     hash: NodeHash,
     path: KeyPath,
 }
@@ -108,14 +111,14 @@ impl RootNeeds {
     ///
     /// # Errors
     /// [`LoadError`] if a node can't be loaded, or if the source still lacks one that [`Self::settle_for_root`] did
-    /// without and that the changes still need: no count is complete then. A later call continues where this one
-    /// stopped, unless [`Self::take_back`] was called in between.
+    /// without: a root counts what it may need, whatever changes follow, so no count is complete then. A later call
+    /// continues where this one stopped, unless [`Self::take_back`] was called in between.
     pub fn settle<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
-        self.look_again();
+        self.count_left_out(state, observer, false)?;
         self.settle_all(state, observer, false)
     }
 
@@ -130,15 +133,37 @@ impl RootNeeds {
         state: &mut ShadowState<S>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
-        self.look_again();
+        self.count_left_out(state, observer, true)?;
         self.settle_all(state, observer, true)
     }
 
-    /// Settles the places of the nodes once more that an earlier call did without: the source may have them now, or
-    /// changes since then may need others. The places are kept, because what is counted now may be rolled back.
-    fn look_again(&mut self) {
-        let places = self.left_out.iter().map(|left_out| left_out.place);
-        self.unsettled.extend(places);
+    /// Counts the nodes that an earlier call did without. They stay in the list, because what is counted now may be
+    /// rolled back.
+    fn count_left_out<S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        observer: &mut impl Observer,
+        for_root: bool,
+    ) -> Result<(), LoadError> {
+        for left_out in &self.left_out {
+            let (branch, nibble) = (left_out.branch, left_out.nibble);
+            match state.merge_child(left_out.trie, branch, nibble, observer) {
+                Err(LoadError::Missing { .. }) if for_root => {}
+                counted => counted?,
+            }
+        }
+        Ok(())
+    }
+
+    /// How many nodes [`Self::settle_for_root`] did without so far.
+    pub fn left_out(&self) -> usize {
+        self.left_out.len()
+    }
+
+    /// Forgets the nodes that [`Self::settle_for_root`] did without after the first `count`, because the counts of these
+    /// calls were taken back.
+    pub fn forget_left_out(&mut self, count: usize) {
+        self.left_out.truncate(count);
     }
 
     /// As [`Self::settle`], for a root alone: loads and observes only the nodes that it needs if the changes are applied
@@ -211,11 +236,7 @@ impl RootNeeds {
                 match state.settle(handle, node, loaded, observer) {
                     Ok(()) => {}
                     Err(LoadError::Missing { hash, path }) if for_root => {
-                        let place = (handle, node);
-                        let is_known = |known: &LeftOut| (known.place, known.hash) == (place, hash);
-                        if !self.left_out.iter().any(is_known) {
-                            self.left_out.push(LeftOut { place, hash, path });
-                        }
+                        self.leave_out(state, (handle, node), hash, path);
                     }
                     Err(error) => return Err(error),
                 }
@@ -223,6 +244,30 @@ impl RootNeeds {
             }
         }
         Ok(())
+    }
+
+    /// Notes that the source lacks the node that the root computation may merge at or above a place.
+    fn leave_out<S: NodeSource>(
+        &mut self,
+        state: &ShadowState<S>,
+        (trie, at): (TrieHandle, ShadowNode),
+        hash: NodeHash,
+        path: KeyPath,
+    ) {
+        let Some((branch, nibble)) = state.merged_at(trie, at) else {
+            return;
+        };
+        let place = (trie, branch, nibble);
+        let is_known = |known: &LeftOut| (known.trie, known.branch, known.nibble) == place;
+        if !self.left_out.iter().any(is_known) {
+            self.left_out.push(LeftOut {
+                trie,
+                branch,
+                nibble,
+                hash,
+                path,
+            });
+        }
     }
 
     /// Takes back the marks since [`Self::begin`]: every entry is live or deleted as it was then, and

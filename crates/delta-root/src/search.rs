@@ -21,7 +21,7 @@ use crate::{
     LoadError, NodeId, NodeRequest, NodeSource, Observer, ShadowNode, ShadowState, TrieHandle,
 };
 use alloc::vec::Vec;
-use core::hint::black_box;
+use core::{fmt, hint::black_box};
 
 struct Searched<'k, T> {
     trie: TrieHandle,
@@ -43,6 +43,16 @@ pub struct Search<'k, T> {
     path: Vec<Walk>,
     /// Memory for the prefixes of nodes of child tries.
     prefixes: Prefixes,
+}
+
+/// Without the keys: there may be many, and they may be of any length.
+impl<T> fmt::Debug for Search<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Search")
+            .field("keys", &self.keys.len())
+            .field("done", &self.done)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<T> Default for Search<'_, T> {

@@ -431,6 +431,14 @@ impl<S: NodeSource> ShadowState<S> {
         self.trie(handle).value_live(at)
     }
 
+    /// The branch at or above `at` that a root computation merges with its only live child, and the nibble of that child;
+    /// `None` if it merges nothing there.
+    pub(crate) fn merged_at(&self, handle: TrieHandle, at: ShadowNode) -> Option<(ShadowNode, u8)> {
+        let trie = self.trie(handle);
+        let branch = trie.live_at_or_above(at)?;
+        Some((branch, trie.lone_child(branch)?))
+    }
+
     /// Adds `at` and its ancestors to `nodes`, the root last.
     pub(crate) fn push_with_ancestors(
         &self,
@@ -530,6 +538,18 @@ impl<S: NodeSource> ShadowState<S> {
                 Ok(())
             }
         }
+    }
+
+    /// Loads and observes the child of `branch` at `nibble`, as a node that a root computation merges.
+    pub(crate) fn merge_child(
+        &mut self,
+        handle: TrieHandle,
+        branch: ShadowNode,
+        nibble: u8,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
+        let (trie, mut loader) = self.parts(handle);
+        trie.merge_child(branch, nibble, None, &mut loader, observer)
     }
 
     fn null_node(&mut self) -> Result<NodeId, LoadError> {

@@ -91,7 +91,10 @@ pub struct Estimator {
 
 /// A point to which an estimator's counts can be rolled back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EstimatorMark(usize);
+pub struct EstimatorMark {
+    counted: usize,
+    left_out: usize,
+}
 
 /// A changed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +111,7 @@ pub struct ChangedKey<'k> {
 }
 
 /// A boundary in progress; see [`Estimator::boundary`].
+#[derive(Debug)]
 #[must_use = "what the keys need is counted by `settle`"]
 pub struct Boundary<'e, 'k> {
     estimator: &'e mut Estimator,
@@ -225,18 +229,27 @@ impl Estimator {
 
     /// The current point, for [`Self::roll_back`].
     pub fn mark(&self) -> EstimatorMark {
-        EstimatorMark(self.counted.len())
+        EstimatorMark {
+            counted: self.counted.len(),
+            left_out: self.needs.left_out(),
+        }
     }
 
     /// Takes back the counts of keys since `mark`. The keys' marks in the shadow trie stay until the caller
     /// hands in the keys again with their fate after the rollback, as it does with the overlay's dirty keys.
     pub fn roll_back(&mut self, mark: EstimatorMark) {
         self.rollbacks = self.rollbacks.saturating_add(1);
-        while self.counted.len() > mark.0 {
+        while self.counted.len() > mark.counted {
             if let Some(id) = self.counted.pop() {
                 self.known(id).counted = false;
             }
         }
+    }
+
+    /// Forgets the nodes that roots since `mark` did without, because what these roots counted was taken back. From then on
+    /// no size needs these nodes.
+    pub fn forget_left_out(&mut self, mark: EstimatorMark) {
+        self.needs.forget_left_out(mark.left_out);
     }
 
     /// Undoes the last boundary, whether it failed or was only a peek. The caller has to take back what

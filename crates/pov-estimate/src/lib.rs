@@ -55,7 +55,9 @@
 //! - A node is counted once per hash, even if it is at several places or in several tries.
 //! - Taking counts back leaves nothing behind but loaded nodes.
 //! - Proofs are encoded, and packed, as `sp-trie` 47 does it, byte for byte.
-//! - Reading a proof never panics and never reserves memory beyond the size of its input.
+//! - Reading a proof never panics, and no memory is reserved for items that the proof only claims to have. A decoded
+//!   item takes its own bytes and up to 64 more in the list, even if it is empty and so a single byte of the input. A
+//!   source made from it also needs memory in proportion to the number of items.
 //!   [`CompactProof::to_source`] computes every hash anew: what it accepts is a proof of that root.
 //!
 //! # Costs

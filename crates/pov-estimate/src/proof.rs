@@ -350,7 +350,8 @@ fn encode_list(items: &[Bytes]) -> Vec<u8> {
 fn decode_list(encoded: &[u8]) -> Result<Vec<Bytes>, ProofError> {
     let mut input = ProofInput { encoded, at: 0 };
     let count = input.compact("the number of items")?;
-    // Reserves no more memory than the input has, because the count may be any number.
+    // Reserves no more memory than the input has, because the count may be any number. The list grows beyond that only
+    // with items that were read.
     let most = encoded.len() / size_of::<Bytes>();
     let mut items = Vec::with_capacity(count.min(most));
     for _ in 0..count {

@@ -11,6 +11,8 @@ const READ: u8 = 1;
 const ROOT: u8 = 2;
 /// Besides the others: the node is ignored from the moment on at which a rollback takes back its last count.
 const IGNORED_LATER: u8 = 4;
+/// Besides the others: the node is in the list of changed nodes. Says nothing about its counts.
+const LISTED: u8 = 8;
 
 /// Counts nodes for a proof: those that reads touched, and those that only the root computation would
 /// need. A node counts once, however often it is touched.
@@ -21,7 +23,7 @@ const IGNORED_LATER: u8 = 4;
 /// the keys are that were read there. [Reset](Self::reset) it before it is used with another one.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    /// By node id, whether reads or the root need the node. An ignored node has both flags and is in no list.
+    /// By node id, whether reads or the root need the node. An ignored node has both flags and is in neither list.
     flags: Vec<u8>,
     reads: Vec<NodeId>,
     roots: Vec<NodeId>,
@@ -30,7 +32,8 @@ pub struct Recorder {
     size: ProofSize,
     /// How many nodes are ignored.
     ignored: usize,
-    /// Nodes counted or taken back since the last `take_changed_nodes`; `None` before the first.
+    /// Nodes counted or taken back since the last `take_changed_nodes`, each once, because peeks and rollbacks count the
+    /// same nodes many times; `None` before the first.
     changed: Option<Vec<NodeId>>,
 }
 
@@ -107,11 +110,9 @@ impl Recorder {
     pub fn roll_back_reads(&mut self, mark: RecorderMark, table: &NodeTable) {
         self.known_paths.truncate(mark.known_paths);
         for node in self.reads.drain(mark.reads.min(self.reads.len())..) {
-            self.changed
-                .iter_mut()
-                .for_each(|changed| changed.push(node));
             let bytes = scale_bytes(table.bytes(node).len());
             self.size.read_bytes -= bytes;
+            list_changed(&mut self.changed, node, &mut self.flags);
             let flags = &mut self.flags[node.index()];
             *flags &= !READ;
             if *flags & ROOT != 0 {
@@ -127,9 +128,7 @@ impl Recorder {
     /// If `table` is not the table of the counted nodes.
     pub fn roll_back_roots(&mut self, mark: RecorderMark, table: &NodeTable) {
         for node in self.roots.drain(mark.roots.min(self.roots.len())..) {
-            self.changed
-                .iter_mut()
-                .for_each(|changed| changed.push(node));
+            list_changed(&mut self.changed, node, &mut self.flags);
             let flags = &mut self.flags[node.index()];
             *flags &= !ROOT;
             if *flags & READ == 0 {
@@ -176,20 +175,28 @@ impl Recorder {
     pub(crate) fn has(&self, node: NodeId) -> bool {
         self.flags
             .get(node.index())
-            .is_some_and(|flags| *flags != 0)
+            .is_some_and(|flags| *flags & !LISTED != 0)
     }
 
-    /// Nodes counted or taken back since the last call; at the first call, all counted nodes.
+    /// Nodes counted or taken back since the last call, each once; at the first call, all counted nodes.
     pub(crate) fn take_changed_nodes(&mut self) -> Vec<NodeId> {
-        match self.changed.replace(Vec::new()) {
-            Some(changed) => changed,
-            None => self.nodes().collect(),
-        }
+        let changed = self.take_list();
+        self.changed = Some(Vec::new());
+        changed.unwrap_or_else(|| self.nodes().collect())
     }
 
     /// Stops collecting changed nodes until [`Self::take_changed_nodes`] is called again.
     pub(crate) fn forget_changed_nodes(&mut self) {
-        self.changed = None;
+        self.take_list();
+    }
+
+    /// Takes the list of changed nodes: no node is in a list then.
+    fn take_list(&mut self) -> Option<Vec<NodeId>> {
+        let changed = self.changed.take();
+        for node in changed.iter().flatten() {
+            self.flags[node.index()] &= !LISTED;
+        }
+        changed
     }
 
     #[inline(always)]
@@ -207,13 +214,26 @@ impl Recorder {
     }
 }
 
+/// Adds `node` to the list of `changed` nodes, if there is a list and the node is not in it; `flags` are those of all
+/// nodes.
+#[inline]
+fn list_changed(changed: &mut Option<Vec<NodeId>>, node: NodeId, flags: &mut [u8]) {
+    if let Some(changed) = changed {
+        let flags = &mut flags[node.index()];
+        if *flags & LISTED == 0 {
+            *flags |= LISTED;
+            changed.push(node);
+        }
+    }
+}
+
 /// Ignores a node that [`Recorder::ignore`] was called for, if neither reads nor the root need it any more.
 /// Returns how many nodes were ignored: 1 or 0.
 fn ignore_uncounted(flags: &mut u8) -> usize {
-    let ignores = *flags == IGNORED_LATER;
+    let ignores = *flags & !LISTED == IGNORED_LATER;
     if ignores {
-        // Flagged as counted, but in no list, so that no rollback clears the flags.
-        *flags = READ | ROOT;
+        // Flagged as counted, but among neither the reads nor the roots, so that no rollback clears the flags.
+        *flags = (*flags & LISTED) | READ | ROOT;
     }
     usize::from(ignores)
 }
@@ -231,16 +251,13 @@ impl Observer for Reading<'_> {
         }
         let counted_for_root = *flags & ROOT != 0;
         *flags |= READ;
+        list_changed(&mut self.0.changed, node, &mut self.0.flags);
         let bytes = scale_bytes(length);
         self.0.size.read_bytes += bytes;
         if counted_for_root {
             self.0.size.root_bytes -= bytes;
         }
         self.0.reads.push(node);
-        self.0
-            .changed
-            .iter_mut()
-            .for_each(|changed| changed.push(node));
     }
 }
 
@@ -266,16 +283,13 @@ impl Observer for Estimating<'_> {
         let flags = self.0.flags(node);
         // A read node stays counted at least as long as this estimate does: the read came first, so a
         // rollback of the read also rolls back the estimate.
-        if *flags != 0 {
+        if *flags & !LISTED != 0 {
             return;
         }
-        *flags = ROOT;
+        *flags |= ROOT;
+        list_changed(&mut self.0.changed, node, &mut self.0.flags);
         self.0.size.root_bytes += scale_bytes(length);
         self.0.roots.push(node);
-        self.0
-            .changed
-            .iter_mut()
-            .for_each(|changed| changed.push(node));
     }
 }
 
@@ -284,5 +298,86 @@ impl PathCache for Estimating<'_> {
     #[inline]
     fn known(&self, trie: TrieHandle, key: &[u8]) -> Option<Option<ShadowNode>> {
         self.0.known_paths.get(trie, key)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::ProofNodes;
+    use bytes::Bytes;
+    use povmeter_delta_root::{Blake2b256, Root, ShadowState};
+
+    /// A table of `count` nodes of one byte each, and their ids.
+    fn loaded(count: u8) -> (ShadowState<ProofNodes>, Vec<NodeId>) {
+        let mut state = ShadowState::new(ProofNodes::default(), Root::EMPTY);
+        let hashes: Vec<_> = (0..count).map(|byte| Blake2b256::hash(&[byte])).collect();
+        let nodes = hashes.iter().zip(0..count);
+        let nodes = nodes.map(|(hash, byte)| (*hash, Bytes::copy_from_slice(&[byte])));
+        state.preload(nodes).unwrap();
+        let ids = hashes.iter().map(|hash| state.table().find(hash).unwrap());
+        let ids = ids.collect();
+        (state, ids)
+    }
+
+    /// Counts all nodes for the root, half of them as read too, and takes that back: as peeks and rollbacks do.
+    fn count_and_take_back(recorder: &mut Recorder, nodes: &[NodeId], table: &NodeTable) {
+        let mark = recorder.mark();
+        for (index, &node) in nodes.iter().enumerate() {
+            recorder.estimating().touched(node, 1);
+            if index % 2 == 0 {
+                recorder.reading().touched(node, 1);
+            }
+        }
+        recorder.roll_back(mark, table);
+    }
+
+    #[test]
+    fn changed_nodes_are_listed_once() {
+        let (state, nodes) = loaded(9);
+        let mut recorder = Recorder::default();
+        recorder.reading().touched(nodes[0], 1);
+        assert_eq!(recorder.take_changed_nodes(), nodes[..1]);
+        // The list is taken, or forgotten and begun again.
+        for forgets in [false, true, false] {
+            for _ in 0..3 {
+                count_and_take_back(&mut recorder, &nodes[1..], state.table());
+            }
+            recorder.estimating().touched(nodes[3], 1);
+            let mut expected = nodes[1..].to_vec();
+            if forgets {
+                recorder.forget_changed_nodes();
+                expected = vec![nodes[0], nodes[3]];
+            }
+            let changed = recorder.take_changed_nodes();
+            assert_eq!(changed, expected, "forgets: {forgets}");
+            let counted: Vec<_> = nodes.iter().map(|node| recorder.has(*node)).collect();
+            assert_eq!(counted.iter().filter(|counted| **counted).count(), 2);
+            recorder.roll_back_roots(RecorderMark::default(), state.table());
+            assert_eq!(recorder.take_changed_nodes(), [nodes[3]]);
+        }
+    }
+
+    #[test]
+    fn a_node_is_ignored_or_counted_whether_it_is_listed_or_not() {
+        let (state, nodes) = loaded(2);
+        let mut recorder = Recorder::default();
+        recorder.take_changed_nodes();
+        count_and_take_back(&mut recorder, &nodes, state.table());
+        recorder.ignore(nodes[0]);
+        assert_eq!(recorder.ignored(), 1);
+        recorder.reading().touched(nodes[0], 1);
+        recorder.estimating().touched(nodes[1], 1);
+        assert_eq!(recorder.nodes().collect::<Vec<_>>(), [nodes[1]]);
+        // It stays counted until its count is taken back.
+        recorder.ignore(nodes[1]);
+        assert_eq!(recorder.ignored(), 1);
+        assert_eq!(recorder.take_changed_nodes(), nodes);
+        recorder.roll_back(RecorderMark::default(), state.table());
+        assert_eq!(recorder.ignored(), 2);
+        assert_eq!(recorder.take_changed_nodes(), [nodes[1]]);
+        recorder.estimating().touched(nodes[1], 1);
+        assert_eq!(recorder.size(), ProofSize::default());
     }
 }

@@ -32,7 +32,7 @@ impl ShadowTrie {
         }
         node.set_value_live(live);
         changed.push(at);
-        if !live {
+        if !live && node.list() {
             self.marked.push(at);
         }
         // The node itself becomes live or dead only if no child of it is live.
@@ -48,7 +48,7 @@ impl ShadowTrie {
                 node.live_children - 1
             };
             changed.push(above);
-            if !live {
+            if !live && node.list() {
                 self.marked.push(above);
             }
             parent = node.parent();
@@ -113,9 +113,21 @@ impl ShadowTrie {
         loader: &mut Loader<'_, S>,
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
-        let Some(nibble) = self.lone_child(branch) else {
-            return Ok(());
-        };
+        match self.lone_child(branch) {
+            Some(nibble) => self.merge_child(branch, nibble, loaded, loader, observer),
+            None => Ok(()),
+        }
+    }
+
+    /// Loads and observes the child of `branch` at `nibble`, as one that the root computation merges.
+    pub(crate) fn merge_child<S: NodeSource>(
+        &mut self,
+        branch: ShadowNode,
+        nibble: u8,
+        loaded: Option<NodeId>,
+        loader: &mut Loader<'_, S>,
+        observer: &mut impl Observer,
+    ) -> Result<(), LoadError> {
         if let ChildSlot::Loaded(child) = self.slot(branch, nibble) {
             self.observe_merged(child, observer);
             return Ok(());

@@ -153,7 +153,7 @@ pub(crate) struct ShadowTrie {
     keyspace: Vec<u8>,
     nodes: Vec<Node>,
     branches: Vec<Branch>,
-    /// Nodes that have lost a live part, now live again or not.
+    /// Nodes that have lost a live part, now live again or not, each once.
     marked: Vec<ShadowNode>,
     /// Reused memory for the prefix of a node.
     prefixes: Prefixes,
@@ -231,6 +231,15 @@ impl ShadowTrie {
         self.nodes.capacity() * size_of::<Node>()
             + self.branches.capacity() * size_of::<Branch>()
             + self.marked.capacity() * size_of::<ShadowNode>()
+    }
+
+    /// Ends a block: marks every entry as live, and frees memory that only a block in progress needs, because the trie may
+    /// be kept for long.
+    pub(crate) fn end_block(&mut self) {
+        self.revive();
+        self.marked = Vec::new();
+        self.prefixes = Prefixes::default();
+        self.cursor = Cursor::default();
     }
 
     /// The place of the value of entry `at`, which was found at `key`. Loads and observes a value that is a

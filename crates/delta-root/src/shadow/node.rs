@@ -31,6 +31,8 @@ const INLINED: u8 = 1;
 const VALUE_LIVE: u8 = 2;
 const INLINE_VALUE: u8 = 4;
 const HASHED_VALUE: u8 = 8;
+/// The node is in the trie's list of nodes that have lost a live part.
+const LISTED: u8 = 16;
 
 /// The offset `at` into loaded bytes, as an index.
 ///
@@ -137,8 +139,17 @@ impl Node {
         }
     }
 
-    /// Marks the value, if there is one, and all `children` as live.
+    /// Notes that the node is in the trie's list of nodes that have lost a live part; returns whether it was not
+    /// before.
+    pub(super) fn list(&mut self) -> bool {
+        let new = self.flags & LISTED == 0;
+        self.flags |= LISTED;
+        new
+    }
+
+    /// Marks the value, if there is one, and all `children` as live, and takes the node off the list.
     pub(super) fn revive(&mut self, children: u8) {
+        self.flags &= !LISTED;
         self.set_value_live(self.has_value());
         self.live_children = children;
     }

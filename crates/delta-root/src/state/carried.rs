@@ -5,8 +5,9 @@ use crate::{
     shadow::ShadowTrie, state::scratch::KEPT_NODES, NodeHash, NodeId, NodeRequest, NodeTable, Root,
     RootUpdate,
 };
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
 use bytes::{Bytes, BytesMut};
+use core::cmp::Reverse;
 
 /// The part of a state that a finished block has loaded, for a block on the same state, or on the state
 /// after an update of it.
@@ -29,7 +30,7 @@ pub struct CarriedState {
 /// The rest of a carried state: child tries that the block has not opened yet, and the ages of nodes.
 #[derive(Debug, Default)]
 pub(super) struct Carried {
-    /// By storage key.
+    /// By storage key; those with a loaded node.
     children: BTreeMap<Vec<u8>, ShadowTrie>,
     uses: Uses,
 }
@@ -102,11 +103,13 @@ impl<S> ShadowState<S> {
         uses.block = uses.block.saturating_add(1);
         let block = uses.block;
         used.into_iter().for_each(|node| uses.set(node, block));
-        top.revive();
-        for child in children.into_iter().filter(|child| child.exists) {
+        top.end_block();
+        for child in children {
             let mut trie = child.trie;
-            trie.revive();
-            carried.children.insert(trie.keyspace().to_vec(), trie);
+            if child.exists && trie.len() > 0 {
+                trie.end_block();
+                carried.children.insert(trie.keyspace().to_vec(), trie);
+            }
         }
         root_memory.reset(KEPT_NODES);
         let scratch = ShadowScratch {
@@ -153,11 +156,13 @@ impl CarriedState {
 
     /// Bytes of memory, including the encoded nodes.
     pub fn memory(&self) -> usize {
-        let children = self.carried.children.values().map(ShadowTrie::memory);
+        let Carried { children, uses } = &self.carried;
+        let children = children.values();
+        let children = children.map(|trie| trie.memory() + child_bytes(trie));
         self.top.memory()
             + children.sum::<usize>()
             + self.table.memory()
-            + self.carried.uses.last.capacity() * size_of::<u32>()
+            + uses.last.capacity() * size_of::<u32>()
     }
 
     /// Becomes the loaded part of the state after `update`: the nodes that it inserts are loaded, and the
@@ -196,6 +201,9 @@ impl CarriedState {
                 children.remove(storage_key);
             } else if let Some(trie) = children.get_mut(storage_key) {
                 trie.renew(*root, table);
+                if trie.len() == 0 {
+                    children.remove(storage_key);
+                }
             }
         }
         true
@@ -203,30 +211,18 @@ impl CarriedState {
 
     /// Drops nodes until at most about `most` bytes of memory are left: first nodes that no block used, or
     /// that are not needed any more, then nodes whose last use is the longest ago. Among nodes last used in
-    /// one block, it drops those loaded last, because they usually lie deeper in the trie.
+    /// one block, it drops those loaded last, because they usually lie deeper in the trie. Drops child tries in the
+    /// same way, because each takes memory besides its nodes.
     ///
     /// # Cost
     /// Copies and decodes all nodes that stay.
     pub fn shrink(&mut self, most: usize) {
+        let (mut ids, fits) = self.last_used(most);
         let Self {
             table,
             top,
             carried: Carried { children, uses },
         } = self;
-        let mut ids: Vec<_> = table
-            .ids()
-            .filter(|id| uses.of(*id) != Uses::NEVER)
-            .collect();
-        ids.sort_by_key(|id| core::cmp::Reverse(uses.of(*id)));
-        let mut left = most;
-        let stays = ids.iter().take_while(|id| {
-            let bytes = LOADED_NODE_BYTES + table.bytes(**id).len();
-            let fits = left >= bytes;
-            left = left.saturating_sub(bytes);
-            fits
-        });
-        let stays = stays.count();
-        ids.truncate(stays);
         // Parents come before children again, as they were loaded, so that a walk finds them close together.
         ids.sort_unstable();
         let lengths = ids.iter().map(|id| table.bytes(*id).len());
@@ -244,18 +240,65 @@ impl CarriedState {
             }
         }
         *top = top.retained(table, &kept);
-        for trie in children.values_mut() {
-            *trie = trie.retained(table, &kept);
-        }
-        children.retain(|_, trie| trie.len() > 0);
+        let mut fits = fits.into_iter();
+        children.retain(|_, trie| {
+            let fits = fits.next().unwrap_or(false);
+            if fits {
+                *trie = trie.retained(table, &kept);
+            }
+            fits && trie.len() > 0
+        });
         *table = kept;
         *uses = kept_uses;
+    }
+
+    /// The nodes that fit into `most` bytes, those last used first, and for each child trie whether it fits, in the order
+    /// of their storage keys.
+    fn last_used(&self, most: usize) -> (Vec<NodeId>, Vec<bool>) {
+        let Carried { children, uses } = &self.carried;
+        let children: Vec<_> = children.values().collect();
+        let roots = children.iter().enumerate();
+        let roots = roots.filter_map(|(child, trie)| {
+            let root = self.table.find(&trie.root().node_hash())?;
+            Some((root, Some(child)))
+        });
+        let nodes = self.table.ids().map(|id| (id, None));
+        let mut parts: Vec<_> = nodes
+            .chain(roots)
+            .map(|(id, child)| (Reverse(uses.of(id)), id, child))
+            .filter(|(last_use, ..)| last_use.0 != Uses::NEVER)
+            .collect();
+        // The child tries with one root come right after the root node.
+        parts.sort_unstable();
+        let mut left = most;
+        let (mut ids, mut fits) = (Vec::new(), vec![false; children.len()]);
+        for (_, id, child) in parts {
+            let bytes = match child {
+                None => LOADED_NODE_BYTES + self.table.bytes(id).len(),
+                Some(child) => child_bytes(children[child]),
+            };
+            let Some(rest) = left.checked_sub(bytes) else {
+                break;
+            };
+            left = rest;
+            match child {
+                None => ids.push(id),
+                Some(child) => fits[child] = true,
+            }
+        }
+        (ids, fits)
     }
 }
 
 /// About the bytes of memory of a loaded node, without its encoding: half a cache line, one cache line for
 /// its children, and its entry in the table.
 const LOADED_NODE_BYTES: usize = 176;
+
+/// About the bytes of memory of a child trie besides its arena: its entry in a map that is two thirds full, and its
+/// storage key, once in the trie and once in the map.
+fn child_bytes(trie: &ShadowTrie) -> usize {
+    size_of::<(Vec<u8>, ShadowTrie)>() * 3 / 2 + 2 * trie.keyspace().len()
+}
 
 /// Adds a node to `table`.
 fn insert(
@@ -268,4 +311,46 @@ fn insert(
         ..NodeRequest::default()
     };
     table.insert(&request, encoded)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{
+        state_update, Changes, NodePrefix, NodeSource, SourceError,
+        StateVersion::V1,
+        TrieId::{Child, Top},
+    };
+
+    #[derive(Default)]
+    struct Nodes(BTreeMap<NodeHash, Bytes>);
+
+    impl NodeSource for Nodes {
+        fn node(&self, hash: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+            Ok(self.0.get(hash).cloned())
+        }
+    }
+
+    #[test]
+    fn child_tries_without_a_loaded_node_are_not_carried() {
+        let mut state = ShadowState::new(Nodes::default(), Root::EMPTY);
+        let entry = || vec![(&b"key"[..], Some(&[7; 40][..]))];
+        let children = [&b"read"[..], b"opened"].map(|name| (name, entry()));
+        let changes = Changes {
+            top: entry(),
+            children: children.into(),
+        };
+        let update = state_update(&mut state, &changes, V1, &mut ()).unwrap();
+        let nodes = update.inserted();
+        let nodes = nodes.map(|node| (node.hash, update.nodes.share(node.encoded)));
+        let mut state = ShadowState::new(Nodes(nodes.collect()), update.root);
+        let read = state.open(Child(b"read"), &mut ()).unwrap();
+        assert!(state.find(read, b"key", &mut ()).unwrap().is_some());
+        state.open(Child(b"opened"), &mut ()).unwrap();
+        state.open(Top, &mut ()).unwrap();
+        let (carried, _) = state.into_carried([]);
+        let carried = carried.unwrap().carried.children;
+        assert_eq!(carried.keys().collect::<Vec<_>>(), [b"read"]);
+    }
 }
