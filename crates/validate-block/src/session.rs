@@ -67,9 +67,16 @@ impl Session {
     }
 
     /// The block, after its runtime.
+    ///
+    /// # Panics
+    /// If the runtime left a transaction open. The stock function panics, too, when it takes the block's changes.
     pub(crate) fn into_block(self) -> Block<Arc<ProofNodes>> {
         let Self { mut block, .. } = self;
-        must(block.exit_runtime());
+        let open = must(block.exit_runtime());
+        assert!(
+            open == 0,
+            "expected no open transaction after the block, found {open}"
+        );
         block
     }
 
