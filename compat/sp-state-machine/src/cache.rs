@@ -49,10 +49,14 @@ impl Cache {
         Source::Cached(CachedSource::new(AtHand, self.nodes.clone()))
     }
 
-    /// Keeps the update of a finished block until a block is built on it. Leaves out an update that would
-    /// fill more than half of the cache.
+    /// Keeps the update of a finished block until a block is built on it. All updates that wait take at most half
+    /// as much memory as the cache; a larger one is left out.
     pub(crate) fn finished(&self, update: &RootUpdate) {
-        if update.root == update.parent || update.nodes.memory() > self.nodes.capacity_bytes() / 2 {
+        let most = self.nodes.capacity_bytes() / 2;
+        let Some(most_others) = most.checked_sub(update.nodes.memory()) else {
+            return;
+        };
+        if update.root == update.parent {
             return;
         }
         let mut waiting = self.waiting();
@@ -60,7 +64,7 @@ impl Cache {
         if waiting.iter().any(|other| other.root == update.root) {
             return;
         }
-        if waiting.len() == MOST_WAITING {
+        while waiting.len() >= MOST_WAITING || memory_of(&waiting) > most_others {
             waiting.pop_front();
         }
         waiting.push_back(update.clone());
@@ -74,6 +78,11 @@ impl Cache {
     fn waiting(&self) -> MutexGuard<'_, VecDeque<RootUpdate>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Bytes of memory of the nodes of `updates`.
+fn memory_of(updates: &VecDeque<RootUpdate>) -> usize {
+    updates.iter().map(|update| update.nodes.memory()).sum()
 }
 
 /// The nodes of the backend at hand, with the cache in front of them or without.
@@ -96,5 +105,48 @@ impl NodeSource for Source {
             Self::Plain(nodes) => nodes.nodes(batch),
             Self::Cached(nodes) => nodes.nodes(batch),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use ::povmeter::{Block, StateVersion::V1, TrieId::Top};
+
+    /// A source for the state without entries.
+    struct Nothing;
+
+    impl NodeSource for Nothing {
+        fn node(&self, _: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+            Ok(None)
+        }
+    }
+
+    /// The update of a block that writes a value of `length` bytes, all of which are `byte`.
+    fn update(byte: u8, length: usize) -> RootUpdate {
+        let mut block = Block::new(Nothing, Root::EMPTY);
+        block.set(Top, b"key", &vec![byte; length]).unwrap();
+        let sealed = block.seal(V1).unwrap();
+        sealed.update().clone()
+    }
+
+    #[test]
+    fn updates_that_wait_take_at_most_half_of_the_cache() {
+        let cache = Cache::new(1 << 20).unwrap();
+        let waiting = |cache: &Cache| (cache.waiting().len(), memory_of(&cache.waiting()));
+        for byte in 0..30 {
+            cache.finished(&update(byte, 100_000));
+            assert!(waiting(&cache).1 <= 1 << 19);
+        }
+        assert!((2..=5).contains(&waiting(&cache).0));
+        // The newest are kept, and one that is too large is left out.
+        cache.finished(&update(30, 600_000));
+        let newest = cache.waiting().back().map(|update| update.root);
+        assert_eq!(newest, Some(update(29, 100_000).root));
+        for byte in 0..30 {
+            cache.finished(&update(byte, 10));
+        }
+        assert_eq!(waiting(&cache).0, MOST_WAITING);
     }
 }
