@@ -134,7 +134,10 @@ mod tests {
     #[test]
     fn updates_that_wait_take_at_most_half_of_the_cache() {
         let cache = Cache::new(1 << 20).unwrap();
-        let waiting = |cache: &Cache| (cache.waiting().len(), memory_of(&cache.waiting()));
+        let waiting = |cache: &Cache| {
+            let waiting = cache.waiting();
+            (waiting.len(), memory_of(&waiting))
+        };
         for byte in 0..30 {
             cache.finished(&update(byte, 100_000));
             assert!(waiting(&cache).1 <= 1 << 19);
