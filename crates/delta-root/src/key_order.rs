@@ -87,8 +87,8 @@ fn steps_in<'c, S: NodeSource>(
         steps.map(|(key, value)| (Cow::Borrowed(*key), value.is_some()))
     };
     if let TrieId::Child(storage_key) = state.trie_id(handle) {
-        let child = children.iter().find(|(key, _)| *key == storage_key);
-        return child.map_or_else(Vec::new, |(_, changes)| of(changes).collect());
+        let child = children.binary_search_by_key(&storage_key, |(key, _)| *key);
+        return child.map_or_else(|_| Vec::new(), |child| of(&children[child].1).collect());
     }
     let roots = children.iter().filter_map(|(storage_key, changes)| {
         let child = state.opened(TrieId::Child(storage_key))?;

@@ -142,6 +142,9 @@ impl<S: NodeSource> StateMachine<S> {
 
 impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// As [`StateMachine::pooled`], but with `accounting`.
+    ///
+    /// With [`Advisory`](povmeter::Advisory) accounting, use [`SizeSource::Reads`] for blocks that others check: a proof
+    /// lacks the nodes of estimates then, so a validator could not repeat those of [`SizeSource::Estimate`].
     pub fn with_accounting(
         pool: Arc<BlockPool>,
         source: S,
