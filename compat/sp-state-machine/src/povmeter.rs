@@ -44,8 +44,8 @@ pub enum ProofSizes {
 pub struct Settings {
     /// Where proof sizes come from.
     pub sizes: ProofSizes,
-    /// Bytes of memory for encoded trie nodes that blocks, forks and calls share; 0 for none. New nodes of up to eight
-    /// finished blocks, which enter the cache when a block is built on them, take at most half as much besides.
+    /// Bytes of memory for encoded trie nodes that blocks, forks and calls share; 0 for none. The new nodes
+    /// of finished blocks enter it when a block is built on these. Until then they take at most half as much memory more.
     ///
     /// Blocks do not use the node's own trie cache, so it can be as small as its options allow. Reads outside
     /// of blocks, such as those by RPC, still use it.

@@ -17,15 +17,14 @@
 //! # use povmeter_store::{MemoryStore, NodeStore};
 //! # let mut store = MemoryStore::new();
 //! # let mut genesis = Block::new(&store, Root::EMPTY);
-//! # for account in 0..100_u8 {
-//! #     let key = [&sp_crypto_hashing::twox_128(b"System")[..], &sp_crypto_hashing::twox_128(b"Account"), &[account]];
-//! #     genesis.set(Top, &key.concat(), &[account; 40])?;
-//! # }
-//! # store.commit(genesis.seal(V1)?.update())?;
 //! # let account = |number: u8| {
 //! #     let parts = [b"System".as_slice(), b"Account"].map(sp_crypto_hashing::twox_128);
 //! #     [parts.concat(), vec![number]].concat()
 //! # };
+//! # for number in 0..100 {
+//! #     genesis.set(Top, &account(number), &[number; 40])?;
+//! # }
+//! # store.commit(genesis.seal(V1)?.update())?;
 //!
 //! let mut block = Block::with_accounting(&store, store.root(), Attributed(Consensus));
 //! let mut parts = Vec::new();

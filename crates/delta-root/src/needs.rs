@@ -236,7 +236,7 @@ impl RootNeeds {
                 match state.settle(handle, node, loaded, observer) {
                     Ok(()) => {}
                     Err(LoadError::Missing { hash, path }) if for_root => {
-                        self.leave_out(state, (handle, node), hash, path);
+                        self.leave_out(state, (handle, node), hash, path)?;
                     }
                     Err(error) => return Err(error),
                 }
@@ -247,15 +247,18 @@ impl RootNeeds {
     }
 
     /// Notes that the source lacks the node that the root computation may merge at or above a place.
+    ///
+    /// # Errors
+    /// [`LoadError::Missing`] if nothing is merged there, because such a node could not be counted later.
     fn leave_out<S: NodeSource>(
         &mut self,
         state: &ShadowState<S>,
         (trie, at): (TrieHandle, ShadowNode),
         hash: NodeHash,
         path: KeyPath,
-    ) {
+    ) -> Result<(), LoadError> {
         let Some((branch, nibble)) = state.merged_at(trie, at) else {
-            return;
+            return Err(LoadError::Missing { hash, path });
         };
         let place = (trie, branch, nibble);
         let is_known = |known: &LeftOut| (known.trie, known.branch, known.nibble) == place;
@@ -268,6 +271,7 @@ impl RootNeeds {
                 path,
             });
         }
+        Ok(())
     }
 
     /// Takes back the marks since [`Self::begin`]: every entry is live or deleted as it was then, and

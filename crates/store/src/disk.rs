@@ -34,8 +34,8 @@ pub(crate) trait DiskStore: Engine + StoredNodes + Sized {
     /// Opens the store that was found in the folder `path`.
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError>;
 
-    /// As [`each_node`](StoredNodes::each_node), but fails if the bytes of a node are not those of its name, as far as
-    /// the engine itself does not notice.
+    /// As [`each_node`](StoredNodes::each_node), and also finds what not every engine notices: bytes that are not those of
+    /// the node under whose name they are stored.
     ///
     /// # Errors
     /// As that method, and [`StoreError::DamagedNode`].

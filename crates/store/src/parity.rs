@@ -158,6 +158,7 @@ impl DiskStore for ParityDbStore {
         let (store, (sender, names)) = (&*self, mpsc::channel());
         thread::scope(|scope| {
             // On another thread, because the listing holds a lock of the tables, which this thread must not take again.
+            // The channel has no bound, so that the listing never waits for a thread that waits for that lock.
             let check = || names.into_iter().try_for_each(|name| store.expect(name));
             let checking = thread::Builder::new().spawn_scoped(scope, check);
             let checking = checking.map_err(|error| failed(LISTING, Failure::Thread(error)))?;
