@@ -41,7 +41,11 @@ impl NodeCache {
     ///
     /// Below about 8,000 bytes large branches do not fit; a cache of zero bytes keeps no node.
     pub fn new(bytes: usize) -> Self {
-        let count = bytes.div_ceil(MOST_BYTES + size_of::<Slot>()).max(1);
+        // One more shard costs its tables, so a rest of up to an eighth of a shard goes to the others.
+        let count = bytes
+            .saturating_sub(MOST_BYTES / 8)
+            .div_ceil(MOST_BYTES + size_of::<Slot>())
+            .max(1);
         let each =
             (bytes.saturating_sub(size_of::<Self>()) / count).saturating_sub(size_of::<Slot>());
         let shards = (0..count).map(|_| Slot(Mutex::new(Shard::new(each))));
