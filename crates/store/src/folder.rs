@@ -317,8 +317,12 @@ pub(crate) fn read_small(path: &Path) -> Result<Option<String>, OpenError> {
         Ok(metadata) if !metadata.is_file() || metadata.len() > SMALL_FILE => return Ok(None),
         Ok(_) => {}
     }
+    let file = match File::open(path) {
+        // Another process has renamed or removed it.
+        Err(error) if error.kind() == NotFound => return Ok(None),
+        opened => opened.map_err(OpenError::io(path))?,
+    };
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(OpenError::io(path))?;
     file.take(SMALL_FILE)
         .read_to_end(&mut bytes)
         .map_err(OpenError::io(path))?;

@@ -100,17 +100,28 @@ fn confirm_free<E: FolderEngine>(
     }
 }
 
+/// The most attempts of [`open_or_make`]. Each further one needs another process between two steps of the one before.
+const MOST_ATTEMPTS: u32 = 100;
+
 /// Opens the file `path` for writing, or makes it. Returns the file, and whether it is new. If several processes call
-/// this at once, one of them makes the file, and all open the same.
+/// this at once, one of them makes the file, and all open the same, unless the file is renamed in between.
 fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
-    let open = || match File::options().write(true).create_new(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let file = File::options().write(true).open(path)?;
-            Ok((file, false))
+    for _ in 0..MOST_ATTEMPTS {
+        match File::options().write(true).create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|file| (file, true)).map_err(OpenError::io(path)),
         }
-        made => made.map(|file| (file, true)),
-    };
-    open().map_err(OpenError::io(path))
+        match File::options().write(true).open(path) {
+            // The process that made the file has renamed or removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => {
+                let opened = opened.map(|file| (file, false));
+                return opened.map_err(OpenError::io(path));
+            }
+        }
+    }
+    // A link to a file that does not exist.
+    Err(OpenError::io(path)(io::ErrorKind::NotFound.into()))
 }
 
 /// Opens and locks the marker of an earlier attempt in the folder `path`; `None` if there is none.
@@ -254,6 +265,38 @@ mod tests {
             held.unwrap();
             assert!(!was_locked, "another locked the marker");
         }
+    }
+
+    /// Another makes the file and renames it, again and again.
+    #[test]
+    fn a_file_that_is_renamed_meanwhile_is_opened_or_made() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(NEW_MARKER);
+        let over = AtomicBool::new(false);
+        let opened = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    // The opener may have made the file, or this may have renamed its file.
+                    let _ = File::create(&path);
+                    let _ = fs::rename(&path, home.path().join(MARKER));
+                }
+            });
+            let opened = (0..20_000).try_for_each(|_| open_or_make(&path).map(drop));
+            over.store(true, Ordering::SeqCst);
+            opened
+        });
+        opened.unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_nothing_is_an_error() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(NEW_MARKER);
+        std::os::unix::fs::symlink(home.path().join("absent"), &path).unwrap();
+        let error = open_or_make(&path).unwrap_err();
+        assert!(matches!(&error, OpenError::Io { .. }), "{error:?}");
+        assert!(begin::<Nothing>(home.path()).is_err());
     }
 
     #[test]
