@@ -4,7 +4,7 @@ use crate::{
     accesses::Accesses,
     externalities::Ext,
     layered::Layered,
-    sizes::{Question, ReplayError, SizeSource, Sizes},
+    sizes::{recorded_bytes, Question, ReplayError, SizeSource, Sizes},
 };
 use povmeter::{
     child_root_key, Accounting, Attributed, BlockError, BlockPool, Consensus, EarlierNodes,
@@ -228,8 +228,8 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
             extensions,
             ..
         } = self;
-        let reads = block.recorded_size().read_bytes;
-        let size = sizes.answer(question, reads, || {
+        let recorded = recorded_bytes::<A>(block.recorded_size());
+        let size = sizes.answer(question, recorded, || {
             Ok::<_, MachineError>(block.proof_size()?.total_bytes())
         })?;
         if let (Some(size), Question::Rooted) = (size, question) {

@@ -1,5 +1,6 @@
 //! The proof sizes that the runtime gets: their source and their record.
 
+use povmeter::{Accounting, ProofSize};
 use povmeter_proof_size::RootedProofSizeExt;
 use sp_trie::proof_size_extension::ProofSizeExt;
 use std::{
@@ -18,8 +19,9 @@ pub enum SizeSource {
     Estimate,
     /// The recorded size, without what the root computation will add: the number that
     /// sp-state-machine's recorder gives. For chains whose validators use that number. Roots count the
-    /// nodes that sp-state-machine reads for them, so the proof has the same nodes, too, unless the
-    /// runtime calls the second version of the host function, which still includes the root computation.
+    /// nodes that sp-state-machine reads for them, so the proof has the same nodes, too, and a size after a
+    /// root includes them. This does not hold if the runtime calls the second version of the host function: it
+    /// records what the root computation would add.
     Reads,
     /// The sizes of an earlier record, in order, without an estimate. For an importer that has the
     /// author's record and makes no proof.
@@ -56,12 +58,21 @@ impl Question {
 pub(crate) enum Answer {
     /// Nothing is recorded.
     None,
-    /// By the recorded size.
+    /// By the [recorded size](recorded_bytes).
     Recorded,
     /// By an estimate.
     Estimate,
     /// By this size.
     Given(u64),
+}
+
+/// The bytes of the nodes that the proof has so far. The estimates of an author are in no proof.
+pub(crate) fn recorded_bytes<A: Accounting>(recorded: ProofSize) -> u64 {
+    if A::PROVEN {
+        recorded.total_bytes()
+    } else {
+        recorded.read_bytes
+    }
 }
 
 impl SizeSource {
@@ -167,12 +178,12 @@ impl Sizes {
         self.answered_by_host.push(question);
     }
 
-    /// Answers a question with the next size of the record, with `reads`, or with `estimate`; `None`
+    /// Answers a question with the next size of the record, with `recorded`, or with `estimate`; `None`
     /// if nothing is recorded or an extension of the host answers.
     pub(crate) fn answer<E: From<ReplayError>>(
         &mut self,
         question: Question,
-        reads: u64,
+        recorded: u64,
         estimate: impl FnOnce() -> Result<u64, E>,
     ) -> Result<Option<u64>, E> {
         if self.answered_by_host.contains(&question) {
@@ -180,7 +191,7 @@ impl Sizes {
         }
         let size = match self.source.answer(question, self.handed_out.len())? {
             Answer::None => return Ok(None),
-            Answer::Recorded => reads,
+            Answer::Recorded => recorded,
             Answer::Estimate => estimate()?,
             Answer::Given(size) => size,
         };

@@ -18,7 +18,7 @@
 //! |---|---|
 //! | `Runtime` | the runtime, which has the pallet `cumulus-pallet-parachain-system` |
 //! | `BlockExecutor` | the type that executes its blocks, such as `frame_executive::Executive` |
-//! | `Sizes` | [`Reads`] (default): the proof size is what reads needed, the rule of stock nodes. [`Estimate`]: with what the storage root needs; all collators must then answer by povmeter, with `SizeSource::Estimate` |
+//! | `Sizes` | [`Reads`] (default): the proof size is what is recorded so far, the rule of stock nodes. [`Estimate`]: with what the storage root needs; all collators must then answer by povmeter, with `SizeSource::Estimate` |
 //! | `Hash` | [`Host`] (default): a host function hashes. [`Wasm`]: code in the blob hashes, which is slower |
 //!
 //! Give the settings in the order of the table; the last two can be left out. The second version of the
@@ -27,15 +27,13 @@
 //!
 //! # Guarantees
 //! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
-//!   if the rule for sizes is the same. There are three exceptions. An append to a key under which a child
+//!   if the rule for sizes is the same. There are two exceptions. An append to a key under which a child
 //!   trie's root lies is ignored, as other writes there are; the stock function executes it. The host function
 //!   `child_storage_root` computes the root of the whole state, and does not write the child's root under its
-//!   key. And if a runtime asks for the proof size after it computed the root in the same block, stock nodes
-//!   count the root's nodes, [`Reads`] does not: a chain with such a runtime must not use `Reads`. No pallet of
-//!   FRAME calls `child_storage_root`, and FRAME computes the root last.
+//!   key. No pallet of FRAME calls this function.
 //! - A block that the stock function refuses is refused: the blob panics, with the reason in the message.
-//!   There is an exception besides such a runtime: a bug of trie-db makes the stock function fail at the
-//!   removal of an absent key that is the beginning of other keys.
+//!   The exceptions above count here, too, and a bug of trie-db makes the stock function fail at the removal
+//!   of an absent key that is the beginning of other keys.
 //! - A proof that lacks a node that the storage root needs is refused. The stock function uses the old root
 //!   then, and compares it with the root in the header.
 //! - Hash tables are seeded with the block and the relay chain's state, so that users can't choose keys of

@@ -21,7 +21,7 @@ pub(crate) struct Session {
 pub(crate) enum Sizes {
     /// With 0, because the reads are not part of a block.
     Nothing,
-    /// The first version of the function with what reads needed, the second with what the root needs, too.
+    /// The first version of the function with what is recorded so far, the second with what the root needs, too.
     Reads,
     /// Both versions with what reads and the root need.
     WithRoot,
@@ -174,7 +174,8 @@ impl Session {
     pub(crate) fn size(&mut self) -> u64 {
         match self.sizes {
             Sizes::Nothing => 0,
-            Sizes::Reads => self.block.recorded_size().read_bytes,
+            // The nodes of roots that the runtime computed are recorded, too.
+            Sizes::Reads => self.block.recorded_size().total_bytes(),
             Sizes::WithRoot => self.size_with_root(),
         }
     }

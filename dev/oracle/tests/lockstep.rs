@@ -16,7 +16,7 @@ use sp_externalities::{
     TransactionType,
 };
 use sp_state_machine::{Ext, OverlayedChanges, TrieBackendBuilder};
-use sp_trie::recorder::Recorder;
+use sp_trie::{proof_size_extension::ProofSizeExt, recorder::Recorder};
 use std::collections::BTreeMap;
 
 decl_extension! {
@@ -85,12 +85,14 @@ fn cursor(rng: &mut SmallRng, prefix: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Makes one call of any kind. `depth` is the number of transactions that the runtime has open.
+/// Makes one call of any kind. `depth` is the number of transactions that the runtime has open. With `asks_sizes`, no
+/// root of a child, which counts other nodes than the peer's, but sizes.
 fn call(
     mut ext: &mut dyn Externalities,
     rng: &mut SmallRng,
     depth: &mut u32,
     version: StateVersion,
+    asks_sizes: bool,
 ) {
     match rng.random_range(0..100) {
         0..45 => top_or_child(ext, rng),
@@ -111,6 +113,7 @@ fn call(
         // With no transaction of the runtime open, none can be closed, not even the host's.
         80..88 => assert!(ext.storage_rollback_transaction().is_err()),
         88 => drop(ext.storage_root(version)),
+        89 if asks_sizes => assert!(ext.extension::<ProofSizeExt>().is_some()),
         89 => drop(ext.child_storage_root(&child(rng), version)),
         90 => ext.set_offchain_storage(&key(rng), Some(&value(rng))),
         91 => ext.set_offchain_storage(&key(rng), None),
@@ -171,6 +174,7 @@ fn random_block(seed: u64) -> Calls {
     // A chain may switch its state version, so a block may start from the other version.
     let [parent_version, version] = [(); 2].map(|()| versions[rng.random_range(0..2)]);
     let nodes = state(rng, parent_version);
+    let asks_sizes = rng.random_bool(0.5);
     let mut calls = Calls::default();
 
     let mut machine: StateMachine<_> =
@@ -183,6 +187,7 @@ fn random_block(seed: u64) -> Calls {
     let mut overlay = OverlayedChanges::<Hashing>::default();
     let mut extensions = Extensions::new();
     extensions.register(HostExt(7));
+    extensions.register(ProofSizeExt::new(recorder.clone()));
 
     for _ in 0..rng.random_range(1..6) {
         machine.start_transaction();
@@ -197,7 +202,7 @@ fn random_block(seed: u64) -> Calls {
                     let mut both = Lockstep::new(ours, peer, &mut calls, rule);
                     let mut depth = 0;
                     for _ in 0..rng.random_range(1..60) {
-                        call(&mut both, rng, &mut depth, version);
+                        call(&mut both, rng, &mut depth, version, asks_sizes);
                     }
                     // Closes all transactions, because the peer keeps a list of the child tries that
                     // open ones touched.
@@ -238,13 +243,14 @@ fn random_block(seed: u64) -> Calls {
 
 #[test]
 fn random_calls() {
-    let mut all = 0;
+    let (mut all, mut sizes) = (0, 0);
     for seed in 0..4_000 {
         let calls = random_block(seed);
         assert_eq!(calls.differences, 0, "seed {seed}: {}", calls.first[0]);
         all += calls.all;
+        sizes += calls.sizes;
     }
-    assert!(all > 200_000, "{all} calls");
+    assert!(all > 200_000 && sizes > 1_000, "{all} calls, {sizes} sizes");
 }
 
 fn lockstep(plan: &Plan, rule: SizeRule) -> (Calls, usize) {

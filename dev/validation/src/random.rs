@@ -214,7 +214,7 @@ impl RandomPovs {
         let mut open = 0;
         for _ in 0..self.dice.random_range(0..25) {
             let trie = (self.dice.random_bool(0.6)).then(|| vec![self.dice.random_range(0..4)]);
-            let step = match self.dice.random_range(0..14) {
+            let step = match self.dice.random_range(0..15) {
                 0 => {
                     open += 1;
                     Step::Start
@@ -248,6 +248,7 @@ impl RandomPovs {
                     Step::Clear(trie, prefix, limit, None)
                 }
                 11 => Step::Size,
+                12 => Step::Root,
                 _ => Step::Get(trie, self.key()),
             };
             steps.push(step);

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     machine::{MachineError, StateMachine},
-    sizes::{CurrentSize, Question, SizeSource},
+    sizes::{recorded_bytes, CurrentSize, Question, SizeSource},
 };
-use povmeter::{Accounting, NodeSource, TrieId};
+use povmeter::{Accounting, NodeSource, ProofSize, TrieId};
 use povmeter_overlay::Overlay;
 use povmeter_parallel::{
     Batch, Decided, Ending, Executed, Executor, Interrupt, Parallel, Verdict, View,
@@ -113,6 +113,7 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
             no_rules: StorageRules::new(),
             forecast: Forecast::new(rules, self.numbers(rules)?),
             sizes: self.sizes.source(),
+            recorded: recorded_bytes::<A>,
             told: AtomicUsize::new(before),
         };
         let parallel = parallel.without_trace();
@@ -217,6 +218,8 @@ struct RuntimeCalls<'c, C> {
     no_rules: StorageRules,
     forecast: Forecast,
     sizes: &'c SizeSource,
+    /// The bytes that the runtime gets for a recorded size.
+    recorded: fn(ProofSize) -> u64,
     /// How many sizes the runtime got before these calls, and in those that are kept.
     told: AtomicUsize,
 }
@@ -245,6 +248,7 @@ impl<C: Calls> RuntimeCalls<'_, C> {
         extensions.start_transaction(TransactionType::Host);
         let sizes = SizesOfCall {
             source: self.sizes,
+            recorded: self.recorded,
             before: &self.told,
             current,
         };

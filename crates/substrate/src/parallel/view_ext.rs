@@ -7,7 +7,7 @@ use crate::{
     runtime_extensions::RuntimeExtensions,
     sizes::{Answer, CurrentSize, Question, SizeSource},
 };
-use povmeter::{Removal, TrieId};
+use povmeter::{ProofSize, Removal, TrieId};
 use povmeter_overlay::Overlay;
 use povmeter_parallel::{Stopped, View};
 use povmeter_proof_size::RootedProofSizeExt;
@@ -43,6 +43,8 @@ pub(crate) struct SideEffects {
 /// Where a call's proof sizes come from.
 pub(crate) struct SizesOfCall<'e> {
     pub(crate) source: &'e SizeSource,
+    /// The bytes that the runtime gets for a recorded size.
+    pub(crate) recorded: fn(ProofSize) -> u64,
     /// How many sizes the runtime got in the committed calls. At the turn of a call, all calls before it
     /// are committed.
     pub(crate) before: &'e AtomicUsize,
@@ -263,7 +265,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         let before = self.sizes.before.load(Ordering::Relaxed) + self.effects.sizes.len();
         let size = match self.sizes.source.answer(question, before) {
             Ok(Answer::None) => return,
-            Ok(Answer::Recorded) => self.view.recorded_size().map(|size| size.read_bytes),
+            Ok(Answer::Recorded) => self.view.recorded_size().map(self.sizes.recorded),
             Ok(Answer::Estimate) => self.view.proof_size().map(|size| size.total_bytes()),
             Ok(Answer::Given(size)) => Ok(size),
             Err(error) => return self.unwind(Ended::Failed(error.into())),
