@@ -39,12 +39,13 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::FastState;
+    use foldhash::{fast::SeedableRandomState, SharedSeed};
     use std::collections::HashSet;
 
     #[test]
     fn places_and_tags_are_spread() {
-        let state = FastState::default();
+        // A fixed seed, because even perfect hashes leave a place empty in one of 2,000 states.
+        let state = SeedableRandomState::with_seed(0, SharedSeed::global_fixed());
         let hashes = (0..1_u32 << 16).map(|key| ShortHash::of(&state, key).spread());
         let (mut all, mut places, mut tags) = (HashSet::new(), HashSet::new(), HashSet::new());
         for hash in hashes {

@@ -95,7 +95,8 @@ pub enum OpenError {
         found: String,
     },
     /// Another process, or another part of this one, has the store open or is making it. Wait until it
-    /// is done.
+    /// is done. A store that was just closed can be in use for a moment longer if another thread has started a
+    /// child process, because the child has a copy of the lock until it executes its program.
     #[error("{}: expected a store that nobody has open, found it in use", path.display())]
     InUse {
         /// Folder of the store.

@@ -8,7 +8,7 @@ use crate::history::{KeptStates, StateId};
 use crate::journal::StateDiff;
 use crate::net::{NetChange, NULL_NODE};
 use crate::open_error::OpenError;
-use crate::parity_database::{Database, Failure};
+use crate::parity_database::{Database, Failure, PATIENCE};
 use crate::parity_files::{Parity, NODES, STATE};
 use crate::stored::{CountedNode, StoredNodes};
 use crate::StoreError;
@@ -83,7 +83,7 @@ impl ParityDbStore {
     fn settle(&mut self) -> Result<(), Failure> {
         self.database.close()?;
         let reopening = |error| Failure::Reopening(Box::new(error));
-        let database = Database::open(&self.path).map_err(reopening)?;
+        let database = Database::open_again(&self.path, PATIENCE).map_err(reopening)?;
         let kept = states_of(&self.path, &database).map_err(reopening)?;
         if kept.as_ref() != Some(&self.kept) {
             return Err(Failure::LostCommits);

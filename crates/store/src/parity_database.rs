@@ -7,6 +7,13 @@ use crate::parity_tables::check_tables;
 use parity_db::Db;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long [`Database::open_again`] waits for the lock of the database.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it waits between two attempts.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A parity-db that is open until it is closed or dropped.
 ///
@@ -36,6 +43,21 @@ impl Database {
             check_tables(path)?;
         }
         opened.map_err(|failure| failure.opening(path))
+    }
+
+    /// Opens the database in the folder `path`, of which the caller has locked the marker, so that no other process has
+    /// the database. Waits up to `patience` for its lock: a child process that the host has just forked has a copy of
+    /// each open file, and so of the lock that was held until now, until it executes its program.
+    pub(crate) fn open_again(path: &Path, patience: Duration) -> Result<Self, OpenError> {
+        let started = Instant::now();
+        loop {
+            match Self::open(path) {
+                Err(OpenError::InUse { .. }) if started.elapsed() < patience => {
+                    thread::sleep(PAUSE);
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Calls the database.
@@ -111,5 +133,30 @@ fn guarded<R>(call: impl FnOnce() -> parity_db::Result<R>) -> Result<R, Failure>
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(done) => Ok(done?),
         Err(panic) => Err(Failure::Panic(panic_text(panic.as_ref()))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use fs4::fs_std::FileExt;
+    use std::fs::File;
+
+    /// Another holds the lock of the database for a while, or for good.
+    #[test]
+    fn a_lock_that_is_left_for_a_while_is_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        drop(Database::create(home.path()).unwrap());
+        let left = File::open(home.path().join("lock")).unwrap();
+        left.lock_exclusive().unwrap();
+        let held = Database::open_again(home.path(), 3 * PAUSE).map(drop);
+        assert!(matches!(&held, Err(OpenError::InUse { .. })), "{held:?}");
+        thread::scope(|scope| {
+            let again = scope.spawn(|| Database::open_again(home.path(), PATIENCE).map(drop));
+            thread::sleep(20 * PAUSE);
+            drop(left);
+            again.join().unwrap().unwrap();
+        });
     }
 }
