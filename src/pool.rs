@@ -7,7 +7,7 @@ use core::{
     borrow::Borrow,
     ops::{Deref, DerefMut},
 };
-use povmeter_delta_root::{NodeSource, Root, StateVersion};
+use povmeter_delta_root::{Hashing, NodeSource, Root, StateVersion};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A pool of the memory of finished blocks, for callers that build one block after the other, or
@@ -186,6 +186,14 @@ impl<S: NodeSource, A: Accounting, P: Borrow<BlockPool>> PooledBlock<S, A, P> {
             block: Some(block),
             pool,
         }
+    }
+
+    /// As [`Block::with_hashing`]. The next block of the pool hashes in the fastest mode again.
+    #[must_use]
+    pub fn with_hashing(mut self, hashing: Hashing) -> Self {
+        let block = self.block.take();
+        self.block = block.map(|block| block.with_hashing(hashing));
+        self
     }
 
     /// As [`Block::seal`].

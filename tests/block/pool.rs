@@ -2,13 +2,17 @@
 
 use crate::{accounts, key};
 use povmeter::{
-    Block, BlockError, BlockPool, Consensus, NodeHash, NodePrefix, NodeSource, PooledBlock,
-    ProofSize, Root, SealedBlock, SourceError, StateVersion::V1, TrieId,
+    Block, BlockError, BlockPool, Consensus, Hashing, NodeHash, NodePrefix, NodeSource,
+    PooledBlock, ProofSize, Root, SealedBlock, SourceError, StateVersion::V1, TrieId,
 };
+use povmeter_delta_root::Blake2b256;
 use povmeter_store::{MemoryStore, NodeStore};
 use std::{
     panic::{catch_unwind, AssertUnwindSafe},
-    sync::Arc,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        Arc,
+    },
 };
 
 const TOP: TrieId<'_> = TrieId::Top;
@@ -499,5 +503,33 @@ fn what_a_block_deleted_is_carried_alive() {
         assert_eq!(block.proof_size().unwrap(), fresh.proof_size().unwrap());
         let [block, fresh] = [block.seal(V1).unwrap(), fresh.seal(V1).unwrap()];
         assert_eq!(outcome(&block), outcome(&fresh), "round {round}");
+    }
+}
+
+static HASHED: AtomicUsize = AtomicUsize::new(0);
+
+fn counted(node: &[u8]) -> [u8; 32] {
+    HASHED.fetch_add(1, Ordering::Relaxed);
+    *Blake2b256::hash(node).as_bytes()
+}
+
+#[test]
+fn only_the_block_that_was_told_hashes_by_a_function() {
+    let mut store = accounts(100);
+    for pool in [BlockPool::new(), BlockPool::carrying(1 << 20)] {
+        for (number, by_function) in [(1, true), (2, false)] {
+            let (_, expected) = fresh(&store, number);
+            let before = HASHED.load(Ordering::Relaxed);
+            let mut block = pool.block(&store, store.root());
+            if by_function {
+                block = block.with_hashing(Hashing::with_function(counted));
+            }
+            work(&mut block, number).unwrap();
+            let sealed = block.seal(V1).unwrap();
+            assert_eq!(outcome(&sealed), expected);
+            assert_eq!(HASHED.load(Ordering::Relaxed) > before, by_function);
+            store.commit(sealed.update()).unwrap();
+            pool.recycle(sealed);
+        }
     }
 }
