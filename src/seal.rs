@@ -11,8 +11,8 @@ use alloc::{boxed::Box, vec::Vec};
 use bytes::Bytes;
 use core::mem::take;
 use povmeter_delta_root::{
-    state_update, state_update_in_key_order, state_update_of_loaded, Changes, NodeSource,
-    RootError, RootUpdate, StateVersion, TrieId,
+    child_root_key, state_update, state_update_in_key_order, state_update_of_loaded, Changes,
+    LoadError, NodeSource, Root, RootError, RootUpdate, StateVersion, TrieId, HASH_LENGTH,
 };
 use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_pov_estimate::{ProofSize, StorageProof};
@@ -125,6 +125,29 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let update = self.take_root(version)?;
         let (_, _, update) = self.root.insert((self.overlay.revision(), version, update));
         Ok(update)
+    }
+
+    /// The root of the child trie `child` after the changes so far; [`Root::EMPTY`] if it has no entries.
+    ///
+    /// If the block changed the child, this is a call of [`Self::root`], otherwise a read of the parent state.
+    ///
+    /// # Errors
+    /// As [`Self::root`]; [`BlockError::Load`] also if the parent state has no root at the child's key.
+    pub fn child_root(&mut self, child: &[u8], version: StateVersion) -> Result<Root, BlockError> {
+        if self.overlay.is_touched(TrieId::Child(child)) {
+            let changed = &self.root(version)?.children;
+            if let Some((_, root)) = changed.iter().find(|(key, _)| key == child) {
+                return Ok(*root);
+            }
+        }
+        let Some(value) = self.get(TrieId::Top, &child_root_key(child))? else {
+            return Ok(Root::EMPTY);
+        };
+        let root = <[u8; HASH_LENGTH]>::try_from(value).map_err(|_| LoadError::ChildRoot {
+            key: child.to_vec(),
+            found: value.len(),
+        });
+        Ok(root.map(Root::from)?)
     }
 
     /// The update of [`Self::root`], taken out of the block.

@@ -113,6 +113,14 @@ impl Block {
         either!(self, block => block.root(version))
     }
 
+    pub(crate) fn child_root(
+        &mut self,
+        child: &[u8],
+        version: StateVersion,
+    ) -> Result<Root, BlockError> {
+        either!(self, block => block.child_root(child, version))
+    }
+
     /// Counts the nodes that the root needs for the changes so far.
     pub(crate) fn estimate(&mut self) -> Result<(), BlockError> {
         either!(self, block => block.proof_size().map(drop))

@@ -11,7 +11,7 @@ use crate::{
     OffchainOverlayedChanges, OverlayedValue, StorageChanges, StorageCollection, StorageKey,
     StorageValue,
 };
-use ::povmeter::{child_root_key, BlockError, Root, SealedBlock, TrieId};
+use ::povmeter::{BlockError, SealedBlock, TrieId};
 use codec::{Decode, Encode};
 use hash_db::Hasher;
 use povmeter_overlay::{Lookup, TransactionError};
@@ -571,21 +571,9 @@ impl<H: Hasher> OverlayedChanges<H> {
                 .child_storage_root(child_info, &backend, state_version);
         };
         let nodes = nodes.get();
-        let name = child_info.storage_key();
-        let is_changed = machine
-            .overlay()
-            .is_some_and(|overlay| overlay.is_touched(TrieId::Child(name)));
         let version = version_of(state_version);
         let root = machine.access(nodes, |block| {
-            if is_changed {
-                let children = &block.root(version)?.children;
-                if let Some((_, root)) = children.iter().find(|(key, _)| key == name) {
-                    return Ok(*root);
-                }
-            }
-            let root = block.get(TrieId::Top, &child_root_key(name))?;
-            let root = root.and_then(|root| <[u8; 32]>::try_from(root).ok());
-            Ok(root.map_or(Root::EMPTY, Root::from))
+            block.child_root(child_info.storage_key(), version)
         });
         // As with the original, only the root of the whole state makes it known.
         let known = machine.knows_root(version);

@@ -2,8 +2,8 @@
 
 use crate::{commits::HoldsBlock, executor::Stopped, update::Rule, view::Access};
 use povmeter::{
-    child_root_key, Accounting, Block, BlockError, NodeHash, NodeSource, ProofSize, Removal, Root,
-    StateVersion, TrieId,
+    Accounting, Block, BlockError, NodeHash, NodeSource, ProofSize, Removal, Root, StateVersion,
+    TrieId,
 };
 use povmeter_overlay::{Lookup, LARGE_BYTES};
 
@@ -160,17 +160,9 @@ impl<H: HoldsBlock> Access for InOrder<H> {
     }
 
     fn root(&mut self, child: Option<&[u8]>, version: StateVersion) -> Result<Root, Stopped> {
-        self.call(|block| {
-            let update = block.root(version)?;
-            let Some(child) = child else {
-                return Ok(update.root);
-            };
-            if let Some((_, root)) = update.children.iter().find(|(key, _)| key == child) {
-                return Ok(*root);
-            }
-            let root = block.get(TrieId::Top, &child_root_key(child))?;
-            let root = root.and_then(|root| <[u8; 32]>::try_from(root).ok());
-            Ok(root.map_or(Root::EMPTY, Root::from))
+        self.call(|block| match child {
+            None => Ok(block.root(version)?.root),
+            Some(child) => block.child_root(child, version),
         })
     }
 

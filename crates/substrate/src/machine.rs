@@ -7,8 +7,8 @@ use crate::{
     sizes::{recorded_bytes, Question, ReplayError, SizeSource, Sizes},
 };
 use povmeter::{
-    child_root_key, Accounting, Attributed, BlockError, BlockPool, Consensus, EarlierNodes,
-    NodeSource, PooledBlock, ProofSize, Root, SealedBlock, TrieId,
+    Accounting, Attributed, BlockError, BlockPool, Consensus, EarlierNodes, NodeSource,
+    PooledBlock, ProofSize, Root, SealedBlock, TrieId,
 };
 use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_parallel::ParallelError;
@@ -422,16 +422,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         storage_key: &[u8],
         version: StateVersion,
     ) -> Result<Root, MachineError> {
-        let update = self.block.root(state_version(version))?;
-        let changed = update.children.iter().find(|(key, _)| key == storage_key);
-        if let Some((_, root)) = changed {
-            return Ok(*root);
-        }
-        let key = child_root_key(storage_key);
-        let root = self.block.get(TrieId::Top, &key)?;
-        Ok(root
-            .and_then(|root| <[u8; 32]>::try_from(root).ok())
-            .map_or(Root::EMPTY, Root::from))
+        Ok(self.block.child_root(storage_key, state_version(version))?)
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
 use core::fmt::Display;
-use povmeter::{child_root_key, Block, Hashing, ProofNodes, Removal, Root, StateVersion, TrieId};
+use povmeter::{Block, Hashing, ProofNodes, Removal, Root, StateVersion, TrieId};
 use sp_core::storage::well_known_keys::{is_child_storage_key, starts_with_child_storage_key};
 use sp_io::KillStorageResult;
 
@@ -160,14 +160,7 @@ impl Session {
 
     /// The root of a child trie: the new one if the block changed the child.
     pub(crate) fn child_root(&mut self, child: &[u8], version: StateVersion) -> Root {
-        let update = must(self.block.root(version));
-        let changed = update.children.iter().find(|(key, _)| key == child);
-        if let Some((_, root)) = changed {
-            return *root;
-        }
-        let root = self.get(TrieId::Top, &child_root_key(child));
-        root.and_then(|root| <[u8; 32]>::try_from(root).ok())
-            .map_or(Root::EMPTY, Root::from)
+        must(self.block.child_root(child, version))
     }
 
     /// The answer to the first version of the proof-size function.

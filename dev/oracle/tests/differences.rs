@@ -287,6 +287,14 @@ fn what_is_no_root_of_a_child_is_an_error() {
         panic!("{error}");
     };
     assert_eq!((key.as_slice(), found), (POOL, 5));
+    let error = ours(&nodes).child_root(POOL, povmeter::StateVersion::V1);
+    assert!(
+        matches!(
+            &error,
+            Err(BlockError::Load(LoadError::ChildRoot { found: 5, .. }))
+        ),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -403,6 +411,23 @@ fn asking_for_a_childs_root_computes_the_whole_root_and_writes_nothing() {
     let sealed = machine.seal(V0).unwrap().block;
     let keys: Vec<_> = sealed.top_changes().map(|(key, _)| key).collect();
     assert_eq!(keys, [&[0x1b]]);
+}
+
+/// The same on both sides.
+#[test]
+fn the_root_of_an_unchanged_child_is_read() {
+    let nodes = state(&[&[0x1a], &[0x1b]], &[&[0x1a], &[0x1b]]);
+    let ask = |ext: &mut dyn Externalities| {
+        ext.set_storage(vec![0x1b], vec![9]);
+        ext.child_storage_root(&pool(), V0)
+    };
+    let (backend, recorder) = peer(&nodes);
+    let mut overlay = OverlayedChanges::default();
+    let expected = ask(&mut Ext::new(&mut overlay, &backend, None));
+    let mut machine = machine(&nodes);
+    assert_eq!(under_ours(&mut machine, ask), expected);
+    let found = machine.recorded_size().total_bytes();
+    assert_eq!(found, recorder.estimate_encoded_size() as u64);
 }
 
 #[test]

@@ -54,6 +54,9 @@ fn entries(rng: &mut SmallRng) -> TrieEntries {
     entries
 }
 
+/// A child trie that no call changes.
+const UNCHANGED: &[u8] = b"b";
+
 fn child(rng: &mut SmallRng) -> ChildInfo {
     // The last one is never in the parent state.
     ChildInfo::new_default([&b"a"[..], b"ab", b"other"][rng.random_range(0..3)])
@@ -63,6 +66,7 @@ fn state(rng: &mut SmallRng, version: StateVersion) -> ParentNodes {
     let mut children = BTreeMap::from([
         (b"a".to_vec(), entries(rng)),
         (b"ab".to_vec(), entries(rng)),
+        (UNCHANGED.to_vec(), entries(rng)),
     ]);
     children.retain(|_, entries| !entries.is_empty());
     ParentNodes::new(&ParentState {
@@ -85,8 +89,8 @@ fn cursor(rng: &mut SmallRng, prefix: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Makes one call of any kind. `depth` is the number of transactions that the runtime has open. With `asks_sizes`, no
-/// root of a child, which counts other nodes than the peer's, but sizes.
+/// Makes one call of any kind. `depth` is the number of transactions that the runtime has open. With `asks_sizes` it asks
+/// for sizes, but not for the root of a child that may have changed, which counts other nodes than the peer's.
 fn call(
     mut ext: &mut dyn Externalities,
     rng: &mut SmallRng,
@@ -114,6 +118,9 @@ fn call(
         80..88 => assert!(ext.storage_rollback_transaction().is_err()),
         88 => drop(ext.storage_root(version)),
         89 if asks_sizes => assert!(ext.extension::<ProofSizeExt>().is_some()),
+        90 if asks_sizes => {
+            drop(ext.child_storage_root(&ChildInfo::new_default(UNCHANGED), version));
+        }
         89 => drop(ext.child_storage_root(&child(rng), version)),
         90 => ext.set_offchain_storage(&key(rng), Some(&value(rng))),
         91 => ext.set_offchain_storage(&key(rng), None),
