@@ -280,6 +280,7 @@ fn read_only<S: DiskStore>() {
 /// On a disk that is nearly full nothing is written, neither a store nor a commit.
 #[cfg(target_os = "linux")]
 fn full_disk<S: DiskStore>(mebibytes: usize) {
+    use common::stores::open_released;
     use povmeter_store::StoreError;
     use std::process::Command;
 
@@ -324,7 +325,7 @@ fn full_disk<S: DiskStore>(mebibytes: usize) {
     println!("{}: {blocks} blocks, then {error}", S::ENGINE);
     assert_eq!(store.states().len() as u64, blocks + 1);
     drop(store);
-    let mut store = S::open_at(&path).unwrap();
+    let mut store = open_released::<S>(&path).unwrap();
     assert_eq!(store.states().len() as u64, blocks + 1);
     let report = verify(&mut store, &mut |_| ()).unwrap();
     assert!(report.is_clean(), "{:?}", report.problems);

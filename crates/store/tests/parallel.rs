@@ -11,9 +11,12 @@ use povmeter_store::Parallel;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a thread may take to start reading.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What happens when a node is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +33,10 @@ struct SlowSource {
     wait: Duration,
     calls: AtomicUsize,
     threads: Mutex<HashSet<ThreadId>>,
+    /// Reads wait until so many threads have come, except on the first thread, without which no other comes.
+    awaited: usize,
+    came: Condvar,
+    made: Instant,
 }
 
 impl SlowSource {
@@ -42,6 +49,21 @@ impl SlowSource {
             wait,
             calls: AtomicUsize::new(0),
             threads: Mutex::default(),
+            awaited: 0,
+            came: Condvar::new(),
+            made: Instant::now(),
+        }
+    }
+
+    /// Notes that this thread reads, and waits for others.
+    fn meet(&self) {
+        let mut threads = self.threads.lock().unwrap();
+        threads.insert(thread::current().id());
+        self.came.notify_all();
+        if threads.len() > 1 {
+            let left = PATIENCE.saturating_sub(self.made.elapsed());
+            let is_few = |threads: &mut HashSet<_>| threads.len() < self.awaited;
+            drop(self.came.wait_timeout_while(threads, left, is_few));
         }
     }
 }
@@ -49,7 +71,7 @@ impl SlowSource {
 impl NodeSource for SlowSource {
     fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.threads.lock().unwrap().insert(thread::current().id());
+        self.meet();
         thread::sleep(self.wait);
         let (name, kind) = &self.nodes[hash];
         assert_eq!(
@@ -153,7 +175,8 @@ fn a_fast_source_is_read_on_the_calling_thread() {
 
 #[test]
 fn a_slow_source_is_read_on_many() {
-    let source = SlowSource::new(nodes(32, |_| Kind::Present), Duration::from_millis(2));
+    let mut source = SlowSource::new(nodes(32, |_| Kind::Present), Duration::from_millis(2));
+    source.awaited = 3;
     let source = ask(source, 8, Duration::from_micros(20));
     let threads = source.threads.into_inner().unwrap();
     assert!(threads.len() > 2, "{}", threads.len());

@@ -150,7 +150,7 @@ fn a_state_that_lost_its_record_is_named() {
 fn a_store_stays_locked_while_its_nodes_are_listed() {
     let home = stored::<ParityDbStore>();
     let mut store = ParityDbStore::open(home.path()).unwrap();
-    let over = AtomicBool::new(false);
+    let (tried, over) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         let others = || {
             let (mut tries, mut taken) = (0, false);
@@ -160,14 +160,18 @@ fn a_store_stays_locked_while_its_nodes_are_listed() {
                     Err(OpenError::InUse { .. })
                 );
                 tries += 1;
+                tried.store(true, Relaxed);
             }
             (tries, taken)
         };
         let others = scope.spawn(others);
+        while !tried.load(Relaxed) {
+            thread::yield_now();
+        }
         let listed = (0..30).try_for_each(|_| store.each_node(&mut |_| ControlFlow::Continue(())));
         over.store(true, Relaxed);
         let (tries, taken) = others.join().unwrap();
-        assert!(tries > 0 && !taken, "taken after {tries} tries");
+        assert!(!taken, "taken after {tries} tries");
         listed.unwrap();
     });
     assert_eq!(read(&store, "first"), Some(encoded("first")));

@@ -21,6 +21,7 @@ fn connect(cluster: &TestCluster, namespace: &str) -> RedisCluster {
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     let options = ClusterOptions::new(namespace)
         .unwrap()
+        .connect_timeout(PATIENT / 4)
         .response_timeout(PATIENT / 4)
         .total_timeout(PATIENT);
     RedisCluster::connect(&addresses, options).unwrap()

@@ -33,8 +33,27 @@ fn options(limit: Duration) -> ClusterOptions {
 }
 
 fn try_connect(addresses: &[String], limit: Duration) -> Result<RedisCluster, ClusterError> {
+    connect_with(addresses, options(limit))
+}
+
+fn connect_with(
+    addresses: &[String],
+    options: ClusterOptions,
+) -> Result<RedisCluster, ClusterError> {
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-    RedisCluster::connect(&addresses, options(limit))
+    RedisCluster::connect(&addresses, options)
+}
+
+/// Repeats `attempt` until it succeeds, for parts without a fault where a client with [`LIMIT`] may give up on a busy
+/// machine.
+fn patiently<T>(mut attempt: impl FnMut() -> Result<T, ClusterError>) -> T {
+    let started = Instant::now();
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(error) => assert!(started.elapsed() < PATIENT, "{error}"),
+        }
+    }
 }
 
 /// A cluster with the state of some random blocks, and the same state in memory.
@@ -54,15 +73,18 @@ fn setting(node_timeout: Duration) -> Option<Setting> {
     } else {
         node_timeout
     };
-    let nodes = try_connect(&cluster.addresses(), limit).unwrap();
+    let addresses = cluster.addresses();
+    // Tries for seconds, because a busy master with a short node time-out may count as failed for a moment.
+    let patient = connect_with(&addresses, options(PATIENT).retries(100)).unwrap();
     let mut memory = MemoryStore::new();
     let mut hashes = Vec::new();
     for number in 0..2 {
         let sealed = random_block(&memory, memory.root(), number, 1_500).1;
-        nodes.insert(sealed.update()).unwrap();
+        patient.insert(sealed.update()).unwrap();
         memory.commit(sealed.update()).unwrap();
         hashes.extend(sealed.update().inserted().map(|node| node.hash));
     }
+    let nodes = patiently(|| try_connect(&addresses, limit));
     hashes.retain(|hash| memory.node(hash, (&[], None)).unwrap().is_some());
     Some(Setting {
         cluster,
@@ -118,12 +140,16 @@ impl Setting {
     /// Reads again and again until all nodes are read without an error.
     fn assert_heals(&self) {
         let started = Instant::now();
-        loop {
+        for passes in 1.. {
             let errors = self.read_all();
             if errors.is_empty() {
                 return;
             }
-            assert!(started.elapsed() < Duration::from_secs(30), "{errors:?}");
+            // On a busy machine a single pass may take as long as several elsewhere.
+            assert!(
+                passes < 5 || started.elapsed() < Duration::from_secs(30),
+                "after {passes} passes: {errors:?}"
+            );
         }
     }
 
@@ -134,9 +160,13 @@ impl Setting {
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    while !is_over.load(Ordering::Relaxed) {
+                    // Reads at least once, because on a busy machine the thread may start late.
+                    loop {
                         let found = self.read_all();
                         errors.lock().unwrap().extend(found);
+                        if is_over.load(Ordering::Relaxed) {
+                            break;
+                        }
                     }
                 });
             }
@@ -183,9 +213,10 @@ fn a_master_is_killed_while_nodes_are_read_and_comes_back() {
     setting.cluster.start_again(1);
     setting.cluster.wait_until_healthy();
     setting.assert_heals();
-    assert!(!setting.nodes.is_published(sealed.update().root).unwrap());
-    setting.nodes.insert(sealed.update()).unwrap();
-    assert!(setting.nodes.is_published(sealed.update().root).unwrap());
+    let is_published = || patiently(|| setting.nodes.is_published(sealed.update().root));
+    assert!(!is_published());
+    patiently(|| setting.nodes.insert(sealed.update()));
+    assert!(is_published());
 }
 
 #[test]
@@ -264,7 +295,7 @@ fn slots_move_while_nodes_are_read() {
                 port.as_bytes(),
                 b"",
                 b"0",
-                b"5000",
+                b"60000",
                 b"KEYS",
             ];
             let words: Vec<&[u8]> = to
@@ -314,7 +345,7 @@ fn a_slot_that_stays_between_two_masters_is_served() {
             port.as_bytes(),
             &keys[0],
             b"0",
-            b"5000",
+            b"60000",
         ];
         cluster.command::<redis::Value>(0, &words);
     }
@@ -400,10 +431,9 @@ fn a_full_cluster_refuses_the_block_and_serves_on() {
 
 #[test]
 fn nobody_answers_at_the_address() {
-    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = format!("redis://{}", free.local_addr().unwrap());
-    drop(free);
-    let error = try_connect(&[address], LIMIT).unwrap_err();
+    // No port that was free, because another test may take it.
+    let address = "redis://127.0.0.1:1".to_owned();
+    let error = try_connect(&[address], PATIENT).unwrap_err();
     assert!(
         matches!(error, ClusterError::Unreachable { .. }),
         "{error:?}"

@@ -3,18 +3,20 @@
 #![allow(dead_code, reason = "each program uses its part")]
 
 use redis::{cmd, Connection, FromRedisValue};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Number of masters of a test's cluster.
 pub(crate) const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
-/// How long a cluster may take to start or to heal.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a cluster may take to start or to heal, and a master to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Node time-out for tests that kill or stop a master: a master that is silent for this long counts as
 /// failed.
 pub(crate) const QUICK: Duration = Duration::from_secs(1);
@@ -23,6 +25,10 @@ pub(crate) const QUICK: Duration = Duration::from_secs(1);
 pub(crate) const PATIENT: Duration = Duration::from_secs(60);
 /// The server program, of Redis or of Valkey, whichever is installed.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// All ports that masters in this process have had. A master that was killed starts again on its ports, so no other
+/// cluster may take them meanwhile.
+static DRAWN_PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// A running cluster.
 pub(crate) struct TestCluster {
@@ -134,8 +140,8 @@ impl TestCluster {
 
     fn connection(&self, index: usize) -> redis::RedisResult<Connection> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port(index)))?;
-        let connection = client.get_connection_with_timeout(Duration::from_secs(2))?;
-        connection.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let connection = client.get_connection_with_timeout(PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
         Ok(connection)
     }
 
@@ -165,11 +171,7 @@ impl TestCluster {
         let folder = self.folder_of(index);
         std::fs::create_dir(&folder).unwrap();
         for _ in 0..5 {
-            let free = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
-            let [port, bus_port] = free
-                .each_ref()
-                .map(|port| port.local_addr().unwrap().port());
-            drop(free);
+            let [port, bus_port] = draw_ports();
             let mut process = self.spawn(index, port, bus_port);
             let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
             let started = Instant::now();
@@ -223,6 +225,21 @@ impl Drop for TestCluster {
             let _ = server.process.wait();
         }
     }
+}
+
+/// Returns two ports that are free, and that no master in this process has had.
+fn draw_ports() -> [u16; 2] {
+    let mut drawn = DRAWN_PORTS.lock().unwrap_or_else(PoisonError::into_inner);
+    // Bound until both are found, so that no port comes twice.
+    let mut bound = Vec::new();
+    [(); 2].map(|()| loop {
+        let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        bound.push(free);
+        if drawn.insert(port) {
+            break port;
+        }
+    })
 }
 
 fn query<T: FromRedisValue>(connection: &mut Connection, words: &[&[u8]]) -> redis::RedisResult<T> {

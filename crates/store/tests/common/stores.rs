@@ -47,6 +47,26 @@ pub(crate) trait DiskStore: TestStore + StoredNodes + std::fmt::Debug {
     fn folder(&self) -> &std::path::Path;
 }
 
+/// Opens a store that nobody else has open any more. A process that another thread has just started has a copy of every
+/// file that is open here, until it runs its own program. So for a moment the store may be locked although it was
+/// dropped.
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+pub(crate) fn open_released<S: DiskStore>(
+    path: &std::path::Path,
+) -> Result<S, povmeter_store::OpenError> {
+    let started = std::time::Instant::now();
+    loop {
+        match S::open_at(path) {
+            Err(povmeter_store::OpenError::InUse { .. })
+                if started.elapsed() < std::time::Duration::from_secs(60) =>
+            {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            opened => return opened,
+        }
+    }
+}
+
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 macro_rules! on_disk {
     ($($(#[$attribute:meta])* $store:ident $engine:literal;)*) => {$(
