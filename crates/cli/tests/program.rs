@@ -7,10 +7,16 @@ use povmeter_store::{NodeStore, ParityDbStore};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
+    fmt::Debug,
     fs,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    sync::{PoisonError, RwLock},
 };
+
+/// Written while this process has a store open, read while it starts a child. Until the child executes its program, it
+/// has a copy of each open file, and so keeps the store of another test locked after that test has closed it.
+static STARTING: RwLock<()> = RwLock::new(());
 
 /// Runs the program.
 fn povmeter(args: &[&str]) -> Output {
@@ -19,7 +25,21 @@ fn povmeter(args: &[&str]) -> Output {
     if args.starts_with(&["compare", "pool"]) {
         command.env("POVMETER_DATA", expect_data());
     }
-    command.args(args).output().unwrap()
+    command.args(args).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
+    let child = command.spawn().unwrap();
+    drop(starting);
+    child.wait_with_output().unwrap()
+}
+
+/// The root of the store that `open` opens.
+#[track_caller]
+fn root<S: NodeStore, E: Debug>(open: impl FnOnce() -> Result<S, E>) -> String {
+    let _none_starts = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+    // Closed before another child starts.
+    let store = open().unwrap();
+    store.root().to_string()
 }
 
 /// What the program printed; it must succeed.
@@ -116,22 +136,21 @@ fn a_state_on_disk_is_made_once_and_kept() {
     let block = |more: &[&'static str]| with(&with(&with(&["block", "--json"], &SMALL), &db), more);
     let roots = [(); 2].map(|()| {
         let report: Value = serde_json::from_str(&printed(&block(&[]))).unwrap();
-        let store = ParityDbStore::open(&path).unwrap();
-        assert_eq!(report["parent_root"], store.root().to_string());
+        assert_eq!(report["parent_root"], root(|| ParityDbStore::open(&path)));
         report["root"].as_str().unwrap().to_owned()
     });
     assert_eq!(roots[0], roots[1]);
 
     // Other options make another state, so the folder is refused.
-    let before = ParityDbStore::open(&path).unwrap().root();
+    let before = root(|| ParityDbStore::open(&path));
     let message = error(&block(&["--seed", "2"]));
     let parts = [
         "expected the state with root 0x",
         "found the state with root",
     ];
     assert_has(&message, &parts);
-    assert_has(&message, &[path.to_str().unwrap(), &before.to_string()]);
-    assert_eq!(ParityDbStore::open(&path).unwrap().root(), before);
+    assert_has(&message, &[path.to_str().unwrap(), &before]);
+    assert_eq!(root(|| ParityDbStore::open(&path)), before);
     printed(&block(&[]));
 }
 
@@ -139,14 +158,14 @@ fn a_state_on_disk_is_made_once_and_kept() {
 #[cfg(feature = "rocksdb")]
 #[test]
 fn a_folder_names_its_engine() {
+    use povmeter_store::RocksDbStore;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
     let db = ["--db", path.to_str().unwrap()];
     let block = |more: &[&'static str]| with(&with(&with(&["block", "--json"], &SMALL), &db), more);
     let roots = [&["--state", "rocksdb"][..], &[]].map(|more| {
         let report: Value = serde_json::from_str(&printed(&block(more))).unwrap();
-        let store = povmeter_store::RocksDbStore::open(&path).unwrap();
-        assert_eq!(report["parent_root"], store.root().to_string());
+        assert_eq!(report["parent_root"], root(|| RocksDbStore::open(&path)));
         assert_eq!(report["options"]["state"], "rocksdb");
         report["root"].as_str().unwrap().to_owned()
     });
@@ -167,9 +186,10 @@ fn a_folder_names_its_engine() {
     printed(&["db", "prune", chain, "--keep", "1"]);
     let copy = folder.path().join("copy");
     printed(&["db", "backup", chain, copy.to_str().unwrap()]);
-    let copy = povmeter_store::RocksDbStore::open(&copy).unwrap();
-    let store = povmeter_store::RocksDbStore::open(chain).unwrap();
-    assert_eq!(copy.root(), store.root());
+    assert_eq!(
+        root(|| RocksDbStore::open(&copy)),
+        root(|| RocksDbStore::open(chain))
+    );
 }
 
 /// A folder on RocksDB is left alone by a program without it, which says what to do.

@@ -128,21 +128,21 @@ fn choose_cryptography() {
 /// Connects to the first address of `url` that answers.
 fn connect(url: &NodeUrl, deadline: Instant) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = (url.host(), url.port()).to_socket_addrs()?.collect();
-    let tcp = first_of(&addresses, deadline, TcpStream::connect_timeout)?;
+    let tcp = first_of(&addresses, || left(deadline), TcpStream::connect_timeout)?;
     tcp.set_nodelay(true)?;
     Ok(tcp)
 }
 
 /// The connection to the first of `addresses` for which `connect` makes one. Each address has an equal share of the
-/// time that is left, so that a silent address leaves time for those after it.
+/// time that is `left`, so that a silent address leaves time for those after it.
 fn first_of<T>(
     addresses: &[SocketAddr],
-    deadline: Instant,
+    left: impl Fn() -> io::Result<Duration>,
     connect: impl Fn(&SocketAddr, Duration) -> io::Result<T>,
 ) -> io::Result<T> {
     let mut failure = None;
     for (address, to_try) in addresses.iter().zip((1..=addresses.len()).rev()) {
-        let left = match left(deadline) {
+        let left = match left() {
             Ok(left) => left,
             // Why the address before failed says more than that the time is over.
             Err(late) => return Err(failure.unwrap_or(late)),
@@ -202,60 +202,88 @@ impl Write for TimedStream {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use std::{cell::RefCell, thread};
+    use std::cell::{Cell, RefCell};
 
     const LIMIT: Duration = Duration::from_millis(300);
+
+    /// The time until a deadline. It passes only when a test says so.
+    struct Clock(Cell<Duration>);
+
+    impl Clock {
+        fn new() -> Self {
+            Self(Cell::new(LIMIT))
+        }
+
+        fn wait(&self, time: Duration) {
+            self.0.set(self.0.get().saturating_sub(time));
+        }
+
+        fn left(&self) -> io::Result<Duration> {
+            match self.0.get() {
+                Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+                left => Ok(left),
+            }
+        }
+    }
 
     fn addresses(count: u16) -> Vec<SocketAddr> {
         let ports = 1..=count;
         ports.map(|port| ([127, 0, 0, 1], port).into()).collect()
     }
 
-    /// An address that does not answer.
-    fn silent(limit: Duration) -> io::Error {
-        thread::sleep(limit);
-        io::Error::new(io::ErrorKind::TimedOut, "silent")
-    }
-
     #[test]
     fn a_silent_address_leaves_time_for_the_next() {
         let addresses = addresses(3);
-        let limits = RefCell::new(Vec::new());
-        let connected = first_of(&addresses, Instant::now() + LIMIT, |address, limit| {
-            limits.borrow_mut().push(limit);
-            match address.port() {
-                3 => Ok(address.port()),
-                _ => Err(silent(limit)),
-            }
-        });
+        let (clock, limits) = (Clock::new(), RefCell::new(Vec::new()));
+        let connected = first_of(
+            &addresses,
+            || clock.left(),
+            |address, limit| {
+                limits.borrow_mut().push(limit);
+                if address.port() == 3 {
+                    return Ok(address.port());
+                }
+                clock.wait(limit);
+                Err(io::Error::from(io::ErrorKind::TimedOut))
+            },
+        );
         assert_eq!(connected.unwrap(), 3);
-        let limits = limits.into_inner();
-        assert!(limits[0] <= LIMIT / 3, "{limits:?}");
+        assert_eq!(limits.into_inner(), [LIMIT / 3; 3]);
         // An address that refuses at once leaves its share to the others.
         let limits = RefCell::new(Vec::new());
-        let refused = first_of(&addresses, Instant::now() + LIMIT, |_, limit| {
-            limits.borrow_mut().push(limit);
-            Err::<(), _>(io::Error::from(io::ErrorKind::ConnectionRefused))
-        });
+        let clock = Clock::new();
+        let refused = first_of(
+            &addresses,
+            || clock.left(),
+            |_, limit| {
+                limits.borrow_mut().push(limit);
+                Err::<(), _>(io::Error::from(io::ErrorKind::ConnectionRefused))
+            },
+        );
         assert_eq!(
             refused.unwrap_err().kind(),
             io::ErrorKind::ConnectionRefused
         );
-        let limits = limits.into_inner();
-        assert!(limits[2] > LIMIT / 2, "{limits:?}");
+        assert_eq!(limits.into_inner(), [LIMIT / 3, LIMIT / 2, LIMIT]);
     }
 
     #[test]
     fn the_last_failure_says_more_than_a_time_out() {
-        let error = first_of(&addresses(2), Instant::now() + LIMIT, |address, _| {
-            // Longer than its share.
-            thread::sleep(LIMIT);
-            Err::<(), _>(io::Error::other(address.to_string()))
-        });
+        let clock = Clock::new();
+        let error = first_of(
+            &addresses(2),
+            || clock.left(),
+            |address, _| {
+                // Longer than its share.
+                clock.wait(LIMIT);
+                Err::<(), _>(io::Error::other(address.to_string()))
+            },
+        );
         assert_eq!(error.unwrap_err().to_string(), "127.0.0.1:1");
-        let late = first_of(&addresses(1), Instant::now(), |_, _| Ok(()));
+        let over = Instant::now();
+        let late = first_of(&addresses(1), || left(over), |_, _| Ok(()));
         assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        let none = first_of(&[], Instant::now() + LIMIT, |_, _| Ok(()));
+        let none = first_of(&[], || Ok(LIMIT), |_, _| Ok(()));
         assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

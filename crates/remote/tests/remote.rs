@@ -96,12 +96,19 @@ fn serve(store: &MemoryStore) -> FakeNode {
     FakeNode::new(blocks(store), store.clone())
 }
 
-/// Options with short waits, for tests.
+/// Options with two attempts. Every answer is expected in time, even by a process that gets no processor for a while.
 fn options() -> RpcOptions {
     let mut options = RpcOptions::default();
-    options.timeout = Duration::from_millis(400);
+    options.timeout = Duration::from_secs(60);
     options.attempts = 2;
     options.pause = Duration::from_millis(10);
+    options
+}
+
+/// Options for a node that does not answer. Long enough to connect to it first.
+fn impatient() -> RpcOptions {
+    let mut options = options();
+    options.timeout = Duration::from_secs(2);
     options
 }
 
@@ -292,7 +299,6 @@ fn requests_in_flight_are_limited() {
     let store = state(4, StateVersion::V0);
     let served = FakeNode::collecting(blocks(&store), store.clone());
     let mut options = options();
-    options.timeout = Duration::from_secs(5);
     options.in_flight = 3;
     options.keys = 1;
     let node = client(&served, options);
@@ -305,10 +311,17 @@ fn requests_in_flight_are_limited() {
 /// Returns the error of reads on a node with this fault. The state machine's error must contain it.
 #[track_caller]
 fn refused(fault: Fault) -> RemoteError {
+    refused_with(options(), fault)
+}
+
+#[track_caller]
+fn refused_with(read: RpcOptions, fault: Fault) -> RemoteError {
     let store = state(5, StateVersion::V1);
     let served = serve(&store);
-    let node = client(&served, options());
-    let remote = first_state(&node);
+    // With patience, because only the reads may time out.
+    let block = client(&served, options()).block(&BlockId::Number(1));
+    let node = client(&served, read);
+    let remote = node.parent_state(&block.unwrap()).unwrap();
     served.fail(fault);
     let mut block = Block::new(&remote, remote.root());
     let long = [&[0x20, 1][..], &[1; 30]].concat();
@@ -341,13 +354,13 @@ fn lies_and_silence_are_errors_with_their_names() {
     assert!(matches!(error, RemoteError::Answer { .. }), "{error}");
     let error = refused(Fault::OtherState);
     assert!(matches!(error, RemoteError::Answer { .. }), "{error}");
-    let error = refused(Fault::Silent);
+    let error = refused_with(impatient(), Fault::Silent);
     assert!(
         matches!(error, RemoteError::TimedOut { attempts: 2, .. }),
         "{error}"
     );
     // Other messages are no answers, and so do not prolong the wait.
-    let error = refused(Fault::Chatters(options().timeout / 4));
+    let error = refused_with(impatient(), Fault::Chatters(impatient().timeout / 4));
     assert!(
         matches!(error, RemoteError::TimedOut { attempts: 2, .. }),
         "{error}"
@@ -415,14 +428,21 @@ fn answers_before_a_failure_are_kept() {
     let store = state(9, StateVersion::V1);
     let served = serve(&store);
     let folder = tempfile::tempdir().unwrap();
-    let mut options = options();
-    options.keys = 1;
+    // With patience, because only the proofs may time out.
+    let block = client(&served, options())
+        .block(&BlockId::Number(1))
+        .unwrap();
     let keys: Vec<RemoteKey> = (0..10).map(|byte| (None, vec![byte << 4, 1])).collect();
     let mut rounds = Vec::new();
-    for fault in [Fault::SilentAfter(6), Fault::None, Fault::None] {
+    for (fault, mut options) in [
+        (Fault::SilentAfter(6), impatient()),
+        (Fault::None, options()),
+        (Fault::None, options()),
+    ] {
+        options.keys = 1;
         let cache = DiskCache::open(folder.path()).unwrap();
         let node = client(&served, options).with_cache(cache.clone());
-        let remote = first_state(&node);
+        let remote = node.parent_state(&block).unwrap();
         let (cached, sent) = (cache.len(), node.requests());
         served.fail(fault.clone());
         let result = remote.prefetch(&keys);
@@ -470,18 +490,18 @@ fn another_hasher_and_no_node_at_all() {
     let expected = others[1].hash();
     served.serve(others);
     assert_eq!(cached().block(&BlockId::Number(1)).unwrap().hash, expected);
-    // A port whose listener never answers, then a port without a listener.
+    // A port whose listener never answers, and a port without a listener: not one that was free a moment ago, which
+    // the node of another test could get.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = silent.local_addr().unwrap();
-    let url = |address| format!("ws://{address}").parse().unwrap();
-    let node = RemoteNode::new(url(address), options());
-    let error = node.block_hash(&BlockId::Best).unwrap_err();
-    assert!(matches!(error, RemoteError::Connect { .. }), "{error}");
-    drop(silent);
-    let error = RemoteNode::new(url(address), options())
-        .block_hash(&BlockId::Best)
-        .unwrap_err();
-    assert!(matches!(error, RemoteError::Connect { .. }), "{error}");
+    let silent_url = format!("ws://{}", silent.local_addr().unwrap());
+    for (url, options) in [
+        (&silent_url[..], impatient()),
+        ("ws://127.0.0.1:1", options()),
+    ] {
+        let node = RemoteNode::new(url.parse().unwrap(), options);
+        let error = node.block_hash(&BlockId::Best).unwrap_err();
+        assert!(matches!(error, RemoteError::Connect { .. }), "{error}");
+    }
     if !cfg!(feature = "tls") {
         let node = RemoteNode::new("wss://localhost:1".parse().unwrap(), options());
         let error = node.block_hash(&BlockId::Best).unwrap_err();

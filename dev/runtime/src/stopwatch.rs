@@ -60,9 +60,15 @@ mod tests {
 
     #[test]
     fn sleeping_takes_time_on_the_wall_only() {
-        let mut spent = Spent::default();
-        spent.during(|| std::thread::sleep(Duration::from_millis(20)));
-        assert!(spent.wall >= Duration::from_millis(20), "{spent:?}");
-        assert!(spent.cpu < Duration::from_millis(10), "{spent:?}");
+        let asleep = Duration::from_millis(20);
+        let sleeps = [(); 50].map(|()| {
+            let mut spent = Spent::default();
+            spent.during(|| std::thread::sleep(asleep));
+            assert!(spent.wall >= asleep, "{spent:?}");
+            spent
+        });
+        // Not each of them, because the time that a hypervisor takes from a running thread counts as processor time.
+        let least = sleeps.iter().map(|spent| spent.cpu).min();
+        assert!(least < Some(asleep / 2), "{sleeps:?}");
     }
 }
