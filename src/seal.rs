@@ -132,7 +132,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// If the block changed the child, this is a call of [`Self::root`], otherwise a read of the parent state.
     ///
     /// # Errors
-    /// As [`Self::root`]; [`BlockError::Load`] also if the parent state has no root at the child's key.
+    /// As [`Self::root`]; [`BlockError::Load`] also if the value at the child's key in the parent state is no root.
     pub fn child_root(&mut self, child: &[u8], version: StateVersion) -> Result<Root, BlockError> {
         if self.overlay.is_touched(TrieId::Child(child)) {
             let changed = &self.root(version)?.children;

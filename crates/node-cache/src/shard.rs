@@ -31,8 +31,8 @@ const DEAD_PART: usize = 8;
 const MOST_BUCKETS: usize = 1 << 13;
 const LEAST_BUCKETS: usize = 16;
 
-/// Bytes of memory with which a shard fills the largest index. The only shard of a small cache has up to an
-/// eighth more.
+/// Bytes of memory with which a shard fills the largest index. All shards of a cache together have up to an eighth of
+/// it more.
 pub(crate) const MOST_BYTES: usize = MOST_BUCKETS * 3 / 4 * ENTRY_BYTES + MOST_BUCKETS * 7;
 
 /// The place of a node: its log, and the offset in the log.
