@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 use povmeter_delta_root::{LoadError, NodeSource, PathCache, ShadowState, TrieHandle};
-use povmeter_overlay::Overlay;
+use povmeter_overlay::{Lookup, Overlay};
 use povmeter_pov_estimate::{ChangedKey, Estimator};
-use povmeter_primitives::{Fate, TrieId};
+use povmeter_primitives::{Fate, TrieId, CHILD_ROOT_PREFIX};
 
 /// What a boundary is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,13 @@ fn mark_dirty<S: NodeSource>(
     let mut dirty_children: Vec<TrieHandle> = Vec::new();
     let mut opened = (TrieId::Top, TrieHandle::TOP);
     for dirty in overlay.dirty() {
+        // What happens to the root of a child is decided below.
+        if let Some(child) = child_of_root(dirty.trie, dirty.key) {
+            if let Some(child) = state.opened(TrieId::Child(child)) {
+                dirty_children.push(child);
+            }
+            continue;
+        }
         let trie = match dirty.trie {
             _ if dirty.trie == opened.0 => opened.1,
             // A key whose changes were rolled back needs nothing, not even the path to its trie. If the trie is not
@@ -78,7 +85,11 @@ fn mark_dirty<S: NodeSource>(
         let (touched, has_values) = (overlay.is_touched(id), overlay.has_values(id));
         let fate = if !touched {
             Fate::Untouched
-        } else if !has_values && boundary.is_bare(state, child, observer)? {
+        } else if overlay.get(TrieId::Top, state.root_key_of(child)) == Lookup::Deleted
+            || (!has_values && boundary.is_bare(state, child, observer)?)
+        {
+            // Also if the block has deleted the root and the child has entries again: `sp-state-machine` deletes the
+            // root then before it sets the new one.
             Fate::Deleted
         } else {
             Fate::Written
@@ -89,5 +100,13 @@ fn mark_dirty<S: NodeSource>(
         Purpose::Size => boundary.settle(state, observer),
         Purpose::Root => boundary.settle_for_root(state, observer),
         Purpose::Marks => boundary.leave_unsettled(state, observer),
+    }
+}
+
+/// The child trie whose root lies at `key`.
+fn child_of_root<'k>(trie: TrieId<'_>, key: &'k [u8]) -> Option<&'k [u8]> {
+    match trie {
+        TrieId::Top => key.strip_prefix(CHILD_ROOT_PREFIX),
+        TrieId::Child(_) => None,
     }
 }

@@ -11,8 +11,9 @@ use alloc::{boxed::Box, vec::Vec};
 use bytes::Bytes;
 use core::mem::take;
 use povmeter_delta_root::{
-    child_root_key, state_update, state_update_in_key_order, state_update_of_loaded, Changes,
-    LoadError, NodeSource, Root, RootError, RootUpdate, StateVersion, TrieId, HASH_LENGTH,
+    child_root, child_root_in_key_order, child_root_key, child_root_of_loaded, state_update,
+    state_update_in_key_order, state_update_of_loaded, Changes, LoadError, NodeSource, Root,
+    RootError, RootUpdate, StateVersion, TrieId, HASH_LENGTH,
 };
 use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_pov_estimate::{ProofSize, StorageProof};
@@ -36,7 +37,8 @@ impl SealedBlock {
         &self.update
     }
 
-    /// The changed keys of the top trie, ordered by key.
+    /// The changed keys of the top trie, ordered by key. The key of a child's root is among them only if
+    /// [`Block::child_root`] wrote it.
     pub fn top_changes(&self) -> impl ExactSizeIterator<Item = Change<'_>> + Clone {
         self.changed.top()
     }
@@ -113,6 +115,14 @@ fn net_changes(overlay: &Overlay) -> Changes<'_> {
     }
 }
 
+/// As [`net_changes`], of one child trie.
+fn changes_of_child<'o>(overlay: &'o Overlay, child: &'o [u8]) -> Changes<'o> {
+    Changes {
+        top: Vec::new(),
+        children: Vec::from([(child, overlay.changes(TrieId::Child(child)))]),
+    }
+}
+
 impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// The root update of the changes so far. Computed once for the same content and version.
     ///
@@ -127,20 +137,35 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(update)
     }
 
-    /// The root of the child trie `child` after the changes so far; [`Root::EMPTY`] if it has no entries.
+    /// The root of the child trie `child` after the changes so far; [`Root::EMPTY`] if it has no entries. Does what the
+    /// host function of that name does for a runtime.
     ///
-    /// If the block changed the child, this is a call of [`Self::root`], otherwise a read of the parent state.
+    /// If the block changed the child, this root is computed, and written to the child's key in the top trie, or the key
+    /// is deleted if the root is [`Root::EMPTY`]: a change as any other, which reads return and a rollback undoes. It
+    /// doesn't follow later changes of the child, but the root of the block does. If the block didn't change the child,
+    /// this is a read of that key.
+    ///
+    /// The nodes that [`Self::root`] needs are in the proof from now on; after
+    /// [`Self::count_roots_in_key_order`] only those that this one root needs.
     ///
     /// # Errors
     /// As [`Self::root`]; [`BlockError::Load`] also if the value at the child's key in the parent state is no root.
     pub fn child_root(&mut self, child: &[u8], version: StateVersion) -> Result<Root, BlockError> {
+        let key = child_root_key(child);
         if self.overlay.is_touched(TrieId::Child(child)) {
-            let changed = &self.root(version)?.children;
-            if let Some((_, root)) = changed.iter().find(|(key, _)| key == child) {
-                return Ok(*root);
+            let root = self.compute(
+                |this| this.child_root_in_key_order(child, version),
+                |this| this.child_root_of_loaded(child, version),
+            )?;
+            if root != Root::EMPTY {
+                self.overlay.set(TrieId::Top, &key, root.as_bytes());
+                self.notes.changes(TrieId::Top, &key, false);
+            } else if self.overlay.remove(TrieId::Top, &key) {
+                self.notes.changes(TrieId::Top, &key, true);
             }
+            return Ok(root);
         }
-        let Some(value) = self.get(TrieId::Top, &child_root_key(child))? else {
+        let Some(value) = self.get(TrieId::Top, &key)? else {
             return Ok(Root::EMPTY);
         };
         let root = <[u8; HASH_LENGTH]>::try_from(value).map_err(|_| LoadError::ChildRoot {
@@ -167,20 +192,31 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 
     fn compute_root(&mut self, version: StateVersion) -> Result<RootUpdate, BlockError> {
+        self.compute(
+            |this| this.update_in_key_order(version),
+            |this| this.update_of_loaded(version),
+        )
+    }
+
+    /// Computes a root, by `in_key_order` in blocks that count so, otherwise by `of_loaded` after a boundary has handled
+    /// all changes.
+    fn compute<T>(
+        &mut self,
+        in_key_order: impl FnOnce(&mut Self) -> Result<T, RootError>,
+        of_loaded: impl FnOnce(&mut Self) -> Result<T, RootError>,
+    ) -> Result<T, BlockError> {
         let mark = self.begin_call();
         if self.roots_in_key_order {
-            let update = self.update_in_key_order(version);
-            return update.map_err(|error| self.take_back_call(mark, error));
+            return in_key_order(self).map_err(|error| self.take_back_call(mark, error));
         }
-        // In either accounting: the shadow trie must know the fate of every dirty key before the root
+        // In either accounting: the shadow trie must know the fate of every dirty key before a root
         // is computed, and the overlay takes a snapshot after it.
         let counted = self.count_dirty(Purpose::Root);
         counted.map_err(|error| self.take_back_call(mark, error))?;
-        let update = self.update_of_loaded(version);
-        match update {
-            Ok(update) => {
+        match of_loaded(self) {
+            Ok(computed) => {
                 self.overlay.snapshot();
-                Ok(update)
+                Ok(computed)
             }
             Err(error) => {
                 let error = self.estimator.explained(error);
@@ -201,17 +237,27 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         state_update(&mut self.state, &changes, version, &mut reading)
     }
 
+    /// As [`Self::update_of_loaded`], for the root of one child trie.
+    fn child_root_of_loaded(
+        &mut self,
+        child: &[u8],
+        version: StateVersion,
+    ) -> Result<Root, RootError> {
+        if A::PROVEN {
+            let changes = changes_of_child(&self.overlay, child);
+            return child_root_of_loaded(&mut self.state, &changes, child, version);
+        }
+        let changes = net_changes(&self.overlay);
+        let mut reading = self.notes.reading_for_root(&mut self.recorder);
+        child_root(&mut self.state, &changes, child, version, &mut reading)
+    }
+
     /// The root update of all changes, which counts what the computation reads in the order of the keys. The estimator's
     /// counts stay as they are, so the keys stay dirty.
     fn update_in_key_order(&mut self, version: StateVersion) -> Result<RootUpdate, RootError> {
-        self.begin_boundary()?;
-        let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
-        // Marks of earlier estimates may be out of date.
-        let marks = estimator.is_used();
-        if marks {
-            boundary::count_dirty(overlay, state, estimator, &mut (), Purpose::Marks)?;
-        }
-        let (changes, recorder) = (net_changes(overlay), &mut self.recorder);
+        let marks = self.renew_marks()?;
+        let (changes, recorder) = (net_changes(&self.overlay), &mut self.recorder);
+        let state = &mut self.state;
         let update = if A::PROVEN {
             let mut estimating = self.notes.estimating(recorder);
             state_update_in_key_order(state, &changes, version, &mut estimating)
@@ -220,9 +266,43 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             state_update_in_key_order(state, &changes, version, &mut reading)
         };
         if marks {
-            estimator.take_back(state);
+            self.estimator.take_back(state);
         }
         update
+    }
+
+    /// As [`Self::update_in_key_order`], for the root of one child trie.
+    fn child_root_in_key_order(
+        &mut self,
+        child: &[u8],
+        version: StateVersion,
+    ) -> Result<Root, RootError> {
+        let marks = self.renew_marks()?;
+        let (changes, recorder) = (changes_of_child(&self.overlay, child), &mut self.recorder);
+        let state = &mut self.state;
+        let root = if A::PROVEN {
+            let mut estimating = self.notes.estimating(recorder);
+            child_root_in_key_order(state, &changes, child, version, &mut estimating)
+        } else {
+            let mut reading = self.notes.reading_for_root(recorder);
+            child_root_in_key_order(state, &changes, child, version, &mut reading)
+        };
+        if marks {
+            self.estimator.take_back(state);
+        }
+        root
+    }
+
+    /// Begins a boundary for a root that leaves the estimator's counts as they are. If there are marks of earlier
+    /// estimates, brings them up to date, and returns `true`: the estimator has to take them back.
+    fn renew_marks(&mut self) -> Result<bool, LoadError> {
+        self.begin_boundary()?;
+        let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
+        let marks = estimator.is_used();
+        if marks {
+            boundary::count_dirty(overlay, state, estimator, &mut (), Purpose::Marks)?;
+        }
+        Ok(marks)
     }
 
     /// Calls `look` with each key that the block has changed so far: those of the top trie, then

@@ -360,7 +360,11 @@ fn step<A: Accounting>(block: &mut Block<&MemoryStore, A>, seed: &mut u64, keys:
         12 if block.transaction_depth() > 0 => block.rollback_transaction().unwrap(),
         13 if block.transaction_depth() > 0 => block.commit_transaction().unwrap(),
         14 => drop(block.proof_size().unwrap()),
-        15 if next(seed, 4) == 0 => drop(block.root(V1).unwrap()),
+        15 => match (next(seed, 4), trie) {
+            (0, _) => drop(block.root(V1).unwrap()),
+            (1, Child(child)) => drop(block.child_root(child, V1).unwrap()),
+            _ => {}
+        },
         _ => {}
     }
 }

@@ -206,3 +206,96 @@ fn a_killed_childs_root_key_reads_as_in_the_parent_state() {
     let sealed = block.seal(V1).unwrap();
     assert_eq!(sealed.update().root, Root::EMPTY);
 }
+
+/// A store with the entries `a` and `b` in each of the child tries `one` and `two`.
+fn children() -> MemoryStore {
+    let mut store = MemoryStore::new();
+    let mut genesis = Block::new(&store, Root::EMPTY);
+    for (child, byte) in [(b"one", 1), (b"two", 2)] {
+        for key in [b"a", b"b"] {
+            genesis.set(Child(child), key, &[byte; 40]).unwrap();
+        }
+    }
+    let sealed = genesis.seal(V1).unwrap();
+    store.commit(sealed.update()).unwrap();
+    store
+}
+
+/// The root that reads find under the key of child `one`.
+fn read_root<A: Accounting>(block: &mut Block<&MemoryStore, A>) -> Root {
+    let root = block.get(Top, &child_root_key(b"one")).unwrap();
+    root.map_or(Root::EMPTY, |root| {
+        Root::from(<[u8; 32]>::try_from(root).unwrap())
+    })
+}
+
+#[test]
+fn the_root_of_a_changed_child_is_a_change_of_the_top_trie() {
+    fn check<A: Accounting>(in_key_order: bool) {
+        let store = children();
+        let mut block = Block::with_accounting(&store, store.root(), A::default());
+        if in_key_order {
+            block.count_roots_in_key_order();
+        }
+        let parent = read_root(&mut block);
+        assert_eq!(block.child_root(b"one", V1).unwrap(), parent);
+        assert!(!block.is_changed(Top, &child_root_key(b"one")));
+
+        block.set(Child(b"one"), b"c", &[3; 40]).unwrap();
+        assert_eq!(read_root(&mut block), parent);
+        let first = block.child_root(b"one", V1).unwrap();
+        assert_ne!(first, parent);
+        assert_eq!(read_root(&mut block), first);
+        // It does not follow later changes, and is rolled back as other changes are.
+        block.start_transaction();
+        block.clear_prefix(Child(b"one"), b"", None, None).unwrap();
+        assert_eq!(read_root(&mut block), first);
+        assert_eq!(block.child_root(b"one", V1).unwrap(), Root::EMPTY);
+        assert!(!block.exists(Top, &child_root_key(b"one")).unwrap());
+        assert_eq!(block.child_root(b"one", V1).unwrap(), Root::EMPTY);
+        block.rollback_transaction().unwrap();
+        assert_eq!(read_root(&mut block), first);
+
+        block.set(Child(b"one"), b"d", &[4; 40]).unwrap();
+        let last = {
+            let mut plain = Block::new(&store, store.root());
+            plain.set(Child(b"one"), b"c", &[3; 40]).unwrap();
+            plain.set(Child(b"one"), b"d", &[4; 40]).unwrap();
+            plain.seal(V1).unwrap()
+        };
+        let sealed = block.seal(V1).unwrap();
+        assert_eq!(sealed.update(), last.update());
+        let written: Vec<_> = sealed.top_changes().collect();
+        assert_eq!(written.len(), 1);
+        assert_eq!(written[0].1, Some(&first.as_bytes()[..]));
+        assert_eq!(last.top_changes().len(), 0);
+    }
+    for in_key_order in [false, true] {
+        check::<Consensus>(in_key_order);
+        check::<Advisory>(in_key_order);
+    }
+}
+
+/// A deleted root is deleted before it is set again, as sp-state-machine does it: then the way to the other root is merged.
+#[test]
+fn an_emptied_child_that_gets_an_entry_counts_what_its_deletion_needs() {
+    let size = |asks: bool| {
+        let store = children();
+        let mut block = Block::new(&store, store.root());
+        for key in [b"a", b"b"] {
+            block.remove(Child(b"one"), key).unwrap();
+        }
+        if asks {
+            block.child_root(b"one", V1).unwrap();
+        }
+        block.set(Child(b"one"), b"c", &[3; 40]).unwrap();
+        let size = block.proof_size().unwrap();
+        let sealed = block.seal(V1).unwrap();
+        assert_eq!(sealed.size(), size);
+        (size.total_bytes(), sealed.update().root)
+    };
+    let ((plain, expected), (asked, root)) = (size(false), size(true));
+    assert_eq!(root, expected);
+    // The leaf of the other root: a header, a partial key of three nibbles, and 32 bytes with their length.
+    assert!(asked > plain + 32, "{asked} {plain}");
+}

@@ -12,7 +12,7 @@ use crate::{
 };
 use clap::Args;
 use povmeter_dev_measure::{measure, SpeedOptions, SpeedReport};
-use povmeter_dev_oracle::{run_cases, Flavour, MismatchKind, Tally};
+use povmeter_dev_oracle::{run_cases, Case, Flavour, MismatchKind, Tally};
 
 /// How many blocks to compare, and which.
 #[derive(Args, Debug)]
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &EstimatorArgs) -> Result<(), CliError> {
     expect_room_for_keys(&args.keys)?;
     let page = args.report.open(&report::ESTIMATOR_CHARTS)?;
     let bar = progress::bar(args.cases, "random blocks");
-    let tally = run_cases(args.seed, args.cases, |_| bar.step());
+    let tally = run_cases(args.seed, args.cases, Case::random, |_| bar.step());
     drop(bar);
     let options = SpeedOptions {
         keys: args.keys.clone(),

@@ -95,7 +95,14 @@ fn steps_in<'c, S: NodeSource>(
         let kept = keeps_any(state, child, changes);
         Some((Cow::Owned(child_root_key(storage_key)), kept))
     });
-    let mut steps: Vec<_> = of(top).chain(roots).collect();
+    let roots: Vec<Step<'c>> = roots.collect();
+    // A change of a child's root comes right before the new root, and matters only if it deletes the root.
+    let matters = |(key, sets): &Step<'c>| {
+        let is_root = || roots.binary_search_by(|(root, _)| root.cmp(key)).is_ok();
+        !(*sets && is_root())
+    };
+    let mut steps: Vec<_> = of(top).filter(matters).collect();
+    steps.extend(roots);
     steps.sort_by(|(one, _), (other, _)| one.cmp(other));
     steps
 }
@@ -111,7 +118,7 @@ fn below(steps: &[Step<'_>], path: &[u8]) -> Range<usize> {
     start..end.max(start)
 }
 
-/// Returns the last of the changes `among` that deletes an entry of the parent state, unless a change before it adds one:
+/// Returns the last of the changes `among` that deletes an entry of the parent state, unless one before it sets a value:
 /// after it, nothing is left where these changes are.
 fn last_loss<S: NodeSource>(
     state: &mut ShadowState<S>,
@@ -122,14 +129,13 @@ fn last_loss<S: NodeSource>(
     let mut last = None;
     for at in among.rev() {
         let (key, sets) = &steps[at];
-        // Deletions do not matter once the last one is found, and values not before.
-        if *sets != last.is_some() {
-            continue;
-        }
-        let exists = state.find(handle, key, &mut ())?.is_some();
-        match sets {
-            true if !exists => return Ok(None),
-            false if exists => last = Some(at),
+        let is_gone = || at > 0 && steps[at - 1] == (Cow::Borrowed(&**key), false);
+        match (sets, last) {
+            (true, Some(_)) => return Ok(None),
+            (false, None) if !is_gone() && state.find(handle, key, &mut ())?.is_some() => {
+                last = Some(at);
+            }
+            // Deletions do not matter once the last one is found, and values not before.
             _ => {}
         }
     }

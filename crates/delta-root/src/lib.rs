@@ -121,7 +121,8 @@ pub use povmeter_primitives::{
     child_root_key, Fate, NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFIX, HASH_LENGTH,
 };
 pub use root::{
-    state_update, state_update_in_key_order, state_update_of_loaded, Changes, KeyChanges, RootError,
+    child_root, child_root_in_key_order, child_root_of_loaded, state_update,
+    state_update_in_key_order, state_update_of_loaded, Changes, KeyChanges, RootError,
 };
 pub use scale::{compact_bytes, push_compact, read_compact};
 pub use search::Search;

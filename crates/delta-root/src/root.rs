@@ -9,9 +9,10 @@ use crate::{
     key_order::KeyOrder,
     table::KeyPath,
     Fate, LoadError, NodeHash, NodeSource, Observer, PathCache, Root, RootNeeds, RootUpdate,
-    Search, ShadowState, StateVersion, TrieHandle, TrieId,
+    Search, ShadowState, StateVersion, TrieHandle, TrieId, CHILD_ROOT_PREFIX,
 };
 use alloc::{borrow::Cow, vec::Vec};
+use core::ops::Range;
 
 type KeyChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
@@ -21,11 +22,61 @@ pub type KeyChanges<'a> = Vec<(&'a [u8], Option<&'a [u8]>)>;
 /// Net changes of a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes<'a> {
-    /// The changes of the top trie, without the roots of child tries.
+    /// The changes of the top trie. The root of a child in `children` follows from that child's changes, so a change of
+    /// its key sets nothing. But if it deletes the root, the nodes that this needs are observed, because
+    /// `sp-state-machine` deletes the root before it sets the new one.
     pub top: KeyChanges<'a>,
     /// The changes of child tries, ordered by storage key. The root of a child without changes is read in
     /// the top trie but not changed.
     pub children: Vec<(&'a [u8], KeyChanges<'a>)>,
+}
+
+impl<'a> Changes<'a> {
+    /// The changes of child trie `child`.
+    fn of(&self, child: &[u8]) -> &[KeyChange<'a>] {
+        let mut children = self.children.iter();
+        children
+            .find(|(key, _)| *key == child)
+            .map_or(&[], |(_, changes)| changes)
+    }
+
+    /// Where the changes of roots of child tries are in `top`.
+    fn roots_in_top(&self) -> Range<usize> {
+        let start = self
+            .top
+            .partition_point(|(key, _)| *key < CHILD_ROOT_PREFIX);
+        let roots = &self.top[start..];
+        start..start + roots.partition_point(|(key, _)| key.starts_with(CHILD_ROOT_PREFIX))
+    }
+
+    /// Whether `top` deletes the root of child trie `child`.
+    fn deletes_root_of(&self, child: &[u8]) -> bool {
+        let roots = &self.top[self.roots_in_top()];
+        let found = roots.binary_search_by(|(key, _)| {
+            // Unordered changes may have other keys here.
+            key.strip_prefix(CHILD_ROOT_PREFIX).cmp(&Some(child))
+        });
+        found.is_ok_and(|at| roots[at].1.is_none())
+    }
+
+    /// The changes of the top trie, without those of the roots of [`Self::children`].
+    fn top_without_roots(&self) -> Cow<'_, [KeyChange<'a>]> {
+        // Unordered changes are refused later, with all their keys.
+        if self.roots_in_top().is_empty() || !self.top.is_sorted_by(|one, other| one.0 < other.0) {
+            return Cow::Borrowed(&self.top);
+        }
+        let is_given = |key: &[u8]| {
+            let children = self.children.as_slice();
+            let child = key.strip_prefix(CHILD_ROOT_PREFIX);
+            child.is_some_and(|child| {
+                children
+                    .binary_search_by_key(&child, |(key, _)| key)
+                    .is_ok()
+            })
+        };
+        let top = self.top.iter().copied();
+        Cow::Owned(top.filter(|(key, _)| !is_given(key)).collect())
+    }
 }
 
 /// Why a root can't be computed.
@@ -43,8 +94,7 @@ pub enum RootError {
         /// The storage key of the child trie, empty for the top trie.
         trie: KeyPath,
     },
-    /// Changes that are not ordered by key, or change a key twice. The root of a changed child trie counts
-    /// as a change of the top trie, so a second one in [`Changes::top`] is refused.
+    /// Changes that are not ordered by key, or change a key twice.
     #[error("expected changes ordered by key, each key once, found {key} after one not below it")]
     Unordered {
         /// The key, after the child's storage key in a child trie.
@@ -70,7 +120,12 @@ pub fn state_update<S: NodeSource>(
     version: StateVersion,
     observer: &mut impl PathCache,
 ) -> Result<RootUpdate, RootError> {
-    update_in_order(state, changes, version, observer, None)
+    let mut needs = RootNeeds::default();
+    let marked = mark_changes(state, changes, &mut needs, observer);
+    let settled = marked.and_then(|()| needs.settle_for_root(state, observer));
+    end_marked(settled, state, needs, |state| {
+        state_update_of_loaded(state, changes, version)
+    })
 }
 
 /// As [`state_update`], but observes exactly the nodes that `sp-state-machine` reads: those that a computation needs
@@ -84,31 +139,69 @@ pub fn state_update_in_key_order<S: NodeSource>(
     version: StateVersion,
     observer: &mut impl PathCache,
 ) -> Result<RootUpdate, RootError> {
-    let order = KeyOrder::of(changes);
-    update_in_order(state, changes, version, observer, Some(order))
-}
-
-/// Marks `changes`, loads what they need in `order`, or in any order if there is none, and computes the update.
-fn update_in_order<S: NodeSource>(
-    state: &mut ShadowState<S>,
-    changes: &Changes<'_>,
-    version: StateVersion,
-    observer: &mut impl PathCache,
-    order: Option<KeyOrder<'_>>,
-) -> Result<RootUpdate, RootError> {
     let mut needs = RootNeeds::default();
     let marked = mark_changes(state, changes, &mut needs, observer);
-    let settled = marked.and_then(|()| match order {
-        None => needs.settle_for_root(state, observer),
-        Some(order) => needs.settle_in_key_order(state, order, observer),
-    });
-    let update = match settled {
-        Ok(()) => state_update_of_loaded(state, changes, version),
+    let order = KeyOrder::of(changes);
+    let settled = marked.and_then(|()| needs.settle_in_key_order(state, order, observer));
+    end_marked(settled, state, needs, |state| {
+        state_update_of_loaded(state, changes, version)
+    })
+}
+
+/// The root of child trie `child` after its changes among `changes`; [`Root::EMPTY`] if it has no entries. Loads and
+/// observes what [`state_update`] does, but computes only this root, and returns no nodes.
+///
+/// # Errors
+/// As [`state_update`].
+pub fn child_root<S: NodeSource>(
+    state: &mut ShadowState<S>,
+    changes: &Changes<'_>,
+    child: &[u8],
+    version: StateVersion,
+    observer: &mut impl PathCache,
+) -> Result<Root, RootError> {
+    let mut needs = RootNeeds::default();
+    let marked = mark_changes(state, changes, &mut needs, observer);
+    let settled = marked.and_then(|()| needs.settle_for_root(state, observer));
+    end_marked(settled, state, needs, |state| {
+        child_root_of_loaded(state, changes, child, version)
+    })
+}
+
+/// As [`child_root`], but observes exactly the nodes that `sp-state-machine` reads for this one root.
+///
+/// # Errors
+/// As [`state_update`].
+pub fn child_root_in_key_order<S: NodeSource>(
+    state: &mut ShadowState<S>,
+    changes: &Changes<'_>,
+    child: &[u8],
+    version: StateVersion,
+    observer: &mut impl PathCache,
+) -> Result<Root, RootError> {
+    let mut needs = RootNeeds::default();
+    let marked = mark_child(state, (child, changes.of(child)), &mut needs, observer);
+    let order = KeyOrder::of(changes);
+    let settled = marked.and_then(|_| needs.settle_in_key_order(state, order, observer));
+    end_marked(settled, state, needs, |state| {
+        child_root_of_loaded(state, changes, child, version)
+    })
+}
+
+/// Computes what `settled` changes make of `state`, and takes back their marks.
+fn end_marked<S: NodeSource, T>(
+    settled: Result<(), LoadError>,
+    state: &mut ShadowState<S>,
+    mut needs: RootNeeds,
+    compute: impl FnOnce(&mut ShadowState<S>) -> Result<T, RootError>,
+) -> Result<T, RootError> {
+    let computed = match settled {
+        Ok(()) => compute(state),
         Err(error) => Err(error.into()),
     };
-    let update = update.map_err(|error| needs.explained(error));
+    let computed = computed.map_err(|error| needs.explained(error));
     needs.take_back(state);
-    update
+    computed
 }
 
 /// Marks `changes`.
@@ -119,22 +212,34 @@ fn mark_changes<S: NodeSource>(
     observer: &mut impl PathCache,
 ) -> Result<(), LoadError> {
     for (storage_key, entries) in &changes.children {
-        let handle = state.open(TrieId::Child(storage_key), observer)?;
-        mark_all(state, handle, entries, needs, observer)?;
-        let kept = keeps_any(state, handle, entries);
+        let handle = mark_child(state, (storage_key, entries), needs, observer)?;
+        let kept = keeps_any(state, handle, entries) && !changes.deletes_root_of(storage_key);
         let fate = if kept { Fate::Written } else { Fate::Deleted };
         if let Some(at) = state.find_root_of(handle, observer)? {
             needs.mark(state, TrieHandle::TOP, at, fate);
         }
     }
-    mark_all(state, TrieHandle::TOP, &changes.top, needs, observer)
+    let top = changes.top_without_roots();
+    mark_all(state, TrieHandle::TOP, &top, needs, observer)
+}
+
+/// Marks the changes of a child trie, but not that of its root.
+fn mark_child<S: NodeSource>(
+    state: &mut ShadowState<S>,
+    (storage_key, entries): (&[u8], &[KeyChange<'_>]),
+    needs: &mut RootNeeds,
+    observer: &mut impl PathCache,
+) -> Result<TrieHandle, LoadError> {
+    let handle = state.open(TrieId::Child(storage_key), observer)?;
+    mark_all(state, handle, entries, needs, observer)?;
+    Ok(handle)
 }
 
 /// Whether trie `child` has an entry after `changes`, all of which are marked.
 pub(crate) fn keeps_any<S: NodeSource>(
     state: &ShadowState<S>,
     child: TrieHandle,
-    changes: &KeyChanges<'_>,
+    changes: &[KeyChange<'_>],
 ) -> bool {
     !state.is_bare(child) || changes.iter().any(|(_, value)| value.is_some())
 }
@@ -142,7 +247,7 @@ pub(crate) fn keeps_any<S: NodeSource>(
 fn mark_all<S: NodeSource>(
     state: &mut ShadowState<S>,
     handle: TrieHandle,
-    entries: &KeyChanges<'_>,
+    entries: &[KeyChange<'_>],
     needs: &mut RootNeeds,
     observer: &mut impl PathCache,
 ) -> Result<(), LoadError> {
@@ -199,6 +304,24 @@ pub fn state_update_of_loaded<S: NodeSource>(
     update
 }
 
+/// Computes what [`child_root`] does, for changes that were marked and settled in a [`RootNeeds`] before.
+///
+/// # Errors
+/// [`RootError`]. Then there is no root.
+pub fn child_root_of_loaded<S: NodeSource>(
+    state: &mut ShadowState<S>,
+    changes: &Changes<'_>,
+    child: &[u8],
+    version: StateVersion,
+) -> Result<Root, RootError> {
+    let handle = state.open(TrieId::Child(child), &mut ())?;
+    let mut memory = state.take_root_memory();
+    memory.begin();
+    let root = trie_update(state, handle, changes.of(child), version, &mut memory);
+    state.put_root_memory(memory);
+    root
+}
+
 fn update_in<S: NodeSource>(
     memory: &mut RootMemory,
     state: &mut ShadowState<S>,
@@ -213,11 +336,11 @@ fn update_in<S: NodeSource>(
     }
     let parent = state.root();
     let mut top =
-        |entries: &KeyChanges<'_>| trie_update(state, TrieHandle::TOP, entries, version, memory);
+        |entries: &[KeyChange<'_>]| trie_update(state, TrieHandle::TOP, entries, version, memory);
     let root = if children.is_empty() {
         top(&changes.top)?
     } else {
-        with_child_roots(&changes.top, &children, top)?
+        with_child_roots(&changes.top_without_roots(), &children, top)?
     };
     let nodes = memory.finish().ok_or_else(|| RootError::TooManyChanges {
         found: all_changes(changes),
@@ -237,9 +360,9 @@ fn all_changes(changes: &Changes<'_>) -> usize {
 
 /// The new root of the top trie: `update` applied to its changes and the new roots of `children`.
 fn with_child_roots(
-    top: &KeyChanges<'_>,
+    top: &[KeyChange<'_>],
     children: &[(Vec<u8>, Root)],
-    update: impl FnOnce(&KeyChanges<'_>) -> Result<Root, RootError>,
+    update: impl FnOnce(&[KeyChange<'_>]) -> Result<Root, RootError>,
 ) -> Result<Root, RootError> {
     let root_keys: Vec<_> = children
         .iter()
@@ -257,7 +380,7 @@ fn with_child_roots(
 fn trie_update<S: NodeSource>(
     state: &mut ShadowState<S>,
     handle: TrieHandle,
-    entries: &KeyChanges<'_>,
+    entries: &[KeyChange<'_>],
     version: StateVersion,
     memory: &mut RootMemory,
 ) -> Result<Root, RootError> {
@@ -293,9 +416,9 @@ fn trie_update<S: NodeSource>(
 fn without_absent<'e, 'a, S: NodeSource>(
     state: &mut ShadowState<S>,
     handle: TrieHandle,
-    entries: &'e KeyChanges<'a>,
+    entries: &'e [KeyChange<'a>],
 ) -> Result<Cow<'e, [KeyChange<'a>]>, LoadError> {
-    let mut present = Cow::Borrowed(entries.as_slice());
+    let mut present = Cow::Borrowed(entries);
     for (index, &(key, value)) in entries.iter().enumerate() {
         let is_there = value.is_some() || state.find(handle, key, &mut ())?.is_some();
         match &mut present {

@@ -173,6 +173,15 @@ impl<S> ShadowState<S> {
         }
     }
 
+    /// The key of the top trie under which the root of child trie `handle` lies; empty for the top trie.
+    ///
+    /// # Panics
+    /// If the handle is of another state.
+    pub fn root_key_of(&self, handle: TrieHandle) -> &[u8] {
+        let index = handle.index().checked_sub(1);
+        index.map_or(&[], |index| &self.children[index].root_key)
+    }
+
     /// The nodes of trie `handle` that are loaded and have a hash of their own.
     ///
     /// # Panics

@@ -267,7 +267,7 @@ fn changes_out_of_order_are_an_error() {
     fn one(key: &[u8]) -> (&[u8], Option<&[u8]>) {
         (key, Some(b"1"))
     }
-    let cases: [(Changes<'_>, &str); 3] = [
+    let cases: [(Changes<'_>, &str); 4] = [
         (top(vec![one(b"a"), one(b"a")]), "0x61"),
         (
             Changes {
@@ -276,11 +276,12 @@ fn changes_out_of_order_are_an_error() {
             },
             "0x6368696c6461",
         ),
-        // The root of a child is handed in beside the child's changes.
+        // Between the roots of children lie keys that are shorter than any.
+        (top(vec![one(&root_key), one(b"b"), one(&root_key)]), "0x3a"),
         (
             Changes {
-                top: vec![one(&root_key)],
-                children: vec![(b"child", vec![one(b"a")])],
+                top: vec![one(&root_key), one(b""), one(&root_key)],
+                children: vec![(b"a", vec![]), (b"child", vec![one(b"a")])],
             },
             "0x3a6368696c645f73746f726167653a64656661756c743a6368696c64",
         ),
@@ -291,6 +292,32 @@ fn changes_out_of_order_are_an_error() {
         assert!(matches!(error, RootError::Unordered { .. }), "{error}");
         assert!(error.to_string().contains(key), "{error}");
     }
+}
+
+/// A change of a child's root sets nothing, because the child's changes decide.
+#[test]
+fn the_root_of_a_changed_child_follows_from_its_changes() {
+    let root_key = child_root_key(b"child");
+    fn one(key: &[u8]) -> (&[u8], Option<&[u8]>) {
+        (key, Some(b"1"))
+    }
+    let with_top = |top: KeyChanges<'_>| {
+        let changes = Changes {
+            top,
+            children: vec![(b"child", vec![one(b"a")]), (b"other", vec![one(b"a")])],
+        };
+        let mut state = ShadowState::new(Nodes::default(), Root::EMPTY);
+        state_update(&mut state, &changes, StateVersion::V1, &mut ()).unwrap()
+    };
+    let expected = with_top(vec![one(b"a"), one(b"b")]);
+    for root in [Some(&[7; 32][..]), None] {
+        let top = vec![(&root_key[..], root), one(b"a"), one(b"b")];
+        assert_eq!(with_top(top), expected);
+    }
+    // That of a child without changes is a change as any other.
+    let unchanged = child_root_key(b"unchanged");
+    let top = vec![(&unchanged[..], Some(&[7; 32][..])), one(b"a"), one(b"b")];
+    assert_ne!(with_top(top).root, expected.root);
 }
 
 fn top(top: KeyChanges<'_>) -> Changes<'_> {

@@ -158,7 +158,7 @@ impl Session {
         must(self.block.root(version)).root
     }
 
-    /// The root of a child trie: the new one if the block changed the child.
+    /// The root of a child trie: the new one if the block changed the child, which is written, too.
     pub(crate) fn child_root(&mut self, child: &[u8], version: StateVersion) -> Root {
         must(self.block.child_root(child, version))
     }

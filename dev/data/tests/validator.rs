@@ -48,6 +48,7 @@ fn step(op: &Op) -> Step {
             cursor,
         } => Step::Clear(trie(&t), prefix, limit, cursor),
         Op::Root => Step::Root,
+        Op::ChildRoot { child } => Step::ChildRoot(child.0),
         Op::Boundary => Step::Size,
     }
 }

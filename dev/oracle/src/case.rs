@@ -1,9 +1,10 @@
 //! A block to run: the state before it, and the calls.
 
 use super::{generator::Generator, ByteDice, Op, TrieName};
-use povmeter::{NodeHash, NodePrefix, NodeSource, SourceError};
+use povmeter::{child_root_key, NodeHash, NodePrefix, NodeSource, SourceError};
 use povmeter_dev_runtime::{runtime::Hashing, MemoryNodes, Parent};
-use rand::{rngs::SmallRng, SeedableRng};
+use povmeter_vectors::Hex;
+use rand::{rngs::SmallRng, Rng, SeedableRng};
 use sp_core::{
     hexdisplay::HexDisplay,
     storage::{ChildInfo, StateVersion, Storage, StorageChild},
@@ -11,7 +12,11 @@ use sp_core::{
 };
 use sp_state_machine::{Backend, InMemoryBackend};
 use sp_trie::PrefixedMemoryDB;
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 /// Entries of a trie.
 pub type TrieEntries = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -88,6 +93,39 @@ impl Case {
         let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
         let flavour = Flavour::ALL[usize::from(*first) % Flavour::ALL.len()];
         Generator::new(ByteDice::new(rest), flavour).case()
+    }
+
+    /// Returns this case with questions for the roots of its child tries at random places.
+    #[must_use]
+    pub fn asking_for_child_roots(mut self, seed: u64) -> Self {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut children: BTreeSet<Vec<u8>> = self.parent.children.keys().cloned().collect();
+        children.extend(self.ops.iter().filter_map(|op| match op {
+            Op::Set { trie, .. } | Op::Remove { trie, .. } | Op::Get { trie, .. } => match trie {
+                TrieName::Top => None,
+                TrieName::Child(child) => Some(child.clone()),
+            },
+            _ => None,
+        }));
+        let children: Vec<_> = children.into_iter().map(Hex).collect();
+        if children.is_empty() {
+            return self;
+        }
+        let mut ops = Vec::new();
+        for op in self.ops {
+            ops.push(op);
+            while rng.random_bool(0.2) {
+                let child = children[rng.random_range(0..children.len())].clone();
+                let read = Op::Get {
+                    trie: TrieName::Top,
+                    key: child_root_key(&child.0),
+                };
+                ops.push(Op::ChildRoot { child });
+                ops.extend(rng.random_bool(0.3).then_some(read));
+            }
+        }
+        self.ops = ops;
+        self
     }
 
     /// Returns this case with a block that writes in `version`. For version 0 the parent state is of

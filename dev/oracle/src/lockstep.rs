@@ -126,6 +126,12 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
                 return Ok(Answer::Root(root.as_bytes().to_vec()));
             }
         }
+        if let Op::ChildRoot { child } = op {
+            let (net, left_out) = self.net_changes();
+            if left_out {
+                return Ok(self.peer.child_root(&net, child)?);
+            }
+        }
         Ok(self.peer.ask(op)?)
     }
 
@@ -140,7 +146,7 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
                     *last |= asked;
                 }
             }
-            Op::Root => self
+            Op::Root | Op::ChildRoot { .. } => self
                 .root_asked
                 .iter_mut()
                 .rev()

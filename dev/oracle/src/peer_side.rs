@@ -7,7 +7,7 @@ use povmeter_dev_runtime::{
     runtime::Hashing, BlockRecorder, Finished, Host, HostError, Parent, Peer, PeerBlock,
     SplitRecorder, TransactionStep,
 };
-use povmeter_vectors::{Answer, Op, TrieName};
+use povmeter_vectors::{Answer, Hex, Op, TrieName};
 use sp_core::{
     storage::{ChildInfo, StateVersion},
     H256,
@@ -81,8 +81,8 @@ impl PeerSide {
             }
             Op::Exit => self.exit()?,
             Op::Boundary => {}
-            Op::Root => {
-                // An append does not reset the cached root.
+            Op::Root | Op::ChildRoot { .. } => {
+                // An append does not reset the cached root, and with one a child's root is only read.
                 self.forget_cached_root()?;
                 return Ok(self.call(op));
             }
@@ -158,6 +158,34 @@ impl PeerSide {
             bytes: bytes.sum(),
             proof,
         })
+    }
+
+    /// Does what the peer does when it is asked for the root of `child`, but with the changes of the child in `net`
+    /// alone, and without recording a node.
+    pub(super) fn child_root(
+        &mut self,
+        net: &NetChanges,
+        child: &Hex,
+    ) -> Result<Answer, HostError> {
+        let info = ChildInfo::new_default(&child.0);
+        let of_child = |net: &NetChanges| {
+            net.children()
+                .any(|(of, changes)| *of == info && !changes.is_empty())
+        };
+        if !of_child(&self.net_changes()) {
+            let child = child.clone();
+            return self.ask(&Op::ChildRoot { child });
+        }
+        let changes = net.children().find(|(of, _)| **of == info);
+        let changes = changes.map_or(Vec::new(), |(_, changes)| changes);
+        let backend = self.peer.backend(Recorder::<Hashing>::default());
+        let (root, is_empty, _) =
+            backend.child_storage_root(&info, changes.into_iter(), self.version);
+        let root = root.as_bytes().to_vec();
+        let key = info.into_prefixed_storage_key().into_inner();
+        let written = (!is_empty).then(|| root.clone());
+        self.block.overlay.set_storage(key, written);
+        Ok(Answer::Root(root))
     }
 
     /// Returns the block that the peer built.
@@ -242,6 +270,9 @@ fn read(ext: &mut (impl Externalities + ?Sized), op: &Op, version: StateVersion)
             })
         }
         Op::Root => Answer::Root(ext.storage_root(version)),
+        Op::ChildRoot { child } => {
+            Answer::Root(ext.child_storage_root(&ChildInfo::new_default(&child.0), version))
+        }
         _ => Answer::Done,
     }
 }

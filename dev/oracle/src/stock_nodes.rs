@@ -14,7 +14,7 @@ type Nodes = BTreeSet<Vec<u8>>;
 /// How many roots were compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StockNodes {
-    /// Roots after which both sides had recorded the same nodes, those at the ends of blocks included.
+    /// Roots, those of child tries included, after which both sides had recorded the same nodes, those at the ends of blocks included.
     pub roots: u64,
     /// Blocks for whose last root the rule for sizes counts more nodes.
     pub spared: u64,
@@ -46,12 +46,16 @@ pub fn compare_stock_nodes<A: Accounting>(case: &Case) -> Result<StockNodes, Mis
                 block.proof_size().map_err(failed)?;
                 continue;
             }
-            Op::Root if peer.net_changes().leave_out_absent(&case.parent) => return Ok(compared),
+            Op::Root | Op::ChildRoot { .. } => {
+                if peer.net_changes().leave_out_absent(&case.parent) {
+                    return Ok(compared);
+                }
+            }
             _ => {}
         }
         peer.ask(op)?;
         ask(&mut block, op, case.our_version()).map_err(failed)?;
-        if *op == Op::Root {
+        if matches!(op, Op::Root | Op::ChildRoot { .. }) {
             let expected = peer.read_proof().into_nodes();
             let found = recorded(&block);
             if expected != found {

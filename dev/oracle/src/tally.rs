@@ -81,7 +81,7 @@ impl Tally {
         self.failures.iter().filter(of_kind).count()
     }
 
-    fn run<A: Accounting>(&mut self, seed: u64, flavour: Flavour) {
+    fn run<A: Accounting>(&mut self, seed: u64, flavour: Flavour, case: &Case) {
         let sums = match flavour {
             Flavour::Adversarial => &mut self.adversarial,
             Flavour::Mixed => &mut self.mixed,
@@ -92,7 +92,7 @@ impl Tally {
         } else {
             &mut sums.advisory
         };
-        match run_case::<A>(&Case::random(seed, flavour)) {
+        match run_case::<A>(&case) {
             Ok(report) => *sum += report,
             Err(mismatch) => self.failures.push(Failure {
                 case: CaseName {
@@ -106,15 +106,21 @@ impl Tally {
     }
 }
 
-/// Runs `count` cases of each flavour, from seed `first` on, in both accountings. Calls `progress`
-/// after each seed with the number of seeds done.
-pub fn run_cases(first: u64, count: u64, mut progress: impl FnMut(u64)) -> Tally {
+/// Runs `count` cases of each flavour, from seed `first` on, in both accountings. `case` makes the case of a seed.
+/// Calls `progress` after each seed with the number of seeds done.
+pub fn run_cases(
+    first: u64,
+    count: u64,
+    case: impl Fn(u64, Flavour) -> Case,
+    mut progress: impl FnMut(u64),
+) -> Tally {
     let mut tally = Tally::default();
     for done in 0..count {
         for flavour in Flavour::ALL {
             let seed = first.wrapping_add(done);
-            tally.run::<Consensus>(seed, flavour);
-            tally.run::<Advisory>(seed, flavour);
+            let case = case(seed, flavour);
+            tally.run::<Consensus>(seed, flavour, &case);
+            tally.run::<Advisory>(seed, flavour, &case);
         }
         progress(done + 1);
     }

@@ -1,6 +1,8 @@
 //! The traps of the counting rule, written by hand.
 
 use super::{case::ParentNodes, Case, Op, ParentState, TrieEntries, TrieName};
+use povmeter::child_root_key;
+use povmeter_vectors::Hex;
 use sp_core::storage::StateVersion;
 use std::collections::BTreeMap;
 
@@ -8,6 +10,7 @@ use std::collections::BTreeMap;
 pub(super) fn blocks() -> Vec<(String, Case)> {
     let mut all = counts();
     all.extend(equal_nodes());
+    all.extend(roots_of_children());
     all
 }
 
@@ -110,6 +113,91 @@ fn counts() -> Vec<(String, Case)> {
         ),
         case("nothing is changed", parent(siblings), vec![Op::Boundary]),
     ]
+}
+
+/// Traps of the root of a child that the runtime asks for, which is a change of the top trie from then on.
+fn roots_of_children() -> Vec<(String, Case)> {
+    let trie = || TrieName::Child(b"a".to_vec());
+    let set = |key: u8| Op::Set {
+        trie: trie(),
+        key: vec![key],
+        value: vec![key; 40],
+    };
+    let remove = |key: u8| Op::Remove {
+        trie: trie(),
+        key: vec![key],
+    };
+    let child_root = || Op::ChildRoot {
+        child: Hex(b"a".to_vec()),
+    };
+    let read_root = || Op::Get {
+        trie: TrieName::Top,
+        key: child_root_key(b"a"),
+    };
+    let blocks = [
+        (
+            "a child's root is asked for",
+            vec![
+                child_root(),
+                set(2),
+                read_root(),
+                child_root(),
+                read_root(),
+                set(3),
+                read_root(),
+                Op::Boundary,
+            ],
+        ),
+        // The root is deleted before it is written, so the other child may be merged for a moment.
+        (
+            "an emptied child's root is asked for, then the child gets an entry",
+            vec![remove(1), child_root(), set(2), read_root(), Op::Boundary],
+        ),
+        (
+            "a rollback takes a child's root back",
+            vec![
+                set(2),
+                Op::Start,
+                remove(1),
+                remove(2),
+                child_root(),
+                Op::Boundary,
+                Op::Rollback,
+                read_root(),
+                Op::Boundary,
+            ],
+        ),
+        (
+            "the root of a child that comes and goes is asked for",
+            vec![
+                set(2),
+                child_root(),
+                remove(1),
+                remove(2),
+                child_root(),
+                Op::Boundary,
+                Op::Root,
+            ],
+        ),
+    ];
+    let entries = |byte: u8| TrieEntries::from([(vec![1], vec![byte; 40])]);
+    let parent = ParentState {
+        top: TrieEntries::from([(vec![1], vec![1; 40])]),
+        children: BTreeMap::from([(b"a".to_vec(), entries(1)), (b"b".to_vec(), entries(2))]),
+        ..ParentState::default()
+    };
+    let block = |(name, ops): (&str, Vec<Op>)| {
+        let mut all = vec![Op::HostStart, Op::Enter];
+        all.extend(ops);
+        all.extend([Op::Exit, Op::HostCommit, Op::Boundary]);
+        let case = Case {
+            parent: parent.clone(),
+            ops: all,
+            version: StateVersion::V1,
+        };
+        (name.to_owned(), case)
+    };
+    blocks.into_iter().map(block).collect()
 }
 
 /// Traps of the compact length: one node, or its hash, at several places.

@@ -385,8 +385,9 @@ fn a_childs_root_is_the_one_that_the_storage_root_takes_in() {
     assert_eq!(under_ours(&mut machine(&nodes), roots), new_root);
 }
 
+/// With sizes by the rule. With [`SizeSource::Reads`], both record the same.
 #[test]
-fn asking_for_a_childs_root_computes_the_whole_root_and_writes_nothing() {
+fn asking_for_a_childs_root_records_what_all_changes_need() {
     let nodes = state(&[&[0x1a], &[0x1b]], &[&[0x1a], &[0x1b]]);
     let ask = |ext: &mut dyn Externalities| {
         ext.set_storage(vec![0x1b], vec![9]);
@@ -400,17 +401,20 @@ fn asking_for_a_childs_root_computes_the_whole_root_and_writes_nothing() {
     let written: Vec<_> = overlay.changes().map(|(key, _)| key.clone()).collect();
     assert_eq!(written, [vec![0x1b], child_root_key(POOL)]);
 
-    let mut machine = machine(&nodes);
-    assert_eq!(under_ours(&mut machine, ask), expected);
-    let of_all = machine.recorded_size().total_bytes();
-    let mut block = ours(&nodes);
-    block.set(Top, &[0x1b], &[9]).unwrap();
-    block.set(Child(POOL), &[0x1c], &[9]).unwrap();
-    assert_eq!(of_all, block.proof_size().unwrap().total_bytes());
-    assert!(of_all > of_child, "{of_all} {of_child}");
-    let sealed = machine.seal(V0).unwrap().block;
-    let keys: Vec<_> = sealed.top_changes().map(|(key, _)| key).collect();
-    assert_eq!(keys, [&[0x1b]]);
+    for (sizes, by_rule) in [(SizeSource::Estimate, true), (SizeSource::Reads, false)] {
+        let mut machine = StateMachine::new(nodes.clone(), nodes.root(), sizes);
+        assert_eq!(under_ours(&mut machine, ask), expected);
+        let found = machine.recorded_size().total_bytes();
+        let mut block = ours(&nodes);
+        block.set(Top, &[0x1b], &[9]).unwrap();
+        block.set(Child(POOL), &[0x1c], &[9]).unwrap();
+        let of_all = block.proof_size().unwrap().total_bytes();
+        assert!(of_all > of_child, "{of_all} {of_child}");
+        assert_eq!(found, if by_rule { of_all } else { of_child });
+        let sealed = machine.seal(V0).unwrap().block;
+        let keys: Vec<_> = sealed.top_changes().map(|(key, _)| key.to_vec()).collect();
+        assert_eq!(keys, written);
+    }
 }
 
 /// The same on both sides.

@@ -214,7 +214,7 @@ impl RandomPovs {
         let mut open = 0;
         for _ in 0..self.dice.random_range(0..25) {
             let trie = (self.dice.random_bool(0.6)).then(|| vec![self.dice.random_range(0..4)]);
-            let step = match self.dice.random_range(0..15) {
+            let step = match self.dice.random_range(0..16) {
                 0 => {
                     open += 1;
                     Step::Start
@@ -249,6 +249,7 @@ impl RandomPovs {
                 }
                 11 => Step::Size,
                 12 => Step::Root,
+                13 => Step::ChildRoot(vec![self.dice.random_range(0..4)]),
                 _ => Step::Get(trie, self.key()),
             };
             steps.push(step);

@@ -28,7 +28,7 @@ pub enum Answer {
         /// Keys of the parent state visited.
         visited: u32,
     },
-    /// The storage root.
+    /// The storage root, or the root of a child trie.
     Root(Vec<u8>),
 }
 
@@ -89,6 +89,10 @@ fn read<S: NodeSource, A: Accounting>(
             }
         }
         Op::Root => Answer::Root(block.root(version)?.root.as_bytes().to_vec()),
+        Op::ChildRoot { child } => {
+            let root = block.child_root(&child.0, version)?;
+            Answer::Root(root.as_bytes().to_vec())
+        }
         _ => Answer::Done,
     })
 }

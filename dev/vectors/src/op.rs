@@ -172,6 +172,11 @@ pub enum Op {
     },
     /// The runtime asks for the storage root.
     Root,
+    /// The runtime asks for the root of a child trie.
+    ChildRoot {
+        /// The child trie.
+        child: Hex,
+    },
     /// The proof size is asked for.
     Boundary,
 }
@@ -213,6 +218,7 @@ impl fmt::Display for Op {
             Self::Commit => f.write_str("commit"),
             Self::Rollback => f.write_str("rollback"),
             Self::Root => f.write_str("root"),
+            Self::ChildRoot { child } => write!(f, "root of child {}", Digits(&child.0)),
             Self::Boundary => f.write_str("boundary"),
         }
     }

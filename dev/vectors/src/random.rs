@@ -152,6 +152,10 @@ fn step<S: NodeSource, A: Accounting>(
         17 => told.push(u8::from(block.commit_transaction().is_ok())),
         18 => told.push(u8::from(block.rollback_transaction().is_ok())),
         19 => told.extend_from_slice(block.root(version)?.root.as_bytes()),
+        // Rare, because from then on the root is a change of the top trie.
+        20 if dice.below(4) == 0 => {
+            told.extend_from_slice(block.child_root(b"child", version)?.as_bytes());
+        }
         20 => told.extend_from_slice(&block.compact_proof_bytes()?.to_le_bytes()),
         _ => {
             let size = block.proof_size()?;

@@ -119,13 +119,16 @@ impl State for Sequential<'_, '_> {
     fn roots(&mut self) -> Result<[Root; 2], BlockError> {
         let update = self.0.root(V1)?.clone();
         let changed = update.children.iter().find(|(key, _)| key == CHILD);
-        let child = match changed {
+        let expected = match changed {
             Some((_, root)) => *root,
             None => match self.0.get(TrieId::Top, &child_root_key(CHILD))? {
                 Some(root) => Root::from(<[u8; 32]>::try_from(root).unwrap()),
                 None => Root::EMPTY,
             },
         };
+        // Also makes the root a change of the top trie.
+        let child = self.0.child_root(CHILD, V1)?;
+        assert_eq!(child, expected);
         Ok([update.root, child])
     }
 

@@ -54,6 +54,8 @@ pub enum Op {
     FailIf(u64),
     PanicIf(u64),
     SetChildRoot(u64),
+    /// Reads the root of the child trie, which [`Self::Root`] writes.
+    ReadChildRoot,
     Position,
 }
 
@@ -147,7 +149,8 @@ fn op(rng: &mut SmallRng, flavour: Flavour) -> Op {
         105..106 => Op::PanicIf(rng.random_range(0..3)),
         106..107 => Op::SetChildRoot(rng.random_range(0..3)),
         107..108 => Op::RecordedSize,
-        108..109 => Op::Root,
+        108..110 => Op::Root,
+        110..114 => Op::ReadChildRoot,
         _ => Op::Get(key),
     }
 }
@@ -325,6 +328,12 @@ fn run_op<S: State>(
         Op::PanicIf(digit) if *seen % 3 == digit => panic!("transaction {index}"),
         Op::SetChildRoot(digit) if *seen % 3 == digit => {
             state.set(TrieId::Top, &povmeter::child_root_key(CHILD), b"no")?;
+        }
+        Op::ReadChildRoot => {
+            let root_key = povmeter::child_root_key(CHILD);
+            *seen = mix(*seen, &state.get(TrieId::Top, &root_key)?);
+            let next = state.next(TrieId::Top, &root_key[..1])?;
+            *seen = mix(*seen, &next);
         }
         Op::FailIf(_) | Op::PanicIf(_) | Op::SetChildRoot(_) => {}
         Op::Position => {

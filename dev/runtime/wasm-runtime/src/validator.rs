@@ -33,6 +33,7 @@ pub enum Step {
     Clear(Trie, Vec<u8>, Option<u32>, Option<Vec<u8>>),
     Root,
     Size,
+    ChildRoot(Vec<u8>),
 }
 
 /// The result of a block: the proof sizes asked for, and the root.
@@ -77,6 +78,7 @@ pub fn execute<S: NodeSource>(
                 block.clear_prefix(id(trie), prefix, *limit, cursor.as_deref())?;
             }
             Step::Root => _ = block.root(version)?,
+            Step::ChildRoot(child) => _ = block.child_root(child, version)?,
             Step::Size => sizes.push(block.proof_size()?.total_bytes()),
         }
     }

@@ -1,7 +1,7 @@
 //! The blocks of the test vectors, operation by operation.
 
 use super::{
-    rule::{Changes, State, Tries},
+    rule::{Changes, State, Tries, CHILD},
     trie::{compact, hash, nibbles, Bytes, Set},
 };
 use serde_json::Value;
@@ -75,15 +75,7 @@ pub(crate) fn check(vector: &Value) {
         block.root.clear();
     }
     block.compare(&vector["sealed"]);
-    let mut state = block.parent.clone();
-    for ((trie, key), value) in block.all_changes() {
-        let entries = state.entries(&trie);
-        match value {
-            Some(value) => drop(entries.insert(key, (value, block.version))),
-            None => drop(entries.remove(&key)),
-        }
-    }
-    let root = hash(&state.tries().top.bytes);
+    let root = hash(&block.tries_after().top.bytes);
     assert_eq!(bytes(&vector["sealed"]["root"]), root, "{vector}");
 }
 
@@ -101,6 +93,37 @@ impl Block<'_> {
             .last_mut()
             .unwrap()
             .insert((trie.clone(), key), value);
+    }
+
+    /// The tries after all changes.
+    fn tries_after(&self) -> Tries {
+        let mut state = self.parent.clone();
+        for ((trie, key), value) in self.all_changes() {
+            if trie.is_none() && key.starts_with(CHILD) {
+                continue;
+            }
+            let entries = state.entries(&trie);
+            match value {
+                Some(value) => drop(entries.insert(key, (value, self.version))),
+                None => drop(entries.remove(&key)),
+            }
+        }
+        state.tries()
+    }
+
+    /// Asks for the root of a child trie.
+    fn child_root(&mut self, child: Bytes) {
+        let root_key = [CHILD, &child].concat();
+        let name = Some(child);
+        if self.all_changes().keys().all(|(trie, _)| *trie != name) {
+            self.read(&None, &root_key, true);
+            return;
+        }
+        self.compute_root();
+        let after = self.tries_after();
+        let root = after.open(&name, &mut Set::new());
+        let root = root.map(|root| hash(&root.bytes).to_vec());
+        self.change(&None, root_key, root);
     }
 
     fn compute_root(&mut self) {
@@ -252,6 +275,7 @@ impl Block<'_> {
                 self.in_runtime = false;
             }
             "root" => self.compute_root(),
+            "child_root" => self.child_root(trie.unwrap()),
             "boundary" => {
                 self.tries.boundary(&self.all_changes(), &mut self.root);
                 self.compare(operation);

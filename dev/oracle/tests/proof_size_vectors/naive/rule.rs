@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The values that the block holds for keys of the top trie and of child tries.
 pub(crate) type Changes = BTreeMap<(Option<Bytes>, Bytes), Option<Bytes>>;
 
-const CHILD: &[u8] = b":child_storage:default:";
+/// What the keys of the roots of child tries begin with.
+pub(crate) const CHILD: &[u8] = b":child_storage:default:";
 
 #[derive(Clone, Default)]
 pub(crate) struct State {
