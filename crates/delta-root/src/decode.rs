@@ -414,6 +414,12 @@ mod tests {
             decode(&[0x80, 1, 0, 33 << 2]),
             Err(DecodeError::ChildTooLong { found: 33 })
         );
+        // No length of the value, and the first of its two bytes.
+        for node in [&[0x40][..], &[0x40, 0b01]] {
+            let (expected, found) = (node.len() + 1, node.len());
+            let truncated = DecodeError::Truncated { expected, found };
+            assert_eq!(decode(node), Err(truncated));
+        }
         // 1 in two-byte mode.
         assert_eq!(
             decode(&[0x40, 0b101, 0]),

@@ -3,14 +3,19 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
+use hash_db::{AsHashDB, HashDB};
 use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
-    child_root_key, state_update, Blake2b256, Changes, KeyChanges, LayoutV0, LayoutV1, LoadError,
-    NodeChange, NodeHash, NodeId, NodePrefix, NodeSource, Observer, PathCache, Root, RootError,
-    RootUpdate, ShadowState, SourceError, StateVersion, TrieId,
+    child_root_key, state_update, state_update_in_key_order, Blake2b256, Changes, DecodeError,
+    KeyChanges, LayoutV0, LayoutV1, LoadError, NodeChange, NodeHash, NodeId, NodePrefix,
+    NodeSource, Observer, PathCache, Root, RootError, RootUpdate, ShadowState, SourceError,
+    StateVersion, TrieId,
 };
 use rand::{rngs::SmallRng, Rng, SeedableRng};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+};
 use trie_db::{TrieDBMutBuilder, TrieMut};
 
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -452,6 +457,206 @@ fn a_step_from_the_last_key_is_as_any_other() {
     }
 }
 
+/// A store for trie-db that notes which nodes are read.
+#[derive(Default)]
+struct Noting {
+    db: MemoryDB<Blake2b256, HashKey<Blake2b256>, Vec<u8>>,
+    read: Mutex<BTreeSet<NodeHash>>,
+}
+
+impl HashDB<Blake2b256, Vec<u8>> for Noting {
+    fn get(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Option<Vec<u8>> {
+        self.read.lock().unwrap().insert(*hash);
+        HashDB::get(&self.db, hash, prefix)
+    }
+
+    fn contains(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> bool {
+        HashDB::contains(&self.db, hash, prefix)
+    }
+
+    fn insert(&mut self, prefix: NodePrefix<'_>, node: &[u8]) -> NodeHash {
+        self.db.insert(prefix, node)
+    }
+
+    fn emplace(&mut self, hash: NodeHash, prefix: NodePrefix<'_>, node: Vec<u8>) {
+        self.db.emplace(hash, prefix, node);
+    }
+
+    fn remove(&mut self, hash: &NodeHash, prefix: NodePrefix<'_>) {
+        self.db.remove(hash, prefix);
+    }
+}
+
+impl AsHashDB<Blake2b256, Vec<u8>> for Noting {
+    fn as_hash_db(&self) -> &dyn HashDB<Blake2b256, Vec<u8>> {
+        self
+    }
+
+    fn as_hash_db_mut<'a>(&'a mut self) -> &'a mut (dyn HashDB<Blake2b256, Vec<u8>> + 'a) {
+        self
+    }
+}
+
+/// trie-db's root after `changes`, applied in the order of their keys, and the nodes that it reads for it.
+fn by_trie_db(
+    nodes: &Nodes,
+    root: Root,
+    changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+) -> (Root, BTreeSet<NodeHash>) {
+    let mut store = Noting::default();
+    for (hash, (node, _)) in &nodes.0 {
+        store.db.emplace(*hash, (&[], None), node.to_vec());
+    }
+    let mut root = root.node_hash();
+    let mut trie = TrieDBMutBuilder::<LayoutV0>::from_existing(&mut store, &mut root).build();
+    for (key, value) in changes {
+        match value {
+            Some(value) => trie.insert(key, value).unwrap(),
+            None => trie.remove(key).unwrap(),
+        };
+    }
+    drop(trie);
+    let read = store.read.into_inner().unwrap();
+    (Root::from(<[u8; 32]>::from(root)), read)
+}
+
+/// The update, computed in the order of the keys or in any order, and the nodes that were needed for it.
+fn by_shadow_state(
+    nodes: &Nodes,
+    root: Root,
+    changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    in_key_order: bool,
+) -> (RootUpdate, BTreeSet<NodeHash>) {
+    let changes = changes.iter();
+    let changes = top(changes
+        .map(|(key, value)| (key.as_slice(), value.as_deref()))
+        .collect());
+    let (mut state, mut told) = (ShadowState::new(nodes, root), Told::default());
+    let update = match in_key_order {
+        true => state_update_in_key_order(&mut state, &changes, StateVersion::V0, &mut told),
+        false => state_update(&mut state, &changes, StateVersion::V0, &mut told),
+    };
+    let hashes = told.0.iter().map(|node| *state.table().hash(*node));
+    (update.unwrap(), hashes.collect())
+}
+
+/// Of the nodes that the changes need in any order, some are needed only in another order than that of the keys.
+#[test]
+fn changes_in_the_order_of_their_keys_need_the_nodes_that_trie_db_reads() {
+    let mut fewer = 0;
+    for seed in 0..600 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let (mut entries, mut nodes, mut root) = (Entries::new(), Nodes::default(), Root::EMPTY);
+        for _ in 0..8 {
+            let before = entries.clone();
+            let mut changes = step(&mut rng, &mut entries);
+            // Sometimes the state is emptied, and sometimes all that was in it is replaced.
+            if rng.random_bool(0.2) {
+                let gone: Vec<_> = entries.keys().cloned().collect();
+                entries.clear();
+                changes.extend(gone.into_iter().map(|key| (key, None)));
+                if rng.random() {
+                    let (key, value) = (key(&mut rng), value(&mut rng));
+                    entries.insert(key.clone(), value.clone());
+                    changes.insert(key, Some(value));
+                }
+            }
+            // Below some removed keys a new one comes, and below some an absent one is removed, which is later.
+            let removed = changes.iter().filter(|(_, value)| value.is_none());
+            let removed: Vec<_> = removed.map(|(key, _)| key.clone()).collect();
+            for key in removed {
+                let [new, absent] = [0x01, 0xf0].map(|end| [&key[..], &[end]].concat());
+                if rng.random_bool(0.3) {
+                    let value = value(&mut rng);
+                    entries.insert(new.clone(), value.clone());
+                    changes.insert(new, Some(value));
+                }
+                if rng.random_bool(0.3) {
+                    entries.remove(&absent);
+                    changes.insert(absent, None);
+                }
+            }
+            // trie-db may remove something else in place of an absent key.
+            let all = changes.clone();
+            changes.retain(|key, value| value.is_some() || before.contains_key(key));
+            let (update, needed) = by_shadow_state(&nodes, root, &changes, true);
+            let expected = by_trie_db(&nodes, root, &changes);
+            assert_eq!((update.root, &needed), (expected.0, &expected.1), "{seed}");
+
+            let (again, in_any_order) = by_shadow_state(&nodes, root, &changes, false);
+            assert_eq!(again, update, "{seed}");
+            assert!(in_any_order.is_superset(&needed), "{seed}");
+            fewer += usize::from(in_any_order != needed);
+
+            // The removal of an absent key needs the path to it, and if it is the first after the last entry went,
+            // the null node.
+            let (again, mut found) = by_shadow_state(&nodes, root, &all, true);
+            assert_eq!(again, update, "{seed}");
+            let (mut state, mut told) = (ShadowState::new(&nodes, root), Told::default());
+            for absent in all.keys().filter(|key| !changes.contains_key(*key)) {
+                state.exists(TrieId::Top, absent, &mut told).unwrap();
+            }
+            let paths = told.0.iter().map(|node| *state.table().hash(*node));
+            let mut expected: BTreeSet<_> = needed.into_iter().chain(paths).collect();
+            for hashes in [&mut found, &mut expected] {
+                hashes.remove(&Root::EMPTY.node_hash());
+            }
+            assert_eq!(found, expected, "{seed}");
+            nodes.commit(&update);
+            root = update.root;
+        }
+    }
+    assert!(fewer > 100, "{fewer}");
+}
+
+/// The root of a child trie is deleted from the top trie if no entry is left; then a branch there may be merged with
+/// what lies beside it.
+#[test]
+fn only_the_changes_that_empty_a_child_trie_need_what_lies_beside_its_root() {
+    let [one, two, three] = [&[0x10][..], &[0x20], &[0x30]];
+    let entries = |value: &'static [u8]| vec![(one, Some(value)), (two, Some(value))];
+    let changes = Changes {
+        top: Vec::new(),
+        children: vec![(b"a", entries(&[1; 40])), (b"b", entries(&[2; 40]))],
+    };
+    let mut nodes = Nodes::default();
+    let mut state = ShadowState::new(&nodes, Root::EMPTY);
+    let made = state_update(&mut state, &changes, StateVersion::V0, &mut ()).unwrap();
+    drop(state);
+    nodes.commit(&made);
+    let mut state = ShadowState::new(&nodes, made.root);
+    let mut told = Told::default();
+    let found = state.exists(TrieId::Top, &child_root_key(b"b"), &mut told);
+    assert!(found.unwrap());
+    let beside = *state.table().hash(*told.0.last().unwrap());
+
+    let new = Some(&[3; 40][..]);
+    let cases: [(KeyChanges<'_>, bool); 4] = [
+        (vec![(one, new)], false),
+        (vec![(one, None)], false),
+        (vec![(one, None), (two, None)], true),
+        (vec![(one, None), (two, None), (three, new)], false),
+    ];
+    for (of_child, expected) in cases {
+        let changes = Changes {
+            top: Vec::new(),
+            children: vec![(b"a", of_child)],
+        };
+        for in_key_order in [false, true] {
+            let mut state = ShadowState::new(&nodes, made.root);
+            let (version, mut told) = (StateVersion::V0, Told::default());
+            let update = match in_key_order {
+                true => state_update_in_key_order(&mut state, &changes, version, &mut told),
+                false => state_update(&mut state, &changes, version, &mut told),
+            };
+            update.unwrap();
+            let mut needed = told.0.iter().map(|node| *state.table().hash(*node));
+            let is_needed = needed.any(|hash| hash == beside);
+            assert_eq!(is_needed, expected, "{changes:?}, {in_key_order}");
+        }
+    }
+}
+
 /// A state with equal entries in the top trie and in a child trie. The long values are nodes of their own.
 fn with_child() -> (Entries, Nodes, Root) {
     let mut entries = Entries::new();
@@ -594,6 +799,78 @@ fn a_corrupt_node_is_named_with_what_is_wrong() {
             matches!(&error, LoadError::Corrupt { hash, .. } if *hash == root.node_hash()),
             "{error}"
         );
+    }
+}
+
+/// Bytes that are a node only where no node of that kind may be.
+#[test]
+fn a_corrupt_node_below_the_root_is_named_with_what_is_wrong() {
+    let null_by_hash = [&[32 << 2], &Root::EMPTY.as_bytes()[..]].concat();
+    let trailing = DecodeError::Trailing {
+        expected: 2,
+        found: 3,
+    };
+    let cases: [(&[u8], DecodeError); 3] = [
+        (&[1 << 2, 0], DecodeError::NullBelowRoot),
+        (&null_by_hash, DecodeError::NullBelowRoot),
+        // A leaf of two bytes at a place of three.
+        (&[3 << 2, 0x40, 0, 0], trailing),
+    ];
+    for (child, expected) in cases {
+        // A branch with this child at nibble 0, and a leaf at nibble 1.
+        let branch = [&[0x80, 0b11, 0], child, &[2 << 2, 0x40, 0]].concat();
+        let hash = Blake2b256::hash(&branch);
+        let mut nodes = Nodes::default();
+        nodes.0.insert(hash, (Bytes::from(branch), 1));
+        let null = Bytes::from_static(&[0]);
+        nodes.0.insert(Root::EMPTY.node_hash(), (null, 1));
+        let mut state = ShadowState::new(&nodes, Root::from(*hash.as_bytes()));
+        let error = state.value(TrieId::Top, &[0x00], &mut ()).unwrap_err();
+        assert!(
+            matches!(&error, LoadError::Corrupt { error, .. } if *error == expected),
+            "{error}"
+        );
+        // The damage is found where it is, and not before.
+        assert!(!state.exists(TrieId::Top, &[0x10], &mut ()).unwrap());
+    }
+}
+
+/// The length of a header is a byte of a loaded node, but headers grow with the partial key, beyond 255 bytes too.
+#[test]
+fn keys_of_many_thousand_bytes_are_keys() {
+    // A header of 254 bytes and more, in leaves and in branches, with values inside and apart.
+    for length in [
+        32_000, 32_264, 32_265, 32_272, 32_273, 32_288, 32_289, 32_417, 40_000,
+    ] {
+        for version in [StateVersion::V0, StateVersion::V1] {
+            let long = vec![0x11; length];
+            let mut entries = Entries::from([(long.clone(), vec![1; 40])]);
+            let mut nodes = Nodes::default();
+            let leaf = update(&nodes, Root::EMPTY, &all(&entries), version);
+            nodes.commit(&leaf);
+            let mut root = leaf.root;
+            let below = [&long[..], &[0x22]].concat();
+            let beside = [&long[..], &[0x33]].concat();
+            for (key, value) in [
+                (below, Some(vec![2; 40])),
+                (beside, Some(vec![3])),
+                (long, None),
+            ] {
+                match &value {
+                    Some(value) => entries.insert(key.clone(), value.clone()),
+                    None => entries.remove(&key),
+                };
+                let update = update(&nodes, root, &[(key, value)].into(), version);
+                assert_eq!(update.root, reference_root(&entries, version), "{length}");
+                nodes.commit(&update);
+                root = update.root;
+                let mut state = ShadowState::new(&nodes, root);
+                for (key, value) in &entries {
+                    let found = state.value(TrieId::Top, key, &mut ()).unwrap().unwrap();
+                    assert_eq!(found.bytes(state.table()), value, "{length}");
+                }
+            }
+        }
     }
 }
 

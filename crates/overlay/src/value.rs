@@ -233,11 +233,14 @@ mod tests {
                 let start = usize::from(LengthPrefix::of(count).write(&mut room));
                 let plain = [&room[start..], &[7; 40][..elements]].concat();
                 let list = Value::new(&plain, heap);
+                // Lies behind the list, which may fill its block.
+                let next = Value::new(&[8; 16], heap);
                 let (mut list, mark) = list.open_list(heap).unwrap();
                 assert_eq!(list.as_slice(heap), plain, "{count}");
                 list.append(b"x", mark, heap);
                 let list = list.take_back(mark, heap);
                 assert_eq!(list.as_slice(heap), plain, "{count}");
+                assert_eq!(next.as_slice(heap), [8; 16], "{count}");
             }
         }
     }

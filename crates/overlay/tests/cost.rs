@@ -15,23 +15,32 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    /// Bytes allocated and not yet freed. Wraps, because a thread may free what another allocated.
+    static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system allocator unchanged; the counter allocates nothing.
+fn note_held(more: usize, less: usize) {
+    HELD.with(|held| held.set(held.get().wrapping_add(more).wrapping_sub(less)));
+}
+
+// SAFETY: every call goes to the system allocator unchanged; the counters allocate nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        note_held(layout.size(), 0);
         // SAFETY: the caller's promise, passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        note_held(0, layout.size());
         // SAFETY: the caller's promise, passed on.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        note_held(size, layout.size());
         // SAFETY: the caller's promise, passed on.
         unsafe { System.realloc(at, layout, size) }
     }
@@ -190,6 +199,46 @@ fn a_reset_overlay_allocates_nothing_for_a_block_like_the_last() {
     block();
     block();
     assert_eq!(allocations(block), 0);
+}
+
+/// Callers decide by its memory whether to keep an overlay for the next block. So it has to be what was allocated.
+#[test]
+fn the_memory_is_what_was_allocated() {
+    let keys = keys(20_000);
+    let before = HELD.with(Cell::get);
+    let mut overlay = Overlay::new();
+    // `left_out` is for the lists of stores and of large blocks, which are not counted.
+    let compare = |overlay: &Overlay, left_out: usize, step: &str| {
+        let held = HELD.with(Cell::get).wrapping_sub(before);
+        let memory = overlay.memory();
+        assert!(
+            (memory..=memory + left_out).contains(&held),
+            "{step}: {memory}, but {held} allocated"
+        );
+    };
+    compare(&overlay, 0, "nothing");
+    overlay.set(Top, b"key", b"value");
+    compare(&overlay, 32, "one key");
+    (0..1_000).for_each(|_| overlay.start_transaction());
+    compare(&overlay, 32, "transactions");
+    for key in &keys {
+        overlay.set(Top, key, &[1; 80]);
+        overlay.set(Top, key, &[2; 200]);
+    }
+    overlay.snapshot();
+    compare(&overlay, 32, "many keys");
+    // A key takes 500 bytes with its two values; arenas and tables have up to twice the room that they need.
+    assert!(overlay.memory() < 2 * 500 * keys.len());
+    for number in 0..4 {
+        overlay.set(Top, &[number], &[3; 100_000]);
+        overlay.set(Top, &[number], &[4; 300_000]);
+    }
+    compare(&overlay, 1_000, "large values");
+    // The sorted list of keys keeps the places of the keys that go.
+    (0..1_000).for_each(|_| overlay.rollback_transaction().unwrap());
+    compare(&overlay, 1_000, "rolled back");
+    overlay.reset();
+    compare(&overlay, 1_000, "reset");
 }
 
 fn report(name: &str, times: u32, mut work: impl FnMut()) {

@@ -143,3 +143,72 @@ fn split_child(
     };
     Ok((child, batch.writes))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::{
+        state_update, Changes, KeyChanges, NodeHash, NodePrefix, NodeSource, Root, ShadowState,
+        SourceError, StateVersion::V1,
+    };
+    use alloc::vec::Vec;
+    use bytes::Bytes;
+    use rayon::ThreadPoolBuilder;
+
+    /// Has no nodes.
+    struct Nothing;
+
+    impl NodeSource for Nothing {
+        fn node(&self, _: &NodeHash, _: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
+            Ok(None)
+        }
+    }
+
+    fn top(top: KeyChanges<'_>) -> Changes<'_> {
+        Changes {
+            top,
+            children: Vec::new(),
+        }
+    }
+
+    /// Nothing but its time and the parts of the update tell that a root was computed apart.
+    #[test]
+    fn children_are_computed_apart_from_so_many_changes_on() {
+        // Four keys below each child of the root, with different nibbles there.
+        let keys = (0..64_u8).map(|key| [key.rotate_right(4)]);
+        let mut keys: Vec<_> = keys.collect();
+        keys.sort_unstable();
+        let changes = |value: &'static [u8]| -> KeyChanges<'_> {
+            keys.iter().map(|key| (&key[..], Some(value))).collect()
+        };
+        let mut state = ShadowState::new(Nothing, Root::EMPTY);
+        let first = state_update(&mut state, &top(changes(&[1; 40])), V1, &mut ()).unwrap();
+        let parts = |split_from, changes: KeyChanges<'_>| {
+            let state = ShadowState::new(Nothing, first.root);
+            let mut state = state.with_split_from(split_from);
+            let nodes = first.inserted();
+            let nodes = nodes.map(|node| (node.hash, first.nodes.share(node.encoded)));
+            state.preload(nodes).unwrap();
+            let update = state_update(&mut state, &top(changes), V1, &mut ()).unwrap();
+            update.nodes.parts.len()
+        };
+        let parts_on = |threads, split_from, changes: KeyChanges<'_>| {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+            pool.unwrap().install(|| parts(split_from, changes))
+        };
+        let all = || changes(&[2; 40]);
+        // The part of the branch, and one of each child. No child has more than a thread's share of the changes.
+        assert_eq!(parts_on(3, 64, all()), 17);
+        assert_eq!(parts_on(2, 2, all()), 17);
+        assert_eq!(parts_on(3, 2, all()), 17);
+        assert_eq!(parts_on(3, 65, all()), 1);
+        assert_eq!(parts_on(1, 2, all()), 1);
+        // With more threads than children, a child has more than a share, and is split again.
+        assert_eq!(parts_on(32, 2, all()), 17 + 64);
+        // If all changes are below one child, that child's children are computed apart.
+        assert_eq!(parts_on(3, 2, all()[..4].to_vec()), 5);
+        // A thread of no pool has the threads of all such threads.
+        let threads = rayon::current_num_threads();
+        assert_eq!(parts(2, all()) > 1, threads > 1);
+    }
+}

@@ -157,6 +157,42 @@ fn keys_are_told_once_after_the_log_was_shortened() {
     assert_eq!(dirty(&overlay), [(C, Fate::Deleted), (A, Fate::Written)]);
 }
 
+/// For a reader that starts anew, also in the middle of a transaction.
+#[test]
+fn after_snapshots_were_forgotten_every_key_is_dirty() {
+    let mut overlay = Overlay::new();
+    write(&mut overlay, A);
+    overlay.snapshot();
+    overlay.start_transaction();
+    write(&mut overlay, B);
+    overlay.start_transaction();
+    write(&mut overlay, C);
+    overlay.rollback_transaction().unwrap();
+    overlay.remove(Top, A);
+    overlay.snapshot();
+    overlay.forget_snapshots();
+    let all = [(A, Fate::Deleted), (B, Fate::Written), (C, Fate::Untouched)];
+    assert_eq!(dirty(&overlay), all);
+    // Each key knows its new place in the log.
+    write(&mut overlay, A);
+    write(&mut overlay, C);
+    let all = [(A, Fate::Written), (B, Fate::Written), (C, Fate::Written)];
+    assert_eq!(dirty(&overlay), all);
+    // What the reader was told since then stays dirty after a rollback, and so does what it was not told.
+    let mut told = overlay.clone();
+    told.snapshot();
+    assert_eq!(dirty(&told), []);
+    for mut overlay in [overlay, told] {
+        overlay.rollback_transaction().unwrap();
+        let all = [
+            (A, Fate::Written),
+            (B, Fate::Untouched),
+            (C, Fate::Untouched),
+        ];
+        assert_eq!(dirty(&overlay), all);
+    }
+}
+
 /// The numbers are indices for tables of the reader: by store, without gaps, and constant for a key.
 #[test]
 fn keys_are_numbered_by_store() {
