@@ -99,7 +99,6 @@ impl DirtyLog {
             entries.at_mut(*id).logged_at = at;
         }
         (self.seen, self.reported) = (0, 0);
-        self.snapshots += 1;
     }
 
     #[inline]

@@ -65,7 +65,7 @@ impl<'a> Batch<'a> {
         let place = Place::of(span.start, depth);
         let built = self.change(at, 0, place, span)?;
         match built {
-            Built::Kept(kept) if kept == at => {}
+            Built::Kept(_) => {}
             // The new node is at the place of `at`.
             Built::New(new) => self.memory.nodes[new as usize].replaces = Some(at),
             _ => self.remove_node(at, place, 0..0),

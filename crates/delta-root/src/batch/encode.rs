@@ -89,15 +89,6 @@ impl Encoder {
         self.hashes.shrink_to(most);
     }
 
-    /// Bytes of memory.
-    pub(super) fn memory(&self) -> usize {
-        (self.values.capacity() + self.hashes.capacity()) * HASH_LENGTH
-            + self.references.capacity() * size_of::<Reference>()
-            + self.order.capacity() * size_of::<u32>()
-            + self.ends.capacity() * size_of::<usize>()
-            + self.stored.capacity() * size_of::<(u32, Range<usize>)>()
-    }
-
     /// Sorts `nodes` by height, the lowest first.
     fn order(&mut self, nodes: &[NewNode]) {
         let ends = &mut self.ends;

@@ -49,15 +49,6 @@ impl BatchMemory {
         self.values.shrink_to(most);
         self.encoder.shrink_to(most);
     }
-
-    fn memory(&self) -> usize {
-        self.nodes.capacity() * size_of::<NewNode>()
-            + self.children.capacity() * size_of::<Children>()
-            + self.others.capacity() * size_of::<(u8, u32)>()
-            + self.nibbles.capacity()
-            + self.values.capacity() * size_of::<NewValueNode>()
-            + self.encoder.memory()
-    }
 }
 
 /// The memory of a root update: for the batch of one trie after the other, and for the writes of all.
@@ -91,12 +82,6 @@ impl RootMemory {
         changes.parts.clear();
         changes.order.clear();
         changes.order.shrink_to(2 * most);
-    }
-
-    /// Bytes of memory.
-    pub(crate) fn memory(&self) -> usize {
-        let order = self.changes.order.capacity() * size_of::<u64>();
-        self.batch.memory() + self.writes.memory() + self.order.memory() + order
     }
 
     /// Begins an update. Forgets the writes of an earlier one.

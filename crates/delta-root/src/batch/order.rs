@@ -52,11 +52,6 @@ impl WriteOrder {
         self.sorted.shrink_to(most);
     }
 
-    /// Bytes of memory.
-    pub(super) fn memory(&self) -> usize {
-        self.sorted.capacity() * size_of::<u64>() + self.ends.capacity() * size_of::<u32>()
-    }
-
     /// Makes the order of `changes`, which is empty before: their net changes by hash and place.
     pub(super) fn put(&mut self, changes: &mut NodeChanges) {
         let NodeChanges { parts, order } = changes;

@@ -29,11 +29,6 @@ impl ShadowScratch {
         // The memory of the parent state's nodes may have fewer owners now.
         self.table.reset(KEPT_NODES);
     }
-
-    /// Bytes of memory for root updates.
-    pub fn root_memory(&self) -> usize {
-        self.root_memory.memory()
-    }
 }
 
 /// The most nodes that a scratch keeps memory for: those of a few blocks.
