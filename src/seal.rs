@@ -15,7 +15,7 @@ use povmeter_delta_root::{
     state_update_in_key_order, state_update_of_loaded, Changes, LoadError, NodeSource, Root,
     RootError, RootUpdate, StateVersion, TrieId, HASH_LENGTH,
 };
-use povmeter_overlay::{Overlay, TransactionError};
+use povmeter_overlay::{Lookup, Overlay, TransactionError};
 use povmeter_pov_estimate::{ProofSize, StorageProof};
 
 /// The result of a block: root update, changes, proof and size. It can't be changed.
@@ -157,11 +157,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
                 |this| this.child_root_in_key_order(child, version),
                 |this| this.child_root_of_loaded(child, version),
             )?;
-            if root != Root::EMPTY {
+            if root == Root::EMPTY {
+                if self.overlay.remove(TrieId::Top, &key) {
+                    self.notes.changes(TrieId::Top, &key, true);
+                }
+            } else if self.overlay.get(TrieId::Top, &key) != Lookup::Value(root.as_bytes()) {
                 self.overlay.set(TrieId::Top, &key, root.as_bytes());
                 self.notes.changes(TrieId::Top, &key, false);
-            } else if self.overlay.remove(TrieId::Top, &key) {
-                self.notes.changes(TrieId::Top, &key, true);
             }
             return Ok(root);
         }

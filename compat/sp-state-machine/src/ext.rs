@@ -13,6 +13,7 @@ use crate::{
 use ::povmeter::{BlockError, NodeHash, Removal, TrieId};
 use codec::Encode;
 use hash_db::Hasher;
+use povmeter_proof_size::RootedProofSizeExt;
 use povmeter_substrate::out_of;
 use sp_core::{
     hexdisplay::{AsBytesRef, HexDisplay},
@@ -44,6 +45,8 @@ pub struct Ext<'a, H: Hasher, B: 'a + Backend<H>> {
     extensions: Option<CallExtensions<'a>>,
     /// The nodes of the backend; `None` if the original executes.
     nodes: Option<NodesOf<'a, H, B>>,
+    /// The last answer to the second version of the proof-size function.
+    rooted: Option<RootedProofSizeExt>,
 }
 
 impl<'a, H: Hasher, B: Backend<H>> Ext<'a, H, B> {
@@ -61,6 +64,7 @@ impl<'a, H: Hasher, B: Backend<H>> Ext<'a, H, B> {
             id: MADE.fetch_add(1, Ordering::Relaxed),
             extensions: extensions.map(CallExtensions::new),
             nodes,
+            rooted: None,
         }
     }
 
@@ -332,7 +336,7 @@ where
         let appended = self.access(|block| match is_child_storage_key(&key) {
             // The call is ignored, as other writes to the root of a child are.
             true => Ok(()),
-            false => block.append(&key, &value),
+            false => block.append(TrieId::Top, &key, &value),
         });
         if appended.is_none() {
             self.in_original(|ext| ext.storage_append(key, value));
@@ -459,8 +463,15 @@ const BENCHMARKS: &str =
 
 impl<H: Hasher, B: Backend<H>> ExtensionStore for Ext<'_, H, B> {
     fn extension_by_type_id(&mut self, type_id: TypeId) -> Option<&mut dyn Any> {
-        let asks_for_size = type_id == TypeId::of::<ProofSizeExt>();
-        if asks_for_size && self.extensions.as_ref()?.sees(type_id) {
+        let recorded = TypeId::of::<ProofSizeExt>();
+        let extensions = self.extensions.as_ref()?;
+        let asks_for_rooted =
+            type_id == TypeId::of::<RootedProofSizeExt>() && !extensions.sees(type_id);
+        if asks_for_rooted && extensions.sees(recorded) {
+            return self.rooted_size();
+        }
+        let is_estimated = settings().sizes == ProofSizes::Estimate;
+        if type_id == recorded && is_estimated && extensions.sees(type_id) {
             self.estimate();
         }
         self.extensions.as_mut()?.get_mut(type_id)
@@ -486,13 +497,28 @@ impl<H: Hasher, B: Backend<H>> ExtensionStore for Ext<'_, H, B> {
 }
 
 impl<H: Hasher, B: Backend<H>> Ext<'_, H, B> {
-    /// Records the nodes that the root needs, if the node chose [`ProofSizes::Estimate`]. The extension then
-    /// answers from the recorder.
+    /// Records the nodes that the root needs, if there is a recorder. The extension of the recorder then answers with
+    /// them.
     fn estimate(&mut self) {
         let nodes = self.nodes.as_ref();
-        let is_recorded = nodes.is_some_and(|nodes| nodes.get().records());
-        if is_recorded && settings().sizes == ProofSizes::Estimate {
-            self.access(Block::estimate);
+        if nodes.is_some_and(|nodes| nodes.get().records()) {
+            self.access(|block| block.proof_size().map(drop));
         }
+    }
+
+    /// The answer to the second version of the proof-size function, in all settings: what the extension of the
+    /// first version returns after an estimate. So a node that replays the sizes of an author replays this one, too.
+    /// `None` if the original executes, because it cannot estimate.
+    fn rooted_size(&mut self) -> Option<&mut dyn Any> {
+        if self.is_originals() {
+            return None;
+        }
+        self.estimate();
+        let recorded = self.extensions.as_mut()?;
+        let recorded = recorded.get_mut(TypeId::of::<ProofSizeExt>())?;
+        let size = recorded
+            .downcast_mut::<ProofSizeExt>()?
+            .storage_proof_size();
+        Some(self.rooted.insert(RootedProofSizeExt::new(size)))
     }
 }

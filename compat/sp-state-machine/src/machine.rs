@@ -1,7 +1,7 @@
 //! A block that is bound to a parent state when it is first accessed.
 
 use crate::{
-    block::Block,
+    block::{self, Block, OwnedBlock},
     nodes::{self, Nodes},
 };
 use ::povmeter::{BlockError, RecordedNodes, Root, SealedBlock, StateVersion};
@@ -19,7 +19,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Machine {
     /// `None` until the first call that needs a block.
-    block: Option<Block>,
+    block: Option<OwnedBlock>,
     /// The state that the block is on; `None` before the first access.
     parent: Option<[u8; 32]>,
     /// The nodes of the block's proof that the recorder has.
@@ -56,17 +56,18 @@ impl Machine {
 
     /// The overlay of the block; `None` if there is no block yet.
     pub(crate) fn overlay(&self) -> Option<&Overlay> {
-        self.block.as_ref().map(Block::overlay)
+        self.block.as_ref().map(|block| block.overlay())
     }
 
     /// The block, for calls that need no backend.
     pub(crate) fn block(&mut self) -> &mut Block {
         self.block
-            .get_or_insert_with(|| Block::new(false, Root::EMPTY))
+            .get_or_insert_with(|| block::begin(false, Root::EMPTY))
     }
 
     pub(crate) fn transaction_depth(&self) -> usize {
-        self.block.as_ref().map_or(0, Block::transaction_depth)
+        let block = self.block.as_ref();
+        block.map_or(0, |block| block.transaction_depth())
     }
 
     /// Must be called for each new backend, because its recorder may be another one.
@@ -111,7 +112,7 @@ impl Machine {
         if self.parent == Some(root) {
             return;
         }
-        let mut block = Block::new(nodes.is_cached(), Root::from(root));
+        let mut block = block::begin(nodes.is_cached(), Root::from(root));
         if let Some(unbound) = &self.block {
             block.copy_changes(unbound);
         }
@@ -190,8 +191,8 @@ impl Machine {
         // The root's nodes go to the recorder first.
         self.try_access(nodes, |block| block.root(version).map(drop))?;
         let Self { block, .. } = std::mem::replace(self, Self::new());
-        let block = block.unwrap_or_else(|| Block::new(false, Root::EMPTY));
-        nodes::with(nodes, || block.seal(version))
+        let block = block.unwrap_or_else(|| block::begin(false, Root::EMPTY));
+        nodes::with(nodes, || block.seal(version).map_err(BlockError::from))
     }
 }
 

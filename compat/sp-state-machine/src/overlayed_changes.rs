@@ -2,6 +2,7 @@
 
 use crate::{
     backend::Backend,
+    block::place,
     fallback::{self, AsOriginal},
     machine::{panic_with, Machine},
     nodes::NodesOf,
@@ -14,7 +15,7 @@ use crate::{
 use ::povmeter::{BlockError, SealedBlock, TrieId};
 use codec::{Decode, Encode};
 use hash_db::Hasher;
-use povmeter_overlay::{Lookup, TransactionError};
+use povmeter_overlay::{Lookup, Overlay, TransactionError};
 use povmeter_substrate::{out_of, state_version as version_of, to_prefixed_memory_db};
 use sp_core::{
     offchain::OffchainOverlayedChange,
@@ -114,9 +115,7 @@ impl<H: Hasher> OverlayedChanges<H> {
     /// Whether nothing was changed.
     pub fn is_empty(&self) -> bool {
         match &self.machine {
-            Some(machine) => machine.overlay().is_none_or(|overlay| {
-                overlay.changes(TrieId::Top).is_empty() && overlay.children().len() == 0
-            }),
+            Some(machine) => machine.overlay().is_none_or(Overlay::is_empty),
             None => self.rest.is_empty(),
         }
     }
@@ -192,7 +191,9 @@ impl<H: Hasher> OverlayedChanges<H> {
     /// Sets or deletes the value at `key`. A key under which a child trie's root lies is refused with a warning.
     pub fn set_storage(&mut self, key: StorageKey, val: Option<StorageValue>) {
         match self.machine() {
-            Some(machine) => warn_refused(machine.block().place(TrieId::Top, &key, val.as_deref())),
+            Some(machine) => {
+                warn_refused(place(machine.block(), TrieId::Top, &key, val.as_deref()))
+            }
             None => self.rest.set_storage(key, val),
         }
     }
@@ -209,9 +210,9 @@ impl<H: Hasher> OverlayedChanges<H> {
         };
         let block = machine.block();
         if matches!(block.overlay().get(TrieId::Top, &key), Lookup::Untouched) {
-            warn_refused(block.place(TrieId::Top, &key, Some(&init())));
+            warn_refused(place(block, TrieId::Top, &key, Some(&init())));
         }
-        warn_refused(block.append(&key, &element));
+        warn_refused(block.append(TrieId::Top, &key, &element));
     }
 
     /// Sets or deletes the value at `key` of a child trie.
@@ -223,11 +224,8 @@ impl<H: Hasher> OverlayedChanges<H> {
     ) {
         match self.machine() {
             Some(machine) => {
-                warn_refused(
-                    machine
-                        .block()
-                        .place(child(child_info), &key, val.as_deref()),
-                );
+                let block = machine.block();
+                warn_refused(place(block, child(child_info), &key, val.as_deref()));
             }
             None => self.rest.set_child_storage(child_info, key, val),
         }
@@ -242,10 +240,13 @@ impl<H: Hasher> OverlayedChanges<H> {
         let written = block.overlay().changes(trie).into_iter();
         let written = written.filter(|(key, value)| key.starts_with(prefix) && value.is_some());
         let written: Vec<StorageKey> = written.map(|(key, _)| key.to_vec()).collect();
-        for key in &written {
-            warn_refused(block.place(trie, key, None));
-        }
-        u32::try_from(written.len()).unwrap_or(u32::MAX)
+        let cleared = written.iter().filter(|key| {
+            let cleared = place(block, trie, key, None);
+            let is_cleared = cleared.is_ok();
+            warn_refused(cleared);
+            is_cleared
+        });
+        u32::try_from(cleared.count()).unwrap_or(u32::MAX)
     }
 
     /// Deletes the values that were written to a child trie, and returns their number.
@@ -572,11 +573,11 @@ impl<H: Hasher> OverlayedChanges<H> {
         };
         let nodes = nodes.get();
         let version = version_of(state_version);
+        // As with the original, only the root of the whole state makes it known.
+        let known = machine.knows_root(version);
         let root = machine.access(nodes, |block| {
             block.child_root(child_info.storage_key(), version)
         });
-        // As with the original, only the root of the whole state makes it known.
-        let known = machine.knows_root(version);
         Ok((out_of::<H>(root.as_bytes()), known))
     }
 

@@ -20,7 +20,8 @@ use std::sync::{Arc, OnceLock};
 
 pub use povmeter_node_cache::CacheCounters;
 
-/// The proof sizes that a runtime gets from the extension that the node registers.
+/// The proof sizes that a runtime gets from the extension that the node registers. The second version of the host
+/// function returns the recorded bytes and what the root computation adds, whatever is chosen here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProofSizes {
     /// The recorded bytes, as with the original: a chain does not notice the difference.
