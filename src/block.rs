@@ -37,9 +37,9 @@ use reads::PrefixedKeys;
 /// and only loaded nodes stay, so the call can be repeated. A corrupt node stays refused.
 ///
 /// To kill a child trie, call `clear_prefix(TrieId::Child(key), b"", None, None)`, which deletes all
-/// its keys. `get(TrieId::Top, &child_root_key(key))` returns the child's root in the parent state,
-/// before and after [`Self::root`], and after the kill, because of the calls of a block only
-/// [`Self::child_root`] writes that key. [`RootUpdate::children`] holds the new root, after the kill
+/// its keys. Only [`Self::child_root`] writes the key of a child's root, so without it
+/// `get(TrieId::Top, &child_root_key(key))` returns the root in the parent state, before and after
+/// [`Self::root`], and after the kill. [`RootUpdate::children`] holds the new root, after the kill
 /// [`Root::EMPTY`], and the update then deletes the key from the top trie.
 #[derive(Debug)]
 pub struct Block<S, A: Accounting = Consensus> {

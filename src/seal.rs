@@ -138,7 +138,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     }
 
     /// The root of the child trie `child` after the changes so far; [`Root::EMPTY`] if it has no entries. Does what the
-    /// host function of that name does for a runtime.
+    /// host function `child_storage_root` does for a runtime.
     ///
     /// If the block changed the child, this root is computed, and written to the child's key in the top trie, or the key
     /// is deleted if the root is [`Root::EMPTY`]: a change as any other, which reads return and a rollback undoes. It
@@ -157,13 +157,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
                 |this| this.child_root_in_key_order(child, version),
                 |this| this.child_root_of_loaded(child, version),
             )?;
+            // Not noted as a change of the part that asks: the parts that change the child need what its root needs.
             if root == Root::EMPTY {
-                if self.overlay.remove(TrieId::Top, &key) {
-                    self.notes.changes(TrieId::Top, &key, true);
-                }
+                self.overlay.remove(TrieId::Top, &key);
             } else if self.overlay.get(TrieId::Top, &key) != Lookup::Value(root.as_bytes()) {
                 self.overlay.set(TrieId::Top, &key, root.as_bytes());
-                self.notes.changes(TrieId::Top, &key, false);
             }
             return Ok(root);
         }

@@ -335,6 +335,30 @@ fn child_tries_and_the_ways_to_them() {
     assert_eq!(entries, expected);
 }
 
+/// The parts that change a child need what its root needs, whoever asks for it.
+#[test]
+fn who_asks_for_the_root_of_a_child_changes_nothing() {
+    let store = state(
+        V1,
+        &[(Top, &[0x1a]), (Child(b"one"), &[1]), (Child(b"two"), &[1])],
+    );
+    let entries = |asks: bool| {
+        let mut block = block::<Consensus>(&store);
+        block.begin_part();
+        block.set(Child(b"one"), &[1], &[7; 40]).unwrap();
+        block.begin_part();
+        block.remove(Child(b"two"), &[1]).unwrap();
+        block.begin_part();
+        for child in [b"one", b"two"] {
+            if asks {
+                block.child_root(child, V1).unwrap();
+            }
+        }
+        owned(block.seal(V1).unwrap().attribution().unwrap())
+    };
+    assert_eq!(entries(true), entries(false));
+}
+
 /// A small random number generator, the same on every machine.
 fn next(seed: &mut u64, below: usize) -> usize {
     *seed = seed

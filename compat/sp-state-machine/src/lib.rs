@@ -21,8 +21,8 @@
 //!
 //! # Guarantees
 //! - Roots, values, proofs and sizes are the original's, unless the node chooses
-//!   [`ProofSizes::Estimate`](povmeter::ProofSizes::Estimate), with [few
-//!   exceptions](https://github.com/povmeter/povmeter/blob/main/docs/differences.md#what-a-chain-can-notice).
+//!   [`ProofSizes::Estimate`](povmeter::ProofSizes::Estimate), or the runtime calls the second version of the
+//!   proof-size function, with [few exceptions](https://github.com/povmeter/povmeter/blob/main/docs/differences.md#what-a-chain-can-notice).
 //! - A hasher other than Blake2b-256, an overlay that collects extrinsics, a backend that is not made of trie nodes,
 //!   and a wrapper around a backend that is not one of `sc-client-db`'s get the original's implementation.
 //! - Where the original returns the old root because a node is missing, this crate panics with the reason: the

@@ -240,13 +240,13 @@ impl<H: Hasher> OverlayedChanges<H> {
         let written = block.overlay().changes(trie).into_iter();
         let written = written.filter(|(key, value)| key.starts_with(prefix) && value.is_some());
         let written: Vec<StorageKey> = written.map(|(key, _)| key.to_vec()).collect();
-        let cleared = written.iter().filter(|key| {
-            let cleared = place(block, trie, key, None);
-            let is_cleared = cleared.is_ok();
-            warn_refused(cleared);
-            is_cleared
-        });
-        u32::try_from(cleared.count()).unwrap_or(u32::MAX)
+        let mut cleared = 0;
+        for key in &written {
+            let removed = place(block, trie, key, None);
+            cleared += u32::from(removed.is_ok());
+            warn_refused(removed);
+        }
+        cleared
     }
 
     /// Deletes the values that were written to a child trie, and returns their number.

@@ -19,12 +19,17 @@ use ::povmeter::{BlockPool, Root, SealedBlock};
 use std::sync::{Arc, OnceLock};
 
 pub use povmeter_node_cache::CacheCounters;
+/// Both versions of the proof-size function, for the node's executor. The second version is answered only to the host
+/// functions of this very crate: a node that takes `povmeter-proof-size` from elsewhere has two, and the greatest
+/// number would be returned.
+pub use povmeter_proof_size::storage_proof_size;
 
 /// The proof sizes that a runtime gets from the extension that the node registers. The second version of the host
 /// function returns the recorded bytes and what the root computation adds, whatever is chosen here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProofSizes {
-    /// The recorded bytes, as with the original: a chain does not notice the difference.
+    /// The recorded bytes, as with the original: a chain does not notice the difference, unless its runtime calls the
+    /// second version of the host function, which adds to the proof what an estimate touches.
     #[default]
     Upstream,
     /// The recorded bytes and what the root computation adds. All authors and validators of the chain must

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use hash_db::Hasher;
-use povmeter_proof_size::{storage_proof_size, RootedProofSizeExt, PROOF_RECORDING_DISABLED};
+use povmeter_proof_size::{RootedProofSizeExt, PROOF_RECORDING_DISABLED};
 use povmeter_substrate::{SizeSource, StateMachine};
 use sp_core::{
     storage::{ChildInfo, StateVersion},
@@ -10,7 +10,8 @@ use sp_core::{
 };
 use sp_externalities::{set_and_run_with_externalities, Extensions, Externalities};
 use sp_state_machine::{
-    backend::AsTrieBackend, new_in_mem, Ext, InMemoryBackend, OverlayedChanges, TrieBackendBuilder,
+    backend::AsTrieBackend, new_in_mem, povmeter::storage_proof_size, Ext, InMemoryBackend,
+    OverlayedChanges, TrieBackendBuilder,
 };
 use sp_trie::{
     proof_size_extension::ProofSizeExt, recorder::Recorder, ProofSizeProvider, StorageProof,

@@ -149,7 +149,8 @@ pub fn state_update_in_key_order<S: NodeSource>(
 }
 
 /// The root of child trie `child` after its changes among `changes`; [`Root::EMPTY`] if it has no entries. Loads and
-/// observes what [`state_update`] does, but computes only this root, and returns no nodes.
+/// observes what [`state_update`] does, but computes only this root, and returns no nodes. For a child without changes,
+/// it does not observe the way to the root.
 ///
 /// # Errors
 /// As [`state_update`].

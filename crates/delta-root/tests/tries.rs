@@ -609,8 +609,8 @@ fn changes_in_the_order_of_their_keys_need_the_nodes_that_trie_db_reads() {
     assert!(fewer > 100, "{fewer}");
 }
 
-/// The root of a child trie is deleted from the top trie if no entry is left; then a branch there may be merged with
-/// what lies beside it.
+/// The root of a child trie is deleted from the top trie if no entry is left, or for a moment if the changes delete it;
+/// then a branch there may be merged with what lies beside it.
 #[test]
 fn only_the_changes_that_empty_a_child_trie_need_what_lies_beside_its_root() {
     let [one, two, three] = [&[0x10][..], &[0x20], &[0x30]];
@@ -631,15 +631,26 @@ fn only_the_changes_that_empty_a_child_trie_need_what_lies_beside_its_root() {
     let beside = *state.table().hash(*told.0.last().unwrap());
 
     let new = Some(&[3; 40][..]);
-    let cases: [(KeyChanges<'_>, bool); 4] = [
-        (vec![(one, new)], false),
-        (vec![(one, None)], false),
-        (vec![(one, None), (two, None)], true),
-        (vec![(one, None), (two, None), (three, new)], false),
+    let root_key = child_root_key(b"a");
+    let cases: [(KeyChanges<'_>, Option<&[u8]>, bool); 6] = [
+        (vec![(one, new)], Some(&[7; 32]), false),
+        (vec![(one, new)], None, true),
+        (vec![(one, None)], Some(&[7; 32]), false),
+        (vec![(one, None), (two, None)], Some(&[7; 32]), true),
+        (vec![(one, None), (two, None)], None, true),
+        (vec![(one, None), (two, None), (three, new)], None, true),
     ];
-    for (of_child, expected) in cases {
+    let without = cases.iter().map(|(of_child, root, expected)| {
+        let expected = *expected && (root.is_some() || of_child.len() == 2);
+        (of_child.clone(), Vec::new(), expected)
+    });
+    let with = cases.iter().map(|(of_child, root, expected)| {
+        let top = vec![(root_key.as_slice(), *root)];
+        (of_child.clone(), top, *expected)
+    });
+    for (of_child, top, expected) in without.chain(with) {
         let changes = Changes {
-            top: Vec::new(),
+            top,
             children: vec![(b"a", of_child)],
         };
         for in_key_order in [false, true] {

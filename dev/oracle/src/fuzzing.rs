@@ -17,6 +17,9 @@ pub fn fuzz_block(bytes: &[u8]) {
     let case = Case::from_bytes(bytes);
     agree::<Consensus>(&case);
     agree::<Advisory>(&case);
+    let asking = case.asking_for_child_roots(bytes.len() as u64);
+    agree::<Consensus>(&asking);
+    agree::<Advisory>(&asking);
 }
 
 fn agree<A: Accounting>(case: &Case) {
@@ -174,6 +177,7 @@ fn block_on<S: NodeSource, A: Accounting>(source: S, root: Root) -> Option<Compa
         }
         let _ = change(&mut block, trie, &keys, &mut damage);
     }
+    let _ = damage.of(block.child_root(b"c", StateVersion::V0));
     let told = block.compact_proof_bytes();
     let packed = block.recorded_proof().to_compact(root);
     let _ = block.root(StateVersion::V0).map(|update| update.root);

@@ -10,7 +10,7 @@ use super::{
     rule,
 };
 use codec::Encode;
-use povmeter::{Accounting, Block, SealedBlock};
+use povmeter::{Accounting, Block, SealedBlock, TrieId};
 use povmeter_delta_root::Blake2b256;
 use povmeter_dev_runtime::{runtime::Hashing, NodeChange, RootUpdate};
 use povmeter_vectors::{ask, Answer, Op};
@@ -146,13 +146,19 @@ impl<'a, A: Accounting> Lockstep<'a, A> {
                     *last |= asked;
                 }
             }
-            Op::Root | Op::ChildRoot { .. } => self
-                .root_asked
-                .iter_mut()
-                .rev()
-                .take(1)
-                .for_each(|last| *last = true),
+            Op::Root => self.note_counted_root(),
+            // The root of another child is read.
+            Op::ChildRoot { child } if self.block.overlay().is_touched(TrieId::Child(&child.0)) => {
+                self.note_counted_root();
+                self.report.child_roots += 1;
+            }
             _ => {}
+        }
+    }
+
+    fn note_counted_root(&mut self) {
+        if let Some(last) = self.root_asked.last_mut() {
+            *last = true;
         }
     }
 

@@ -111,13 +111,19 @@ impl Run<'_> {
     }
 
     fn ask_peer(&mut self, op: &Op) -> Result<Answer, Mismatch> {
-        if *op == Op::Root {
+        if matches!(op, Op::Root | Op::ChildRoot { .. }) {
             let (net, left_out) = self.net_changes();
-            if left_out {
-                self.left_out = true;
+            self.left_out |= left_out;
+            match op {
                 // The peer's own root would be wrong.
-                let root = self.peer.truth(&net)?.root;
-                return Ok(Answer::Root(root.as_bytes().to_vec()));
+                Op::Root if left_out => {
+                    let root = self.peer.truth(&net)?.root;
+                    return Ok(Answer::Root(root.as_bytes().to_vec()));
+                }
+                Op::ChildRoot { child } if left_out => {
+                    return Ok(self.peer.child_root(&net, child)?);
+                }
+                _ => {}
             }
         }
         Ok(self.peer.ask(op)?)
@@ -225,13 +231,12 @@ mod tests {
     use crate::Flavour;
     use sp_core::storage::StateVersion;
 
-    #[test]
-    fn random_blocks_are_the_originals() {
+    fn run_all(seeds: u64, case: impl Fn(u64, Flavour) -> Case) -> PatchedCounts {
         let mut all = PatchedCounts::default();
         for flavour in Flavour::ALL {
-            for seed in 0..1000 {
+            for seed in 0..seeds {
                 for version in [StateVersion::V0, StateVersion::V1] {
-                    let case = Case::random(seed, flavour).in_version(version);
+                    let case = case(seed, flavour).in_version(version);
                     let counts = run_patched(&case);
                     let counts = counts.unwrap_or_else(|mismatch| {
                         panic!("{} {seed} {version:?}: {mismatch}\n{case}", flavour.name())
@@ -242,9 +247,23 @@ mod tests {
                 }
             }
         }
+        all
+    }
+
+    #[test]
+    fn random_blocks_are_the_originals() {
+        let all = run_all(1000, Case::random);
         // Otherwise the cases would test little.
         assert!(all.calls > 100_000 && all.recorded > 100_000, "{all:?}");
         assert!(all.blocks > 1000, "{all:?}");
         println!("{all:?}");
+    }
+
+    #[test]
+    fn random_blocks_that_ask_for_roots_of_children_are_the_originals() {
+        let case = |seed, flavour| Case::random(seed, flavour).asking_for_child_roots(seed);
+        let all = run_all(300, case);
+        assert!(all.calls > 30_000 && all.recorded > 10_000, "{all:?}");
+        assert!(all.blocks > 100, "{all:?}");
     }
 }

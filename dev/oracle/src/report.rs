@@ -27,6 +27,8 @@ pub struct CaseReport {
     /// Blocks in which the upstream strategy was below the truth at least once; 0 or 1 for a single
     /// block.
     pub upstream_under_blocks: u64,
+    /// Roots of changed child tries that were asked for and are the peer's.
+    pub child_roots: u64,
     /// Blocks; 1 for a single block.
     pub blocks: u64,
 }
@@ -58,6 +60,7 @@ impl AddAssign for CaseReport {
         self.over_nodes += other.over_nodes;
         self.rule_over_bytes += other.rule_over_bytes;
         self.left_out += other.left_out;
+        self.child_roots += other.child_roots;
         self.upstream_boundaries += other.upstream_boundaries;
         self.upstream_under += other.upstream_under;
         self.upstream_under_blocks += other.upstream_under_blocks;

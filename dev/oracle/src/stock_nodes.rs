@@ -5,7 +5,7 @@ use super::{
     mismatch::Mismatch,
     peer_side::PeerSide,
 };
-use povmeter::{Accounting, Block, NodeSource, RecordedNodes};
+use povmeter::{Accounting, Block, NodeSource, RecordedNodes, TrieId};
 use povmeter_vectors::{ask, Op};
 use std::collections::BTreeSet;
 
@@ -14,8 +14,11 @@ type Nodes = BTreeSet<Vec<u8>>;
 /// How many roots were compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StockNodes {
-    /// Roots, those of child tries included, after which both sides had recorded the same nodes, those at the ends of blocks included.
+    /// Roots after which both sides had recorded the same nodes: those of states, also at the ends of blocks, and those
+    /// of child tries.
     pub roots: u64,
+    /// Those of them that are roots of child tries that the block had changed.
+    pub of_changed_children: u64,
     /// Blocks for whose last root the rule for sizes counts more nodes.
     pub spared: u64,
 }
@@ -46,15 +49,19 @@ pub fn compare_stock_nodes<A: Accounting>(case: &Case) -> Result<StockNodes, Mis
                 block.proof_size().map_err(failed)?;
                 continue;
             }
-            Op::Root | Op::ChildRoot { .. } => {
-                if peer.net_changes().leave_out_absent(&case.parent) {
-                    return Ok(compared);
-                }
+            Op::Root | Op::ChildRoot { .. }
+                if peer.net_changes().leave_out_absent(&case.parent) =>
+            {
+                return Ok(compared)
             }
             _ => {}
         }
         peer.ask(op)?;
         ask(&mut block, op, case.our_version()).map_err(failed)?;
+        let is_written = match op {
+            Op::ChildRoot { child } => block.overlay().is_touched(TrieId::Child(&child.0)),
+            _ => false,
+        };
         if matches!(op, Op::Root | Op::ChildRoot { .. }) {
             let expected = peer.read_proof().into_nodes();
             let found = recorded(&block);
@@ -66,6 +73,7 @@ pub fn compare_stock_nodes<A: Accounting>(case: &Case) -> Result<StockNodes, Mis
                 });
             }
             compared.roots += 1;
+            compared.of_changed_children += u64::from(is_written);
         }
     }
     let by_rule = |source| Mismatch::Block {

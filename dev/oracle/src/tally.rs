@@ -92,7 +92,7 @@ impl Tally {
         } else {
             &mut sums.advisory
         };
-        match run_case::<A>(&case) {
+        match run_case::<A>(case) {
             Ok(report) => *sum += report,
             Err(mismatch) => self.failures.push(Failure {
                 case: CaseName {

@@ -154,6 +154,17 @@ fn roots_of_children() -> Vec<(String, Case)> {
             vec![remove(1), child_root(), set(2), read_root(), Op::Boundary],
         ),
         (
+            "an emptied child's root is asked for again once the child has an entry",
+            vec![
+                remove(1),
+                child_root(),
+                set(2),
+                child_root(),
+                read_root(),
+                Op::Boundary,
+            ],
+        ),
+        (
             "a rollback takes a child's root back",
             vec![
                 set(2),

@@ -376,6 +376,7 @@ fn a_childs_root_is_the_one_that_the_storage_root_takes_in() {
     let roots = |ext: &mut dyn Externalities| {
         ext.set_child_storage(&pool(), vec![0x1c], vec![9]);
         ext.storage_root(V0);
+        ext.storage_append(vec![0x2a], vec![9]);
         ext.child_storage_root(&pool(), V0)
     };
     let (backend, _) = peer(&nodes);
@@ -383,6 +384,22 @@ fn a_childs_root_is_the_one_that_the_storage_root_takes_in() {
     let after_root = roots(&mut Ext::new(&mut overlay, &backend, None));
     assert_eq!(after_root, old_root, "the peer answers the parent's");
     assert_eq!(under_ours(&mut machine(&nodes), roots), new_root);
+
+    let asked_before = |ext: &mut dyn Externalities| {
+        ext.set_child_storage(&pool(), vec![0x1d], vec![9]);
+        let first = ext.child_storage_root(&pool(), V0);
+        ext.set_child_storage(&pool(), vec![0x1c], vec![9]);
+        ext.clear_child_storage(&pool(), &[0x1d]);
+        ext.storage_root(V0);
+        [first, ext.child_storage_root(&pool(), V0)]
+    };
+    let mut overlay = OverlayedChanges::default();
+    let [first, after_root] = asked_before(&mut Ext::new(&mut overlay, &backend, None));
+    assert_eq!(after_root, first, "the peer answers what it wrote");
+    assert_eq!(
+        under_ours(&mut machine(&nodes), asked_before),
+        [first, new_root]
+    );
 }
 
 /// With sizes by the rule. With [`SizeSource::Reads`], both record the same.
@@ -415,6 +432,27 @@ fn asking_for_a_childs_root_records_what_all_changes_need() {
         let keys: Vec<_> = sealed.top_changes().map(|(key, _)| key.to_vec()).collect();
         assert_eq!(keys, written);
     }
+}
+
+#[test]
+fn a_child_that_was_only_cleared_is_unchanged() {
+    let nodes = state(&[&[0x1a]], &[&[0x1a]]);
+    let ask = |ext: &mut dyn Externalities| {
+        let cleared = ext.clear_child_prefix(&pool(), &[0x77], None, None);
+        assert_eq!(cleared.unique, 0);
+        ext.child_storage_root(&pool(), V0)
+    };
+    let (backend, _) = peer(&nodes);
+    let mut overlay = OverlayedChanges::default();
+    let expected = ask(&mut Ext::new(&mut overlay, &backend, None));
+    let written: Vec<_> = overlay.changes().map(|(key, _)| key.clone()).collect();
+    assert_eq!(written, [child_root_key(POOL)]);
+
+    let mut machine = machine(&nodes);
+    assert_eq!(under_ours(&mut machine, ask), expected);
+    let sealed = machine.seal(V0).unwrap().block;
+    assert_eq!(sealed.top_changes().len(), 0);
+    assert_eq!(sealed.update().root, nodes.root());
 }
 
 /// The same on both sides.

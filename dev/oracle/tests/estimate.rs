@@ -40,7 +40,7 @@ fn random_blocks_that_ask_for_roots_of_children_agree_with_the_peer() {
     let case = |seed, flavour| Case::random(seed, flavour).asking_for_child_roots(seed);
     let tally = run_cases(0, cases(), case, |_| {});
     assert_agreed(&tally, case);
-    assert!(tally.total().boundaries > 1_000, "{tally:?}");
+    assert!(tally.total().child_roots > 1_000, "{tally:?}");
 }
 
 /// Checks that all cases agreed, and shows some that did not.

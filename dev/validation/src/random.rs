@@ -252,7 +252,10 @@ impl RandomPovs {
                 13 => Step::ChildRoot(vec![self.dice.random_range(0..4)]),
                 _ => Step::Get(trie, self.key()),
             };
+            // The stock functions return roots that are out of date if nothing was changed since the last one.
+            let change = (step == Step::Root).then(|| Step::Set(None, self.key(), self.value()));
             steps.push(step);
+            steps.extend(change);
         }
         steps.extend((0..open).map(|_| Step::Commit));
         steps
