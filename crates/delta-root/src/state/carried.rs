@@ -209,14 +209,24 @@ impl CarriedState {
         true
     }
 
-    /// Drops nodes until at most about `most` bytes of memory are left: first nodes that no block used, or
+    /// Drops nodes until at most about `most` bytes of memory are left, at most a quarter more: first nodes that no block used, or
     /// that are not needed any more, then nodes whose last use is the longest ago. Among nodes last used in
     /// one block, it drops those loaded last, because they usually lie deeper in the trie. Drops child tries in the
     /// same way, because each takes memory besides its nodes.
     ///
     /// # Cost
-    /// Copies and decodes all nodes that stay.
+    /// Copies and decodes all nodes that stay; several times if equal nodes lie at many places, and so take more memory
+    /// than a node usually does.
     pub fn shrink(&mut self, most: usize) {
+        let mut tried = most;
+        self.shrink_once(tried);
+        while self.memory() > most.saturating_add(most / 4) && self.nodes() > 0 {
+            tried /= 2;
+            self.shrink_once(tried);
+        }
+    }
+
+    fn shrink_once(&mut self, most: usize) {
         let (mut ids, fits) = self.last_used(most);
         let Self {
             table,
