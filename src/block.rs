@@ -234,6 +234,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         self.state.loaded_nodes()
     }
 
+    /// Bytes of memory that the encodings of the loaded nodes hold, with the table that finds them. Costs nothing, unlike
+    /// [`Self::loaded_bytes`], which asks each child trie.
+    pub fn encoded_bytes(&self) -> usize {
+        self.state.table().memory()
+    }
+
     /// Bytes of memory that the loaded nodes hold, without their encodings.
     pub fn loaded_bytes(&self) -> usize {
         self.state.arena_bytes()

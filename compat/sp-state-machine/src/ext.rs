@@ -34,7 +34,7 @@ use std::{
 
 /// Externalities over an overlay and a backend.
 ///
-/// A call that can't read the state panics with [`FailedAccess`](povmeter_substrate::FailedAccess), because
+/// A call that can't read the state panics with a message that names the node, because
 /// the interface between runtime and host has no errors. As with the original, the process ends if its panic
 /// handler says so.
 pub struct Ext<'a, H: Hasher, B: 'a + Backend<H>> {
@@ -73,10 +73,20 @@ impl<'a, H: Hasher, B: Backend<H>> Ext<'a, H, B> {
         self.nodes.is_none() || self.overlay.is_originals()
     }
 
-    /// The result of `access` to the block; `None` if the original executes.
+    /// The result of `access` to the block; `None` if the original executes. A failure ends the process, if the node's
+    /// panic handler does that.
     fn access<R>(&mut self, access: impl FnOnce(&mut Block) -> Result<R, BlockError>) -> Option<R> {
-        let nodes = self.nodes.as_ref()?.get();
         let _guard = AbortGuard::force_abort();
+        self.access_in_call(access)
+    }
+
+    /// As [`Self::access`], but a failure only ends the call: for functions whose failures do not end the process with
+    /// the original.
+    fn access_in_call<R>(
+        &mut self,
+        access: impl FnOnce(&mut Block) -> Result<R, BlockError>,
+    ) -> Option<R> {
+        let nodes = self.nodes.as_ref()?.get();
         Some(self.overlay.machine()?.access(nodes, access))
     }
 }
@@ -103,7 +113,8 @@ where
         limit: Option<u32>,
         cursor: Option<&[u8]>,
     ) -> Option<MultiRemovalResults> {
-        let removal = self.access(|block| block.clear_prefix(trie, prefix, limit, cursor))?;
+        let clear = |block: &mut Block| block.clear_prefix(trie, prefix, limit, cursor);
+        let removal = self.access_in_call(clear)?;
         let Removal {
             cursor,
             from_parent,
@@ -230,14 +241,14 @@ where
     }
 
     fn next_storage_key(&mut self, key: &[u8]) -> Option<StorageKey> {
-        match self.access(|block| block.next_key(TrieId::Top, key)) {
+        match self.access_in_call(|block| block.next_key(TrieId::Top, key)) {
             Some(next) => next,
             None => self.in_original(|ext| ext.next_storage_key(key)),
         }
     }
 
     fn next_child_storage_key(&mut self, info: &ChildInfo, key: &[u8]) -> Option<StorageKey> {
-        match self.access(|block| block.next_key(child(info), key)) {
+        match self.access_in_call(|block| block.next_key(child(info), key)) {
             Some(next) => next,
             None => self.in_original(|ext| ext.next_child_storage_key(info, key)),
         }

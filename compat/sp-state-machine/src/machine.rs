@@ -6,7 +6,6 @@ use crate::{
 };
 use ::povmeter::{BlockError, RecordedNodes, Root, SealedBlock, StateVersion};
 use povmeter_overlay::Overlay;
-use povmeter_substrate::FailedAccess;
 use std::{
     panic::panic_any,
     sync::atomic::{AtomicU64, Ordering},
@@ -31,6 +30,10 @@ pub(crate) struct Machine {
     /// The revision of the overlay and the state version that the last root was computed for.
     root_of: Option<(u64, StateVersion)>,
 }
+
+/// The most bytes of encoded nodes that a machine without a recorder keeps. Blocks stay below, but a call off chain may
+/// walk through a whole state.
+const MOST_LOADED_BYTES: usize = 128 << 20;
 
 impl Machine {
     pub(crate) fn new() -> Self {
@@ -79,7 +82,7 @@ impl Machine {
     /// are new to the proof.
     ///
     /// # Panics
-    /// With [`FailedAccess`] if the access fails, because the interface of the callers has no errors, and a
+    /// With the error's message if the access fails, because the interface of the callers has no errors, and a
     /// made-up answer would be worse.
     pub(crate) fn access<R>(
         &mut self,
@@ -95,6 +98,22 @@ impl Machine {
     /// # Errors
     /// The error of `access`.
     pub(crate) fn try_access<R>(
+        &mut self,
+        nodes: &dyn Nodes,
+        access: impl FnOnce(&mut Block) -> Result<R, BlockError>,
+    ) -> Result<R, BlockError> {
+        let result = self.access_and_keep(nodes, access);
+        let loaded = self.block.as_ref().map_or(0, |block| block.encoded_bytes());
+        if loaded > MOST_LOADED_BYTES && !nodes.records() {
+            // Forgets what is loaded. The changes stay.
+            self.parent = None;
+            self.bind(nodes);
+        }
+        result
+    }
+
+    /// As [`Self::try_access`], but all loaded nodes stay.
+    fn access_and_keep<R>(
         &mut self,
         nodes: &dyn Nodes,
         access: impl FnOnce(&mut Block) -> Result<R, BlockError>,
@@ -177,7 +196,7 @@ impl Machine {
         self.root_of.is_some() && self.root_of == revision.map(|revision| (revision, version))
     }
 
-    /// Ends the block, and leaves a new machine in its place.
+    /// Ends the block, and leaves a new machine in its place. `version` is for changes without a root.
     ///
     /// # Errors
     /// [`BlockError`]. If the root can't be computed, this machine stays as it was.
@@ -186,10 +205,14 @@ impl Machine {
         nodes: &dyn Nodes,
         version: StateVersion,
     ) -> Result<SealedBlock, BlockError> {
+        // As with the original, a root that is known decides.
+        let revision = self.overlay().map(Overlay::revision);
+        let known = self.root_of.filter(|(of, _)| Some(*of) == revision);
+        let version = known.map_or(version, |(_, version)| version);
         // The recorder may be another one than in the last call.
         self.meet_backend();
         // The root's nodes go to the recorder first.
-        self.try_access(nodes, |block| block.root(version).map(drop))?;
+        self.access_and_keep(nodes, |block| block.root(version).map(drop))?;
         let Self { block, .. } = std::mem::replace(self, Self::new());
         let block = block.unwrap_or_else(|| block::begin(false, Root::EMPTY));
         nodes::with(nodes, || block.seal(version).map_err(BlockError::from))
@@ -206,5 +229,6 @@ pub(crate) fn panic_with(error: &BlockError) -> ! {
 #[cold]
 pub(crate) fn fail(message: String) -> ! {
     log::error!(target: "state", "{message}");
-    panic_any(FailedAccess { message })
+    // A string, because panic handlers and executors show only strings.
+    panic_any(message)
 }

@@ -2,7 +2,7 @@
 
 use crate::backend::{Backend, TryPendingCode};
 use codec::{Decode, Encode};
-use core::marker::PhantomData;
+use core::{cell::Cell, marker::PhantomData};
 use hash_db::Hasher;
 use sp_core::{
     storage::well_known_keys::{CODE, HEAP_PAGES, PENDING_CODE},
@@ -45,8 +45,8 @@ where
         let description = match known {
             Some(description) => description,
             None => {
-                let read = self.read()?;
-                if let Some(state) = state {
+                let (read, is_complete) = self.read()?;
+                if let Some(state) = state.filter(|_| is_complete) {
                     read.clone().keep_for(state);
                 }
                 read
@@ -70,17 +70,22 @@ where
         })
     }
 
-    fn read(&self) -> Result<Description, &'static str> {
-        let hash_at = |key| self.backend.storage_hash(key).ok().flatten();
+    /// The description, and whether all reads for it succeeded. As with the original, one that fails finds nothing.
+    fn read(&self) -> Result<(Description, bool), &'static str> {
+        let failed = Cell::new(false);
+        let note = |_| failed.set(true);
+        let hash_at = |key| self.backend.storage_hash(key).map_err(note).ok().flatten();
         let pending = self.try_pending.then(|| hash_at(PENDING_CODE)).flatten();
         let hash = pending
             .or_else(|| hash_at(CODE))
             .ok_or("`:code` hash not found")?;
-        let pages = self.backend.storage(HEAP_PAGES).ok().flatten();
-        Ok(Description {
+        let pages = self.backend.storage(HEAP_PAGES).map_err(note);
+        let pages = pages.ok().flatten();
+        let description = Description {
             hash: hash.encode(),
             heap_pages: pages.and_then(|pages| Decode::decode(&mut pages.as_slice()).ok()),
-        })
+        };
+        Ok((description, !failed.get()))
     }
 }
 
@@ -126,6 +131,10 @@ impl Description {
 
     fn keep_for(self, state: State) {
         let mut kept = kept();
+        // Another thread may have read it, too.
+        if kept.iter().any(|(known, _)| *known == state) {
+            return;
+        }
         if kept.len() == MOST_KEPT {
             kept.pop_front();
         }

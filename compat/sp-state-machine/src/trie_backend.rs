@@ -399,7 +399,7 @@ where
 /// it can't read the nodes that the new one needs. `read` returns the hash of a value.
 ///
 /// # Panics
-/// With [`FailedAccess`](povmeter_substrate::FailedAccess) if a key can't be read, or has another value,
+/// With a message if a key can't be read, or has another value,
 /// because the interface for roots has no errors.
 fn expect_unchanged<H: Hasher>(
     delta: &[(&[u8], Option<&[u8]>)],

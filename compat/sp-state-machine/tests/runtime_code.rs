@@ -77,3 +77,25 @@ fn a_recorder_gets_the_nodes_each_time() {
         assert!(recorder.estimate_encoded_size() > 0);
     }
 }
+
+/// A read that fails now may succeed at the next call.
+#[test]
+fn what_was_read_in_part_is_not_kept() {
+    let pages = [&64_u64.to_le_bytes()[..], &[0; 40]].concat();
+    let whole = state(&[(CODE, &[6; 900]), (HEAP_PAGES, &pages)]);
+    let mut nodes = whole.backend_storage().clone();
+    let value = Blake2Hasher::hash(&pages);
+    let places = nodes.keys();
+    let mut places = places.keys().filter(|key| key.ends_with(value.as_bytes()));
+    let place = places.next().unwrap();
+    let prefix = (&place[..place.len() - 32], None);
+    hash_db::HashDB::remove(&mut nodes, &value, prefix);
+    let part = TrieBackendBuilder::new(nodes, *whole.root()).build();
+    let hash = Blake2Hasher::hash(&[6; 900]).as_bytes().to_vec();
+    for (state, expected) in [(&part, None), (&whole, Some(64))] {
+        assert_eq!(
+            code(state, TryPendingCode::No, None),
+            Ok((hash.clone(), expected))
+        );
+    }
+}
