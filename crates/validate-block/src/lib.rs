@@ -37,7 +37,8 @@
 //!   The exceptions above count here, too, and a bug of trie-db makes the stock function fail at the removal
 //!   of an absent key that is the beginning of other keys.
 //! - A proof that lacks a node that the storage root needs is refused. The stock function uses the old root
-//!   then, and compares it with the root in the header.
+//!   then, and compares it with the root in the header. A proof that lacks a node that clearing a prefix needs is
+//!   refused, too. The stock function clears the keys that it can read, so a collator can choose what it clears.
 //! - Hash tables are seeded with the block and the relay chain's state, so that users can't choose keys of
 //!   the state that collide.
 //!

@@ -145,9 +145,12 @@ impl Session {
         if trie == TrieId::Top && starts_with_child_storage_key(prefix) {
             return KillStorageResult::AllRemoved(0);
         }
+        let cleared = self.block.clear_prefix(trie, prefix, limit, None);
         let Removal {
             cursor, visited, ..
-        } = must(self.block.clear_prefix(trie, prefix, limit, None));
+        } = cleared.unwrap_or_else(|error| {
+            panic!("the proof does not hold what clearing a prefix needs: {error}")
+        });
         match cursor {
             None => KillStorageResult::AllRemoved(visited),
             Some(_) => KillStorageResult::SomeRemaining(visited),

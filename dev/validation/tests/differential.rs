@@ -30,6 +30,14 @@ struct Tally {
     failed_calls: usize,
     /// PoVs that a panic of trie-db keeps stock validators from accepting.
     trie_db_panics: usize,
+    /// Damaged PoVs that stock validators accept although a prefix cannot be cleared.
+    cleared_in_part: usize,
+}
+
+/// Whether povmeter refuses a proof because it lacks what clearing a prefix needs. The stock function clears the keys that
+/// it can read; see `docs/differences.md`.
+fn cannot_be_cleared(reason: &str) -> bool {
+    reason.contains("the proof does not hold what clearing a prefix needs")
 }
 
 /// Whether the stock function failed by the known panic of trie-db, at the removal of an absent key that
@@ -55,6 +63,7 @@ impl Both {
             (Ok(stock), Ok(ours)) => assert_eq!(stock, ours, "{what}"),
             (Err(_), Err(_)) => {}
             (Err(reason), Ok(_)) if is_trie_db_panic(reason) => tally.trie_db_panics += 1,
+            (Ok(_), Err(reason)) if cannot_be_cleared(reason) => tally.cleared_in_part += 1,
             _ => panic!(
                 "{what}: stock {:?}, povmeter {:?}",
                 stock.result, ours.result
@@ -96,6 +105,7 @@ fn run(povs: usize, damaged: usize) {
     assert!(tally.messages > povs / 4, "{tally:?}");
     assert!(tally.upgrades > 0, "{tally:?}");
     assert!(10 * tally.trie_db_panics <= povs, "{tally:?}");
+    assert!(200 * tally.cleared_in_part <= povs * damaged, "{tally:?}");
     assert!(tally.refused > 5 * tally.accepted, "{tally:?}");
 }
 
