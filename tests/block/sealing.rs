@@ -276,7 +276,8 @@ fn the_root_of_a_changed_child_is_a_change_of_the_top_trie() {
     }
 }
 
-/// A deleted root is deleted before it is set again, as sp-state-machine does it: then the way to the other root is merged.
+/// A deleted root is deleted before it is set again, as sp-state-machine does it: then the way to the other root is
+/// merged.
 #[test]
 fn an_emptied_child_that_gets_an_entry_counts_what_its_deletion_needs() {
     let size = |asks: bool| {

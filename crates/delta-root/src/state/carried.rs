@@ -209,10 +209,10 @@ impl CarriedState {
         true
     }
 
-    /// Drops nodes until at most about `most` bytes of memory are left, at most a quarter more: first nodes that no block used, or
-    /// that are not needed any more, then nodes whose last use is the longest ago. Among nodes last used in
-    /// one block, it drops those loaded last, because they usually lie deeper in the trie. Drops child tries in the
-    /// same way, because each takes memory besides its nodes.
+    /// Drops nodes until about `most` bytes of memory are left, at most a quarter more: first nodes that no block
+    /// used, or that are not needed any more, then nodes whose last use is the longest ago. Among nodes last used
+    /// in one block, it drops those loaded last, because they usually lie deeper in the trie. Drops child tries in
+    /// the same way, because each takes memory besides its nodes.
     ///
     /// # Cost
     /// Copies and decodes all nodes that stay; several times if equal nodes lie at many places, and so take more memory
