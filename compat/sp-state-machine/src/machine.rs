@@ -205,7 +205,7 @@ impl Machine {
         nodes: &dyn Nodes,
         version: StateVersion,
     ) -> Result<SealedBlock, BlockError> {
-        // As with the original, a root that is known decides.
+        // As with the original, the version is that of the last root, if nothing was changed since.
         let revision = self.overlay().map(Overlay::revision);
         let known = self.root_of.filter(|(of, _)| Some(*of) == revision);
         let version = known.map_or(version, |(_, version)| version);

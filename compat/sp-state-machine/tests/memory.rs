@@ -39,7 +39,7 @@ const VERSION: StateVersion = StateVersion::V1;
 const MIB: usize = 1 << 20;
 const MOST: isize = 128 << 20;
 
-/// The changes and the open transactions outlast that what was read is forgotten.
+/// Changes and open transactions stay when what was read is forgotten.
 #[test]
 fn a_call_keeps_a_part_of_what_it_reads() {
     let value = |number: u16| [&number.to_be_bytes()[..], &[7; MIB]].concat();

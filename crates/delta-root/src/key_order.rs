@@ -129,7 +129,8 @@ fn last_loss<S: NodeSource>(
     let mut last = None;
     for at in among.rev() {
         let (key, sets) = &steps[at];
-        let is_gone = || at > 0 && steps[at - 1] == (Cow::Borrowed(&**key), false);
+        // The step before deletes the same key only if that is the root of a child.
+        let is_gone = || at > 0 && matches!(&steps[at - 1], (before, false) if before == key);
         match (sets, last) {
             (true, Some(_)) => return Ok(None),
             (false, None) if !is_gone() && state.find(handle, key, &mut ())?.is_some() => {

@@ -120,10 +120,7 @@ pub fn state_update<S: NodeSource>(
     version: StateVersion,
     observer: &mut impl PathCache,
 ) -> Result<RootUpdate, RootError> {
-    let mut needs = RootNeeds::default();
-    let marked = mark_changes(state, changes, &mut needs, observer);
-    let settled = marked.and_then(|()| needs.settle_for_root(state, observer));
-    end_marked(settled, state, needs, |state| {
+    with_all_loaded(state, changes, observer, |state| {
         state_update_of_loaded(state, changes, version)
     })
 }
@@ -161,10 +158,7 @@ pub fn child_root<S: NodeSource>(
     version: StateVersion,
     observer: &mut impl PathCache,
 ) -> Result<Root, RootError> {
-    let mut needs = RootNeeds::default();
-    let marked = mark_changes(state, changes, &mut needs, observer);
-    let settled = marked.and_then(|()| needs.settle_for_root(state, observer));
-    end_marked(settled, state, needs, |state| {
+    with_all_loaded(state, changes, observer, |state| {
         child_root_of_loaded(state, changes, child, version)
     })
 }
@@ -187,6 +181,19 @@ pub fn child_root_in_key_order<S: NodeSource>(
     end_marked(settled, state, needs, |state| {
         child_root_of_loaded(state, changes, child, version)
     })
+}
+
+/// Computes something of `state` once all that `changes` need in any order is loaded.
+fn with_all_loaded<S: NodeSource, T>(
+    state: &mut ShadowState<S>,
+    changes: &Changes<'_>,
+    observer: &mut impl PathCache,
+    compute: impl FnOnce(&mut ShadowState<S>) -> Result<T, RootError>,
+) -> Result<T, RootError> {
+    let mut needs = RootNeeds::default();
+    let marked = mark_changes(state, changes, &mut needs, observer);
+    let settled = marked.and_then(|()| needs.settle_for_root(state, observer));
+    end_marked(settled, state, needs, compute)
 }
 
 /// Computes what `settled` changes make of `state`, and takes back their marks.
