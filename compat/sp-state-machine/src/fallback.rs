@@ -5,6 +5,7 @@ use crate::{
     ChildStorageCollection, StateMachineStats, StorageCollection, StorageKey, StorageValue,
     UsageInfo,
 };
+use codec::Encode;
 use core::marker::PhantomData;
 use hash_db::Hasher;
 use sp_core::storage::{ChildInfo, StateVersion, TrackedStorageKey};
@@ -127,6 +128,23 @@ impl<'b, H: Hasher, B: Backend<H>> original::Backend<H> for AsOriginal<'b, B> {
         H::Out: Ord,
     {
         self.0.child_storage_root(child_info, delta, state_version)
+    }
+
+    fn full_storage_root<'a>(
+        &self,
+        delta: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        child_deltas: impl Iterator<
+            Item = (
+                &'a ChildInfo,
+                impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+            ),
+        >,
+        state_version: StateVersion,
+    ) -> (H::Out, BackendTransaction<H>)
+    where
+        H::Out: Ord + Encode,
+    {
+        self.0.full_storage_root(delta, child_deltas, state_version)
     }
 
     fn raw_iter(&self, args: IterArgs<'_>) -> Result<Self::RawIter, Self::Error> {

@@ -29,12 +29,16 @@ macro_rules! wrapper {
         pub(crate) struct $name<S> {
             pub(crate) inner: S,
             pub(crate) reads: AtomicUsize,
+            pub(crate) full_roots: AtomicUsize,
         }
 
         impl<S> $name<S> {
             pub(crate) fn new(inner: S) -> Self {
-                let reads = AtomicUsize::new(0);
-                Self { inner, reads }
+                Self {
+                    inner,
+                    reads: AtomicUsize::new(0),
+                    full_roots: AtomicUsize::new(0),
+                }
             }
 
             fn count(&self) -> &S {
@@ -148,6 +152,21 @@ macro_rules! wrapper {
                 self.count().child_storage_root(child, delta, version)
             }
 
+            fn full_storage_root<'a>(
+                &self,
+                delta: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+                children: impl Iterator<
+                    Item = (
+                        &'a ChildInfo,
+                        impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+                    ),
+                >,
+                version: StateVersion,
+            ) -> (H256, BackendTransaction<Blake2Hasher>) {
+                self.full_roots.fetch_add(1, Ordering::Relaxed);
+                self.inner.full_storage_root(delta, children, version)
+            }
+
             fn raw_iter(&self, args: IterArgs<'_>) -> Result<Self::RawIter, S::Error> {
                 self.count().raw_iter(args).map($iterator)
             }
@@ -217,6 +236,7 @@ fn another_wrapper_gets_each_read() {
     let wrapped = ForBenchmarks::new(state);
     assert!(execute(&wrapped) == expected);
     assert!(wrapped.reads.load(Ordering::Relaxed) >= 100);
+    assert_eq!(wrapped.full_roots.load(Ordering::Relaxed), 1);
 }
 
 #[test]
