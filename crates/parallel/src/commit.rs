@@ -16,6 +16,7 @@ use crate::{
     commits::{Applied, By, Commits},
     executor::{Executor, Trap},
     in_order::InOrder,
+    pace::Progress,
     parallel::EndOnDrop,
     record::Record,
     scheduler::{Claim, Turn},
@@ -223,6 +224,7 @@ where
         let alike = commits.replay(&store.keys, &record, &writes);
         let alike = commits.or_roll_back(alike)?;
         self.shared.attempts.give_back(index, record);
+        self.shared.scheduler.compared(alike);
         if !alike {
             commits.block.rollback_transaction()?;
             if !commits.pace.is_parallel() {
@@ -293,10 +295,13 @@ where
             ..
         } = self.shared;
         let changed = commits.end(store, index, applied, by)?;
-        let left = self.transactions - (index + 1);
-        let ahead = commits.statistics.begun_ahead();
+        let progress = Progress {
+            left: self.transactions - (index + 1),
+            ahead: commits.statistics.begun_ahead(),
+            begun: scheduler.begun_above(index),
+        };
         let was_parallel = commits.pace.is_parallel();
-        commits.pace.committed(left, ahead);
+        commits.pace.committed(progress);
         let parallel = commits.pace.is_parallel();
         if parallel {
             if let Some(done) = commits.done.last() {

@@ -393,7 +393,7 @@ mod tests {
                 block: &mut block,
                 log: WriteLog::new(&store.keys),
                 // In order at first.
-                pace: Pace::adaptive(10_000, 100, None),
+                pace: Pace::adaptive(10_000, None),
                 fetch: Fetch::default(),
                 sizes: SizeAfter::Counted,
                 decide: &mut |_| Verdict::Keep,

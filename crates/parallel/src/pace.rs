@@ -129,6 +129,17 @@ impl Experience {
     }
 }
 
+/// How far the block is after a transaction was committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// The transactions that are left.
+    pub(crate) left: u32,
+    /// The committed transactions that were executed ahead of their turn, at least in part.
+    pub(crate) ahead: u64,
+    /// How many of the next transactions may be executed ahead already.
+    pub(crate) begun: u32,
+}
+
 /// See the top of the file.
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -140,8 +151,6 @@ pub(crate) struct Pace {
     /// The times of the parts of the phase that are over, and when the last of them ended.
     parts: Vec<Duration>,
     part_since: Instant,
-    /// The most transactions that are already executed ahead when a phase in order begins.
-    window: u32,
     /// The last measured times of a transaction in order and in parallel.
     in_order: Duration,
     parallel: Duration,
@@ -194,18 +203,16 @@ enum Phase {
 }
 
 impl Pace {
-    /// Returns the pace of a block that measures. At most `window` transactions are executed ahead at a time.
-    /// `before` is the experience of the block before.
-    pub(crate) fn adaptive(transactions: u32, window: u32, before: Option<Experience>) -> Self {
-        let pace = match before {
+    /// Returns the pace of a block that measures. `before` is the experience of the block before.
+    pub(crate) fn adaptive(transactions: u32, before: Option<Experience>) -> Self {
+        match before {
             _ if transactions < SMALL => Self::begin(Phase::Never, 0),
             Some(before) if !before.is_old() => Self::after(before, transactions),
             _ => Self {
                 losses: before.map_or(0, |before| before.losses),
                 ..Self::begin(Phase::Settle, SETTLE)
             },
-        };
-        Self { window, ..pace }
+        }
     }
 
     fn after(before: Experience, transactions: u32) -> Self {
@@ -266,7 +273,6 @@ impl Pace {
             since: now,
             parts: Vec::new(),
             part_since: now,
-            window: 0,
             in_order: Duration::MAX,
             parallel: Duration::MAX,
             handing_over: Duration::ZERO,
@@ -306,11 +312,10 @@ impl Pace {
         self.beside_since = (self.phase == Phase::Parallel).then(now);
     }
 
-    /// Notes that a transaction was committed, and `left` are left. So far, `ahead` committed transactions were
-    /// executed ahead, at least in part.
-    pub(crate) fn committed(&mut self, left: u32, ahead: u64) {
+    /// Notes that a transaction was committed.
+    pub(crate) fn committed(&mut self, progress: Progress) {
         if !matches!(self.phase, Phase::Always | Phase::Never) {
-            self.committed_at(Instant::now, left, ahead);
+            self.committed_at(Instant::now, progress);
         }
     }
 
@@ -332,7 +337,7 @@ impl Pace {
         (self.since, self.part_since) = (now, now);
     }
 
-    fn committed_at(&mut self, now: impl FnOnce() -> Instant, left: u32, ahead: u64) {
+    fn committed_at(&mut self, now: impl FnOnce() -> Instant, progress: Progress) {
         self.left = self.left.saturating_sub(1);
         let done = self.length - self.left;
         if !self.is_parallel() {
@@ -365,13 +370,13 @@ impl Pace {
         }
         let (phase, length) = match far {
             true => self.slower(),
-            false => self.next(each, left, ahead),
+            false => self.next(each, progress),
         };
         (self.phase, self.length, self.left) = (phase, length, length);
         (self.since, self.part_since) = (now, now);
         self.parts.clear();
         self.beside.clear();
-        self.ahead = ahead;
+        self.ahead = progress.ahead;
     }
 
     /// Returns the number of transactions of a part of the phase.
@@ -385,7 +390,8 @@ impl Pace {
     }
 
     /// Returns the phase that follows one whose transactions took `each`, and its length.
-    fn next(&mut self, each: Duration, left: u32, ahead: u64) -> (Phase, u32) {
+    fn next(&mut self, each: Duration, progress: Progress) -> (Phase, u32) {
+        let Progress { left, ahead, begun } = progress;
         match self.phase {
             Phase::Settle => (Phase::Probe, PROBE),
             Phase::Probe => {
@@ -429,7 +435,7 @@ impl Pace {
             Phase::Parallel => {
                 self.unchecked = self.unchecked.saturating_add(self.length);
                 // Near the end, a check would cost more than it could save.
-                let saves = left / CHECKED > self.window.saturating_add(SETTLE + CHECK);
+                let saves = left / CHECKED > begun.saturating_add(SETTLE + CHECK);
                 let due = self.unchecked >= self.check_after;
                 let cheaper = self.parallel < self.checked.saturating_mul(CHEAPER_PERCENT) / 100;
                 if saves && (due || cheaper) {
@@ -441,7 +447,7 @@ impl Pace {
                     }
                     self.beside_before = self.middle_beside();
                     if !self.surely_gains() {
-                        return (Phase::Drain, self.window.saturating_add(SETTLE));
+                        return (Phase::Drain, begun.saturating_add(SETTLE));
                     }
                 }
                 self.go_on()

@@ -8,7 +8,7 @@ use crate::{
     outcome::{Batch, Decided, ParallelError, Statistics, Verdict},
     pace::{Experience, Pace},
     preparations::Preparations,
-    scheduler::{Limits, Scheduler, MOST_TRANSACTIONS},
+    scheduler::{Limits, Scheduler, Window, MOST_TRANSACTIONS},
     shared::Shared,
     store::index as index_of,
     sync::{spawn, thread, Mutex},
@@ -106,17 +106,24 @@ impl Parallel {
         self
     }
 
-    /// Sets how many transactions are at most executed ahead of the last committed one. The default is some for each
-    /// worker. A larger window keeps workers busy while one transaction takes long, but more executions are in vain.
+    /// Sets how many transactions are at most executed ahead of the last committed one, while executions ahead are in
+    /// vain. While they are of use, up to [`Self::greatest_window`] are. The default is some for each worker. A larger
+    /// window keeps workers busy while one transaction takes long, but more executions are in vain.
     #[must_use]
     pub const fn with_window(mut self, transactions: u32) -> Self {
         self.window = transactions;
         self
     }
 
-    /// Returns how many transactions are at most executed ahead of the last committed one.
+    /// Returns how many transactions are at most executed ahead of the last committed one, while executions ahead are
+    /// in vain.
     pub const fn window(&self) -> u32 {
         self.window
+    }
+
+    /// Returns how many transactions are ever executed ahead of the last committed one.
+    pub const fn greatest_window(&self) -> u32 {
+        Window::greatest(self.window)
     }
 
     /// Returns how many transactions in a row the other threads leave to the thread of the block, while they execute
@@ -274,7 +281,7 @@ impl Parallel {
             Strategy::Prepare => Pace::never(),
             _ if alone => Pace::never(),
             Strategy::Always => Pace::always(),
-            Strategy::Adaptive => Pace::adaptive(transactions, self.window, self.experience),
+            Strategy::Adaptive => Pace::adaptive(transactions, self.experience),
         }
     }
 }

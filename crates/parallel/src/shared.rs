@@ -7,7 +7,7 @@ use crate::{
     outcome::Statistics,
     preparations::{Preparation, Preparations},
     record::Record,
-    scheduler::{Limits, Scheduler, Task},
+    scheduler::{Limits, Scheduler, Task, Window},
     speculation::{Common, Halt, Scratch, Speculated, Speculation},
     store::MultiVersion,
     sync::{
@@ -84,7 +84,7 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         Self {
             store: MultiVersion::new(limits.transactions + 1),
             scheduler: Scheduler::new(limits),
-            attempts: Attempts::new(limits.transactions, limits.window),
+            attempts: Attempts::new(limits.transactions, Window::greatest(limits.window)),
             preparations,
             executor,
             last_size: Apart::default(),

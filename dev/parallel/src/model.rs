@@ -7,7 +7,8 @@
 //!                  no other transaction in the window: starts one of those left to worker 0
 //!                  none of those either: idle until a commit moves the window
 //! worker 0, if the transaction whose turn it is
-//!     was executed after all that it depends on:    commits it, which needs `commit`
+//!     was executed after all that it depends on:    commits it, which needs `commit`; the window grows
+//!     was executed before that:                     executes it, which needs `in_order`; the window shrinks
 //!     is being executed:                            works as the others do, or waits for it
 //!     else:                                         executes it, which needs `in_order`
 //! ```
@@ -128,6 +129,8 @@ struct Simulation<'d> {
     /// Workers that find nothing in the window.
     idle: Vec<usize>,
     window: usize,
+    /// The window while executions are in vain, and while they are of use.
+    windows: (usize, usize),
     /// How many transactions in a row are left to worker 0.
     together: usize,
     /// When each transaction was begun, and was or will be done.
@@ -142,12 +145,17 @@ impl<'d> Simulation<'d> {
     fn new(costs: Model, depends: &'d [Option<usize>], workers: usize) -> Self {
         let at_start = (0..workers).map(|worker| Reverse((Duration::ZERO, worker)));
         let parallel = Parallel::new(NonZeroUsize::new(workers).unwrap_or(NonZeroUsize::MIN));
+        let windows = (
+            parallel.window() as usize,
+            parallel.greatest_window() as usize,
+        );
         Self {
             costs,
             depends,
             free: at_start.collect(),
             idle: Vec::new(),
-            window: parallel.window() as usize,
+            window: windows.0,
+            windows,
             together: parallel.left_to_block() as usize,
             spans: vec![None; depends.len()],
             committed: 0,
@@ -197,6 +205,13 @@ impl<'d> Simulation<'d> {
                 self.depends[turn].is_none_or(known)
             }
         };
+        if self.spans[turn].is_some() {
+            let (least, greatest) = self.windows;
+            self.window = match right {
+                true => greatest.min(self.window + 1),
+                false => least.max(self.window / 2),
+            };
+        }
         let until = match right {
             true => after(now, self.costs.commit_us),
             false => after(now, self.costs.in_order_us),

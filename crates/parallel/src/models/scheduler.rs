@@ -178,6 +178,9 @@ impl Block {
             };
             let seen = self.of(index).1.seen.load(Ordering::Relaxed);
             let right = claim == Claim::Executed && seen == value;
+            if claim == Claim::Executed {
+                self.scheduler.compared(right);
+            }
             let changed = !right && self.publish(index, value);
             self.committed.lock().unwrap().push(value);
             if resting && index + 1 == rest.end {

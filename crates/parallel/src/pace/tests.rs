@@ -52,7 +52,7 @@ fn block_of_threads(
     awake: u32,
     beside: impl Fn(u32) -> Option<u64>,
 ) -> (u64, u32) {
-    let mut pace = Pace::adaptive(transactions, WINDOW, *experience);
+    let mut pace = Pace::adaptive(transactions, *experience);
     let start = pace.since;
     let (mut taken, mut ahead, mut unknown) = (0, 0, 0);
     for index in 0..transactions {
@@ -69,7 +69,12 @@ fn block_of_threads(
         }
         if pace.is_open() {
             let now = start + Duration::from_nanos(taken);
-            pace.committed_at(|| now, transactions - index - 1, ahead.into());
+            let progress = Progress {
+                left: transactions - index - 1,
+                ahead: ahead.into(),
+                begun: if together { WINDOW } else { 0 },
+            };
+            pace.committed_at(|| now, progress);
         }
         if pace.is_parallel() && !together {
             taken += handing_over(std::mem::take(&mut unknown));

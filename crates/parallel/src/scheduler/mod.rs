@@ -48,7 +48,9 @@
 
 mod execution;
 mod validation;
+mod window;
 
+pub(crate) use self::window::Window;
 use self::{
     execution::{Execution, Position},
     validation::Validation,
@@ -79,6 +81,7 @@ pub(crate) struct Scheduler {
     reached: AtomicU32,
     validation: Validation,
     committed: AtomicU32,
+    window: Window,
     /// Transactions below this index likely wait for their turns, because one of the `window` transactions before
     /// them has waited. None is left to the block there, and none is begun that would be too far ahead to wait.
     waiting_below: AtomicU32,
@@ -97,7 +100,6 @@ pub(crate) struct Scheduler {
 #[derive(Debug)]
 struct Fixed {
     transactions: Box<[Mutex<Scheduled>]>,
-    window: u32,
     /// The farthest ahead that a transaction waits for its turn.
     waiting: u32,
 }
@@ -107,7 +109,7 @@ struct Fixed {
 pub(crate) struct Limits {
     /// All transactions of the block.
     pub(crate) transactions: u32,
-    /// The most transactions that are executed ahead of the last committed one.
+    /// The most transactions that are executed ahead of the last committed one, while executions are in vain.
     pub(crate) window: u32,
     /// A transaction waits for its turn only if fewer than this many are before it.
     pub(crate) waiting: u32,
@@ -171,13 +173,13 @@ impl Scheduler {
         Self {
             fixed: Apart(Fixed {
                 transactions: (0..limits.transactions).map(scheduled).collect(),
-                window: limits.window,
                 waiting: limits.waiting,
             }),
             execution: Execution::new(limits.left_to_block),
             reached: AtomicU32::new(0),
             validation: Validation::none(),
             committed: AtomicU32::new(0),
+            window: Window::new(limits.window),
             waiting_below: AtomicU32::new(0),
             changes: AtomicU32::new(0),
             over: AtomicBool::new(false),
@@ -200,9 +202,9 @@ impl Scheduler {
     fn horizon(&self, next: u32) -> u32 {
         let waits = next < self.waiting_below.load(Ordering::SeqCst);
         let window = if waits {
-            self.fixed.waiting.min(self.fixed.window)
+            self.fixed.waiting.min(self.window.now())
         } else {
-            self.fixed.window
+            self.window.now()
         };
         let committed = self.committed.load(Ordering::SeqCst);
         committed.saturating_add(window).min(self.count())
@@ -310,6 +312,7 @@ impl Scheduler {
     /// becomes ready again after `other` was executed or left to its turn.
     pub(crate) fn wait_for(&self, index: u32, other: u32, store: &MultiVersion) {
         lock(self.transaction(index)).stage = Stage::Waiting;
+        self.window.in_vain();
         let still = {
             let mut scheduled = lock(self.transaction(other));
             let executed = matches!(scheduled.stage, Stage::Executed | Stage::Committed);
@@ -363,8 +366,23 @@ impl Scheduler {
             store.mark_estimate(index + 1);
             self.make_ready(index, &mut scheduled);
         }
+        self.window.in_vain();
         self.ring();
         true
+    }
+
+    /// Notes at the turn of a transaction whether its execution ahead was of use.
+    pub(crate) fn compared(&self, was_of_use: bool) {
+        match was_of_use {
+            true => self.window.used(),
+            false => self.window.in_vain(),
+        }
+    }
+
+    /// Returns how many transactions above `index` may have been begun.
+    pub(crate) fn begun_above(&self, index: u32) -> u32 {
+        let reached = self.reached.load(Ordering::SeqCst);
+        reached.saturating_sub(index + 1)
     }
 
     /// Claims `index` for the committer, at its turn.
@@ -385,7 +403,7 @@ impl Scheduler {
 
     /// Waits for the turn of `index`, which the caller executes. `of_block` is `true` for the committer.
     pub(crate) fn wait_for_turn(&self, index: u32, of_block: bool) -> Turn {
-        let far = index.saturating_add(self.fixed.window);
+        let far = index.saturating_add(self.window.least());
         self.waiting_below.fetch_max(far, Ordering::SeqCst);
         if index.saturating_sub(self.committed()) >= self.fixed.waiting {
             return Turn::Never;

@@ -128,3 +128,51 @@ fn none_is_left_where_transactions_wait_for_their_turns() {
     // The next one is left three transactions above the last that waited.
     assert_eq!([(); 2].map(|()| begun(&scheduler)), [5, 6].map(Some));
 }
+
+#[test]
+fn the_window_follows_the_use_of_executions() {
+    let scheduler = scheduler(2, 0);
+    let commit = |index| {
+        assert_eq!(scheduler.claim(index), Claim::Executed);
+        scheduler.commit(index, false);
+    };
+    assert_eq!(
+        [(); 3].map(|()| begun(&scheduler)),
+        [Some(0), Some(1), None]
+    );
+    (0..2).for_each(|index| scheduler.finish(index, false, 0));
+    scheduler.compared(true);
+    commit(0);
+    // One more because of the commit, and one because the window has grown to three.
+    assert_eq!(
+        [(); 3].map(|()| begun(&scheduler)),
+        [Some(2), Some(3), None]
+    );
+    scheduler.compared(false);
+    commit(1);
+    assert_eq!(begun(&scheduler), None);
+    assert!(!scheduler.has_task());
+    (2..4).for_each(|index| scheduler.finish(index, false, 0));
+    commit(2);
+    assert_eq!([(); 2].map(|()| begun(&scheduler)), [Some(4), None]);
+}
+
+#[test]
+fn the_window_has_limits() {
+    let window = Window::new(3);
+    for _ in 0..100 {
+        window.used();
+    }
+    assert_eq!(window.now(), Window::greatest(3));
+    window.in_vain();
+    assert_eq!(window.now(), Window::greatest(3) / 2);
+    for _ in 0..100 {
+        window.in_vain();
+    }
+    assert_eq!(window.now(), 3);
+    // Without a window no transaction is executed ahead.
+    let none = Window::new(0);
+    none.used();
+    assert_eq!(none.now(), 0);
+    assert_eq!(Window::greatest(u32::MAX), u32::MAX);
+}
