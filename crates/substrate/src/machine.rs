@@ -113,8 +113,8 @@ pub struct StateMachine<S, A: Accounting = Consensus> {
     pub(crate) parent: Root,
     /// The first error below the runtime. The interface cannot return it to the runtime.
     pub(crate) failure: Option<MachineError>,
-    /// Whether a call into the runtime has begun and not ended.
-    inside: bool,
+    /// Whether a call into the runtime, or a batch of them, has begun and not ended.
+    pub(crate) inside: bool,
 }
 
 /// [`Extensions`] with a `Debug` implementation, which the type itself lacks.

@@ -7,7 +7,9 @@ use povmeter::{Accounting, Advisory, Consensus, StateVersion};
 use povmeter_parallel::{CounterWidth, Decided, Ending, Parallel, SizeAfter, Strategy, Verdict};
 use povmeter_proof_size::storage_proof_size::storage_proof_size;
 use povmeter_store::{MemoryStore, NodeStore};
-use povmeter_substrate::{Calls, FrameLimits, ItemRule, SizeSource, StateMachine, StorageRules};
+use povmeter_substrate::{
+    Calls, FrameLimits, ItemRule, MachineError, SizeSource, StateMachine, StorageRules,
+};
 use sp_core::storage::{ChildInfo, StateVersion::V1};
 use sp_crypto_hashing::twox_128;
 use sp_externalities::{
@@ -477,11 +479,48 @@ fn sizes_are_replayed() {
         let found = parallel::<Consensus>(&store, replay(&author.sizes), of, count, way);
         assert_eq!(found, expected);
     }
-    // One size too few: the call that asks for it is not part of the block.
-    let mut machine = begun::<Consensus>(&store, replay(&author.sizes[1..]));
-    let batch = machine.execute_in_parallel(ways()[1], &store, &rules(), &calls, count);
-    let mut executed = batch.unwrap().transactions.into_iter();
-    assert!(executed.any(|executed| matches!(executed.ending, Ending::Trapped(_))));
+    // One size too few: the block fails, even if no other call asks.
+    let short = [&author.sizes[..1], &author.sizes[..author.sizes.len() - 1]];
+    for way in ways() {
+        for sizes in short {
+            let mut machine = begun::<Consensus>(&store, replay(sizes));
+            let batch = machine.execute_in_parallel(way, &store, &rules(), &calls, count);
+            assert!(matches!(batch, Err(MachineError::Failed { .. })));
+            assert!(matches!(machine.failure(), Some(MachineError::Replay(_))));
+            assert!(matches!(machine.seal(V1), Err(MachineError::Replay(_))));
+        }
+    }
+}
+
+/// What the calls before did outside of the state is lost then.
+#[test]
+fn a_machine_is_not_sealed_after_a_panic_of_the_host() {
+    struct Host;
+
+    impl Calls for Host {
+        type Output = ();
+
+        fn call(&self, index: u32) {
+            with_externalities(|ext| {
+                ext.set_offchain_storage(&index.to_le_bytes(), Some(b"value"));
+            });
+        }
+
+        fn decide(&self, call: Decided<'_, ()>) -> Verdict {
+            assert!(call.index < 40, "the host panics");
+            Verdict::Keep
+        }
+    }
+
+    let store = store();
+    for way in ways() {
+        let mut machine = begun::<Consensus>(&store, SizeSource::Estimate);
+        let execute = || machine.execute_in_parallel(way, &store, &rules(), &Host, 80);
+        assert!(catch_unwind(AssertUnwindSafe(execute)).is_err());
+        // Even without the transaction of the host in which that happened.
+        let _ = machine.rollback_transaction();
+        assert!(machine.seal(V1).is_err());
+    }
 }
 
 /// Calls that only change counters are all committed as they were executed ahead.

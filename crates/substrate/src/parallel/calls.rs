@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     machine::{MachineError, StateMachine},
-    sizes::{recorded_bytes, CurrentSize, Question, SizeSource},
+    sizes::{recorded_bytes, CurrentSize, Question, ReplayError, SizeSource},
 };
 use povmeter::{Accounting, NodeSource, ProofSize, TrieId};
 use povmeter_overlay::Overlay;
@@ -20,7 +20,10 @@ use sp_externalities::{Extensions, TransactionType};
 use sp_trie::proof_size_extension::ProofSizeExt;
 use std::{
     panic::{catch_unwind, resume_unwind, AssertUnwindSafe},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        OnceLock,
+    },
 };
 
 /// The calls of a block into its runtime that [`StateMachine::execute_in_parallel`] makes, one for each
@@ -32,7 +35,9 @@ pub trait Calls: Sync {
     type Output: Send;
 
     /// Makes call `index`, on any thread, as often as necessary, with the externalities of that thread. The
-    /// call must depend on nothing but the index and the state.
+    /// call must depend on nothing but the index and the state. If a thread cannot make it, for lack of memory or of
+    /// an instance of the runtime, the call should panic: ahead of its turn it is then made again at its turn. Threads
+    /// other than that of the block have the default stack size of Rust's threads.
     fn call(&self, index: u32) -> Self::Output;
 
     /// With [`Strategy::Prepare`](povmeter_parallel::Strategy::Prepare): makes the beginning of call `index`, so that
@@ -53,7 +58,9 @@ pub trait Calls: Sync {
         Verdict::Keep
     }
 
-    /// The host's extensions for the calls of one thread, besides those for proof sizes.
+    /// The host's extensions for the calls of one thread, besides those for proof sizes. They must carry nothing from
+    /// call to call: a thread makes some calls of the block, some of them in vain, and its extensions do not learn which
+    /// calls became part of the block.
     fn extensions(&self) -> Extensions {
         Extensions::new()
     }
@@ -83,12 +90,13 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
     ///
     /// # Errors
     /// [`MachineError::Extensions`] if the host has registered extensions, which threads cannot share; see
-    /// [`Calls::extensions`]. [`MachineError::Failed`] if the block fails, or has failed before; the
-    /// machine stays failed, and [`Self::failure`] says why.
+    /// [`Calls::extensions`]. [`MachineError::Failed`] if the block fails, a size can't be replayed, or the machine has
+    /// failed before; it stays failed, and [`Self::failure`] says why.
     ///
     /// # Panics
-    /// If [`Calls::decide`] or [`Calls::extensions`] panics. A call that panics is a
-    /// [`Trap`](povmeter_parallel::Trap).
+    /// If [`Calls::decide`] or [`Calls::extensions`] panics, or a source does while no call runs. The machine cannot be
+    /// sealed then. A call that panics is a [`Trap`](povmeter_parallel::Trap), also where the reason is a source that
+    /// panics, so sources should return errors.
     pub fn execute_in_parallel<P, C>(
         &mut self,
         parallel: Parallel,
@@ -115,19 +123,22 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
             sizes: self.sizes.source(),
             recorded: recorded_bytes::<A>,
             told: AtomicUsize::new(before),
+            failed: OnceLock::new(),
         };
         let parallel = parallel.without_trace();
         let decide = |decided: Decided<'_, Called<C::Output>>| executor.decide(decided);
+        // If this panics, the side effects of all calls are lost, so the machine must not be sealed.
+        self.inside = true;
         let batch = parallel.execute_if(&mut self.block, source, &executor, count, decide);
-        match batch {
-            Ok(batch) => self.apply(batch),
-            Err(error) => {
-                // The side effects of the earlier calls are lost.
-                let message = error.to_string();
-                self.failure.get_or_insert(error.into());
-                Err(MachineError::Failed { message })
-            }
-        }
+        self.inside = false;
+        let failure = match (batch, executor.failed.into_inner()) {
+            (Ok(batch), None) => return self.apply(batch),
+            (_, Some(error)) => MachineError::from(error),
+            (Err(error), None) => MachineError::from(error),
+        };
+        let message = failure.to_string();
+        self.failure = Some(failure);
+        Err(MachineError::Failed { message })
     }
 
     /// Checks that calls on other threads see the same extensions as calls on this thread.
@@ -222,6 +233,8 @@ struct RuntimeCalls<'c, C> {
     recorded: fn(ProofSize) -> u64,
     /// How many sizes the runtime got before these calls, and in those that are kept.
     told: AtomicUsize,
+    /// Why a recorded size could not be replayed.
+    failed: OnceLock<ReplayError>,
 }
 
 /// What one thread needs to make calls.
@@ -251,6 +264,7 @@ impl<C: Calls> RuntimeCalls<'_, C> {
             recorded: self.recorded,
             before: &self.told,
             current,
+            failed: &self.failed,
         };
         let mut ext = ViewExt::new(view, (rules, counting), extensions, sizes);
         let call = || sp_externalities::set_and_run_with_externalities(&mut ext, call);
@@ -317,8 +331,9 @@ impl<C: Calls> Executor for RuntimeCalls<'_, C> {
         view: &mut View<'_>,
     ) -> Result<Self::Output, Interrupt> {
         let ahead = view.is_ahead();
-        if ahead {
-            self.forecast.begin(index as usize);
+        match ahead {
+            true => self.forecast.begin(index as usize),
+            false => self.forecast.at_turn(index as usize),
         }
         let rules = match view.is_alone() {
             true => &self.no_rules,

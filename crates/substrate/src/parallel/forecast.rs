@@ -58,6 +58,13 @@ impl State {
         }
         Some(first)
     }
+
+    /// Notes that all transactions below `index` are committed or left out.
+    fn forget_below(&mut self, index: usize) {
+        let over = index.saturating_sub(self.committed) * self.items.len();
+        self.ahead.drain(..over.min(self.ahead.len()));
+        self.committed = self.committed.max(index);
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,12 +149,17 @@ impl Forecast {
         }
     }
 
+    /// Notes that it is the turn of transaction `index`: any transaction below that is not known to be committed has
+    /// trapped, and changed nothing.
+    pub(crate) fn at_turn(&self, index: usize) {
+        let state = &mut *self.state();
+        state.forget_below(index);
+    }
+
     /// Notes that transaction `index` is committed with these effects; `None` if it is left out of the block.
     pub(crate) fn committed(&self, index: usize, effects: Option<&[Effect]>) {
         let state = &mut *self.state();
-        let over = (index + 1).saturating_sub(state.committed) * state.items.len();
-        state.ahead.drain(..over.min(state.ahead.len()));
-        state.committed = index + 1;
+        state.forget_below(index + 1);
         for (item, effect) in state.items.iter_mut().zip(effects.unwrap_or_default()) {
             item.now = match *effect {
                 Effect::Unknown | Effect::Lost => None,
@@ -194,9 +206,17 @@ mod tests {
         assert_eq!(predict(4), [None, Some(14)]);
         forecast.committed(2, Some(&[Effect::Lost, Effect::Made(9, None)]));
         assert_eq!(predict(3), [None, Some(9)]);
+        // The transaction at position 3 has trapped.
+        forecast.executed(4, &[Effect::Made(7, None), Effect::Added(2)]);
+        assert_eq!(predict(5), [Some(7), Some(16)]);
+        forecast.at_turn(4);
+        assert_eq!(forecast.state().ahead.len(), 2 * 2);
+        assert_eq!(predict(5), [Some(7), Some(11)]);
+        forecast.at_turn(3);
+        assert_eq!(predict(4), [None, Some(9)]);
         // What comes too late is ignored.
         forecast.executed(1, &[Effect::Lost, Effect::Lost]);
         assert_eq!(predict(1), [None, None]);
-        assert_eq!(predict(3), [None, Some(9)]);
+        assert_eq!(predict(4), [None, Some(9)]);
     }
 }

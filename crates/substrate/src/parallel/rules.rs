@@ -1,7 +1,7 @@
 //! Rules for the storage items that many transactions of a block change.
 
 use super::numbers::{Form, TOTALS};
-use codec::Decode;
+use codec::{Decode, DecodeAll};
 use povmeter_parallel::CounterWidth;
 use sp_crypto_hashing::twox_128;
 
@@ -57,7 +57,8 @@ impl ItemRule {
     }
 
     /// The weight of the block, by class. The rule promises what [`Self::counter`] promises, as long as the
-    /// sums over all classes are at most `time` and `proof_size`.
+    /// sums over all classes are at most `time` and `proof_size`; and that a transaction takes from a number no more
+    /// than it has added itself. A number that is 0 and stays 0 is not compared, because most classes have no extrinsics.
     pub fn weights(time: u64, proof_size: u64) -> Self {
         let mut rule = Self::of(Form::Weights, Kind::Counter { apart: false });
         rule.limits = [u128::from(time), u128::from(proof_size)];
@@ -137,13 +138,14 @@ impl FrameLimits {
     /// `BlockLength` of its pallet `System`.
     ///
     /// # Errors
-    /// [`LimitsError`] if a value is not the encoding of its constant.
+    /// [`LimitsError`] if a value is not the encoding of its constant. What follows the maximum of each class in
+    /// `BlockLength`, as in newer runtimes, is ignored.
     pub fn of_constants(block_weights: &[u8], block_length: &[u8]) -> Result<Self, LimitsError> {
         let wrong = |expected, value: &[u8]| LimitsError {
             expected,
             found: value.len(),
         };
-        let weights = BlockWeights::decode(&mut &*block_weights);
+        let weights = BlockWeights::decode_all(&mut &*block_weights);
         let (_, most, classes) = weights.map_err(|_| wrong("BlockWeights", block_weights))?;
         let lengths = <[u32; 3]>::decode(&mut &*block_length);
         let lengths = lengths.map_err(|_| wrong("BlockLength", block_length))?;

@@ -5,7 +5,7 @@ use crate::{
     externalities::{child, FailedAccess},
     machine::{state_version, IndexOperation},
     runtime_extensions::RuntimeExtensions,
-    sizes::{Answer, CurrentSize, Question, SizeSource},
+    sizes::{Answer, CurrentSize, Question, ReplayError, SizeSource},
 };
 use povmeter::{ProofSize, Removal, TrieId};
 use povmeter_overlay::Overlay;
@@ -21,7 +21,10 @@ use sp_externalities::{
 use std::{
     any::{Any, TypeId},
     panic::resume_unwind,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        OnceLock,
+    },
 };
 
 /// The error of a call of the interface that exists for benchmarks: a transaction that is executed in
@@ -49,6 +52,8 @@ pub(crate) struct SizesOfCall<'e> {
     /// are committed.
     pub(crate) before: &'e AtomicUsize,
     pub(crate) current: &'e CurrentSize,
+    /// Where a failure to replay a size is kept, which is one of the block and not of the call.
+    pub(crate) failed: &'e OnceLock<ReplayError>,
 }
 
 /// The externalities of one call into the runtime, which is a transaction executed in parallel.
@@ -268,7 +273,10 @@ impl<'e, 'v> ViewExt<'e, 'v> {
             Ok(Answer::Recorded) => self.view.recorded_size().map(self.sizes.recorded),
             Ok(Answer::Estimate) => self.view.proof_size().map(|size| size.total_bytes()),
             Ok(Answer::Given(size)) => Ok(size),
-            Err(error) => return self.unwind(Ended::Failed(error.into())),
+            Err(error) => {
+                self.sizes.failed.get_or_init(|| error.clone());
+                return self.unwind(Ended::Failed(error.into()));
+            }
         };
         let size = self.must(size);
         self.effects.sizes.push(size);
