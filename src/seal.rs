@@ -38,7 +38,8 @@ impl SealedBlock {
     }
 
     /// The changed keys of the top trie, ordered by key. The key of a child's root is among them only if
-    /// [`Block::child_root`] wrote it.
+    /// [`Block::child_root`] wrote it, with the root that the child had then; that of the end of the block is in
+    /// [`RootUpdate::children`].
     pub fn top_changes(&self) -> impl ExactSizeIterator<Item = Change<'_>> + Clone {
         self.changed.top()
     }

@@ -1,4 +1,4 @@
-//! `peek_proof_size` leaves no trace.
+//! `peek_proof_size` and `peek_compact_proof_bytes` leave no trace.
 
 #![allow(clippy::unwrap_used)]
 
@@ -93,6 +93,7 @@ fn peeks_anywhere_tell_the_size_and_leave_all_else_alone() {
             step(&mut peeking, &mut first, &keys);
             step(&mut other, &mut second, &keys);
             let peeked = peeking.peek_proof_size().unwrap();
+            let compact = peeking.peek_compact_proof_bytes().unwrap();
             assert_eq!(
                 peeking.recorded_size(),
                 other.recorded_size(),
@@ -109,6 +110,10 @@ fn peeks_anywhere_tell_the_size_and_leave_all_else_alone() {
                     peeked,
                     "case {case}, step {at}"
                 );
+                for block in [&mut other, &mut peeking] {
+                    let told = block.compact_proof_bytes().unwrap();
+                    assert_eq!(told, compact, "case {case}, step {at}");
+                }
             }
         }
         while peeking.transaction_depth() > 0 {
@@ -140,10 +145,14 @@ fn sixty() -> MemoryStore {
 fn repeated_peeks_take_no_memory() {
     let store = sixty();
     let mut block = with_deletions(&store);
-    block.peek_proof_size().unwrap();
-    let after_one = block.loaded_bytes();
-    for _ in 0..300 {
+    let mut peek = || {
         block.peek_proof_size().unwrap();
+        block.peek_compact_proof_bytes().unwrap();
+        block.loaded_bytes()
+    };
+    let after_one = peek();
+    for _ in 0..300 {
+        peek();
     }
     assert_eq!(block.loaded_bytes(), after_one);
 }

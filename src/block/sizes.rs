@@ -71,22 +71,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// # Errors
     /// [`BlockError::Load`] if a node of the parent state can't be loaded.
     pub fn peek_proof_size(&mut self) -> Result<ProofSize, BlockError> {
-        let recorded = self.recorder.mark();
-        let mut observer = self.recorder.estimating();
-        let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
-        let counted =
-            boundary::count_dirty(overlay, state, estimator, &mut observer, Purpose::Size);
-        let size = self.recorder.size();
-        if counted.is_ok() {
-            self.estimator.take_back(&mut self.state);
-        }
-        self.recorder.roll_back_roots(recorded, self.state.table());
-        counted?;
-        Ok(size)
+        self.peek(|block| block.recorder.size())
     }
 
     /// Length in bytes of the encoded compact proof if the block ended now. First counts as
-    /// [`Self::proof_size`] does.
+    /// [`Self::proof_size`] does. So with [`Consensus`](crate::Consensus) accounting this call, too, is part of the
+    /// block, and author, importer and validator must make it at the same points. A host that only wants to know calls
+    /// [`Self::peek_compact_proof_bytes`].
     ///
     /// The first call costs a pass over all counted nodes, a later one a step for each node counted or
     /// taken back since. If a node has several references, each also costs a walk up to the root.
@@ -95,10 +86,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`BlockError::Load`] as for [`Self::proof_size`]; [`BlockError::Proof`] if the parent state is
     /// inconsistent; [`BlockError::NotAlone`] if the block [ignores](Self::ignore) nodes.
     pub fn compact_proof_bytes(&mut self) -> Result<u64, BlockError> {
-        let ignored = self.recorder.ignored();
-        if ignored > 0 {
-            return Err(BlockError::NotAlone { ignored });
-        }
+        self.has_own_proof()?;
         let mark = self.begin_call();
         let counted = self.count_dirty(Purpose::Size);
         counted.map_err(|error| self.take_back_call(mark, error))?;
@@ -114,6 +102,42 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
+    /// What [`Self::compact_proof_bytes`] would return, without a trace: no later size and no proof depends on this
+    /// call.
+    ///
+    /// Costs a walk as [`Self::peek_proof_size`] does, and a step for each node that it counts.
+    ///
+    /// # Errors
+    /// As [`Self::compact_proof_bytes`].
+    pub fn peek_compact_proof_bytes(&mut self) -> Result<u64, BlockError> {
+        self.has_own_proof()?;
+        self.peek(|block| block.compact.of(&mut block.recorder, &block.state))?
+            .map_err(BlockError::from)
+    }
+
+    /// Fails if the block has no compact proof of its own.
+    fn has_own_proof(&self) -> Result<(), BlockError> {
+        match self.recorder.ignored() {
+            0 => Ok(()),
+            ignored => Err(BlockError::NotAlone { ignored }),
+        }
+    }
+
+    /// Returns what `look` finds if everything is counted that the root needs, and takes these counts back.
+    fn peek<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> Result<T, BlockError> {
+        let recorded = self.recorder.mark();
+        let mut observer = self.recorder.estimating();
+        let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
+        let counted =
+            boundary::count_dirty(overlay, state, estimator, &mut observer, Purpose::Size);
+        let found = counted.map(|()| look(self));
+        if found.is_ok() {
+            self.estimator.take_back(&mut self.state);
+        }
+        self.recorder.roll_back_roots(recorded, self.state.table());
+        Ok(found?)
+    }
+
     /// The current point, for [`Self::forget_reads`].
     pub fn reads_mark(&self) -> ReadsMark {
         ReadsMark {
@@ -125,8 +149,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// Takes back what reads have counted since `mark`: for reads that are not part of the block, such as
-    /// those of a validator after its end. Changes stay. With [`Attributed`](crate::Attributed) accounting the notes of
+    /// Takes back what reads have counted since `mark`, and returns whether it could: for reads that are not part of the
+    /// block, such as those of a validator after its end. Changes stay. With [`Attributed`](crate::Attributed) accounting the notes of
     /// these reads are removed, too.
     ///
     /// Takes nothing back if a size was asked for or a root was computed since `mark`, successfully or not: a size does
@@ -137,7 +161,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// a rollback in between or later would not find the counts as they were. Transactions that were opened and closed
     /// since do not matter. A mark of another block, or from before [`Self::rebase`] or [`Self::copy_changes`], takes
     /// nothing back.
-    pub fn forget_reads(&mut self, mark: ReadsMark) {
+    pub fn forget_reads(&mut self, mark: ReadsMark) -> bool {
         let ReadsMark {
             block,
             recorder,
@@ -145,12 +169,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             boundaries,
             transaction,
         } = mark;
-        if (block, boundaries, transaction)
-            == (self.number, self.boundaries, self.open_transaction())
-        {
+        let now = (self.number, self.boundaries, self.open_transaction());
+        let can = (block, boundaries, transaction) == now;
+        if can {
             self.recorder.roll_back_reads(recorder, self.state.table());
             self.notes.reads_forgotten(notes);
         }
+        can
     }
 
     /// The nodes recorded so far; right after [`Self::proof_size`] or [`Self::root`], the whole proof.

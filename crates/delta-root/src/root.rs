@@ -49,6 +49,15 @@ impl<'a> Changes<'a> {
         start..start + roots.partition_point(|(key, _)| key.starts_with(CHILD_ROOT_PREFIX))
     }
 
+    /// Fails if child tries are not ordered, each once, because they are found by a binary search.
+    fn children_are_ordered(&self) -> Result<(), RootError> {
+        let wrong = self.children.windows(2).find(|pair| pair[0].0 >= pair[1].0);
+        wrong.map_or(Ok(()), |pair| {
+            let key = KeyPath::new((&child_root_key(pair[1].0), None));
+            Err(RootError::Unordered { key })
+        })
+    }
+
     /// Whether `top` deletes the root of child trie `child`.
     fn deletes_root_of(&self, child: &[u8]) -> bool {
         let roots = &self.top[self.roots_in_top()];
@@ -94,10 +103,10 @@ pub enum RootError {
         /// The storage key of the child trie, empty for the top trie.
         trie: KeyPath,
     },
-    /// Changes that are not ordered by key, or change a key twice.
+    /// Changes that are not ordered by key, or change a key or a child trie twice.
     #[error("expected changes ordered by key, each key once, found {key} after one not below it")]
     Unordered {
-        /// The key, after the child's storage key in a child trie.
+        /// The key, after the child's storage key in a child trie; of a child trie, the key of its root.
         key: KeyPath,
     },
     /// More changes than a computation has numbers for.
@@ -136,6 +145,7 @@ pub fn state_update_in_key_order<S: NodeSource>(
     version: StateVersion,
     observer: &mut impl PathCache,
 ) -> Result<RootUpdate, RootError> {
+    changes.children_are_ordered()?;
     let mut needs = RootNeeds::default();
     let marked = mark_changes(state, changes, &mut needs, observer);
     let order = KeyOrder::of(changes);
@@ -190,6 +200,7 @@ fn with_all_loaded<S: NodeSource, T>(
     observer: &mut impl PathCache,
     compute: impl FnOnce(&mut ShadowState<S>) -> Result<T, RootError>,
 ) -> Result<T, RootError> {
+    changes.children_are_ordered()?;
     let mut needs = RootNeeds::default();
     let marked = mark_changes(state, changes, &mut needs, observer);
     let settled = marked.and_then(|()| needs.settle_for_root(state, observer));
@@ -336,6 +347,7 @@ fn update_in<S: NodeSource>(
     changes: &Changes<'_>,
     version: StateVersion,
 ) -> Result<RootUpdate, RootError> {
+    changes.children_are_ordered()?;
     let mut children = Vec::with_capacity(changes.children.len());
     for (storage_key, entries) in &changes.children {
         let handle = state.open(TrieId::Child(storage_key), &mut ())?;

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use hash_db::{AsHashDB, HashDB};
 use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
-    child_root_key, state_update, state_update_in_key_order, Blake2b256, Changes, DecodeError,
-    KeyChanges, LayoutV0, LayoutV1, LoadError, NodeChange, NodeHash, NodeId, NodePrefix,
-    NodeSource, Observer, PathCache, Root, RootError, RootUpdate, ShadowState, SourceError,
-    StateVersion, TrieId,
+    child_root_key, state_update, state_update_in_key_order, state_update_of_loaded, Blake2b256,
+    Changes, DecodeError, KeyChanges, LayoutV0, LayoutV1, LoadError, NodeChange, NodeHash, NodeId,
+    NodePrefix, NodeSource, Observer, PathCache, Root, RootError, RootUpdate, ShadowState,
+    SourceError, StateVersion, TrieId,
 };
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::{
@@ -268,11 +268,19 @@ impl Observer for Touched {
 
 #[test]
 fn changes_out_of_order_are_an_error() {
+    fn of_children(names: &[&'static [u8]]) -> Changes<'static> {
+        let entry = || vec![(&b"key"[..], Some(&b"1"[..]))];
+        Changes {
+            top: Vec::new(),
+            children: names.iter().map(|name| (*name, entry())).collect(),
+        }
+    }
+
     let root_key = child_root_key(b"child");
     fn one(key: &[u8]) -> (&[u8], Option<&[u8]>) {
         (key, Some(b"1"))
     }
-    let cases: [(Changes<'_>, &str); 4] = [
+    let cases: [(Changes<'_>, &str); 6] = [
         (top(vec![one(b"a"), one(b"a")]), "0x61"),
         (
             Changes {
@@ -290,12 +298,26 @@ fn changes_out_of_order_are_an_error() {
             },
             "0x3a6368696c645f73746f726167653a64656661756c743a6368696c64",
         ),
+        // Child tries, which are named by the keys of their roots.
+        (
+            of_children(&[b"b", b"a"]),
+            "0x3a6368696c645f73746f726167653a64656661756c743a61",
+        ),
+        (
+            of_children(&[b"a", b"a"]),
+            "0x3a6368696c645f73746f726167653a64656661756c743a61",
+        ),
     ];
     for (changes, key) in cases {
         let mut state = ShadowState::new(Nodes::default(), Root::EMPTY);
-        let error = state_update(&mut state, &changes, StateVersion::V1, &mut ()).unwrap_err();
-        assert!(matches!(error, RootError::Unordered { .. }), "{error}");
-        assert!(error.to_string().contains(key), "{error}");
+        let any_order = state_update(&mut state, &changes, StateVersion::V1, &mut ());
+        let key_order = state_update_in_key_order(&mut state, &changes, StateVersion::V1, &mut ());
+        let loaded = state_update_of_loaded(&mut state, &changes, StateVersion::V1);
+        for update in [any_order, key_order, loaded] {
+            let error = update.unwrap_err();
+            assert!(matches!(error, RootError::Unordered { .. }), "{error}");
+            assert!(error.to_string().contains(key), "{error}");
+        }
     }
 }
 

@@ -108,7 +108,8 @@ impl Parallel {
 
     /// Sets how many transactions are at most executed ahead of the last committed one, while executions ahead are in
     /// vain. While they are of use, up to [`Self::greatest_window`] are. The default is some for each worker. A larger
-    /// window keeps workers busy while one transaction takes long, but more executions are in vain.
+    /// window keeps workers busy while one transaction takes long, but more executions are in vain. With 0, no
+    /// transaction is executed ahead.
     #[must_use]
     pub const fn with_window(mut self, transactions: u32) -> Self {
         self.window = transactions;

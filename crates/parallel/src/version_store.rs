@@ -8,7 +8,9 @@ use povmeter::TrieId;
 use std::sync::Arc;
 
 /// The store in which [`Parallel`](crate::Parallel) keeps the writes of a block's transactions, alone: for
-/// measurements, and for other schedulers. Any thread may call it.
+/// measurements, and for other schedulers. Any thread may call it, but only one at a time may publish or mark the writes
+/// of one position; of two that publish at once, readers may find neither. Each key that is read or written takes memory
+/// until the store is dropped.
 ///
 /// ```
 /// use povmeter_parallel::{VersionRead, VersionStore};

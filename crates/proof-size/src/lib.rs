@@ -1,15 +1,16 @@
 //! The host functions by which a Substrate runtime asks how large the storage proof is.
 //!
-//! | call | import in wasm | what it returns |
+//! | version | import in wasm | what it returns |
 //! |---|---|---|
-//! | `storage_proof_size_version_1` | `ext_storage_proof_size_storage_proof_size_version_1` | the size of [`ProofSizeExt`]: the function that chains have today |
-//! | `storage_proof_size` | `ext_storage_proof_size_storage_proof_size_version_2` | the recorded size plus what computing the root would add, as in Polkadot's RFC-0158 |
+//! | 1 | `ext_storage_proof_size_storage_proof_size_version_1` | the size of [`ProofSizeExt`]: the function that chains have today |
+//! | 2 | `ext_storage_proof_size_storage_proof_size_version_2` | the recorded size plus what computing the root would add, as in Polkadot's RFC-0158 |
 //!
 //! Both return [`PROOF_RECORDING_DISABLED`] where no proof is recorded, usually off chain.
 //!
 //! A node passes [`storage_proof_size::HostFunctions`] to its executor *in place of* those of
 //! `cumulus-primitives-proof-size-hostfunction`, which has only the first version. A runtime calls
-//! [`storage_proof_size::storage_proof_size`]. A runtime that imports the second version does not
+//! [`storage_proof_size::storage_proof_size`], which is version 2; version 1 is what runtimes with that other crate
+//! import. A runtime that imports the second version does not
 //! start on nodes that lack it, so upgrade all nodes of a chain first.
 //!
 //! ```

@@ -73,7 +73,7 @@ impl SignatureCache {
     /// The capacity of [`Self::default`]: the signatures of some 40,000 extrinsics.
     pub const USUAL_BYTES: u64 = 16 << 20;
 
-    /// Makes a cache of at most `bytes`. One entry needs some 130 bytes more than signature, key and message.
+    /// Makes a cache of at most `bytes`, rounded up for its parts: some bytes for each processor. One entry needs some 130 bytes more than signature, key and message.
     pub fn new(bytes: u64) -> Self {
         let entries = usize::try_from(bytes / USUAL_ENTRY_BYTES).unwrap_or(usize::MAX);
         let lifecycle = DefaultLifecycle::default();
@@ -96,7 +96,7 @@ impl SignatureCache {
         self.remembered.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all entries; at most the capacity.
+    /// Bytes of all entries.
     pub fn bytes(&self) -> u64 {
         self.answers.weight()
     }

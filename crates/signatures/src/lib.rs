@@ -33,7 +33,8 @@
 //! - An answer is remembered for all that it depends on: function and version, signature, public key and message, byte by
 //!   byte, and whether the chain checks `ed25519` as it did in its first blocks (`sp_io::UseDalekExt`). So what a cache
 //!   holds, and who filled it, changes no result.
-//! - A cache never exceeds its capacity in bytes: answers that were not asked for again make room for new ones.
+//! - A cache exceeds its capacity by some bytes for each of its parts at most: answers that were not asked for again make
+//!   room for new ones.
 //!
 //! # Costs
 //! A question costs one allocation, a hash of the bytes that are compared, and a lock on one of the cache's many parts.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use codec::Encode;
 use cumulus_primitives_core::{relay_chain, relay_chain::MAX_HEAD_DATA_SIZE, CumulusDigestItem};
 use sp_io::hashing::blake2_128;
-use sp_runtime::traits::{Block, Hash, HashingFor, Header, LazyBlock};
+use sp_runtime::traits::{Block, Header, LazyBlock};
 
 /// The seed of hash tables: a hash of the relay chain's state and of the headers of all blocks.
 pub(crate) fn seed<B: Block>(
@@ -43,7 +43,7 @@ pub(crate) fn check<B: Block>(blocks: &[B::LazyBlock], parent: &B::Header) {
             encoded.len(),
         );
         check_place::<B>(blocks, index);
-        parent_hash = HashingFor::<B>::hash(&encoded);
+        parent_hash = header.hash();
     }
 }
 

@@ -85,7 +85,11 @@ impl Session {
         let sizes = core::mem::replace(&mut self.sizes, Sizes::Nothing);
         let mark = self.block.reads_mark();
         let result = run(self, call);
-        self.block.forget_reads(mark);
+        let forgotten = self.block.forget_reads(mark);
+        assert!(
+            forgotten,
+            "expected a call that only reads, found one that counted otherwise"
+        );
         self.sizes = sizes;
         result
     }

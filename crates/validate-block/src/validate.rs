@@ -141,19 +141,10 @@ fn unpack(items: Vec<Bytes>, root: Root, hashing: Hashing) -> Arc<ProofNodes> {
         !items.is_empty(),
         "expected a proof of the parent state, found one without nodes"
     );
-    match CompactProof::new(gathered(items)).to_source_with(root, hashing) {
+    match CompactProof::new(items).to_source_with(root, hashing) {
         Ok(nodes) => Arc::new(nodes),
         Err(error) => panic!("the proof can't be unpacked: {error}"),
     }
-}
-
-/// Copies the items to memory of their own, so that they do not keep the arguments, which also hold the
-/// blocks, in memory.
-fn gathered(items: Vec<Bytes>) -> Vec<Bytes> {
-    let mut all = Vec::with_capacity(items.iter().map(Bytes::len).sum());
-    items.iter().for_each(|item| all.extend_from_slice(item));
-    let mut all = Bytes::from(all);
-    items.iter().map(|item| all.split_to(item.len())).collect()
 }
 
 /// What is known between two blocks of a PoV.

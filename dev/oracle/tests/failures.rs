@@ -57,6 +57,7 @@ enum Question {
     Size,
     Compact,
     Peek,
+    PeekCompact,
 }
 
 fn make<S: NodeSource, A: Accounting>(
@@ -69,6 +70,7 @@ fn make<S: NodeSource, A: Accounting>(
         (Op::Boundary, Question::Size) => Told::Size(block.proof_size()?),
         (Op::Boundary, Question::Compact) => Told::Compact(block.compact_proof_bytes()?),
         (Op::Boundary, Question::Peek) => Told::Size(block.peek_proof_size()?),
+        (Op::Boundary, Question::PeekCompact) => Told::Compact(block.peek_compact_proof_bytes()?),
         _ => Told::Answer(ask(block, op, case.our_version())?),
     })
 }
@@ -169,7 +171,12 @@ fn run<A: Watched>(case: &Case, seed: u64, counts: &mut Failures) {
             A::part(&mut sound);
             A::part(&mut tried);
         }
-        let questions = [Question::Size, Question::Compact, Question::Peek];
+        let questions = [
+            Question::Size,
+            Question::Compact,
+            Question::Peek,
+            Question::PeekCompact,
+        ];
         let question = questions[dice.random_range(0..3)];
         let before = seen(&tried);
         let mut answers = 0;

@@ -117,11 +117,8 @@ impl<'a> Batch<'a> {
         let branch = place.depth() + shared;
         let partial = self.old(at).partial;
         let own = partial.at(skip + shared);
-        let any_change = if span.is_empty() {
-            place.change
-        } else {
-            span.start
-        };
+        // The changes that leave the partial key here.
+        let any_change = span.start;
         let value = self.take_value(&mut span, branch);
         let mut children = NO_CHILDREN;
         for nibble in 0..16 {

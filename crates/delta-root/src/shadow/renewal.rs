@@ -69,15 +69,16 @@ impl ShadowTrie {
         let (mut new, branch) = decoded(id, 0..data.len(), place, table).ok()?;
         let old_branch = old.branch();
         if let Some(mut branch) = branch {
-            let old_partial = old.partial(table.bytes(old.data)).bytes();
-            let stays = old.partial_nibbles() == new.partial_nibbles()
-                && old_partial == new.partial(data).bytes();
-            if let Some(old_branch) = old_branch.filter(|_| stays) {
-                self.keep_children(old_branch, &mut branch, data, table, pending);
-            }
             match old_branch {
                 Some(index) => {
+                    // First, because where the partial key begins depends on it.
                     new.set_branch(Index::new(index)?, branch.count());
+                    let old_partial = old.partial(table.bytes(old.data)).bytes();
+                    let stays = old.partial_nibbles() == new.partial_nibbles()
+                        && old_partial == new.partial(data).bytes();
+                    if stays {
+                        self.keep_children(index, &mut branch, data, table, pending);
+                    }
                     self.branches[index] = branch;
                 }
                 None => self.push_branch(&mut new, branch).ok()?,

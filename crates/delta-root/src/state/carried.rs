@@ -346,7 +346,7 @@ mod tests {
     fn child_tries_without_a_loaded_node_are_not_carried() {
         let mut state = ShadowState::new(Nodes::default(), Root::EMPTY);
         let entry = || vec![(&b"key"[..], Some(&[7; 40][..]))];
-        let children = [&b"read"[..], b"opened"].map(|name| (name, entry()));
+        let children = [&b"opened"[..], b"read"].map(|name| (name, entry()));
         let changes = Changes {
             top: entry(),
             children: children.into(),

@@ -153,7 +153,7 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
     }
 
     /// Returns what the transaction has written so far.
-    fn writes(&mut self) -> Result<WriteSet, TooLong> {
+    fn writes(&mut self) -> Result<WriteSet, Halt> {
         let Scratch {
             overlay,
             pending,
@@ -185,9 +185,11 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
         }
         for id in &*large {
             let key = keys.key(*id);
-            if let Some(Some(value)) = overlay.share(keys.trie(key.trie), &key.bytes) {
-                builder.write_large(*id, value)?;
-            }
+            // Comparing reads does not notice a lost write, so never go on without one.
+            let Some(Some(value)) = overlay.share(keys.trie(key.trie), &key.bytes) else {
+                return Err(Halt::InOrder);
+            };
+            builder.write_large(*id, value)?;
         }
         for (update, number) in pending.iter().zip(0..) {
             let key = keys.key(update.key);
