@@ -154,6 +154,9 @@ impl CliError {
                  blocks; without a folder real states are skipped"
             }
             Self::Remote(error) => of_remote(error)?,
+            Self::Url(error) if error.found.starts_with("http") => {
+                "write `ws` in place of `http`, because a node answers both at the same port"
+            }
             Self::NoCacheFolder => "name a folder with `--cache`",
             #[cfg(feature = "wasm")]
             Self::Recording { source, .. } => of_recording(source)?,

@@ -26,9 +26,9 @@ pub(crate) struct GenesisArgs {
     /// A raw chain specification, plain or gzipped
     #[arg(value_name = "SPEC.json")]
     file: PathBuf,
-    /// State version: 0 or 1
-    #[arg(long, value_enum, value_name = "V", hide_possible_values = true, default_value_t = VersionArg::V1)]
-    state_version: VersionArg,
+    /// State version of the runtime: 0 or 1. Without it 1 is assumed; many chains began with 0
+    #[arg(long, value_enum, value_name = "V", hide_possible_values = true)]
+    state_version: Option<VersionArg>,
     /// Fail if the state root is not this one
     #[arg(long, value_name = "0xHEX", value_parser = parse_root)]
     expect_root: Option<Root>,
@@ -55,6 +55,9 @@ pub(crate) struct Genesis {
     /// The version of the state's layout.
     #[schemars(extend("enum" = VersionArg::NUMBERS))]
     pub(crate) state_version: u8,
+    /// Whether the version was not given.
+    #[serde(skip)]
+    pub(crate) version_is_assumed: bool,
     /// Root of the state.
     pub(crate) state_root: HexHash,
     /// Hash of the genesis block.
@@ -76,12 +79,13 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<(), CliError> {
         ChainSpec::read(&args.file)
     });
     let spec = spec.map_err(CliError::chain_spec(&args.file))?;
+    let version = args.state_version.unwrap_or(VersionArg::V1);
     let root = progress::during("computing the state root", || {
         commit_state(
             &mut MemoryStore::new(),
             &spec.top,
             &spec.children,
-            args.state_version.version(),
+            version.version(),
             args.expect_root,
         )
     })?;
@@ -90,7 +94,8 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<(), CliError> {
         entries: spec.top.len(),
         child_tries: spec.children.len(),
         child_entries: spec.children.values().map(|entries| entries.len()).sum(),
-        state_version: args.state_version.number(),
+        state_version: version.number(),
+        version_is_assumed: args.state_version.is_none(),
         state_root: root.into(),
         genesis_hash: genesis_hash(root).into(),
         name: spec.name,
@@ -111,7 +116,11 @@ impl fmt::Display for Genesis {
             let (tries, entries) = (self.child_tries, self.child_entries);
             line("child tries", &format!("{tries} with {entries} entries"))?;
         }
-        line("state version", &self.state_version)?;
+        let assumed = match self.version_is_assumed {
+            true => ", assumed; if the hash is not the chain's: --state-version 0",
+            false => "",
+        };
+        line("state version", &format!("{}{assumed}", self.state_version))?;
         line("state root", &self.state_root)?;
         write!(f, "{:<16} {}", "genesis hash", self.genesis_hash)
     }

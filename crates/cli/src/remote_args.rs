@@ -4,8 +4,8 @@ use crate::error::CliError;
 use clap::Args;
 use povmeter_remote::{BlockId, DiskCache, NodeUrl, RemoteNode, RpcOptions, UrlError};
 use std::{
-    convert::Infallible, env, iter, ops::RangeInclusive, path::PathBuf, str::FromStr,
-    time::Duration,
+    convert::Infallible, env, iter, num::IntErrorKind, ops::RangeInclusive, path::PathBuf,
+    str::FromStr, time::Duration,
 };
 
 /// A node of a running chain.
@@ -133,18 +133,29 @@ impl FromStr for BlockRange {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let ends = text.split_once("..").and_then(|(first, last)| {
-            let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-            (first <= last && first > 0).then_some(first..=last)
+            // Numbers that are too large are refused below.
+            let number = |text: &str| match text.parse::<u64>() {
+                Err(error) if *error.kind() == IntErrorKind::PosOverflow => Ok(u64::MAX),
+                parsed => parsed,
+            };
+            Some((number(first).ok()?, number(last).ok()?))
         });
-        let range: RangeInclusive<u64> = ends
+        let (first, last) = ends
             .ok_or_else(|| "expected the first and the last number, as in 100..199".to_owned())?;
-        if *range.end() > MOST_NUMBER {
-            let last = range.end();
+        if last > MOST_NUMBER {
+            return Err(format!("expected block numbers up to {MOST_NUMBER}"));
+        }
+        if first == 0 {
+            return Err(
+                "expected a first block above the genesis block, which is not executed".to_owned(),
+            );
+        }
+        if first > last {
             return Err(format!(
-                "expected block numbers up to {MOST_NUMBER}, found {last}"
+                "expected a first block not above the last, found {first} above {last}"
             ));
         }
-        Ok(Self(range))
+        Ok(Self(first..=last))
     }
 }
 
@@ -199,18 +210,23 @@ mod tests {
         assert_eq!((last.len(), last), (1, BlockIds::One(BlockId::Finalized)));
         let all = format!("1..{}", u32::MAX).parse::<BlockRange>().unwrap();
         assert_eq!(BlockIds::Range(all).len(), u32::MAX as usize);
-        for text in [
-            "5",
-            "7..5",
-            "..7",
-            "5..",
-            "0..3",
-            "a..b",
-            "5..=7",
-            "5..4294967296",
-            "5..18446744073709551615",
+        let (usage, order) = ("the first and the last number", "not above the last");
+        for (text, part) in [
+            ("5", usage),
+            ("..7", usage),
+            ("5..", usage),
+            ("a..b", usage),
+            ("5..=7", usage),
+            ("-1..7", usage),
+            ("7..5", order),
+            ("0..3", "genesis"),
+            ("0..0", "genesis"),
+            ("5..4294967296", "up to 4294967295"),
+            ("5..18446744073709551615", "up to 4294967295"),
+            ("5..99999999999999999999", "up to 4294967295"),
         ] {
-            assert!(text.parse::<BlockRange>().is_err(), "{text}");
+            let error = text.parse::<BlockRange>().unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
         }
     }
 

@@ -75,6 +75,9 @@ pub enum RemoteError {
         /// The block, as it was asked for.
         block: String,
     },
+    /// The genesis block was asked for.
+    #[error("expected a block that was executed, such as block 1, found the genesis block")]
+    GenesisBlock,
     /// The node refuses a request.
     #[error("expected a result of {method}, found error {code}: {message}")]
     Refused {

@@ -222,7 +222,8 @@ impl RemoteNode {
     ///
     /// # Errors
     /// Those of [`Self::block_hash`] and [`Self::header`]; [`RemoteError::ExtrinsicsRoot`] if the extrinsics are not
-    /// those of the header; [`RemoteError::Number`] if the header has another number; [`RemoteError::UnknownBlock`] for the genesis block, which has no parent.
+    /// those of the header; [`RemoteError::Number`] if the header has another number;
+    /// [`RemoteError::GenesisBlock`] for the genesis block, which has no parent.
     pub fn block(&self, id: &BlockId) -> Result<RemoteBlock, RemoteError> {
         let hash = self.block_hash(id)?;
         let (header, parts) = self.header(&hash)?;
@@ -235,9 +236,7 @@ impl RemoteNode {
             }
         }
         if parts.number == 0 {
-            return Err(RemoteError::UnknownBlock {
-                block: "before the genesis block, which no block was executed for".to_owned(),
-            });
+            return Err(RemoteError::GenesisBlock);
         }
         let (parent, _) = self.header(&parts.parent)?;
         let body = self.body(&hash, parts.extrinsics_root)?;

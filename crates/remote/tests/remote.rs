@@ -203,12 +203,13 @@ fn a_block_has_its_header_and_its_extrinsics() {
     for (id, part) in [
         (BlockId::Number(7), "expected block 7, found none"),
         (BlockId::Hash([9; 32]), "expected block 0x0909"),
-        (BlockId::Number(0), "genesis"),
     ] {
         let error = node.block(&id).unwrap_err();
         assert!(matches!(error, RemoteError::UnknownBlock { .. }), "{error}");
         assert!(error.to_string().contains(part), "{error}");
     }
+    let error = node.block(&BlockId::Number(0)).unwrap_err();
+    assert!(matches!(error, RemoteError::GenesisBlock), "{error}");
 }
 
 #[test]

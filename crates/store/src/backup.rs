@@ -10,7 +10,7 @@ use crate::progress::{Progress, PROGRESS_STEPS};
 use crate::StoreError;
 use bytes::Bytes;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Bytes of nodes that are copied in one write.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -39,13 +39,8 @@ pub enum BackupError {
 pub(crate) fn expect_outside(store: &Path, path: &Path) -> Result<(), BackupError> {
     let canonical = store.canonicalize();
     let home = canonical.map_err(|error| BackupError::Open(OpenError::io(store)(error)))?;
-    // The copy is made below the last part of its path that exists. The current folder is an empty path.
-    let existing = path.ancestors().find_map(|part| match part.as_os_str() {
-        name if name.is_empty() => Path::new(".").canonicalize().ok(),
-        _ => part.canonicalize().ok(),
-    });
     let is_store = path.canonicalize().is_ok_and(|path| path == home);
-    match existing.is_some_and(|existing| existing.starts_with(&home)) && !is_store {
+    match will_be_at(path).starts_with(&home) && !is_store {
         true => Err(BackupError::Inside {
             path: path.to_owned(),
             store: store.to_owned(),
@@ -53,6 +48,21 @@ pub(crate) fn expect_outside(store: &Path, path: &Path) -> Result<(), BackupErro
         // That the folder is the store's own is another error.
         false => Ok(()),
     }
+}
+
+/// Returns where `path` will be once its folders are made: without links, and without `..`, which may also follow a
+/// folder that does not exist yet.
+fn will_be_at(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut place = PathBuf::new();
+    for part in absolute.components() {
+        match part {
+            Component::ParentDir => drop(place.pop()),
+            part => place.push(part),
+        }
+        place = place.canonicalize().unwrap_or(place);
+    }
+    place
 }
 
 /// Copies all nodes and states of `from` into `into`, which is a new store.

@@ -355,6 +355,23 @@ mod tests {
     /// So many that a look at each pair of states would take minutes.
     const MANY: u64 = 300_000;
 
+    #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+    #[test]
+    fn a_batch_has_the_bytes_of_what_it_writes() {
+        let hash = NodeHash::from([1; 32]);
+        let gain = NetChange::Gain {
+            hash,
+            references: 1,
+            encoded: vec![0; 10].into(),
+        };
+        let record = |value| (b"key".to_vec(), value);
+        let batch = Batch {
+            nodes: vec![gain],
+            records: vec![record(Some(vec![0; 5])), record(None)],
+        };
+        assert_eq!(batch.bytes(), 32 + 10 + 5);
+    }
+
     /// An engine without nodes, whose states all have the same root.
     struct Chain {
         kept: KeptStates,

@@ -15,6 +15,9 @@ use povmeter_delta_root::{push_compact, read_compact, NodeHash, Root};
 /// them could take years.
 const MOST_SINCE_BASE: u64 = 1 << 32;
 
+/// The greatest height of a base. A record with more is damaged, and the heights of later states might not fit.
+const MOST_HEIGHT: u64 = u64::MAX / 2;
+
 /// The most references to a node that any store counts. A journal with more is damaged.
 const MOST_REFERENCES: u64 = u32::MAX as u64;
 
@@ -48,7 +51,7 @@ pub(crate) fn read_history(record: &[u8]) -> Option<KeptStates> {
     let (id, height) = (read_number(&mut rest)?, read_number(&mut rest)?);
     let (root, next) = (read_hash(&mut rest)?, read_number(&mut rest)?);
     let since = next.checked_sub(id)?;
-    if !rest.is_empty() || since == 0 || since > MOST_SINCE_BASE {
+    if !rest.is_empty() || since == 0 || since > MOST_SINCE_BASE || height > MOST_HEIGHT {
         return None;
     }
     let mut states = KeptStates::only(id, height, root.into());
@@ -212,6 +215,9 @@ mod tests {
             read_history(&history_record(&states))
         };
         assert!(history(6, 6 + MOST_SINCE_BASE).is_some());
+        let at = |height| read_history(&history_record(&KeptStates::only(6, height, Root::EMPTY)));
+        assert!(at(MOST_HEIGHT).is_some());
+        assert_eq!(at(MOST_HEIGHT + 1), None);
         for (id, next) in [
             (6, 6),
             (6, 5),

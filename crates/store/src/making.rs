@@ -218,6 +218,27 @@ mod tests {
         }
     }
 
+    /// Another process may have put something into the folder since the caller looked.
+    #[test]
+    fn nothing_is_begun_in_a_folder_that_is_taken() {
+        let home = tempfile::tempdir().unwrap();
+        let of_letters = home.path().join("letters");
+        fs::create_dir(&of_letters).unwrap();
+        fs::write(of_letters.join("letter.txt"), b"dear").unwrap();
+        let of_store = home.path().join("store");
+        begin::<Nothing>(&of_store).unwrap().finish().unwrap();
+        for folder in [&of_letters, &of_store] {
+            let before = names(folder).unwrap();
+            let refused = begin::<Nothing>(folder);
+            assert!(matches!(refused, Err(OpenError::Occupied { .. })));
+            assert_eq!(names(folder).unwrap(), before);
+        }
+        // A file that another process has begun stays.
+        fs::write(of_letters.join(NEW_MARKER), b"").unwrap();
+        assert!(begin::<Nothing>(&of_letters).is_err());
+        assert!(of_letters.join(NEW_MARKER).exists());
+    }
+
     /// Locks the marker in the folder `path` as others do; `false` if it is locked.
     fn lock_marker(path: &Path) -> bool {
         let marker = File::open(path.join(MARKER)).unwrap();

@@ -171,3 +171,34 @@ fn loads(line: &str) -> bool {
         .filter_map(|option| option.split_once(": "));
     !options.any(|(name, value)| name == "compression" && !matches!(value, "0" | "1" | "2"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_replaced_by_a_larger_one_of_its_column() {
+        let file = |name: &str| (name.to_owned(), 5);
+        let without = |found: &[&str]| {
+            let found: Vec<_> = found.iter().map(|name| file(name)).collect();
+            is_fine(&file("index_00_16"), None, &found)
+        };
+        assert!(without(&["index_01_17", "index_00_17"]));
+        for found in [
+            &[][..],
+            &["index_00_15"],
+            &["index_00_16"],
+            &["index_01_17"],
+        ] {
+            assert!(!without(found), "{found:?}");
+        }
+        // One that has another length is damaged all the same.
+        assert!(!is_fine(
+            &file("index_00_16"),
+            Some(4),
+            &[file("index_00_17")]
+        ));
+        assert!(is_fine(&("table_00_00".to_owned(), 0), None, &[]));
+        assert!(!is_fine(&file("table_00_00"), None, &[file("table_00_01")]));
+    }
+}

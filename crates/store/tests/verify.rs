@@ -9,8 +9,8 @@ use common::tries::{block, random_changes, BlockChanges};
 use common::{changes, Change};
 use povmeter_delta_root::{Blake2b256, NodeHash, Root, RootUpdate};
 use povmeter_store::{
-    prune_to_last, prune_to_root, stat, verify, MemoryStore, NodeFault, NodeStore, Problem,
-    PruneError, StateHistory, StateId, StoredNodes, VerifyReport,
+    prune_to_last, prune_to_root, stat, verify, BackupError, MemoryStore, NodeFault, NodeStore,
+    Problem, PruneError, StateHistory, StateId, StoredNodes, VerifyReport,
 };
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -381,6 +381,19 @@ fn backups<S: common::stores::DiskStore<Home = tempfile::TempDir>>() {
     prune_to_last(&mut copy, NonZeroUsize::MIN, &mut |_| ()).unwrap();
     assert_clean(&mut copy);
     drop(copy);
+    // A copy in the folder of the store would be lost with it.
+    let folder = store.folder().to_owned();
+    let name = folder.file_name().unwrap();
+    let inside = [
+        folder.join("copy"),
+        folder.join("absent").join("..").join("copy"),
+        folder.join("../absent/..").join(name).join("copy"),
+    ];
+    for path in inside {
+        let error = store.backup_to(&path, &mut |_| ()).unwrap_err();
+        assert!(matches!(error, BackupError::Inside { .. }), "{error}");
+        assert!(!path.exists() && !folder.join("copy").exists());
+    }
     // A copy goes only into an empty folder.
     for taken in [&path, &home.path().to_owned()] {
         let error = store.backup_to(taken, &mut |_| ()).unwrap_err();

@@ -43,26 +43,30 @@ impl Drawing {
     }
 }
 
-/// The style with a fixed colour before each colour variable, because programs other than browsers do not
-/// know variables and would paint everything black. The fixed colour is that of the light theme.
+/// The style without variables, because programs other than browsers do not know them and would paint everything black:
+/// each rule with the colours of the light theme, and for browsers once more with those of the dark theme.
 fn with_fixed_colors(style: &str) -> String {
-    let mut names = Vec::new();
-    let mut fixed = style.to_owned();
-    let definitions = style.split([';', '{']).filter_map(|part| {
-        let (name, color) = part.trim().strip_prefix("--")?.split_once(": ")?;
-        Some((name, color))
-    });
-    for (name, color) in definitions {
-        if names.contains(&name) {
-            continue;
-        }
-        names.push(name);
-        for property in ["fill", "stroke"] {
-            let variable = format!("{property}: var(--{name})");
-            fixed = fixed.replace(&variable, &format!("{property}: {color}; {variable}"));
-        }
-    }
-    fixed
+    let (light, rest) = style.split_once("@media").unwrap_or((style, ""));
+    let (dark, rules) = rest.split_once("\n}\n").unwrap_or((rest, ""));
+    let fixed = |theme: &str, rule: &str| {
+        let definitions = theme.split([';', '{']).filter_map(|part| {
+            let (name, color) = part.trim().strip_prefix("--")?.split_once(": ")?;
+            Some((format!("var(--{name})"), color))
+        });
+        definitions.fold(rule.to_owned(), |rule, (variable, color)| {
+            rule.replace(&variable, color)
+        })
+    };
+    let colored: String = rules
+        .split_inclusive('\n')
+        .filter(|rule| rule.contains("var("))
+        .map(|rule| format!("  {rule}"))
+        .collect();
+    format!(
+        "\n{}@media (prefers-color-scheme: dark) {{\n{}}}\n",
+        fixed(light, rules),
+        fixed(dark, &colored)
+    )
 }
 
 impl Chart {
@@ -122,16 +126,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_color_is_there_for_those_who_know_no_variables() {
+    fn a_file_needs_no_variables() {
         let fixed = with_fixed_colors(THEME);
         assert!(
-            fixed.contains("fill: #0072b2; fill: var(--blue);"),
+            !fixed.contains("var(") && !fixed.contains(":root"),
             "{fixed}"
         );
-        for (at, _) in fixed.match_indices("var(--") {
-            let before = &fixed[..at];
-            let rule = &before[before.rfind('{').unwrap_or(0)..];
-            assert!(rule.contains('#'), "{rule}");
-        }
+        let (light, dark) = fixed.split_once("@media").unwrap();
+        assert!(
+            light.contains("\n.chart .blue { fill: #0072b2; }\n"),
+            "{light}"
+        );
+        assert!(
+            light.contains("\n.chart .mid { text-anchor: middle; }\n"),
+            "{light}"
+        );
+        assert!(
+            dark.contains("\n  .chart .blue { fill: #4ba3e3; }\n"),
+            "{dark}"
+        );
+        let colors = |part: &str| part.matches('#').count();
+        assert_eq!(colors(light), colors(dark));
     }
 }

@@ -21,6 +21,7 @@ impl Comparable for Genesis {
             state_version,
             state_root,
             genesis_hash,
+            version_is_assumed: _,
         } = self;
         let mut parts = Parts::default();
         parts.option("state_version", state_version)?;
