@@ -177,6 +177,16 @@ impl CliError {
                 "name another folder, or a node of the chain that the rows are from; if the chain was \
                  reorganized, remove the files of this part and scan it again"
             }
+            #[cfg(feature = "wasm")]
+            Self::OtherParts { .. } => {
+                "name another folder, because a query of all files in one folder would count blocks twice"
+            }
+            #[cfg(feature = "wasm")]
+            Self::Table(OutputFileError::Folder { .. } | OutputFileError::NotOurs { .. }) => {
+                "move it away, or name another folder"
+            }
+            #[cfg(feature = "wasm")]
+            Self::Table(error) => of_output_file(error),
             Self::NoOperation(_) => "omit `--only` to see all names",
             Self::Diff(error) => of_diff(error)?,
             Self::Report(error) => of_report(error),

@@ -91,6 +91,19 @@ pub(crate) enum CliError {
         /// Hash in the row.
         found: HexHash,
     },
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected only files of `--shard I/{expected}` in the folder, found one of `--shard {found}`", path.display())]
+    OtherParts {
+        path: PathBuf,
+        /// Number of parts that the user asked for.
+        expected: u64,
+        /// Part that the name of the file tells.
+        found: crate::scan::Shard,
+    },
+    /// A table of rows can't be written.
+    #[cfg(feature = "wasm")]
+    #[error(transparent)]
+    Table(OutputFileError),
     #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
     #[error("expected a folder for the cache in XDG_CACHE_HOME or HOME, found neither")]
     NoCacheFolder,

@@ -65,6 +65,12 @@ mod runtime_form;
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 mod scan;
 #[cfg(feature = "wasm")]
+mod scan_files;
+#[cfg(feature = "wasm")]
+mod scan_folder;
+#[cfg(feature = "wasm")]
+mod scan_found;
+#[cfg(feature = "wasm")]
 mod scan_parquet;
 #[cfg(feature = "wasm")]
 mod scan_rows;

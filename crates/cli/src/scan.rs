@@ -50,6 +50,12 @@ pub(crate) struct Shard {
     pub(crate) of: u64,
 }
 
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
+}
+
 impl FromStr for Shard {
     type Err = String;
 
@@ -172,8 +178,9 @@ mod with_wasm {
         error::CliError,
         measuring,
         origin::RemoteParent,
-        output::{printed, HexHash},
+        output::{printed, tell, HexHash},
         progress,
+        scan_found::FoundRows,
         scan_rows::{BlockRow, Rows, ScanItemRow},
     };
     use povmeter_attribution::{ByteTally, Names};
@@ -190,10 +197,15 @@ mod with_wasm {
     pub(crate) fn run(args: &ScanArgs) -> Result<(), CliError> {
         measuring::begin()?;
         let sizes = args.sizes.sizes()?;
-        let node = args.remote.node()?.ok_or(CliError::NoUrl)?;
+        args.remote.url()?;
         let part = args.shard.part(&args.blocks.0);
-        let mut rows = Rows::open(&args.folder, args.shard, &part)?;
-        expect_chain(&node, &rows)?;
+        let found = FoundRows::open(&args.folder, args.shard, &part)?;
+        let node = args.remote.node()?.ok_or(CliError::NoUrl)?;
+        expect_chain(&node, &found)?;
+        if let Some(misfit) = found.misfit() {
+            tell(&format!("note: {misfit}"));
+        }
+        let mut rows = found.cut()?;
         let before = rows.next() - part.start;
         let options = ReplayOptions {
             attribute: true,
@@ -233,21 +245,20 @@ mod with_wasm {
         printed(&report, args.json, failed.collect())
     }
 
-    /// Checks that the last row that was found is of the node's chain.
+    /// Checks that the last row that was found, kept or not, is of the node's chain.
     ///
     /// # Errors
     /// [`CliError::OtherChain`] if the node's block has another hash; [`CliError::Remote`] if it does not answer.
-    fn expect_chain(node: &RemoteNode, rows: &Rows) -> Result<(), CliError> {
-        let Some((block, found)) = rows.last_found() else {
+    fn expect_chain(node: &RemoteNode, rows: &FoundRows) -> Result<(), CliError> {
+        let Some((block, found)) = rows.last() else {
             return Ok(());
         };
         let expected = HexHash::from(H256(node.block_hash(&BlockId::Number(block))?));
         if expected == *found {
             return Ok(());
         }
-        let [path, _] = rows.files();
         Err(CliError::OtherChain {
-            path: path.into(),
+            path: rows.blocks_path().to_owned(),
             block,
             expected,
             found: found.clone(),

@@ -9,7 +9,10 @@
 //! A Parquet file has its index at its end, so rows cannot be appended to it. An interrupted scan goes on
 //! from the JSON lines.
 
-use crate::{error::CliError, output_file::replace_by};
+use crate::{
+    error::CliError,
+    output_file::{replace_by, OutputFile},
+};
 use parquet::{
     basic::Compression,
     column::writer::ColumnWriter,
@@ -17,6 +20,7 @@ use parquet::{
     errors::ParquetError,
     file::{
         properties::WriterProperties,
+        reader::{FileReader, SerializedFileReader},
         writer::{SerializedFileWriter, SerializedRowGroupWriter},
     },
     schema::parser::parse_message_type,
@@ -32,6 +36,11 @@ use std::{
 
 /// Rows of a group: this many are in memory at a time.
 const GROUP: usize = 1 << 16;
+
+/// The program that a file says it was written by, followed by the version.
+const WRITER: &str = "povmeter version ";
+/// The same in files of earlier versions: the library's default.
+const LIBRARY: &str = "parquet-rs version ";
 
 /// What a field of a row holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +119,31 @@ impl Columns {
         message
     }
 
+    /// Checks that the Parquet file beside the JSON lines at `rows` can be written, and is missing, empty, or one that
+    /// povmeter wrote.
+    ///
+    /// # Errors
+    /// [`CliError::Table`]; then nothing has been changed.
+    pub(crate) fn expect_ours(&self, rows: &Path) -> Result<(), CliError> {
+        let path = rows.with_extension("parquet");
+        // A Parquet file says at its end who wrote it, so its beginning is of no use.
+        let opened = OutputFile::open("the table of rows", &path, |_| self.is_ours(&path));
+        opened.map(drop).map_err(CliError::Table)
+    }
+
+    /// Whether povmeter wrote the file at `path`. A file that can't be read as Parquet is another program's.
+    fn is_ours(&self, path: &Path) -> bool {
+        let reader = File::open(path).map(SerializedFileReader::new);
+        let Ok(Ok(reader)) = reader else {
+            return false;
+        };
+        let file = reader.metadata().file_metadata();
+        let writer = file.created_by().unwrap_or_default();
+        let fields = file.schema().get_fields().iter().map(|field| field.name());
+        writer.starts_with(WRITER)
+            || writer.starts_with(LIBRARY) && fields.eq(self.0.iter().map(|(name, _)| *name))
+    }
+
     /// Writes the rows in the JSON lines of `file`, which is at `from`, to the Parquet file beside them, and returns
     /// its path. An earlier file is replaced when the new one is complete. Reads through `file`, because Windows lets
     /// no other handle read a locked file.
@@ -132,7 +166,9 @@ impl Columns {
 
     fn write(&self, rows: impl BufRead, to: &mut File) -> Result<(), ParquetError> {
         let schema = Arc::new(parse_message_type(&self.message())?);
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by(format!("{WRITER}{}", env!("CARGO_PKG_VERSION")));
         let properties = Arc::new(properties.build());
         let mut writer = SerializedFileWriter::new(to, schema, properties)?;
         let mut group: Vec<Value> = Vec::new();
@@ -253,10 +289,8 @@ fn lists<'a>(fields: impl Iterator<Item = &'a Value>, name: &str) -> Result<List
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use parquet::{
-        file::reader::{FileReader, SerializedFileReader},
-        record::Field,
-    };
+    use crate::output_file::OutputFileError;
+    use parquet::record::Field;
     use serde_json::json;
     use std::fs;
 
@@ -327,6 +361,48 @@ mod tests {
         assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
         let schema = reader.metadata().file_metadata().schema_descr();
         assert_eq!(schema.num_columns(), 11);
+    }
+
+    #[test]
+    fn tables_of_povmeter_are_told_from_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = folder.path().join("blocks-1-of-1.jsonl");
+        let table = rows.with_extension("parquet");
+        let is_ours = |columns: &Columns| match columns.expect_ours(&rows) {
+            Ok(()) => true,
+            Err(CliError::Table(OutputFileError::NotOurs { path, .. })) if path == table => false,
+            Err(error) => panic!("{error}"),
+        };
+        assert!(is_ours(&BLOCKS));
+        assert!(!table.exists());
+        fs::write(&rows, "").unwrap();
+        BLOCKS
+            .write_beside(&rows, &File::open(&rows).unwrap())
+            .unwrap();
+        assert!(is_ours(&BLOCKS));
+        let reader = SerializedFileReader::new(File::open(&table).unwrap()).unwrap();
+        let writer = reader.metadata().file_metadata().created_by().unwrap();
+        assert!(writer.starts_with("povmeter version "), "{writer}");
+        for (text, ours) in [("", true), ("my data", false), ("PAR1PAR1", false)] {
+            fs::write(&table, text).unwrap();
+            assert_eq!(is_ours(&BLOCKS), ours, "{text}");
+            assert_eq!(fs::read_to_string(&table).unwrap(), text);
+        }
+        // Of an earlier version, which named the library only, and of another program.
+        for (writer, ours) in [("parquet-rs version 60.1.0", true), ("another 1.0", false)] {
+            let schema = Arc::new(parse_message_type(&BLOCKS.message()).unwrap());
+            let properties = WriterProperties::builder().set_created_by(writer.to_owned());
+            let file = File::create(&table).unwrap();
+            let file = SerializedFileWriter::new(file, schema, Arc::new(properties.build()));
+            file.unwrap().close().unwrap();
+            assert_eq!(is_ours(&BLOCKS), ours, "{writer}");
+            assert!(!is_ours(&ITEMS), "{writer}");
+        }
+        fs::remove_file(&table).unwrap();
+        fs::create_dir(&table).unwrap();
+        let error = BLOCKS.expect_ours(&rows).unwrap_err();
+        let is_folder = matches!(error, CliError::Table(OutputFileError::Folder { .. }));
+        assert!(is_folder, "{error}");
     }
 
     #[test]

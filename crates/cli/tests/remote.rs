@@ -354,7 +354,9 @@ fn a_scan_writes_rows_and_goes_on_where_it_ended() {
     assert_eq!(scan()["added"], 1);
     assert_eq!(read("items"), items);
     // A part without blocks, and files of another range.
-    let none = options.args("scan", &["--blocks", "1..1", "--shard", "1/2", folder]);
+    let halves = options.cache.path().join("halves");
+    let halves = halves.to_str().unwrap();
+    let none = options.args("scan", &["--blocks", "1..1", "--shard", "1/2", halves]);
     assert!(report(&none)["first"].is_null());
     let other = refused(&options.args("scan", &["--blocks", "2..3", folder]));
     assert!(
@@ -450,6 +452,128 @@ fn a_scan_goes_on_only_with_rows_of_its_chain_that_no_other_scan_writes() {
         "{message}"
     );
     assert_eq!(fs::read_to_string(&blocks).unwrap(), row);
+}
+
+/// The names of the files in `folder`, in order.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_block_whose_items_do_not_add_up_is_scanned_again() {
+    let (_node, options, blocks) = scanned();
+    let folder = blocks.parent().unwrap();
+    let [items, table] =
+        ["jsonl", "parquet"].map(|kind| folder.join(format!("items-1-of-1.{kind}")));
+    let read = || fs::read_to_string(&items).unwrap();
+    let (rows, columns) = (read(), fs::read(&table).unwrap());
+    let row: Value = serde_json::from_slice(&fs::read(&blocks).unwrap()).unwrap();
+    let recorded = row["recorded"].as_u64().unwrap();
+    let half: String = rows
+        .lines()
+        .step_by(2)
+        .map(|row| format!("{row}\n"))
+        .collect();
+    let damages: [(&str, &dyn Fn()); 4] = [
+        ("found none;", &|| fs::write(&items, "").unwrap()),
+        ("found none;", &|| fs::remove_file(&items).unwrap()),
+        ("found rows of ", &|| fs::write(&items, &half).unwrap()),
+        ("found rows of ", &|| {
+            change_row(&blocks, "recorded", (recorded + 1).into());
+        }),
+    ];
+    for (why, damage) in damages {
+        damage();
+        let (text, errors, code) = povmeter(&scan(&options, folder.to_str().unwrap()));
+        assert_eq!(code, Some(0), "{errors}");
+        assert!(text.contains("1 added, 0 were there"), "{text}");
+        assert!(
+            errors.starts_with("note: ")
+                && errors.contains("items-1-of-1.jsonl: expected rows of block 1 that add up to")
+                && errors.contains(why)
+                && errors.contains("scanning again from block 1"),
+            "{errors}"
+        );
+        assert_eq!(read(), rows);
+        assert_eq!(fs::read(&table).unwrap(), columns);
+    }
+    let again = report(&scan(&options, folder.to_str().unwrap()));
+    assert_eq!((&again["added"], &again["before"]), (&0.into(), &1.into()));
+}
+
+#[test]
+fn rows_of_another_chain_are_not_cut_off() {
+    let (_node, options, blocks) = scanned();
+    let row = change_row(&blocks, "hash", format!("0x{}", "5a".repeat(32)).into());
+    let folder = blocks.parent().unwrap();
+    fs::write(folder.join("items-1-of-1.jsonl"), "").unwrap();
+    let message = refused(&scan(&options, folder.to_str().unwrap()));
+    assert!(
+        message.contains("expected rows of the node's chain"),
+        "{message}"
+    );
+    assert_eq!(fs::read_to_string(&blocks).unwrap(), row);
+}
+
+#[test]
+fn a_scan_replaces_only_its_own_tables() {
+    let (node, _) = recorded_chain();
+    let options = Options::new(&node);
+    let rows = options.cache.path().join("rows");
+    fs::create_dir(&rows).unwrap();
+    let folder = rows.to_str().unwrap();
+    for name in ["blocks-1-of-1.parquet", "items-1-of-1.parquet"] {
+        let table = rows.join(name);
+        fs::write(&table, "my data").unwrap();
+        let message = refused(&scan(&options, folder));
+        assert!(
+            message.contains(&format!("{name}: expected no file for"))
+                && message.contains("found another")
+                && message.contains("name another folder"),
+            "{message}"
+        );
+        assert_eq!(fs::read_to_string(&table).unwrap(), "my data");
+        assert_eq!(names(&rows), [name]);
+        assert_eq!(node.requests(), 0);
+        fs::remove_file(&table).unwrap();
+    }
+    // An empty file, as `mktemp` makes it.
+    fs::write(rows.join("blocks-1-of-1.parquet"), "").unwrap();
+    report(&scan(&options, folder));
+    report(&scan(&options, folder));
+}
+
+#[test]
+fn a_folder_holds_the_rows_of_one_number_of_parts() {
+    let (node, options, blocks) = scanned();
+    let folder = blocks.parent().unwrap();
+    let before = names(folder);
+    let requests = node.requests();
+    let path = folder.to_str().unwrap();
+    let other = options.args("scan", &["--blocks", "1..1", "--shard", "1/2", path]);
+    for kind in ["jsonl", "parquet"] {
+        let message = refused(&other);
+        let expected = format!(
+            "blocks-1-of-1.{kind}: expected only files of `--shard I/2` in the folder, found one of `--shard 1/1`"
+        );
+        assert!(
+            message.contains(&expected) && message.contains("name another folder"),
+            "{message}"
+        );
+        for name in names(folder).iter().filter(|name| name.ends_with("jsonl")) {
+            fs::remove_file(folder.join(name)).unwrap();
+        }
+    }
+    assert_eq!(before.len(), 4);
+    assert_eq!(
+        names(folder),
+        ["blocks-1-of-1.parquet", "items-1-of-1.parquet"]
+    );
+    assert_eq!(node.requests(), requests);
 }
 
 #[test]
