@@ -312,7 +312,7 @@ const RECORDINGS: [Case; 17] = [
     wasm("dry-run kusama-1.povmeter --runtime empty.json"),
 ];
 
-const OUTPUTS: [Case; 15] = [
+const OUTPUTS: [Case; 17] = [
     case("block --report diary.txt"),
     case("block --report diary.txt/new"),
     case("compare root --report diary.txt"),
@@ -325,6 +325,8 @@ const OUTPUTS: [Case; 15] = [
     case("block --flamegraph folder"),
     wasm("replay blocks-other-hash.json --write-sizes diary.txt"),
     wasm("replay blocks-other-hash.json --write-sizes blocks-other-hash.json"),
+    wasm("scan --url ws://localhost --blocks 1..9 tables"),
+    wasm("scan --url ws://localhost --blocks 1..9 halves"),
     case("man diary.txt"),
     case("block --db diary.txt"),
     case("block --db letters"),

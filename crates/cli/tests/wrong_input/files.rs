@@ -22,6 +22,7 @@ impl Files {
         files.specifications();
         files.blocks();
         files.recordings();
+        files.rows();
         files.stores();
         files
     }
@@ -217,6 +218,15 @@ impl Files {
             "recording-and-more.povmeter",
             [&whole[..], b"more"].concat(),
         );
+    }
+
+    /// Folders in which a scan finds files that are not its own.
+    fn rows(&self) {
+        for folder in ["tables", "halves"] {
+            fs::create_dir(self.path().join(folder)).unwrap();
+        }
+        self.write("tables/items-1-of-1.parquet", "dear diary");
+        self.write("halves/blocks-2-of-2.jsonl", "");
     }
 
     fn stores(&self) {
