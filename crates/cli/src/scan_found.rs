@@ -418,7 +418,8 @@ mod tests {
             let failed: &[u64] = if next > 12 { &[12] } else { &[] };
             assert_eq!(rows.failed_before(), failed);
             drop(rows);
-            let kept = blocks[..(next - 10) as usize].concat();
+            let kept = usize::try_from(next - 10).unwrap();
+            let kept = blocks[..kept].concat();
             assert_eq!(fs::read_to_string(path("blocks")).unwrap(), kept);
             let of_kept = [(10, &ten), (12, &twelve), (13, &thirteen)];
             let of_kept = of_kept.iter().filter(|(block, _)| *block < next);
