@@ -274,7 +274,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
             Ok(Answer::Estimate) => self.view.proof_size().map(|size| size.total_bytes()),
             Ok(Answer::Given(size)) => Ok(size),
             Err(error) => {
-                self.sizes.failed.get_or_init(|| error.clone());
+                self.sizes.failed.get_or_init(|| error);
                 return self.unwind(Ended::Failed(error.into()));
             }
         };
