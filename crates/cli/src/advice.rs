@@ -57,6 +57,11 @@ fn asked_for_sizes(error: &ReplayError) -> bool {
     )
 }
 
+/// Whether `address` is that of a web server.
+fn is_http(address: &str) -> bool {
+    address.starts_with("http://") || address.starts_with("https://")
+}
+
 impl CliError {
     /// What the user can do; `None` if the message says it, or no remedy is known.
     pub(crate) fn advice(&self) -> Option<&'static str> {
@@ -154,7 +159,7 @@ impl CliError {
                  blocks; without a folder real states are skipped"
             }
             Self::Remote(error) => of_remote(error)?,
-            Self::Url(error) if error.found.starts_with("http") => {
+            Self::Url(error) if is_http(&error.found) => {
                 "write `ws` in place of `http`, because a node answers both at the same port"
             }
             Self::NoCacheFolder => "name a folder with `--cache`",

@@ -88,7 +88,7 @@ impl Session {
         let forgotten = self.block.forget_reads(mark);
         assert!(
             forgotten,
-            "expected a call that only reads, found one that counted otherwise"
+            "expected a call that only reads, found one that computed a root or left a transaction open"
         );
         self.sizes = sizes;
         result

@@ -82,8 +82,8 @@ pub(crate) struct Scheduler {
     validation: Validation,
     committed: AtomicU32,
     window: Window,
-    /// Transactions below this index likely wait for their turns, because one of the `window` transactions before
-    /// them has waited. None is left to the block there, and none is begun that would be too far ahead to wait.
+    /// Transactions below this index likely wait for their turns, because one of the transactions before them,
+    /// within the least window, has waited. None is left to the block there, and none is begun that would be too far ahead to wait.
     waiting_below: AtomicU32,
     /// How many publications changed a key that a transaction above had looked for.
     changes: AtomicU32,

@@ -9,7 +9,7 @@ const GREATEST: u32 = 8;
 /// The most transactions that are begun ahead of the last committed one.
 ///
 /// A thread has no work when it has begun all of them, and that happens even if it is not faster than the committer:
-/// while a table of the block grows, nothing is committed for up to 1 ms, in which a thread executes 60 transactions
+/// while a table of the block grows, nothing is committed for about 1 ms, in which a thread executes 60 transactions
 /// of 16 us. But the farther ahead a transaction is executed, the more often one below it changes what it has read. So
 /// the window grows by one with each execution that was of use, and becomes half as large with each one that was in
 /// vain.
