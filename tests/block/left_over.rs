@@ -90,6 +90,11 @@ fn a_node_that_a_root_did_without_is_needed_as_long_as_its_changes_are() {
     expect_missing(block.peek_proof_size());
     block.rollback_transaction().unwrap();
     assert_eq!(block.proof_size().unwrap().total_bytes(), 0);
+    // It was forgotten, so the same changes need it again.
+    block.start_transaction();
+    leave_one(&mut block);
+    expect_missing(block.proof_size());
+    block.rollback_transaction().unwrap();
     assert_eq!(block.seal(V0).unwrap().update().root, store.root());
 }
 

@@ -21,7 +21,7 @@ use crate::{
     key_order::KeyOrder, nibbles::Prefixes, root::RootError, state::TOGETHER, table::KeyPath,
     LoadError, NodeHash, NodeSource, Observer, ShadowNode, ShadowState, TrieHandle,
 };
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 use povmeter_primitives::Fate;
 
 /// Marks changes on a [`ShadowState`] and finds what they need.
@@ -37,16 +37,19 @@ pub struct RootNeeds {
     /// The nodes that [`RootNeeds::settle_for_root`] did without, in order. Each later call counts them, if the source has
     /// them now.
     left_out: Vec<LeftOut>,
+    /// The places of `left_out`, for a proof that lacks many nodes.
+    left_out_at: BTreeSet<MergePlace>,
     /// How many there were at [`RootNeeds::begin`].
     left_out_before: usize,
 }
 
+/// A trie, a branch of it that may merge with a child, and the child's nibble.
+type MergePlace = (TrieHandle, ShadowNode, u8);
+
 /// A node that the source lacked: the child of a branch that the root computation may have merged with the branch.
 #[derive(Debug)]
 struct LeftOut {
-    trie: TrieHandle,
-    branch: ShadowNode,
-    nibble: u8,
+    at: MergePlace,
     hash: NodeHash,
     path: KeyPath,
 }
@@ -60,6 +63,7 @@ impl RootNeeds {
             prefixes,
             flipped,
             left_out,
+            left_out_at,
             left_out_before,
         } = self;
         unsettled.clear();
@@ -70,6 +74,7 @@ impl RootNeeds {
         flipped.clear();
         flipped.shrink_to(most);
         left_out.clear();
+        left_out_at.clear();
         *left_out_before = 0;
     }
 
@@ -146,8 +151,8 @@ impl RootNeeds {
         for_root: bool,
     ) -> Result<(), LoadError> {
         for left_out in &self.left_out {
-            let (branch, nibble) = (left_out.branch, left_out.nibble);
-            match state.merge_child(left_out.trie, branch, nibble, observer) {
+            let (trie, branch, nibble) = left_out.at;
+            match state.merge_child(trie, branch, nibble, observer) {
                 Err(LoadError::Missing { .. }) if for_root => {}
                 counted => counted?,
             }
@@ -163,7 +168,10 @@ impl RootNeeds {
     /// Forgets the nodes that [`Self::settle_for_root`] did without after the first `count`, because the counts of these
     /// calls were taken back.
     pub fn forget_left_out(&mut self, count: usize) {
-        self.left_out.truncate(count);
+        let kept = count.min(self.left_out.len());
+        for forgotten in self.left_out.drain(kept..) {
+            self.left_out_at.remove(&forgotten.at);
+        }
     }
 
     /// As [`Self::settle`], for a root alone: loads and observes only the nodes that it needs if the changes are applied
@@ -260,16 +268,9 @@ impl RootNeeds {
         let Some((branch, nibble)) = state.merged_at(trie, at) else {
             return Err(LoadError::Missing { hash, path });
         };
-        let place = (trie, branch, nibble);
-        let is_known = |known: &LeftOut| (known.trie, known.branch, known.nibble) == place;
-        if !self.left_out.iter().any(is_known) {
-            self.left_out.push(LeftOut {
-                trie,
-                branch,
-                nibble,
-                hash,
-                path,
-            });
+        let at = (trie, branch, nibble);
+        if self.left_out_at.insert(at) {
+            self.left_out.push(LeftOut { at, hash, path });
         }
         Ok(())
     }
@@ -284,6 +285,6 @@ impl RootNeeds {
             state.set_value_live(handle, at, !live, &mut self.touched);
         }
         self.unsettled.clear();
-        self.left_out.truncate(self.left_out_before);
+        self.forget_left_out(self.left_out_before);
     }
 }
