@@ -25,6 +25,7 @@ pub struct Parallel {
     sizes: SizeAfter,
     window: u32,
     experience: Option<Experience>,
+    stack: Option<usize>,
 }
 
 /// When transactions are executed ahead of their turn.
@@ -80,6 +81,7 @@ impl Parallel {
             sizes: SizeAfter::default(),
             window: count.saturating_mul(WINDOW).max(LEAST_WINDOW),
             experience: None,
+            stack: None,
         }
     }
 
@@ -113,6 +115,16 @@ impl Parallel {
     #[must_use]
     pub const fn with_window(mut self, transactions: u32) -> Self {
         self.window = transactions;
+        self
+    }
+
+    /// Sets how many bytes of stack each thread has that a block starts: 2 MiB by default, or what the environment
+    /// variable `RUST_MIN_STACK` says. Any thread may execute any transaction, and may compute a root, which recurses
+    /// with the depth of the trie. So give them as much as the caller's thread has, if transactions may need it: a stack
+    /// that overflows ends the process. A thread that the system refuses is no error, as everywhere.
+    #[must_use]
+    pub const fn with_stack_size(mut self, bytes: usize) -> Self {
+        self.stack = Some(bytes);
         self
     }
 
@@ -246,7 +258,9 @@ impl Parallel {
             let _prepared = shared.preparations.end_on_drop();
             if !shared.preparations.are_none() {
                 committer.open_preparations();
-                start_threads(self.workers, || spawn(scope, || shared.prepare()));
+                start_threads(self.workers, || {
+                    spawn(scope, self.stack, || shared.prepare())
+                });
             }
             let start = || {
                 let work = || {
@@ -255,7 +269,7 @@ impl Parallel {
                     shared.work(&committer);
                     forget(unfinished);
                 };
-                start_threads(self.workers, || spawn(scope, work));
+                start_threads(self.workers, || spawn(scope, self.stack, work));
             };
             committer.run(&mut shared.worker(true), start);
         });

@@ -16,19 +16,26 @@ pub(crate) use std::thread;
 
 use std::{ops::Deref, sync::PoisonError};
 
-/// Starts a thread that does `work`. Returns `false` if the system refuses one.
+/// Starts a thread that does `work`, with `stack` bytes of stack, or as many as threads have by default. Returns
+/// `false` if the system refuses one.
 #[cfg(not(all(test, povmeter_shuttle)))]
 pub(crate) fn spawn<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
+    stack: Option<usize>,
     work: impl FnOnce() + Send + 'scope,
 ) -> bool {
-    thread::Builder::new().spawn_scoped(scope, work).is_ok()
+    let mut builder = thread::Builder::new();
+    if let Some(bytes) = stack {
+        builder = builder.stack_size(bytes);
+    }
+    builder.spawn_scoped(scope, work).is_ok()
 }
 
 /// As in the standard library.
 #[cfg(all(test, povmeter_shuttle))]
 pub(crate) fn spawn<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
+    _: Option<usize>,
     work: impl FnOnce() + Send + 'scope,
 ) -> bool {
     scope.spawn(work);
