@@ -56,8 +56,9 @@ pub struct Block<S, A: Accounting = Consensus> {
     in_runtime: bool,
     /// Whether roots count what sp-state-machine reads.
     pub(crate) roots_in_key_order: bool,
-    /// How many boundaries there were, those that failed included.
-    pub(crate) boundaries: u64,
+    /// How many calls there were whose counts [`Self::forget_reads`] must leave: boundaries, those that failed included,
+    /// and changes that read the parent state.
+    pub(crate) lasting_counts: u64,
     /// The last root update, with the revision of the overlay and the state version it was computed for.
     pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
     pub(crate) notes: A::Notes,
@@ -102,7 +103,7 @@ impl<S, A: Accounting> Block<S, A> {
             opened: _,
             in_runtime: _,
             roots_in_key_order: _,
-            boundaries: _,
+            lasting_counts: _,
             root,
             seal_memory,
             notes: _,
@@ -162,7 +163,7 @@ impl<S, A: Accounting> Block<S, A> {
             opened: 0,
             in_runtime: false,
             roots_in_key_order: false,
-            boundaries: 0,
+            lasting_counts: 0,
             root: None,
             seal_memory,
             notes: A::Notes::default(),
@@ -308,8 +309,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         refuse_child_root(trie, key)?;
         let mark = self.begin_call();
         let (state, recorder) = (&mut self.state, &mut self.recorder);
-        let notes = &mut self.notes;
+        let (notes, lasting_counts) = (&mut self.notes, &mut self.lasting_counts);
         let appended = self.overlay.append(trie, key, element, || {
+            *lasting_counts = lasting_counts.wrapping_add(1);
             let mut reading = notes.reading(recorder, trie, key);
             let place = state.value(trie, key, &mut reading)?;
             Ok::<_, LoadError>(place.map(|place| place.share(state.table())))
@@ -343,6 +345,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
         let from = cursor.unwrap_or(prefix);
         let PrefixedKeys { keys, after } = self.find_prefixed(trie, prefix, limit, from)?;
+        self.lasting_counts = self.lasting_counts.wrapping_add(1);
         self.notes.clears(&mut self.overlay, trie, prefix);
         let mut removal = Removal {
             cursor: after,
@@ -375,7 +378,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             in_runtime,
             // A setting.
             roots_in_key_order: _,
-            boundaries,
+            lasting_counts,
             root: last_root,
             // Empty until the block is sealed.
             seal_memory: _,
@@ -390,7 +393,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         open_transactions.clear();
         *opened = 0;
         *in_runtime = false;
-        *boundaries = 0;
+        *lasting_counts = 0;
         *last_root = None;
         *notes = A::Notes::default();
     }

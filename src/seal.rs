@@ -149,6 +149,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// The nodes that [`Self::root`] needs are in the proof from now on; after
     /// [`Self::count_roots_in_key_order`] only those that this one root needs.
     ///
+    /// Costs a walk for each key changed since the last size or root, and the hashes of the child. With
+    /// [`Advisory`](crate::Advisory) accounting, whose root counts as read, it costs a walk for each change of the block
+    /// instead, at each call.
+    ///
     /// # Errors
     /// As [`Self::root`]; [`BlockError::Load`] also if the value at the child's key in the parent state is no root.
     pub fn child_root(&mut self, child: &[u8], version: StateVersion) -> Result<Root, BlockError> {

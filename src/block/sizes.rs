@@ -16,7 +16,7 @@ pub struct ReadsMark {
     block: BlockNumber,
     recorder: RecorderMark,
     notes: NotesMark,
-    boundaries: u64,
+    lasting_counts: u64,
     /// The number of the innermost open transaction.
     transaction: u64,
 }
@@ -57,7 +57,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Begins to count what the root needs.
     pub(crate) fn begin_boundary(&mut self) -> Result<(), LoadError> {
         // No block lives long enough for a number to come back.
-        self.boundaries = self.boundaries.wrapping_add(1);
+        self.lasting_counts = self.lasting_counts.wrapping_add(1);
         self.notes.boundary(&self.overlay, &mut self.state)
     }
 
@@ -144,7 +144,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             block: self.number,
             recorder: self.recorder.mark(),
             notes: self.notes.mark(),
-            boundaries: self.boundaries,
+            lasting_counts: self.lasting_counts,
             transaction: self.open_transaction(),
         }
     }
@@ -157,6 +157,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// not count a node again that a read has counted, so without these reads it would be too low.
     /// [`Self::peek_proof_size`] does not matter, nor does [`Self::root`] if the root was known already.
     ///
+    /// Takes nothing back either if since `mark` an element was appended to a list of the parent state, or a prefix
+    /// cleared: these changes stay, and a block that repeats them needs what they have read.
+    ///
     /// Takes nothing back either if the innermost open transaction is not the one in which the mark was taken, because
     /// a rollback in between or later would not find the counts as they were. Transactions that were opened and closed
     /// since do not matter. A mark of another block, or from before [`Self::rebase`] or [`Self::copy_changes`], takes
@@ -166,11 +169,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             block,
             recorder,
             notes,
-            boundaries,
+            lasting_counts,
             transaction,
         } = mark;
-        let now = (self.number, self.boundaries, self.open_transaction());
-        let can = (block, boundaries, transaction) == now;
+        let now = (self.number, self.lasting_counts, self.open_transaction());
+        let can = (block, lasting_counts, transaction) == now;
         if can {
             self.recorder.roll_back_reads(recorder, self.state.table());
             self.notes.reads_forgotten(notes);

@@ -3,7 +3,9 @@
 use crate::store_with;
 use povmeter::{
     Accounting, Advisory, Block, BlockError, Bytes, Consensus, LoadError, NodeHash, NodePrefix,
-    NodeSource, SourceError, StateVersion::V0, TrieId::Top,
+    NodeSource, SourceError,
+    StateVersion::{V0, V1},
+    TrieId::Top,
 };
 use povmeter_store::{MemoryStore, NodeStore};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
@@ -215,6 +217,35 @@ fn a_mark_of_another_transaction_takes_nothing_back() {
     block.rollback_transaction().unwrap();
     block.get(Top, &[0x1a]).unwrap();
     assert_eq!(block.recorded_size().total_bytes(), all);
+}
+
+/// Changes that stay, and what they read of the parent state.
+#[test]
+fn what_a_change_has_read_is_not_forgotten() {
+    // A list of ten elements, which is a node of its own.
+    let list = [&[40][..], &[1; 40]].concat();
+    let store = store_with(V1, [([0x1a], &list), ([0x1b], &list), ([0x2d], &list)]);
+    let changes: [fn(&mut Block<&dyn NodeSource>); 2] = [
+        |block| block.append(Top, &[0x1a], &[1; 4]).unwrap(),
+        |block| drop(block.clear_prefix(Top, &[0x1a], None, None).unwrap()),
+    ];
+    for change in changes {
+        let mut block = Block::new(&store as &dyn NodeSource, store.root());
+        let mark = block.reads_mark();
+        change(&mut block);
+        assert!(!block.forget_reads(mark));
+        // With its list in the block, the next change reads nothing.
+        let mark = block.reads_mark();
+        block.get(Top, &[0x2d]).unwrap();
+        block.append(Top, &[0x1a], &[1; 4]).unwrap();
+        assert!(block.forget_reads(mark));
+        let sealed = block.seal(V1).unwrap();
+        let proof = sealed.proof().to_source();
+        let mut again = Block::new(&proof as &dyn NodeSource, store.root());
+        change(&mut again);
+        again.append(Top, &[0x1a], &[1; 4]).unwrap();
+        assert_eq!(again.root(V1).unwrap().root, sealed.update().root);
+    }
 }
 
 /// Reads, transactions and marks in any order: what was read and not taken back can be read from the proof alone.

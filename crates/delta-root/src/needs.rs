@@ -88,6 +88,9 @@ impl RootNeeds {
     ///
     /// If an entry is marked again, even with an equal fate, the merges around it are observed again,
     /// because the observer may have taken its counts back since.
+    ///
+    /// # Panics
+    /// If `handle` or `at` is of another state, which has more tries open or more nodes.
     pub fn mark<S: NodeSource>(
         &mut self,
         state: &mut ShadowState<S>,

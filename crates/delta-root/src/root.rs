@@ -184,6 +184,7 @@ pub fn child_root_in_key_order<S: NodeSource>(
     version: StateVersion,
     observer: &mut impl PathCache,
 ) -> Result<Root, RootError> {
+    changes.children_are_ordered()?;
     let mut needs = RootNeeds::default();
     let marked = mark_child(state, (child, changes.of(child)), &mut needs, observer);
     let order = KeyOrder::of(changes);
@@ -333,6 +334,7 @@ pub fn child_root_of_loaded<S: NodeSource>(
     child: &[u8],
     version: StateVersion,
 ) -> Result<Root, RootError> {
+    changes.children_are_ordered()?;
     let handle = state.open(TrieId::Child(child), &mut ())?;
     let mut memory = state.take_root_memory();
     memory.begin();

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use hash_db::{AsHashDB, HashDB};
 use memory_db::{HashKey, MemoryDB};
 use povmeter_delta_root::{
-    child_root_key, state_update, state_update_in_key_order, state_update_of_loaded, Blake2b256,
-    Changes, DecodeError, KeyChanges, LayoutV0, LayoutV1, LoadError, NodeChange, NodeHash, NodeId,
-    NodePrefix, NodeSource, Observer, PathCache, Root, RootError, RootUpdate, ShadowState,
-    SourceError, StateVersion, TrieId,
+    child_root, child_root_in_key_order, child_root_key, child_root_of_loaded, state_update,
+    state_update_in_key_order, state_update_of_loaded, Blake2b256, Changes, DecodeError,
+    KeyChanges, LayoutV0, LayoutV1, LoadError, NodeChange, NodeHash, NodeId, NodePrefix,
+    NodeSource, Observer, PathCache, Root, RootError, RootUpdate, ShadowState, SourceError,
+    StateVersion, TrieId,
 };
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::{
@@ -313,12 +314,35 @@ fn changes_out_of_order_are_an_error() {
         let any_order = state_update(&mut state, &changes, StateVersion::V1, &mut ());
         let key_order = state_update_in_key_order(&mut state, &changes, StateVersion::V1, &mut ());
         let loaded = state_update_of_loaded(&mut state, &changes, StateVersion::V1);
-        for update in [any_order, key_order, loaded] {
-            let error = update.unwrap_err();
+        let is_refused = |error: &RootError| {
             assert!(matches!(error, RootError::Unordered { .. }), "{error}");
             assert!(error.to_string().contains(key), "{error}");
+        };
+        for update in [any_order, key_order, loaded] {
+            is_refused(&update.unwrap_err());
+        }
+        // The root of a child trie needs no order in the top trie.
+        if changes.top.is_empty() {
+            let name = changes.children[0].0;
+            for root in child_roots(&mut state, &changes, name) {
+                is_refused(&root.unwrap_err());
+            }
         }
     }
+}
+
+/// The root of a child trie, computed in each way.
+fn child_roots(
+    state: &mut ShadowState<Nodes>,
+    changes: &Changes<'_>,
+    child: &[u8],
+) -> [Result<Root, RootError>; 3] {
+    const V1: StateVersion = StateVersion::V1;
+    [
+        child_root(state, changes, child, V1, &mut ()),
+        child_root_in_key_order(state, changes, child, V1, &mut ()),
+        child_root_of_loaded(state, changes, child, V1),
+    ]
 }
 
 /// A change of a child's root sets nothing, because the child's changes decide.

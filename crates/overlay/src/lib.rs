@@ -56,7 +56,7 @@
 //! - An append costs a copy of the element, not of the list.
 //! - Starting a transaction has a fixed cost; closing it costs what was changed in it.
 //! - The next key costs one look-up if the overlay has a value or a deletion of the key before it, else one
-//!   search. Clearing a prefix costs what it clears.
+//!   search. Clearing a prefix costs one search and the keys with the prefix, deleted ones included.
 //! - A child store costs nothing before its first write.
 //! - The overlay keeps every key that it was given until it is reset, rolled back or not.
 //!

@@ -90,6 +90,9 @@ impl CompactSize {
     ///
     /// # Errors
     /// [`ProofError::Node`] if a counted node is not a trie node; in a consistent state all are.
+    ///
+    /// # Panics
+    /// If `recorder` has counted nodes of another state, which has more of them.
     pub fn of<S>(
         &mut self,
         recorder: &mut Recorder,
