@@ -3,6 +3,7 @@
 use crate::{
     block::{self, Block, OwnedBlock},
     nodes::{self, Nodes},
+    povmeter::settings,
 };
 use ::povmeter::{BlockError, RecordedNodes, Root, SealedBlock, StateVersion};
 use povmeter_overlay::Overlay;
@@ -31,8 +32,8 @@ pub(crate) struct Machine {
     root_of: Option<(u64, StateVersion)>,
 }
 
-/// The most bytes of encoded nodes that a machine without a recorder keeps. Blocks stay below, but a call off chain may
-/// walk through a whole state.
+/// The most bytes of encoded nodes that a machine without a recorder keeps, beside those that blocks carry from one to the
+/// next. Blocks stay below, but a call off chain may walk through a whole state.
 const MOST_LOADED_BYTES: usize = 128 << 20;
 
 impl Machine {
@@ -104,7 +105,8 @@ impl Machine {
     ) -> Result<R, BlockError> {
         let result = self.access_and_keep(nodes, access);
         let loaded = self.block.as_ref().map_or(0, |block| block.encoded_bytes());
-        if loaded > MOST_LOADED_BYTES && !nodes.records() {
+        let most = || MOST_LOADED_BYTES.saturating_add(settings().carry_bytes);
+        if loaded > MOST_LOADED_BYTES && loaded > most() && !nodes.records() {
             // Forgets what is loaded. The changes stay.
             self.parent = None;
             self.bind(nodes);
@@ -184,7 +186,9 @@ impl Machine {
 
     /// The root after the changes so far, and whether it was known.
     pub(crate) fn root(&mut self, nodes: &dyn Nodes, version: StateVersion) -> (Root, bool) {
-        let root = self.access(nodes, |block| Ok(block.root(version)?.root));
+        // All loaded nodes stay, and the root with them, because the block is likely sealed next.
+        let root = self.access_and_keep(nodes, |block| Ok(block.root(version)?.root));
+        let root = root.unwrap_or_else(|error| panic_with(&error));
         let of = (self.block().overlay().revision(), version);
         let known = self.root_of.replace(of) == Some(of);
         (root, known)

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use cumulus_primitives_proof_size_hostfunction::storage_proof_size as first_version;
 use povmeter::TrieId;
+#[cfg(feature = "rooted-size")]
 use povmeter_proof_size::storage_proof_size as both_versions;
 use sp_core::{storage::StateVersion, H256};
 use sp_io::{default_child_storage as child, offchain_index, storage as top, KillStorageResult};
@@ -47,8 +48,11 @@ pub(crate) fn replace() -> impl Sized {
             offchain_index::host_set.replace_implementation(ignore_offchain_set),
             offchain_index::host_clear.replace_implementation(ignore_offchain_clear),
             first_version::host_storage_proof_size.replace_implementation(size),
-            both_versions::host_storage_proof_size.replace_implementation(size_with_root),
             sp_io::trie::host_blake2_256_ordered_root.replace_implementation(ordered_root),
+            // The blob imports each function that is replaced, because the host's is put back in the end, and nodes
+            // refuse a runtime that imports a function they lack. So each that some nodes lack has a feature.
+            #[cfg(feature = "rooted-size")]
+            both_versions::host_storage_proof_size.replace_implementation(size_with_root),
             #[cfg(feature = "transaction-index")]
             sp_io::transaction_index::host_index.replace_implementation(ignore_index),
             #[cfg(feature = "transaction-index")]
@@ -165,6 +169,7 @@ fn size() -> u64 {
     with(|session| session.size())
 }
 
+#[cfg(feature = "rooted-size")]
 fn size_with_root() -> u64 {
     with(|session| session.size_with_root())
 }

@@ -21,15 +21,13 @@
 //! | `Sizes` | [`Reads`] (default): the proof size is what is recorded so far, the rule of stock nodes. [`Estimate`]: with what the storage root needs; all collators must then answer by povmeter, with `SizeSource::Estimate` |
 //! | `Hash` | [`Host`] (default): a host function hashes. [`Wasm`]: code in the blob hashes, which is slower |
 //!
-//! Give the settings in the order of the table; the last two can be left out. The second version of the
-//! proof-size function always includes what the root needs. The blob answers it itself, because validators
-//! do not have it.
+//! Give the settings in the order of the table; the last two can be left out.
 //!
 //! # Guarantees
 //! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
 //!   if the rule for sizes is the same. There are three exceptions, which no pallet of FRAME meets. An append
-//!   to a key under which a child trie's root lies is ignored, as other writes there are; the stock function
-//!   executes it. After `storage_root`, with nothing but appends in between, `child_storage_root` returns and
+//!   to a key that begins with `:child_storage:`, as those of the roots of child tries do, is ignored, as other writes
+//!   there are; the stock function executes it. After `storage_root`, with nothing but appends in between, `child_storage_root` returns and
 //!   writes a changed child's new root; the stock function returns what a read of its key finds. And
 //!   `storage_root` after an append includes the append; the stock function returns the root before it, if it
 //!   has computed one.
@@ -47,6 +45,10 @@
 //!
 //! # Features
 //! - `std` (default): for the native runtime, which has no `validate_block`: the macro expands to nothing.
+//! - `rooted-size`: answers the second version of the proof-size function, which always includes what the root needs,
+//!   for runtimes that call it. Validators do not have it, so the blob answers it itself. The runtime imports the
+//!   function then, whether it calls it or not, and no node starts a runtime that imports a function it lacks. So all
+//!   nodes of the chain need it first.
 //! - `transaction-index`: replaces the host functions that index transactions by functions that do nothing.
 #![cfg_attr(not(feature = "std"), no_std)]
 
