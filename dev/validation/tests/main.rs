@@ -3,6 +3,7 @@
 //! One program, because each that is linked with a runtime takes half a minute to build.
 
 mod differential;
+mod imports;
 mod refusals;
 mod roles;
 mod scheduling;
