@@ -238,6 +238,11 @@ impl UsedOptions {
         }
     }
 
+    /// How extrinsics are signed.
+    pub(crate) fn signatures(&self) -> SignaturesArg {
+        self.signatures
+    }
+
     /// The options in one line.
     pub(crate) fn line(&self) -> String {
         let Self {

@@ -52,10 +52,18 @@ impl Results {
         fs::write(self.path(name), made.printed).unwrap();
     }
 
+    fn read(&self, name: &str) -> Value {
+        serde_json::from_slice(&fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
     /// Writes `b.json`: `a.json` as `change` leaves it.
     fn change(&self, change: impl FnOnce(&mut Value)) {
-        let mut result: Value =
-            serde_json::from_slice(&fs::read(self.path("a.json")).unwrap()).unwrap();
+        self.change_of("a.json", change);
+    }
+
+    /// Writes `b.json`: the file `a` as `change` leaves it.
+    fn change_of(&self, a: &str, change: impl FnOnce(&mut Value)) {
+        let mut result = self.read(a);
         change(&mut result);
         fs::write(self.path("b.json"), result.to_string()).unwrap();
     }
@@ -191,6 +199,29 @@ fn one_program_measured_twice_is_not_worse() {
     });
     let slower = results.diff("run-0.json", "b.json", &["--fail-above-time", "10"]);
     assert_eq!(slower.code, Some(3), "{}", slower.printed);
+}
+
+/// Signatures are random, and so the compressed size of a block that is signed anew.
+#[test]
+fn a_compressed_size_is_judged_beyond_its_noise() {
+    let results = Results::new();
+    results.make(
+        "free.json",
+        "block --accounts 100 --transfers 5 --state memory --signatures free",
+    );
+    for (a, code_of_a_byte) in [("a.json", 0), ("free.json", 3)] {
+        let bytes = results.read(a)["pov"]["compressed"].as_u64().unwrap();
+        for (found, code) in [(bytes + 1, code_of_a_byte), (bytes + bytes / 100, 3)] {
+            results.change_of(a, |result| result["pov"]["compressed"] = found.into());
+            let judged = results.diff(a, "b.json", &["--fail-above-proof", "0"]);
+            assert_eq!(judged.code, Some(code), "{a}: {}", judged.printed);
+            let verdict = match code {
+                0 => "may be noise",
+                _ => "TOO MUCH",
+            };
+            assert_has(&judged.printed, &["pov/compressed", verdict]);
+        }
+    }
 }
 
 #[test]

@@ -11,9 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The name of a row that holds sums over rows.
 const TOTAL: &str = "total";
 
-/// By how many percent a time that was measured once differs from run to run, on quiet and busy machines.
-pub(crate) const NOISE_PERCENT: f64 = 20.0;
-
 /// A number that both results have.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Change {
@@ -34,8 +31,9 @@ pub(crate) struct Change {
     pub(crate) worse: bool,
     /// Whether it is worse by more than its limit, and this is no noise.
     pub(crate) regressed: bool,
-    /// Whether a time is worse by more than its limit, but this may be noise: the rounds overlap, or the
-    /// time was measured once and is not worse by 20 percent more than the limit.
+    /// Whether it is worse by more than its limit, but this may be noise: the rounds of a time overlap, or a
+    /// time that was measured once is not worse by 20 percent more than the limit, or the compressed size of a
+    /// newly signed block not by 0.2 percent more.
     pub(crate) may_be_noise: bool,
 }
 
@@ -116,10 +114,9 @@ impl Change {
         };
         let limit = limits.of(gauge.measure).filter(|_| gauge.judged);
         if let Some(limit) = limit.filter(|limit| change.worse_percent() > *limit) {
-            change.may_be_noise = match (gauge.measure, a.spread, b.spread) {
-                (Measure::Time, Some(a), Some(b)) => a.overlaps(b),
-                (Measure::Time, ..) => change.worse_percent() <= limit + NOISE_PERCENT,
-                (Measure::Proof | Measure::Allocations, ..) => false,
+            change.may_be_noise = match (a.spread, b.spread) {
+                (Some(a), Some(b)) => a.overlaps(b),
+                _ => change.worse_percent() <= limit + gauge.noise_percent,
             };
             change.regressed = !change.may_be_noise;
         }
@@ -258,13 +255,21 @@ fn totals(a: &Parts, b: &Parts) -> Vec<[Measured; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{diff::measure::Gauge, spread::Spread};
+    use crate::{
+        diff::measure::{Gauge, ALLOCATIONS, COMPRESSED, PROOF, TIME},
+        spread::Spread,
+    };
 
     fn gauge(measure: Measure, more_is_better: bool, judged: bool) -> Gauge {
+        let gauge = match measure {
+            Measure::Proof => PROOF,
+            Measure::Allocations => ALLOCATIONS,
+            Measure::Time => TIME,
+        };
         Gauge {
-            measure,
             more_is_better,
             judged,
+            ..gauge
         }
     }
 
@@ -357,6 +362,23 @@ mod tests {
         // Proofs are exact.
         let proof = change(gauge(Measure::Proof, false, true), 100.0, 111.0, 10.0);
         assert!(proof.regressed);
+    }
+
+    #[test]
+    fn a_compressed_size_may_be_noise() {
+        for (b, limit, regressed, may_be_noise) in [
+            (1_001.0, 0.0, false, true),
+            (1_003.0, 0.0, true, false),
+            (1_011.0, 1.0, false, true),
+            (1_013.0, 1.0, true, false),
+        ] {
+            let change = change(COMPRESSED, 1_000.0, b, limit);
+            let found = (change.regressed, change.may_be_noise);
+            assert_eq!(found, (regressed, may_be_noise), "{b}");
+        }
+        // All other numbers of a proof are exact.
+        let proof = change(PROOF, 1_000.0, 1_001.0, 0.0);
+        assert!(proof.regressed && !proof.may_be_noise);
     }
 
     #[test]

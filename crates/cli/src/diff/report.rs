@@ -202,8 +202,9 @@ impl DiffReport {
         let limits: Vec<_> = limits
             .map(|(name, limit)| format!("{name} {limit} %"))
             .collect();
-        let noise = self.changes.iter().filter(|change| change.may_be_noise);
-        let noise = match noise.count() {
+        let times = self.changes.iter();
+        let times = times.filter(|change| change.may_be_noise && change.measure == Measure::Time);
+        let noise = match times.count() {
             0 => String::new(),
             times => format!(
                 "\n       times that may be noise: {times}; repeat the measurement, or count instructions with \

@@ -6,9 +6,10 @@ use crate::{
     checks::Check,
     diff::{
         kind::Comparable,
-        measure::{PROOF, SPEED, TIME},
+        measure::{COMPRESSED, PROOF, SPEED, TIME},
         parts::{facts, numbers, Parts},
     },
+    options::SignaturesArg,
     pov::PovRow,
 };
 
@@ -63,8 +64,11 @@ impl Comparable for BlockReport {
         }) = pov
         {
             numbers!(top, PROOF, "pov/"; header, extrinsics, total);
-            // Signatures are random, and compress a few bytes better or worse.
-            numbers!(top, PROOF.shown(), "pov/"; compressed);
+            let gauge = match options.signatures() {
+                SignaturesArg::Sr25519 => COMPRESSED,
+                SignaturesArg::Free => PROOF,
+            };
+            numbers!(top, gauge, "pov/"; compressed);
         }
         let PerExtrinsic { execute, estimate } = per_extrinsic_us;
         numbers!(top, TIME.shown(), "per_extrinsic_us/"; execute, estimate);
