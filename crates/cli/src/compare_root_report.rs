@@ -52,12 +52,17 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// The names of the checks that failed.
-    pub(crate) fn failed(&self) -> Vec<String> {
-        output::failed([
+    /// The checks, and whether they hold.
+    pub(crate) fn named(&self) -> [(&'static str, bool); 2] {
+        [
             (UPDATES_AGREE, self.updates_differ == 0),
             (STATES_AGREE, self.known_states_differ == 0),
-        ])
+        ]
+    }
+
+    /// The names of the checks that failed.
+    pub(crate) fn failed(&self) -> Vec<String> {
+        output::failed(self.named())
     }
 }
 

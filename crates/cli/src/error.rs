@@ -16,7 +16,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Exit code if a number is worse than its limit, or a PoV larger.
+/// Exit code if a number is worse than its limit, a check fails that held before, or a PoV is larger than its limit.
 const REGRESSED: u8 = 3;
 /// Exit code if options contradict each other.
 const WRONG_USAGE: u8 = 2;
@@ -242,7 +242,7 @@ pub(crate) enum CliError {
         /// What the user can do.
         advice: &'static str,
     },
-    #[error("expected no number worse than its limit, found {}", what.join(", "))]
+    #[error("expected nothing in B worse than allowed, found {}", what.join(", "))]
     Regressed { what: Vec<String> },
     #[error("expected a PoV of at most {limit} bytes, found one of {found}")]
     OverLimit { limit: u64, found: u64 },

@@ -54,14 +54,19 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// The names of the checks that failed.
-    pub(crate) fn failed(&self) -> Vec<String> {
-        output::failed([
+    /// The checks, and whether they hold.
+    pub(crate) fn named(&self) -> [(&'static str, bool); 4] {
+        [
             ("under", self.under == 0),
             ("roles_differ", self.roles_differ == 0),
             ("compact_differs", self.compact_differs == 0),
             ("others_differ", self.others_differ == 0),
-        ])
+        ]
+    }
+
+    /// The names of the checks that failed.
+    pub(crate) fn failed(&self) -> Vec<String> {
+        output::failed(self.named())
     }
 }
 

@@ -225,6 +225,45 @@ fn a_compressed_size_is_judged_beyond_its_noise() {
 }
 
 #[test]
+fn a_check_that_no_longer_holds_fails() {
+    let results = Results::new();
+    results.make(
+        "a.json",
+        "block --accounts 100 --transfers 5 --state memory --pov-limit 1MiB",
+    );
+    let name = results.read("a.json")["checks"][0]["name"].clone();
+    let check = name.as_str().unwrap();
+    let field = format!("checks {check}: holds: true in A, false in B");
+    for (failing, change, listed) in [
+        (
+            check,
+            (|result| result["checks"][0]["holds"] = false.into()) as fn(&mut Value),
+            &*field,
+        ),
+        (
+            "pov_limit/fits",
+            |result| result["pov_limit"]["fits"] = false.into(),
+            "pov_limit/fits: true in A, false in B",
+        ),
+    ] {
+        results.change(change);
+        let failed = results.diff("a.json", "b.json", &[]);
+        assert_eq!(failed.code, Some(3), "{}", failed.printed);
+        let verdict = format!("FAILED holds in A, fails in B: {failing}");
+        assert_has(&failed.printed, &[&verdict, listed]);
+        assert_has(&failed.errors, &[&format!("the failed check `{failing}`")]);
+        let json = results.diff("a.json", "b.json", &["--json"]);
+        let report: Value = serde_json::from_str(&json.printed).unwrap();
+        assert_eq!(report["now_failing"], json!([failing]));
+        // What fails in both, or holds again, is not worse.
+        for a in ["a.json", "b.json"] {
+            let same = results.diff("b.json", a, &["--fail-above-proof", "0"]);
+            assert_eq!(same.code, Some(0), "{}", same.errors);
+        }
+    }
+}
+
+#[test]
 fn other_options_are_an_error_unless_allowed() {
     let results = Results::new();
     results.make(

@@ -396,6 +396,7 @@ mod tests {
         Parts {
             options: Vec::new(),
             facts: Vec::new(),
+            checks: Vec::new(),
             numbers: rows
                 .iter()
                 .map(|(row, value)| Measured {

@@ -5,6 +5,7 @@
 //! options            must be equal, unless the user allows differences
 //! numbers            by row and field: the largest change first, then what only one result has
 //! limits             a judged number that is worse by more than its limit fails
+//! checks             a check that holds in A and fails in B fails
 //! ```
 
 mod change;
@@ -30,10 +31,11 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Compares the `--json` results of block, chain, replay, genesis and compare.
 Exit codes: 0 no number is worse than its limit, 1 an error, 2 wrong usage,
-3 a number is worse. Proofs and allocations are exact, but the compressed size
-of a block that is signed anew has 0.2 % more than its limit. Times are judged
-by the ratio to sp-state-machine if there is one, and only if the rounds of
-both results lie apart; a time measured once has 20 % more than its limit.
+3 a number is worse, or a check (`--pov-limit` is one) that holds in A fails in
+B. Proofs and allocations are exact, but the compressed size of a block that is
+signed anew has 0.2 % more than its limit. Times are judged by the ratio to
+sp-state-machine if there is one, and only if the rounds of both results lie
+apart; a time measured once has 20 % more than its limit.
 
 Example: the effect of a change on a block, in CI
   povmeter block --json > base.json
@@ -79,7 +81,7 @@ fn percent(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// A [`CliError`] if the files hold no results to compare, or a limit has no number to judge;
-/// [`CliError::Regressed`] if a number of B is worse than its limit allows.
+/// [`CliError::Regressed`] if a number of B is worse than its limit allows, or a check that holds in A fails in B.
 pub(crate) fn run(args: &DiffArgs) -> Result<(), CliError> {
     let limits = Limits {
         proof: args.fail_above_proof.or(args.fail_above),
@@ -94,14 +96,15 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), CliError> {
     };
     let printed = output::print(&text);
     let what = report.regressed();
-    let judged = if report.judges_nothing() {
-        Err(DiffError::NothingToJudge.into())
-    } else if what.is_empty() {
-        Ok(())
-    } else {
-        Err(CliError::Regressed { what })
+    let judged = match report.judges_nothing() {
+        true => Err(DiffError::NothingToJudge.into()),
+        false => Ok(()),
     };
-    output::all_done([printed, judged])
+    let regressed = match what.is_empty() {
+        true => Ok(()),
+        false => Err(CliError::Regressed { what }),
+    };
+    output::all_done([printed, judged, regressed])
 }
 
 fn compare(

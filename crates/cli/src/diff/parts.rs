@@ -15,6 +15,8 @@ pub(crate) struct Parts {
     pub(crate) options: Vec<(String, String)>,
     /// Values that are listed if they differ.
     pub(crate) facts: Vec<(String, String)>,
+    /// The checks, and whether they hold.
+    pub(crate) checks: Vec<(String, bool)>,
     pub(crate) numbers: Vec<Measured>,
     /// The names of rows.
     pub(crate) rows: Vec<String>,
@@ -95,6 +97,13 @@ impl Parts {
         Ok(())
     }
 
+    /// Adds checks, and whether they hold.
+    pub(super) fn checks<'n>(&mut self, checks: impl IntoIterator<Item = (&'n str, bool)>) {
+        let checks = checks.into_iter();
+        let checks = checks.map(|(name, holds)| (name.to_owned(), holds));
+        self.checks.extend(checks);
+    }
+
     /// Returns an adder of parts that are in no row.
     pub(super) fn top(&mut self) -> Row<'_> {
         Row {
@@ -139,6 +148,12 @@ impl Row<'_> {
         let name = name(&self.name, folder, field);
         self.parts.facts.push((name, value));
         Ok(())
+    }
+
+    /// Adds a check of this row, and whether it holds.
+    pub(super) fn check(&mut self, folder: &str, field: &str, holds: bool) {
+        let name = name(&self.name, folder, field);
+        self.parts.checks.push((name, holds));
     }
 
     /// Adds a number unless it is null.

@@ -12,7 +12,11 @@ use crate::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::{collections::BTreeMap, fmt::Write, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    path::Path,
+};
 
 /// Changes of each measure that are shown without `--all`.
 const SHOWN: usize = 12;
@@ -60,6 +64,8 @@ pub(crate) struct DiffReport {
     limits_percent: Limits,
     /// Number of changes that are worse than their limit.
     regressed: usize,
+    /// Checks that hold in the first result and fail in the second; `pov_limit/fits` is one of them.
+    now_failing: Vec<String>,
 }
 
 impl CommandResult for DiffReport {
@@ -86,6 +92,7 @@ impl DiffReport {
             different_options: different(&a.options, &b.options, true),
             different_facts: different(&a.facts, &b.facts, false),
             regressed: compared.regressed().count(),
+            now_failing: now_failing(&a.checks, &b.checks),
             only_in_a: compared.only_in_a,
             only_in_b: compared.only_in_b,
             same: compared.same,
@@ -100,10 +107,12 @@ impl DiffReport {
         options.collect::<Vec<_>>().join(", ")
     }
 
-    /// The names of the numbers that are worse than allowed.
+    /// The numbers that are worse than allowed, and the checks that fail only in B.
     pub(crate) fn regressed(&self) -> Vec<String> {
         let regressed = self.changes.iter().filter(|change| change.regressed);
-        regressed.map(Change::name).collect()
+        let failing = self.now_failing.iter();
+        let failing = failing.map(|name| format!("the failed check `{name}`"));
+        failing.chain(regressed.map(Change::name)).collect()
     }
 
     /// Whether a limit was given that can judge nothing, because the results have no number in common.
@@ -186,11 +195,21 @@ impl DiffReport {
         Some(text)
     }
 
+    /// A line for each check that fails only in B, and one for the limits if there are any.
     fn judgement(&self) -> String {
+        let failing = self.now_failing.iter().map(|name| {
+            let failed = verdict(false);
+            format!("\n{failed}holds in A, fails in B: {}", one_line(name))
+        });
+        let limits = match self.limits_percent.any() {
+            true => self.judgement_by_limits(),
+            false => String::new(),
+        };
+        failing.chain([limits]).collect()
+    }
+
+    fn judgement_by_limits(&self) -> String {
         let limits = &self.limits_percent;
-        if !limits.any() {
-            return String::new();
-        }
         let limits = [
             ("proof", limits.proof),
             ("allocations", limits.allocations),
@@ -239,6 +258,17 @@ impl Different {
         let line = format!("{name}: {} in A, {} in B", side(a), side(b));
         one_line(&line).into_owned()
     }
+}
+
+/// The names of the checks that hold in A and fail in B.
+fn now_failing(a: &[(String, bool)], b: &[(String, bool)]) -> Vec<String> {
+    let held = a.iter().filter(|(_, holds)| *holds);
+    let held: BTreeSet<_> = held.map(|(name, _)| name).collect();
+    let failing = b.iter().filter(|(_, holds)| !holds).map(|(name, _)| name);
+    failing
+        .filter(|name| held.contains(name))
+        .cloned()
+        .collect()
 }
 
 /// The values that differ. A value that only one side has counts if values are `needed`.

@@ -1,6 +1,6 @@
 //! What is compared of a block.
 
-use super::attribution;
+use super::{attribution, pov_limit};
 use crate::{
     block_report::{BesidePeer, BlockReport, Extrinsics, PerExtrinsic, PhaseTimes, Proof, Time},
     checks::Check,
@@ -26,7 +26,7 @@ impl Comparable for BlockReport {
             growth_bytes: _,
             proof_bytes,
             pov,
-            pov_limit: _,
+            pov_limit,
             phases,
             beside_peer,
             estimates: _,
@@ -69,6 +69,9 @@ impl Comparable for BlockReport {
                 SignaturesArg::Free => PROOF,
             };
             numbers!(top, gauge, "pov/"; compressed);
+        }
+        if let Some(limit) = pov_limit {
+            pov_limit::add(&mut top, limit)?;
         }
         let PerExtrinsic { execute, estimate } = per_extrinsic_us;
         numbers!(top, TIME.shown(), "per_extrinsic_us/"; execute, estimate);
@@ -115,6 +118,7 @@ impl Comparable for BlockReport {
             } = check;
             let mut row = parts.row(format!("checks {name}"));
             facts!(row, ""; holds);
+            parts.checks([(&**name, *holds)]);
         }
         if let Some(attribution) = attribution {
             attribution::add(&mut parts, attribution);

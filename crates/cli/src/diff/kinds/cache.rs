@@ -39,6 +39,8 @@ impl Comparable for Report {
         parts.option("blocks", blocks)?;
         parts.option("touched", touched)?;
         parts.option("seed", seed)?;
+        let named = self.named_checks();
+        parts.checks(named.each_ref().map(|(name, holds, _)| (*name, *holds)));
         let mut top = parts.top();
         facts!(top, ""; state_nodes, state_bytes);
         for row in rows {

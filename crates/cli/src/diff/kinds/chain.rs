@@ -30,6 +30,7 @@ impl Comparable for ChainReport {
             carried_within,
             verified,
         } = checks;
+        parts.checks(self.named_checks().map(|(name, holds, _)| (name, holds)));
         let mut top = parts.top();
         facts!(top, "checks/"; again_same, carried_within, verified);
         facts!(top, ""; nodes_asked);

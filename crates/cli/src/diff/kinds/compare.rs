@@ -38,6 +38,8 @@ impl Comparable for CompareReport {
         let mut parts = Parts::default();
         parts.options(options)?;
         parts.option("cache", cache)?;
+        let named = self.named_checks().into_iter();
+        parts.checks(named.map(|(name, holds, _)| (name, holds)));
         let mut top = parts.top();
         facts!(top, ""; rounds);
         let Checks {

@@ -30,6 +30,7 @@ impl Comparable for EstimatorReport {
         parts.option("cases", cases)?;
         parts.option("seed", seed)?;
         parts.option("dirty_keys", dirty_keys)?;
+        parts.checks(checks.named());
         let mut top = parts.top();
         facts!(top, ""; rounds);
         // The percentages follow from the flavours.

@@ -10,6 +10,7 @@ mod genesis;
 mod overlay;
 mod parallel;
 mod pool;
+mod pov_limit;
 mod replay;
 mod root;
 mod validation;

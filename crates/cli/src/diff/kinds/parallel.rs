@@ -33,6 +33,7 @@ impl Comparable for Report {
         } = options;
         let mut parts = Parts::default();
         parts.option("transactions", transactions)?;
+        parts.checks(self.named_checks().map(|(name, holds, _)| (name, holds)));
         let mut top = parts.top();
         facts!(top, ""; cores, rounds);
         for row in rows {

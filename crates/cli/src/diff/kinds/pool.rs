@@ -26,6 +26,7 @@ impl Comparable for Report {
         }) = self;
         let mut parts = Parts::default();
         parts.option("extrinsics", extrinsics)?;
+        parts.checks(self.named_checks().map(|(name, holds, _)| (name, holds)));
         let mut top = parts.top();
         facts!(top, ""; same_block, same_sizes);
         for (folder, block) in [("fresh/", fresh), ("pooled/", pooled), ("kept/", kept)] {

@@ -1,5 +1,6 @@
 //! What is compared of replayed blocks.
 
+use super::pov_limit;
 use crate::{
     diff::{
         kind::Comparable,
@@ -45,7 +46,7 @@ impl Comparable for ReplayReport {
                 truth_after_last: _,
                 sizes_told,
                 pov,
-                pov_limit: _,
+                pov_limit,
                 attribution: _,
             } = block;
             let mut row = parts.row(format!("blocks {number}"));
@@ -59,6 +60,9 @@ impl Comparable for ReplayReport {
                 // The result may be that of `block --chain-spec`, which signs anew in each run.
                 numbers!(row, COMPRESSED, "pov/"; compressed);
             }
+            if let Some(limit) = pov_limit {
+                pov_limit::add(&mut row, limit)?;
+            }
             numbers!(row, TIME.shown(), ""; whole_ms, steps_ms);
             row.total(TIME, "whole_ms", whole_ms);
             row.total(TIME, "steps_ms", steps_ms);
@@ -67,13 +71,14 @@ impl Comparable for ReplayReport {
             let Checks {
                 name,
                 holds,
-                of: _,
+                of,
                 by_design: _,
                 first_by_design: _,
                 first_failure: _,
             } = check;
             let mut row = parts.row(format!("checks {name}"));
             facts!(row, ""; holds);
+            parts.checks([(&**name, holds == of)]);
         }
         Ok(parts)
     }

@@ -31,6 +31,7 @@ impl Comparable for RootReport {
         let mut parts = Parts::default();
         parts.option("cases", cases)?;
         parts.option("seed", seed)?;
+        parts.checks(checks.named());
         let mut top = parts.top();
         facts!(top, ""; rounds, modes, missing, known_states);
         let Checks {

@@ -23,6 +23,7 @@ impl Comparable for Report {
             roles,
         }) = self;
         let mut parts = Parts::default();
+        parts.checks(self.named_checks().map(|(name, holds, _)| (name, holds)));
         let mut top = parts.top();
         facts!(top, ""; rounds, same_results, roles);
         numbers!(top, ALLOCATIONS, ""; ours_blob_bytes);
