@@ -239,6 +239,7 @@ fn of_remote(error: &RemoteError) -> Option<&'static str> {
         RemoteError::NoState { .. } => {
             "ask a node that keeps the states of all blocks (`--state-pruning archive`)"
         }
+        RemoteError::BeyondBest { .. } => "ask for blocks up to the best one, or wait until the chain has this block",
         RemoteError::Cache(_) => "name another folder with `--cache`",
         _ => return None,
     })

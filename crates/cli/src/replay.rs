@@ -122,7 +122,7 @@ mod with_wasm {
     use crate::pov::expect_within;
     use crate::{
         attribution::Attributing,
-        error::CliError,
+        error::{chain, CliError},
         measuring,
         origin::Origin,
         output::{all_done, finish},
@@ -264,8 +264,18 @@ mod with_wasm {
         let (mut growths, mut record) = (Vec::new(), SizeRecord::default());
         let mut report = ReplayReport::new(origin.name(), options.mode, &sizes);
         let bar = progress::bar(origin.len(), "replaying");
+        let mut ended = Ok(());
         for block in origin.replay(options, sizes)? {
-            let block = block?;
+            let block = match block {
+                Ok(block) => block,
+                // Without a block there is nothing to report.
+                Err(error) if report.blocks.is_empty() => return Err(error),
+                Err(error) => {
+                    report.error = Some(chain(&error));
+                    ended = Err(error);
+                    break;
+                }
+            };
             report.add(&block, attributing, limit);
             record.add(block.number, block.hash, block.told.clone());
             if page.is_some() {
@@ -277,7 +287,7 @@ mod with_wasm {
         if page.is_some() {
             report.draw();
         }
-        finish(&report, json, report.failed(), || {
+        let finished = finish(&report, json, report.failed(), || {
             // Each is written even if another can't be.
             let page = report::write(page, || report.page(growths));
             let sizes = record_file.map_or(Ok(()), |file| {
@@ -286,9 +296,12 @@ mod with_wasm {
             });
             let files = attributing.map(|attributing| attributing.write(report.tally()));
             all_done([page, sizes, files.unwrap_or(Ok(()))])
-        })?;
+        });
         let blocks = report.blocks.iter();
-        expect_within(blocks.filter_map(|row| Some((row.pov.as_ref()?, row.pov_limit.as_ref()))))
+        let limited = blocks.filter_map(|row| Some((row.pov.as_ref()?, row.pov_limit.as_ref())));
+        let judged = finished.and_then(|()| expect_within(limited));
+        // The error of a block comes last, because it is why the replay is not complete.
+        all_done([judged, ended])
     }
 
     /// The growth of a block by extrinsic.

@@ -15,6 +15,9 @@ pub(crate) const STATE_MACHINES: [&str; 3] = ["povmeter", "sp-state-machine", "b
 /// The sources of the proof size that runtimes are told: reads, estimates, a record.
 pub(crate) const SIZES: [&str; 3] = ["reads", "estimate", "record"];
 
+/// What is checked if a replay ended early.
+pub(crate) const ALL_REPLAYED: &str = "all blocks replayed";
+
 /// Blocks of a chain, executed again. `povmeter block --chain-spec` has the same result.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ReplayReport {
@@ -30,6 +33,9 @@ pub(crate) struct ReplayReport {
     pub(crate) blocks: Vec<Row>,
     /// What must hold for each block.
     pub(crate) checks: Vec<Checks>,
+    /// Why the replay ended before its last block; null if it did not, and in results of earlier versions.
+    #[serde(default)]
+    pub(crate) error: Option<String>,
     // The attribution of the bytes of all proofs.
     #[cfg(feature = "wasm")]
     #[serde(skip)]

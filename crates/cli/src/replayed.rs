@@ -5,7 +5,7 @@ use crate::{
     attribution_report::AttributionReport,
     one_line::one_line,
     pov::{LimitArg, PovRow},
-    replay_report::{Checks, ReplayReport, Row, SIZES, STATE_MACHINES},
+    replay_report::{Checks, ReplayReport, Row, ALL_REPLAYED, SIZES, STATE_MACHINES},
 };
 use povmeter_attribution::ByteTally;
 use povmeter_dev_data::{
@@ -33,6 +33,7 @@ impl ReplayReport {
             sizes: sizes.to_owned(),
             blocks: Vec::new(),
             checks: Vec::new(),
+            error: None,
             tally: ByteTally::default(),
             attribution: None,
         }
@@ -247,6 +248,9 @@ impl fmt::Display for ReplayReport {
                     one_line(first)
                 )?;
             }
+        }
+        if self.error.is_some() {
+            write!(f, "\nFAILED {ALL_REPLAYED}: only those before the error")?;
         }
         Ok(())
     }

@@ -15,7 +15,8 @@ use std::{fmt, ops::RangeInclusive, path::PathBuf, str::FromStr};
 /// Which blocks to scan, and where the rows go.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Needs the feature `wasm`. A scan that was interrupted goes on where it ended.
+Needs the feature `wasm`. A scan that was interrupted, or met a block that it
+can't replay, goes on where it ended.
 The exit code is 1 if a check of any block in the files failed.
 docs/remote.md lists the fields, and shows how to run and query shards.
 
@@ -89,10 +90,10 @@ pub(crate) struct ScanReport {
     pub(crate) blocks_file: String,
     /// File with a row for each storage item of each block.
     pub(crate) items_file: String,
-    /// The rows of the blocks as Parquet; null in results of earlier versions.
+    /// The rows of the blocks as Parquet; null if the scan ended early, and in results of earlier versions.
     #[serde(default)]
     pub(crate) blocks_table: Option<String>,
-    /// The rows of the items as Parquet; null in results of earlier versions.
+    /// The rows of the items as Parquet; null if the scan ended early, and in results of earlier versions.
     #[serde(default)]
     pub(crate) items_table: Option<String>,
     /// Number of the first block of the part; null if the part has none.
@@ -112,6 +113,9 @@ pub(crate) struct ScanReport {
     pub(crate) failed_before: Vec<u64>,
     /// Requests that the node was sent.
     pub(crate) requests: u64,
+    /// Why the scan ended before the last block of the part; null if it did not, and in results of earlier versions.
+    #[serde(default)]
+    pub(crate) error: Option<String>,
 }
 
 impl ScanReport {
@@ -154,6 +158,13 @@ impl fmt::Display for ScanReport {
         for number in self.all_failed() {
             write!(f, "\nFAILED a check of block {number}: see its row")?;
         }
+        if let (Some(first), Some(_)) = (self.first, &self.error) {
+            let next = first + self.before + self.added;
+            write!(
+                f,
+                "\nFAILED to scan block {next}: the files hold the blocks before it"
+            )?;
+        }
         Ok(())
     }
 }
@@ -175,10 +186,10 @@ pub(crate) use with_wasm::run;
 mod with_wasm {
     use super::{ScanArgs, ScanReport};
     use crate::{
-        error::CliError,
+        error::{chain, CliError},
         measuring,
         origin::RemoteParent,
-        output::{printed, tell, HexHash},
+        output::{all_done, printed, tell, HexHash},
         progress,
         scan_found::FoundRows,
         scan_rows::{BlockRow, Rows, ScanItemRow},
@@ -193,7 +204,8 @@ mod with_wasm {
     ///
     /// # Errors
     /// A [`CliError`] if a block can't be fetched or executed, a file can't be written, the rows found are of
-    /// another chain, or a check of any block in the files failed. Rows that were written before stay in the files.
+    /// another chain, or a check of any block in the files failed. Rows that were written before stay in the files,
+    /// and are reported.
     pub(crate) fn run(args: &ScanArgs) -> Result<(), CliError> {
         measuring::begin()?;
         let sizes = args.sizes.sizes()?;
@@ -212,37 +224,57 @@ mod with_wasm {
             ..ReplayOptions::default()
         };
         let mut replayer = Replayer::new(options).with_sizes(sizes);
-        let bar = progress::bar(part.end - rows.next(), "scanning");
-        let (mut added, mut failed) = (0, Vec::new());
-        while rows.next() < part.end {
+        let mut failed = Vec::new();
+        let scanned = scan_until(part.end, &mut failed, &node, &mut replayer, &mut rows);
+        let tables = match scanned {
+            // Without a row there is nothing to report.
+            Err(error) if rows.next() == part.start => return Err(error),
+            Err(_) => [None, None],
+            Ok(()) => progress::during("writing tables", || rows.write_tables())?.map(Some),
+        };
+        let ([blocks_file, items_file], [blocks_table, items_table]) = (rows.files(), tables);
+        let report = ScanReport {
+            blocks_file,
+            items_file,
+            blocks_table,
+            items_table,
+            first: (!part.is_empty()).then_some(part.start),
+            last: (!part.is_empty()).then(|| part.end - 1),
+            added: rows.next() - part.start - before,
+            before,
+            requests: node.requests(),
+            failed,
+            failed_before: rows.failed_before().to_vec(),
+            error: scanned.as_ref().err().map(|error| chain(error)),
+        };
+        let failed = report.all_failed();
+        let failed = failed.map(|number| format!("block {number}"));
+        let printed = printed(&report, args.json, failed.collect());
+        // The error of a block comes last, because it is why the scan is not complete.
+        all_done([printed, scanned])
+    }
+
+    /// Scans the blocks before `end` that have no row, and adds those for which a check failed to `failed`.
+    ///
+    /// # Errors
+    /// A [`CliError`] if a block can't be fetched or executed, or its rows can't be written.
+    fn scan_until(
+        end: u64,
+        failed: &mut Vec<u64>,
+        node: &RemoteNode,
+        replayer: &mut Replayer,
+        rows: &mut Rows,
+    ) -> Result<(), CliError> {
+        let bar = progress::bar(end - rows.next(), "scanning");
+        while rows.next() < end {
             let number = rows.next();
-            let block = scan(&node, number, &mut replayer, &mut rows)?;
-            added += 1;
+            let block = scan(node, number, replayer, rows)?;
             if block.checks.iter().any(|check| !check.holds) {
                 failed.push(number);
             }
             bar.step();
         }
-        drop(bar);
-        let [blocks_file, items_file] = rows.files();
-        let tables = progress::during("writing tables", || rows.write_tables())?;
-        let [blocks_table, items_table] = tables;
-        let report = ScanReport {
-            blocks_file,
-            items_file,
-            blocks_table: Some(blocks_table),
-            items_table: Some(items_table),
-            first: (!part.is_empty()).then_some(part.start),
-            last: (!part.is_empty()).then(|| part.end - 1),
-            added,
-            before,
-            requests: node.requests(),
-            failed,
-            failed_before: rows.failed_before().to_vec(),
-        };
-        let failed = report.all_failed();
-        let failed = failed.map(|number| format!("block {number}"));
-        printed(&report, args.json, failed.collect())
+        Ok(())
     }
 
     /// Checks that the last row that was found, kept or not, is of the node's chain.

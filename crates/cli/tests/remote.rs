@@ -275,10 +275,7 @@ fn a_bad_node_is_named_with_what_it_did() {
     node.fail(Fault::None);
     let options = Options::new(&node);
     let message = refused(&options.args("replay", &["--block", "7"]));
-    assert!(
-        message.contains("expected block 7, found none on this chain"),
-        "{message}"
-    );
+    assert!(message.contains(&beyond(7)), "{message}");
     let cache = options.cache.path().to_str().unwrap();
     let closed = [
         "--url",
@@ -293,6 +290,40 @@ fn a_bad_node_is_named_with_what_it_did() {
         message.contains("expected a node that accepts WebSocket connections"),
         "{message}"
     );
+}
+
+/// What a node of one block says of another one.
+fn beyond(block: u64) -> String {
+    format!("expected block {block}, found that the chain's best block is 1, so block {block} does not exist yet")
+}
+
+#[test]
+fn blocks_before_a_missing_one_are_reported() {
+    let (node, _) = recorded_chain();
+    let options = Options::new(&node);
+    let rows = options.cache.path().join("rows");
+    let range = ["--blocks", "1..3"];
+    let scan = [&range[..], &[rows.to_str().unwrap()]].concat();
+    let commands = [
+        ("replay", &range[..], "1 block on povmeter"),
+        ("scan", &scan, "blocks 1 to 3: 1 added, 0 were there"),
+        // It goes on where it ended.
+        ("scan", &scan, "blocks 1 to 3: 0 added, 1 were there"),
+    ];
+    for (command, args, part) in commands {
+        let args = options.args(command, args);
+        let (printed, errors, code) = povmeter(&args);
+        assert_eq!(code, Some(1), "{printed}");
+        assert!(printed.contains(part), "{printed}");
+        assert!(printed.contains("\nFAILED "), "{printed}");
+        assert!(errors.contains(&beyond(2)), "{errors}");
+        let (printed, _, code) = povmeter(&[&args[..], &["--json"]].concat());
+        let report = fits_its_schema(command, &printed);
+        assert_eq!((code, &report["error"]), (Some(1), &beyond(2).into()));
+    }
+    // Tables are for whole parts.
+    assert!(rows.join("blocks-1-of-1.jsonl").exists());
+    assert!(!rows.join("blocks-1-of-1.parquet").exists());
 }
 
 #[test]

@@ -75,6 +75,14 @@ pub enum RemoteError {
         /// The block, as it was asked for.
         block: String,
     },
+    /// The chain has no block with this number yet.
+    #[error("expected block {block}, found that the chain's best block is {best}, so block {block} does not exist yet")]
+    BeyondBest {
+        /// Number of the block that was asked for.
+        block: u64,
+        /// Number of the best block.
+        best: u64,
+    },
     /// The genesis block was asked for.
     #[error("expected a block that was executed, such as block 1, found the genesis block")]
     GenesisBlock,

@@ -99,7 +99,8 @@ impl RemoteNode {
     /// The hash of a block.
     ///
     /// # Errors
-    /// [`RemoteError::UnknownBlock`] if no block has the number; others if the node does not answer.
+    /// [`RemoteError::BeyondBest`] if the number is above that of the best block, [`RemoteError::UnknownBlock`] if
+    /// the node does not know the block for another reason; others if the node does not answer.
     pub fn block_hash(&self, id: &BlockId) -> Result<[u8; 32], RemoteError> {
         const METHOD: &str = "chain_getBlockHash";
         const FINALIZED: &str = "chain_getFinalizedHead";
@@ -130,9 +131,22 @@ impl RemoteNode {
         const METHOD: &str = "chain_getBlockHash";
         let answer = self.call(METHOD, json!([number]))?;
         if answer.is_null() {
-            return Err(unknown(&BlockId::Number(number)));
+            return Err(self.without(number));
         }
         answer::hash(METHOD, &answer)
+    }
+
+    /// The error for the block `number`, of which the node has no hash. If the node does not tell its best block,
+    /// the error does not name it.
+    fn without(&self, number: u64) -> RemoteError {
+        let best = self.block_hash(&BlockId::Best);
+        match best.and_then(|hash| self.header(&hash)) {
+            Ok((_, best)) if best.number < number => RemoteError::BeyondBest {
+                block: number,
+                best: best.number,
+            },
+            _ => unknown(&BlockId::Number(number)),
+        }
     }
 
     /// Hash of the genesis block. Requested once.

@@ -9,7 +9,7 @@ use super::{
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
-use crate::replay_report::ReplayReport;
+use crate::replay_report::{ReplayReport, ALL_REPLAYED};
 
 /// Most blocks that are shown by extrinsic. If there are more, those with the largest proofs are shown.
 const MOST_GROWTHS: usize = 4;
@@ -79,6 +79,8 @@ impl ReplayReport {
             }
             (&*check.name, check.holds == check.of, detail)
         });
+        let error = self.error.iter();
+        let checks = checks.chain(error.map(|error| (ALL_REPLAYED, false, error.clone())));
         page.section("Checks", vec![Part::Table(Table::checks(checks))]);
         page
     }

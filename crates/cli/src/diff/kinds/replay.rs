@@ -8,7 +8,7 @@ use crate::{
         parts::{facts, numbers, Parts},
     },
     pov::PovRow,
-    replay_report::{Checks, ReplayReport, Row},
+    replay_report::{Checks, ReplayReport, Row, ALL_REPLAYED},
 };
 
 impl Comparable for ReplayReport {
@@ -22,12 +22,16 @@ impl Comparable for ReplayReport {
             sizes,
             blocks,
             checks,
+            error,
             ..
         } = self;
         let mut parts = Parts::default();
         parts.option("name", name)?;
         parts.option("on", on)?;
         parts.option("sizes", sizes)?;
+        let mut top = parts.top();
+        facts!(top, ""; error);
+        parts.checks([(ALL_REPLAYED, error.is_none())]);
         for block in blocks {
             let Row {
                 number,
