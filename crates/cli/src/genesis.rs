@@ -1,7 +1,7 @@
 //! `povmeter genesis`: the state root and genesis hash of a chain specification.
 
 use crate::{
-    error::CliError,
+    error::{chain, CliError},
     one_line::one_line,
     options::{parse_root, VersionArg},
     output::{printed, CommandResult, HexHash},
@@ -9,12 +9,12 @@ use crate::{
 };
 use clap::Args;
 use povmeter::Root;
-use povmeter_dev_data::{genesis_hash, ChainSpec};
+use povmeter_dev_data::{embedded_state_version, genesis_hash, ChainSpec};
 use povmeter_dev_runtime::commit_state;
 use povmeter_store::MemoryStore;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sp_core::H256;
+use sp_core::{storage::StateVersion, H256};
 use std::{fmt, path::PathBuf};
 
 /// Which chain specification, and its state version.
@@ -26,7 +26,7 @@ pub(crate) struct GenesisArgs {
     /// A raw chain specification, plain or gzipped
     #[arg(value_name = "SPEC.json")]
     file: PathBuf,
-    /// State version of the runtime: 0 or 1. Without it 1 is assumed; many chains began with 0
+    /// State version of the runtime: 0 or 1 [default: as its code tells, else 1; many chains began with 0]
     #[arg(long, value_enum, value_name = "V", hide_possible_values = true)]
     state_version: Option<VersionArg>,
     /// Fail if the state root is not this one
@@ -35,6 +35,18 @@ pub(crate) struct GenesisArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What a state version is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum VersionFrom {
+    // The user gave it.
+    Option,
+    // The code of the runtime tells it.
+    Runtime,
+    // Nothing tells it.
+    Assumption,
 }
 
 /// The genesis state of a chain specification.
@@ -55,9 +67,12 @@ pub(crate) struct Genesis {
     /// The version of the state's layout.
     #[schemars(extend("enum" = VersionArg::NUMBERS))]
     pub(crate) state_version: u8,
-    /// Whether the version was not given.
+    /// What the version is from; null in results of earlier versions.
+    #[serde(default)]
+    pub(crate) state_version_from: Option<VersionFrom>,
+    /// Why the version in the runtime can't be read.
     #[serde(skip)]
-    pub(crate) version_is_assumed: bool,
+    pub(crate) unreadable: Option<String>,
     /// Root of the state.
     pub(crate) state_root: HexHash,
     /// Hash of the genesis block.
@@ -79,7 +94,10 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<(), CliError> {
         ChainSpec::read(&args.file)
     });
     let spec = spec.map_err(CliError::chain_spec(&args.file))?;
-    let version = args.state_version.unwrap_or(VersionArg::V1);
+    let (version, from, unreadable) = match args.state_version {
+        Some(version) => (version, VersionFrom::Option, None),
+        None => version_of(&spec),
+    };
     let root = progress::during("computing the state root", || {
         commit_state(
             &mut MemoryStore::new(),
@@ -95,13 +113,28 @@ pub(crate) fn run(args: &GenesisArgs) -> Result<(), CliError> {
         child_tries: spec.children.len(),
         child_entries: spec.children.values().map(|entries| entries.len()).sum(),
         state_version: version.number(),
-        version_is_assumed: args.state_version.is_none(),
+        state_version_from: Some(from),
+        unreadable,
         state_root: root.into(),
         genesis_hash: genesis_hash(root).into(),
         name: spec.name,
         id: spec.id,
     };
     printed(&genesis, args.json, Vec::new())
+}
+
+/// The version that the runtime of `spec` tells, or the assumed one, and why the code can't be read.
+fn version_of(spec: &ChainSpec) -> (VersionArg, VersionFrom, Option<String>) {
+    let code = spec.top.get(&b":code"[..]);
+    match code.map(|code| embedded_state_version(code)).transpose() {
+        Ok(Some(Some(StateVersion::V0))) => (VersionArg::V0, VersionFrom::Runtime, None),
+        Ok(Some(Some(StateVersion::V1))) => (VersionArg::V1, VersionFrom::Runtime, None),
+        Ok(_) => (VersionArg::V1, VersionFrom::Assumption, None),
+        Err(error) => {
+            let reason = Some(chain(&error));
+            (VersionArg::V1, VersionFrom::Assumption, reason)
+        }
+    }
 }
 
 impl fmt::Display for Genesis {
@@ -116,11 +149,18 @@ impl fmt::Display for Genesis {
             let (tries, entries) = (self.child_tries, self.child_entries);
             line("child tries", &format!("{tries} with {entries} entries"))?;
         }
-        let assumed = match self.version_is_assumed {
-            true => ", assumed; if the hash is not the chain's: --state-version 0",
-            false => "",
+        let from = match self.state_version_from {
+            Some(VersionFrom::Assumption) => {
+                ", assumed; if the hash is not the chain's: --state-version 0"
+            }
+            Some(VersionFrom::Runtime) => ", as the runtime tells",
+            Some(VersionFrom::Option) | None => "",
         };
-        line("state version", &format!("{}{assumed}", self.state_version))?;
+        line("state version", &format!("{}{from}", self.state_version))?;
+        if let Some(reason) = &self.unreadable {
+            let text = format!("can't tell the state version; {}", one_line(reason));
+            line("runtime", &text)?;
+        }
         line("state root", &self.state_root)?;
         write!(f, "{:<16} {}", "genesis hash", self.genesis_hash)
     }

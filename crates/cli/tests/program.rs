@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use codec::Encode;
 use povmeter_dev_data::expect_data;
 use povmeter_store::{NodeStore, ParityDbStore};
 use serde_json::Value;
+use sp_crypto_hashing::blake2_64;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
@@ -537,6 +539,63 @@ fn the_genesis_of_a_file() {
     }
 }
 
+/// A custom section of a wasm.
+fn section(name: &str, content: &[u8]) -> Vec<u8> {
+    let counted = |bytes: &[u8]| [&[u8::try_from(bytes.len()).unwrap()], bytes].concat();
+    let named = [&counted(name.as_bytes()), content].concat();
+    [vec![0], counted(&named)].concat()
+}
+
+#[test]
+fn the_runtime_tells_the_state_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.json");
+    let path = file.to_str().unwrap();
+    // The version of `Core` 4 has a state version at its end.
+    let core = [&blake2_64(b"Core")[..], &4u32.to_le_bytes()].concat();
+    let fields = ("spec", "impl", 1u32, 2u32, 3u32);
+    let version = (fields, Vec::<([u8; 8], u32)>::new(), 4u32, 0u8).encode();
+    let sections = |version: &[u8]| {
+        let sections = [
+            section("runtime_version", version),
+            section("runtime_apis", &core),
+        ];
+        [b"\0asm\x01\0\0\0", &sections.concat()[..]].concat()
+    };
+    let code = sections(&version);
+    for (code, parts) in [
+        (
+            &code[..],
+            ["state version    0, as the runtime tells", "genesis hash"],
+        ),
+        (
+            b"\0asm\x01\0\0\0",
+            ["state version    1, assumed; if", "--state-version 0"],
+        ),
+        (
+            &sections(&version[..9]),
+            [
+                "state version    1, assumed; if",
+                "runtime          can't tell the state version; expected a runtime's version",
+            ],
+        ),
+        (
+            &code[..code.len() - 1],
+            [
+                "state version    1, assumed; if",
+                "expected a whole section at byte",
+            ],
+        ),
+    ] {
+        let code = format!("0x{}", hex::encode(code));
+        let state = format!(r#"{{"top": {{"0x{}": "{code}"}}}}"#, hex::encode(":code"));
+        fs::write(&file, state).unwrap();
+        assert_has(&printed(&["genesis", path]), &parts);
+        let given = printed(&["genesis", path, "--state-version", "1"]);
+        assert_has(&given, &["state version    1\n"]);
+    }
+}
+
 #[test]
 fn a_file_that_is_no_chain_specification() {
     let folder = tempfile::tempdir().unwrap();
@@ -565,6 +624,7 @@ fn the_geneses_of_public_chains() {
     let rows = fs::read(data.join("genesis-roots.json")).unwrap();
     let rows: Vec<Value> = serde_json::from_slice(&rows).unwrap();
     assert_eq!(rows.len(), 8);
+    let mut told = 0;
     for row in rows {
         let field = |name: &str| row[name].as_str().unwrap();
         let file = data.join(format!("chain-specs/{}.json.gz", field("spec")));
@@ -572,7 +632,14 @@ fn the_geneses_of_public_chains() {
         let file = file.to_str().unwrap();
         let text = printed(&["genesis", file, "--state-version", version]);
         assert_has(&text, &[field("state_root"), field("genesis_hash")]);
+        let report: Value = serde_json::from_str(&printed(&["genesis", file, "--json"])).unwrap();
+        if report["state_version_from"] == "runtime" {
+            told += 1;
+            assert_eq!(report["state_root"], row["state_root"]);
+        }
     }
+    // The builds of the others are too old.
+    assert_eq!(told, 3);
 }
 
 /// Each error has a `help:` line below it.

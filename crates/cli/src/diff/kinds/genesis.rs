@@ -21,7 +21,9 @@ impl Comparable for Genesis {
             state_version,
             state_root,
             genesis_hash,
-            version_is_assumed: _,
+            // Not compared, because only the version itself changes the state.
+            state_version_from: _,
+            unreadable: _,
         } = self;
         let mut parts = Parts::default();
         parts.option("state_version", state_version)?;
