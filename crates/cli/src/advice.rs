@@ -9,6 +9,8 @@ use crate::{
 #[cfg(feature = "wasm")]
 use povmeter_dev_data::wasm::{DryRunError, ReplayError};
 use povmeter_dev_data::{ChainSpecError, FileError, RealBlocksError};
+#[cfg(feature = "wasm")]
+use povmeter_dev_runtime::HostError;
 use povmeter_dev_runtime::{PlanError, StateError};
 #[cfg(feature = "wasm")]
 use povmeter_dev_validation::{MeasureError, RandomError};
@@ -16,6 +18,8 @@ use povmeter_dev_validation::{MeasureError, RandomError};
 use povmeter_remote::RecordingError;
 use povmeter_remote::RemoteError;
 use povmeter_store::{BackupError, FolderContent, OpenError, PruneError, StatError, StoreError};
+#[cfg(feature = "wasm")]
+use povmeter_substrate::MachineError;
 use std::io;
 
 pub(crate) const BUG: &str = "report this bug with the command and its whole output";
@@ -55,6 +59,19 @@ fn asked_for_sizes(error: &ReplayError) -> bool {
         error,
         ReplayError::Runtime { asked: Some(_), .. } | ReplayError::Header { asked: Some(_), .. }
     )
+}
+
+/// Whether a record has more or fewer sizes than the runtime asked for.
+#[cfg(feature = "wasm")]
+fn other_count_of_sizes(error: &ReplayError) -> bool {
+    let ReplayError::Host { source, .. } = error else {
+        return false;
+    };
+    let source = match source {
+        HostError::State(source) => source.downcast_ref(),
+        _ => None,
+    };
+    matches!(source, Some(MachineError::Replay(_)))
 }
 
 /// Whether `address` is that of a web server.
@@ -202,9 +219,11 @@ impl CliError {
             #[cfg(feature = "wasm")]
             Self::WasmVersion => "omit `--state-version` or use `--runtime native`",
             #[cfg(feature = "wasm")]
+            Self::NoSizesFile { .. } => "correct the word, or check that the file exists",
+            #[cfg(feature = "wasm")]
             Self::Sizes { .. } => "make a record with `povmeter replay BLOCKS.json --write-sizes FILE`",
             #[cfg(feature = "wasm")]
-            Self::Replay(error) if asked_for_sizes(error) => SIZES,
+            Self::Replay(error) if asked_for_sizes(error) || other_count_of_sizes(error) => SIZES,
             #[cfg(feature = "wasm")]
             Self::Replay(ReplayError::NoSizes { .. } | ReplayError::NoEstimates) => SIZES,
             #[cfg(feature = "wasm")]

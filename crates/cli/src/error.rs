@@ -5,7 +5,7 @@ use crate::output::HexHash;
 use crate::{memory::in_words, one_line::one_line, output::tell, output_file::OutputFileError};
 use povmeter::Root;
 #[cfg(feature = "wasm")]
-use povmeter_dev_data::wasm::SizeRecordError;
+use povmeter_dev_data::{wasm::SizeRecordError, FileError};
 use povmeter_dev_data::{ChainSpecError, RealBlocksError};
 use povmeter_dev_runtime::{AuthorError, HostError, PlanError, StateError, ValidateError};
 use povmeter_store::{BackupError, OpenError, PruneError, StatError, StoreError};
@@ -216,6 +216,9 @@ pub(crate) enum CliError {
     #[error("expected the number or the hash of a block of the file with `--from`, found `{0}`")]
     BlockOfFile(povmeter_remote::BlockId),
     #[cfg(feature = "wasm")]
+    #[error("{}: expected `reads`, `estimate` or a file of sizes after `--sizes`, found: {source}", path.display())]
+    NoSizesFile { path: PathBuf, source: io::Error },
+    #[cfg(feature = "wasm")]
     #[error("{}: {source}", path.display())]
     Sizes {
         path: PathBuf,
@@ -329,6 +332,12 @@ impl CliError {
     #[cfg(feature = "wasm")]
     pub(crate) fn sizes(path: &Path) -> impl FnOnce(SizeRecordError) -> Self + '_ {
         |source| match source {
+            // A misspelt word is taken for the name of a file.
+            SizeRecordError::File(FileError::Read { path, source })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                Self::NoSizesFile { path, source }
+            }
             SizeRecordError::File(error) => error.into(),
             source => Self::Sizes {
                 path: path.to_owned(),

@@ -143,6 +143,7 @@ mod with_wasm {
 
     pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
         measuring::begin()?;
+        let sizes = args.sizes.sizes()?;
         let files = args.attribution.files().chain(named(args));
         let page = args.report.open_beside(&REPLAY_CHARTS, files)?;
         // A comparison with sp-state-machine is about results, not about bytes.
@@ -177,7 +178,6 @@ mod with_wasm {
             json: args.json,
             limit: args.limit,
         };
-        let sizes = args.sizes.sizes()?;
         replay(origin, (options, sizes), attributing.as_ref(), output)
     }
 

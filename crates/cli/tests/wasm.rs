@@ -249,9 +249,26 @@ mod with_wasm {
         }
         let message = refused("nowhere.json");
         assert!(
-            message.contains("nowhere.json: expected a readable file"),
+            message.contains("nowhere.json: expected `reads`, `estimate` or a file of sizes"),
             "{message}"
         );
+        // A record with a size too many, and one with a size too few.
+        let whole: serde_json::Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
+        let sizes = whole["blocks"][0]["sizes"].as_array().unwrap();
+        let more = [&sizes[..], &[9.into()]].concat();
+        for (sizes, part) in [
+            (&more[..], "questions for the proof size, found"),
+            (&sizes[1..], "questions for the proof size, found one more"),
+        ] {
+            let mut record = whole.clone();
+            record["blocks"][0]["sizes"] = sizes.into();
+            let path = in_folder("other-count.json");
+            fs::write(&path, record.to_string()).unwrap();
+            let message = refused(path.to_str().unwrap());
+            let advice = "help: pass to `--sizes` what the block's author told the runtime";
+            assert!(message.contains(advice), "{message}");
+            assert!(message.contains(part), "{message}");
+        }
         let other = in_folder("other.json");
         fs::write(&other, r#"{"what":"proof-sizes","schema":1,"blocks":[]}"#).unwrap();
         let message = refused(other.to_str().unwrap());

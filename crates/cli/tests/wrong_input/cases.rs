@@ -230,7 +230,7 @@ const RESULTS: [Case; 18] = [
     case("diff result.json verify-result.json"),
 ];
 
-const BLOCKS: [Case; 21] = [
+const BLOCKS: [Case; 22] = [
     case("replay missing.json"),
     case("replay folder"),
     case("replay empty.json"),
@@ -244,6 +244,7 @@ const BLOCKS: [Case; 21] = [
     case("replay blocks-no-digits.json"),
     case("replay blocks-short-header.json"),
     case("replay blocks-other-hash.json"),
+    wasm("replay blocks-other-hash.json --sizes estimat"),
     case("block --names missing.txt"),
     case("block --names folder"),
     case("block --names utf-16.txt"),
