@@ -152,7 +152,6 @@ mod with_wasm {
     use super::{FailedCheck, RecordArgs, RecordReport};
     use crate::{
         error::{chain, CliError},
-        one_line::one_line,
         origin::{chain_name, Origin, RemoteParent},
         output::{all_done, checked, printed, tell},
         output_file::OutputFile,
@@ -253,9 +252,7 @@ mod with_wasm {
             node_bytes: recording.nodes.iter().map(|node| node.len() as u64).sum(),
             requests,
             failed: checks.collect(),
-            error: error
-                .as_ref()
-                .map(|error| one_line(&chain(error)).into_owned()),
+            error: error.as_ref().map(|error| chain(error)),
         };
         let finished = match file.write(&content) {
             Ok(()) => printed(&report, args.json, names),

@@ -633,6 +633,8 @@ fn a_block_that_can_not_be_executed_as_published_is_recorded() {
     // The runtime compares the root itself.
     let start = "block 1: the runtime failed";
     assert!(error.starts_with(start), "{error}");
+    // JSON escapes the lines of the backtrace, and nothing else does.
+    assert!(error.contains('\n') && !error.contains("\\n"), "{error}");
     assert!(errors.contains(start), "{errors}");
     assert_eq!(written["file_bytes"], fs::metadata(&file).unwrap().len());
     // Without the node, each way to execute it shows the same.
