@@ -57,7 +57,7 @@ pub enum RealBlocksError {
     #[error("expected at least one block, found none")]
     NoBlocks,
     /// A field is not written in hexadecimal.
-    #[error("block {number}: expected hexadecimal digits in the {part}, found: {source}")]
+    #[error("block {number}: expected hexadecimal digits in the {part}, with or without 0x, found: {source}")]
     Hex {
         /// Number of the block.
         number: u32,
@@ -197,7 +197,8 @@ impl BlockEntry {
     fn decode(self) -> Result<RealBlock, RealBlocksError> {
         let number = self.number;
         let bytes = |part, text: &str| {
-            hex::decode(text).map_err(|source| RealBlocksError::Hex {
+            let digits = text.strip_prefix("0x").unwrap_or(text);
+            hex::decode(digits).map_err(|source| RealBlocksError::Hex {
                 number,
                 part,
                 source,
@@ -348,6 +349,19 @@ mod tests {
         assert_eq!(file.blocks[1].body, [vec![4, 0]]);
     }
 
+    #[test]
+    fn digits_may_have_a_prefix() {
+        let mut prefixed = two_blocks();
+        for block in prefixed["blocks"].as_array_mut().unwrap() {
+            for field in ["/hash", "/header", "/body/0"] {
+                let digits = block.pointer_mut(field).unwrap();
+                *digits = json!(format!("0x{}", digits.as_str().unwrap()));
+            }
+        }
+        let [with, without] = [&prefixed, &two_blocks()].map(|file| read(file).unwrap().blocks);
+        assert_eq!(with, without);
+    }
+
     /// Returns the error of reading a valid file after `damage`.
     fn damaged(damage: impl FnOnce(&mut Value)) -> String {
         let mut file = two_blocks();
@@ -388,8 +402,8 @@ mod tests {
             "block 8: expected hash 0x00",
         );
         starts(
-            damaged(|file| file["blocks"][1]["header"] = json!("0x00")),
-            "block 8: expected hexadecimal digits",
+            damaged(|file| file["blocks"][1]["header"] = json!("x00")),
+            "block 8: expected hexadecimal digits in the header, with or without 0x",
         );
         starts(
             damaged(|file| file["blocks"][1]["header"] = json!("00")),
