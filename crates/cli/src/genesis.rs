@@ -146,8 +146,12 @@ impl fmt::Display for Genesis {
         )?;
         line("entries", &self.entries)?;
         if self.child_tries > 0 {
-            let (tries, entries) = (self.child_tries, self.child_entries);
-            line("child tries", &format!("{tries} with {entries} entries"))?;
+            let entries = match self.child_entries {
+                1 => "1 entry".to_owned(),
+                more => format!("{more} entries"),
+            };
+            let tries = self.child_tries;
+            line("child tries", &format!("{tries} with {entries}"))?;
         }
         let from = match self.state_version_from {
             Some(VersionFrom::Assumption) => {

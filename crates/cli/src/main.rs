@@ -22,6 +22,7 @@ mod compare_root_report;
 mod compare_threads;
 mod completions;
 mod contender;
+mod counted;
 mod db;
 mod db_report;
 mod diff;

@@ -3,6 +3,7 @@
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
 use crate::{
+    counted::counted,
     one_line::one_line,
     output::{CommandResult, HexHash},
     remote_args::RemoteArgs,
@@ -113,13 +114,16 @@ impl fmt::Display for RecordReport {
             error,
             ..
         } = self;
-        writeln!(f, "block {number}, {hash}, of {extrinsics} extrinsics")?;
+        let extrinsics = counted(*extrinsics as u64, "extrinsic");
+        writeln!(f, "block {number}, {hash}, of {extrinsics}")?;
+        let nodes = counted(*nodes as u64, "node");
         write!(
             f,
-            "{file}: {file_bytes} bytes, {nodes} nodes of {node_bytes} bytes"
+            "{file}: {file_bytes} bytes, {nodes} of {node_bytes} bytes"
         )?;
         if let Some(requests) = requests {
-            write!(f, "\n{requests} requests to the node")?;
+            let requests = counted(*requests, "request");
+            write!(f, "\n{requests} to the node")?;
         }
         for check in failed {
             write!(f, "\n{check}")?;

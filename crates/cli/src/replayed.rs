@@ -3,6 +3,7 @@
 use crate::{
     attribution::Attributing,
     attribution_report::AttributionReport,
+    counted::counted,
     one_line::one_line,
     pov::{LimitArg, PovRow},
     replay_report::{Checks, ReplayReport, Row, ALL_REPLAYED, SIZES, STATE_MACHINES},
@@ -169,17 +170,15 @@ impl ReplayReport {
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, on) = (one_line(&self.name), &self.on);
-        let blocks = match self.blocks.len() {
-            1 => "1 block".to_owned(),
-            more => format!("{more} blocks"),
-        };
+        let blocks = counted(self.blocks.len() as u64, "block");
         writeln!(f, "{name}: {blocks} on {on}")?;
         let questions: usize = self.blocks.iter().map(|row| row.sizes_told).sum();
         if questions > 0 {
             let sizes = &self.sizes;
             writeln!(
                 f,
-                "{questions} questions for the proof size, answered from: {sizes}"
+                "{} for the proof size, answered from: {sizes}",
+                counted(questions as u64, "question"),
             )?;
         }
         writeln!(f)?;

@@ -3,6 +3,7 @@
 #[cfg(not(feature = "wasm"))]
 use crate::error::CliError;
 use crate::{
+    counted::counted,
     output::CommandResult,
     remote_args::{BlockRange, RemoteArgs},
     replay::SizesArg,
@@ -137,15 +138,11 @@ impl fmt::Display for ScanReport {
             (Some(first), Some(last)) => write!(f, "blocks {first} to {last}: ")?,
             _ => write!(f, "no blocks in this part: ")?,
         }
-        let Self {
-            added,
-            before,
-            requests,
-            ..
-        } = self;
+        let Self { added, before, .. } = self;
+        let requests = counted(self.requests, "request");
         writeln!(
             f,
-            "{added} added, {before} were there; {requests} requests to the node"
+            "{added} added, {before} were there; {requests} to the node"
         )?;
         writeln!(f, "{}", self.blocks_file)?;
         write!(f, "{}", self.items_file)?;

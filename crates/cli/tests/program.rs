@@ -515,7 +515,7 @@ fn the_genesis_of_a_file() {
         &text,
         &[
             "entries          2",
-            "1 with 1 entries",
+            "1 with 1 entry\n",
             "state version    1",
         ],
     );

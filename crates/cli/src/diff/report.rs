@@ -6,6 +6,7 @@ use super::{
     result::RunResult,
 };
 use crate::{
+    counted::counted,
     one_line::one_line,
     output::{verdict, CommandResult},
     table::{or_dash, Table},
@@ -238,9 +239,9 @@ impl DiffReport {
             );
         }
         format!(
-            "\n{}worse by more than allowed: {} numbers (allowed: {limits}){noise}",
+            "\n{}worse by more than allowed: {} (allowed: {limits}){noise}",
             verdict(self.regressed == 0),
-            self.regressed,
+            counted(self.regressed as u64, "number"),
         )
     }
 }
