@@ -141,7 +141,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
         all_done([page, files])
     })?;
     let pov = report.pov.as_ref();
-    expect_within(pov.map(|pov| (pov, report.pov_limit.as_ref())))
+    expect_within(pov.map(|pov| (None, pov, report.pov_limit.as_ref())))
 }
 
 /// The most rounds, each a block of both state machines.

@@ -139,7 +139,8 @@ mod with_wasm {
         finish(&report, args.json, Vec::new(), || {
             report::write(page, || report.page())
         })?;
-        expect_within([(&report.with.pov, report.pov_limit.as_ref())])
+        let limit = report.pov_limit.as_ref();
+        expect_within([(Some(report.number), &report.with.pov, limit)])
     }
 
     /// The first bytes of a compressed runtime, from `sp-maybe-compressed-blob`.

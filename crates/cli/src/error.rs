@@ -247,8 +247,14 @@ pub(crate) enum CliError {
     },
     #[error("expected nothing in B worse than allowed, found {}", what.join(", "))]
     Regressed { what: Vec<String> },
-    #[error("expected a PoV of at most {limit} bytes, found one of {found}")]
-    OverLimit { limit: u64, found: u64 },
+    #[error("{}expected a PoV of at most {limit} bytes, found one of {found}",
+        block.map_or_else(String::new, |number| format!("block {number}: ")))]
+    OverLimit {
+        /// Number of the block; `None` for the one that the command built.
+        block: Option<u32>,
+        limit: u64,
+        found: u64,
+    },
     #[error(transparent)]
     Diff(#[from] crate::diff::DiffError),
     #[cfg(feature = "wasm")]

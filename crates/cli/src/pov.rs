@@ -105,20 +105,21 @@ impl LimitRow {
     }
 }
 
-/// Checks that each block is within its limit, if it has one.
+/// Checks that each block is within its limit, if it has one. A block has a number unless the command built it.
 ///
 /// # Errors
 /// [`CliError::OverLimit`] if one of these blocks is above its limit.
 pub(crate) fn expect_within<'a>(
-    blocks: impl IntoIterator<Item = (&'a PovRow, Option<&'a LimitRow>)>,
+    blocks: impl IntoIterator<Item = (Option<u32>, &'a PovRow, Option<&'a LimitRow>)>,
 ) -> Result<(), CliError> {
     let limited = blocks
         .into_iter()
-        .filter_map(|(pov, limit)| Some((pov, limit?)));
-    let over = limited.filter(|(_, limit)| !limit.fits);
-    match over.max_by_key(|(pov, _)| pov.compressed) {
+        .filter_map(|(block, pov, limit)| Some((block, pov, limit?)));
+    let over = limited.filter(|(_, _, limit)| !limit.fits);
+    match over.max_by_key(|(_, pov, _)| pov.compressed) {
         None => Ok(()),
-        Some((pov, limit)) => Err(CliError::OverLimit {
+        Some((block, pov, limit)) => Err(CliError::OverLimit {
+            block,
             limit: limit.limit,
             found: pov.compressed,
         }),
@@ -214,15 +215,16 @@ mod tests {
         let of = |pov: &PovRow| LimitRow::new(1_000, pov, 0);
         let limits = [&small, &large, &larger].map(of);
         let blocks = || {
-            let povs = [&small, &large, &larger].into_iter();
-            povs.zip(limits.iter().map(Some))
+            let povs = [(5, &small), (6, &large), (7, &larger)].into_iter();
+            povs.zip(&limits)
+                .map(|((number, pov), limit)| (Some(number), pov, Some(limit)))
         };
-        let error = expect_within(blocks()).unwrap_err();
-        let CliError::OverLimit { limit, found } = error else {
-            panic!("{error}")
-        };
-        assert_eq!((limit, found), (1_000, 1_200));
+        let error = |blocks: Vec<_>| expect_within(blocks).unwrap_err().to_string();
+        let expected = "expected a PoV of at most 1000 bytes, found one of 1200";
+        assert_eq!(error(blocks().collect()), format!("block 7: {expected}"));
+        let built = (None, &larger, Some(&limits[2]));
+        assert_eq!(error(vec![built]), expected);
         expect_within(blocks().take(1)).unwrap();
-        expect_within([(&large, None)]).unwrap();
+        expect_within([(Some(6), &large, None)]).unwrap();
     }
 }

@@ -298,7 +298,10 @@ mod with_wasm {
             all_done([page, sizes, files.unwrap_or(Ok(()))])
         });
         let blocks = report.blocks.iter();
-        let limited = blocks.filter_map(|row| Some((row.pov.as_ref()?, row.pov_limit.as_ref())));
+        let limited = blocks.filter_map(|row| {
+            let pov = row.pov.as_ref()?;
+            Some((Some(row.number), pov, row.pov_limit.as_ref()))
+        });
         let judged = finished.and_then(|()| expect_within(limited));
         // The error of a block comes last, because it is why the replay is not complete.
         all_done([judged, ended])
