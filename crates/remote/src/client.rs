@@ -321,7 +321,8 @@ fn response(method: &'static str, message: &[u8]) -> Result<Option<(u64, Answer)
         _ => None,
     };
     let id = id.ok_or_else(|| wrong(shortened(message)))?;
-    if let Some(error) = value.get("error") {
+    // Some servers send a null beside the result.
+    if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
         let code = error["code"].as_i64();
         let text = error["message"].as_str();
         let (Some(code), Some(text)) = (code, text) else {
@@ -332,11 +333,34 @@ fn response(method: &'static str, message: &[u8]) -> Result<Option<(u64, Answer)
             Some(text) => format!(": {text}"),
             None => format!(": {data}"),
         });
-        let message = format!("{text}{more}");
+        let message = shortened(format!("{text}{more}").as_bytes());
         return Ok(Some((id, Err(Refusal { code, message }))));
     }
     match value.get_mut("result") {
         Some(result) => Ok(Some((id, Ok(result.take())))),
         None => Err(wrong(shortened(message))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_null_beside_a_result_is_no_error() {
+        let message = br#"{"jsonrpc":"2.0","id":"7","result":"0x01","error":null}"#;
+        let (id, answer) = response("method", message).unwrap().unwrap();
+        assert_eq!((id, answer.ok()), (7, Some(json!("0x01"))));
+        let error = r#""code":1,"message":"no","data":""#;
+        let long = "x".repeat(100_000);
+        let message = format!(r#"{{"jsonrpc":"2.0","id":"7","error":{{{error}{long}"}}}}"#);
+        let (_, answer) = response("method", message.as_bytes()).unwrap().unwrap();
+        let refusal = answer.unwrap_err().message;
+        assert!(
+            refusal.starts_with("no: xxx") && refusal.len() < 10_000,
+            "{}",
+            refusal.len()
+        );
     }
 }

@@ -117,8 +117,10 @@ impl RemoteNode {
                 if let Some(hash) = cached.and_then(|hash| hash.try_into().ok()) {
                     return Ok(hash);
                 }
+                // Asked for first: a block that becomes final in between could have had another hash before.
+                let finalized = self.finalized()?;
                 let hash = self.requested_hash(*number)?;
-                if *number <= self.finalized()? {
+                if *number <= finalized {
                     self.put(Kind::Number, &key, &hash)?;
                 }
                 Ok(hash)

@@ -188,8 +188,13 @@ impl Places {
         }
     }
 
+    /// Whether a known node refers to the node with this hash.
+    pub(crate) fn has(&self, hash: &NodeHash) -> bool {
+        self.by_hash.contains_key(hash)
+    }
+
     /// Notes the places to which the node `encoded` with this hash refers, if its own place is known. Returns
-    /// the hashes of the trie nodes that are new.
+    /// the hashes of the trie nodes that are new, and that of its value node.
     pub(crate) fn note_below(&mut self, hash: &NodeHash, encoded: &[u8]) -> Vec<NodeHash> {
         let Some(parent) = self.by_hash.get(hash).copied() else {
             return Vec::new();
@@ -213,6 +218,7 @@ impl Places {
         }
         if let Some(value) = references.value {
             self.note(value, Above::ValueOf { parent }, trie);
+            new.push(value);
         }
         if let (Trie::Top(PrefixMatch::Whole), Some(range)) = (trie, references.inline_value) {
             let root = encoded.get(range).map(<[u8; HASH_LENGTH]>::try_from);

@@ -260,14 +260,25 @@ impl RemoteState {
         requests
     }
 
-    /// Adds `nodes` to those in memory and to the cache.
+    /// Adds those of `nodes` to which a known node refers to the nodes in memory and to the cache. A node could send any
+    /// number of others, and nobody would ever read them.
     fn keep(&self, known: &mut Known, nodes: Vec<Bytes>) -> Result<(), RemoteError> {
-        for node in nodes {
-            let hash = Blake2b256::hash(&node);
-            if let Some(cache) = self.node.cache() {
-                cache.put(Kind::Node, hash.as_bytes(), &node)?;
+        let hashes: Vec<_> = nodes.iter().map(|node| Blake2b256::hash(node)).collect();
+        let mut sent: HashMap<_, _> = hashes.iter().zip(&nodes).collect();
+        let referred = hashes.iter().filter(|hash| known.places.has(hash));
+        let mut referred: Vec<NodeHash> = referred.copied().collect();
+        while let Some(hash) = referred.pop() {
+            if let Some(node) = sent.remove(&hash) {
+                referred.extend(known.add(hash, node.clone()));
             }
-            known.add(hash, node);
+        }
+        let Some(cache) = self.node.cache() else {
+            return Ok(());
+        };
+        for (hash, node) in hashes.iter().zip(&nodes) {
+            if !sent.contains_key(hash) {
+                cache.put(Kind::Node, hash.as_bytes(), node)?;
+            }
         }
         Ok(())
     }
@@ -332,15 +343,18 @@ enum Found {
 }
 
 impl Known {
-    /// Adds a node, and notes the places that follow from it.
-    fn add(&mut self, hash: NodeHash, node: Bytes) {
+    /// Adds a node, and notes the places that follow from it. Returns the hashes of those that were not known before.
+    fn add(&mut self, hash: NodeHash, node: Bytes) -> Vec<NodeHash> {
         self.nodes.insert(hash, node);
-        let mut open = vec![hash];
+        let (mut open, mut new) = (vec![hash], Vec::new());
         while let Some(hash) = open.pop() {
             if let Some(node) = self.nodes.get(&hash) {
-                open.extend(self.places.note_below(&hash, node));
+                let below = self.places.note_below(&hash, node);
+                new.extend(&below);
+                open.extend(below);
             }
         }
+        new
     }
 }
 

@@ -427,6 +427,25 @@ fn what_passes_is_tried_again() {
     assert!(remote.failure().is_none());
 }
 
+/// Otherwise a node could fill the memory and the disk.
+#[test]
+fn nodes_that_nobody_refers_to_are_not_kept() {
+    let store = state(6, StateVersion::V1);
+    let served = serve(&store);
+    let expected = run(&store, store.root(), 6, StateVersion::V1);
+    let kept = [Fault::None, Fault::MoreNodes(500)].map(|fault| {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(folder.path()).unwrap();
+        let remote = first_state(&client(&served, options()).with_cache(cache.clone()));
+        served.fail(fault);
+        let ran = run(&remote, remote.root(), 6, StateVersion::V1);
+        served.fail(Fault::None);
+        assert_eq!(ran, expected);
+        (remote.loaded_nodes(), cache.len())
+    });
+    assert_eq!(kept[0], kept[1]);
+}
+
 #[test]
 fn answers_before_a_failure_are_kept() {
     let store = state(9, StateVersion::V1);

@@ -51,6 +51,8 @@ pub enum Fault {
     WrongNodes,
     /// Proofs have the root node alone.
     MissingNodes,
+    /// Proofs have this many nodes more, to which no node refers.
+    MoreNodes(u32),
     /// Answers end in the middle.
     CutOff,
     /// An error in place of a proof.
@@ -296,6 +298,12 @@ impl Served {
             Fault::MissingNodes => {
                 let root = |node: &Vec<u8>| Blake2b256::hash(node).as_bytes() == &block.state_root;
                 nodes.retain(root);
+            }
+            Fault::MoreNodes(count) => {
+                let more = (0..*count).map(|number| number.to_le_bytes().to_vec());
+                // Before and after the others.
+                nodes.splice(0..0, more.clone());
+                nodes.extend(more.map(|node| [node, vec![1]].concat()));
             }
             _ => {}
         }
