@@ -6,6 +6,7 @@
 //!          full disk leaves an earlier file as it was
 //! ```
 
+use crate::scratch::PartFile;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
@@ -194,16 +195,15 @@ pub(crate) fn replace_by(
     let mut file = make_beside(&target)?;
     write(file.as_file_mut())?;
     if let Ok(earlier) = fs::metadata(&target) {
-        file.as_file().set_permissions(earlier.permissions())?;
+        file.as_file_mut().set_permissions(earlier.permissions())?;
     }
     // Errors of a full disk may come this late.
-    file.as_file().sync_all()?;
-    file.persist(&target)?;
-    Ok(())
+    file.as_file_mut().sync_all()?;
+    file.persist(&target)
 }
 
-/// A new file in the folder of `path`, removed when it is dropped.
-fn make_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+/// A new file in the folder of `path`, removed when it is dropped or a signal ends the run.
+fn make_beside(path: &Path) -> io::Result<PartFile> {
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
@@ -212,7 +212,7 @@ fn make_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     // The permissions of ordinary files; the default of `tempfile` is for secrets.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
+    PartFile::new(|| builder.tempfile_in(folder.unwrap_or(Path::new("."))))
 }
 
 /// Makes the file at `path` and removes it at once, which shows that it can be made.

@@ -1,11 +1,12 @@
-//! Folders and empty files that a run removes at its end, also if a signal ends it.
+//! Folders, empty files and parts of files that a run removes at its end, also if a signal ends it.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 /// What the run made and has not removed yet, in the order of its making.
 static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
@@ -17,6 +18,8 @@ enum Made {
     Folder(PathBuf),
     /// A folder that is removed only if it is empty.
     Empty(PathBuf),
+    /// A file that is not whole yet.
+    Part(PathBuf),
     /// A file that is removed only if it is empty.
     #[cfg(feature = "wasm")]
     EmptyFile(PathBuf),
@@ -35,6 +38,9 @@ impl Made {
             }
             Self::Empty(path) => {
                 let _ = fs::remove_dir(path);
+            }
+            Self::Part(path) => {
+                let _ = fs::remove_file(path);
             }
             #[cfg(feature = "wasm")]
             Self::EmptyFile(path) => {
@@ -96,6 +102,41 @@ impl EmptyFolder {
         let mut made = made();
         fs::create_dir_all(path)?;
         Ok(Self(Noted::new(&mut made, Made::Empty(path.to_owned()))))
+    }
+}
+
+/// A file that takes the place of another one once it is whole. Dropping this before removes it, and so does a signal.
+#[derive(Debug)]
+pub(crate) struct PartFile {
+    file: NamedTempFile,
+    /// Dropped after the file, which is gone then. So nothing is left to remove, and it is forgotten.
+    #[expect(dead_code, reason = "held to be dropped")]
+    noted: Noted,
+}
+
+impl PartFile {
+    /// A new file, which `make` makes.
+    ///
+    /// # Errors
+    /// That of `make`.
+    pub(crate) fn new(make: impl FnOnce() -> io::Result<NamedTempFile>) -> io::Result<Self> {
+        let mut made = made();
+        let file = make()?;
+        let noted = Noted::new(&mut made, Made::Part(file.path().to_owned()));
+        Ok(Self { file, noted })
+    }
+
+    pub(crate) fn as_file_mut(&mut self) -> &mut File {
+        self.file.as_file_mut()
+    }
+
+    /// Moves the file to `target`, in place of a file there.
+    ///
+    /// # Errors
+    /// That of the file system; then a file at `target` is as it was.
+    pub(crate) fn persist(self, target: &Path) -> io::Result<()> {
+        self.file.persist(target)?;
+        Ok(())
     }
 }
 
@@ -213,6 +254,25 @@ mod tests {
         drop(folder);
         assert!(!path.exists());
         assert!(!made().contains(&Made::Folder(path)));
+    }
+
+    #[test]
+    fn a_part_of_a_file_goes_unless_it_becomes_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("whole");
+        for whole in [false, true] {
+            let file = PartFile::new(|| NamedTempFile::new_in(folder.path())).unwrap();
+            let path = file.file.path().to_owned();
+            // A signal removes it.
+            assert!(made().contains(&Made::Part(path.clone())));
+            match whole {
+                true => file.persist(&target).unwrap(),
+                false => drop(file),
+            }
+            assert!(!path.exists());
+            assert_eq!(target.exists(), whole);
+            assert!(!made().contains(&Made::Part(path)));
+        }
     }
 
     #[cfg(feature = "wasm")]
