@@ -32,8 +32,8 @@ pub(crate) struct Machine {
     root_of: Option<(u64, StateVersion)>,
 }
 
-/// The most bytes of encoded nodes that a machine without a recorder keeps, beside those that blocks carry from one to the
-/// next. Blocks stay below, but a call off chain may walk through a whole state.
+/// The most bytes of encoded nodes that a machine without a recorder keeps, beside those that blocks carry from one to
+/// the next. Blocks stay below, but a call off chain may walk through a whole state.
 const MOST_LOADED_BYTES: usize = 128 << 20;
 
 impl Machine {
@@ -105,8 +105,8 @@ impl Machine {
     ) -> Result<R, BlockError> {
         let result = self.access_and_keep(nodes, access);
         let loaded = self.block.as_ref().map_or(0, |block| block.encoded_bytes());
-        let most = || MOST_LOADED_BYTES.saturating_add(settings().carry_bytes);
-        if loaded > MOST_LOADED_BYTES && loaded > most() && !nodes.records() {
+        let most = MOST_LOADED_BYTES.saturating_add(settings().carry_bytes);
+        if loaded > most && !nodes.records() {
             // Forgets what is loaded. The changes stay.
             self.parent = None;
             self.bind(nodes);

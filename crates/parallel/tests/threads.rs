@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter::{Block, Root, TrieId::Top};
-use povmeter_parallel::{Ending, Executor, Interrupt, Parallel, Strategy, View};
+use povmeter::{Block, Root};
+use povmeter_parallel::{Executor, Interrupt, Parallel, Strategy, View};
 use povmeter_store::MemoryStore;
 use std::{
     hint::black_box,
@@ -13,54 +13,59 @@ use std::{
     time::Duration,
 };
 
-/// More than there are addresses.
-#[cfg(target_os = "linux")]
-const TOO_MUCH: usize = usize::MAX / 4;
-
-/// Each transaction replaces a number by the next one.
-struct Counts;
-
-impl Executor for Counts {
-    type Worker = ();
-    type Output = usize;
-
-    fn worker(&self) {}
-
-    fn execute(&self, (): &mut (), _: u32, view: &mut View<'_>) -> Result<usize, Interrupt> {
-        let count = view.get(Top, b"count")?.map_or(0, <[u8]>::len);
-        view.set(Top, b"count", &vec![0; count + 1])?;
-        Ok(count)
-    }
-}
-
 /// A system that refuses to start threads: the thread of the block executes all transactions.
-#[test]
 // Elsewhere, a system may start a thread with more stack than there is memory.
 #[cfg(target_os = "linux")]
-fn a_block_needs_no_other_thread() {
-    let refused = thread::Builder::new().stack_size(TOO_MUCH).spawn(|| ());
-    assert!(refused.is_err());
-    for strategy in [
-        Strategy::Adaptive,
-        Strategy::Always,
-        Strategy::EachAhead,
-        Strategy::Prepare,
-    ] {
-        for workers in [2, 4] {
-            let store = MemoryStore::new();
-            let mut block = Block::new(&store, Root::EMPTY);
-            let way = Parallel::new(NonZeroUsize::new(workers).unwrap())
-                .with_strategy(strategy)
-                .with_stack_size(TOO_MUCH);
-            let batch = way.execute(&mut block, &store, &Counts, 100).unwrap();
-            let counts = batch.transactions.iter().map(|executed| &executed.ending);
-            for (index, ending) in counts.enumerate() {
-                let right = matches!(ending, Ending::Kept(count) if *count == index);
-                assert!(right, "transaction {index}, {way:?}: {ending:?}");
+mod refused {
+    use super::*;
+    use povmeter::TrieId::Top;
+    use povmeter_parallel::Ending;
+
+    /// More than there are addresses.
+    const TOO_MUCH: usize = usize::MAX / 4;
+
+    /// Each transaction replaces a number by the next one.
+    struct Counts;
+
+    impl Executor for Counts {
+        type Worker = ();
+        type Output = usize;
+
+        fn worker(&self) {}
+
+        fn execute(&self, (): &mut (), _: u32, view: &mut View<'_>) -> Result<usize, Interrupt> {
+            let count = view.get(Top, b"count")?.map_or(0, <[u8]>::len);
+            view.set(Top, b"count", &vec![0; count + 1])?;
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn a_block_needs_no_other_thread() {
+        let refused = thread::Builder::new().stack_size(TOO_MUCH).spawn(|| ());
+        assert!(refused.is_err());
+        for strategy in [
+            Strategy::Adaptive,
+            Strategy::Always,
+            Strategy::EachAhead,
+            Strategy::Prepare,
+        ] {
+            for workers in [2, 4] {
+                let store = MemoryStore::new();
+                let mut block = Block::new(&store, Root::EMPTY);
+                let way = Parallel::new(NonZeroUsize::new(workers).unwrap())
+                    .with_strategy(strategy)
+                    .with_stack_size(TOO_MUCH);
+                let batch = way.execute(&mut block, &store, &Counts, 100).unwrap();
+                let counts = batch.transactions.iter().map(|executed| &executed.ending);
+                for (index, ending) in counts.enumerate() {
+                    let right = matches!(ending, Ending::Kept(count) if *count == index);
+                    assert!(right, "transaction {index}, {way:?}: {ending:?}");
+                }
+                assert_eq!(batch.transactions.len(), 100);
+                let count = block.get(Top, b"count").unwrap();
+                assert_eq!(count, Some(&[0; 100][..]), "{way:?}");
             }
-            assert_eq!(batch.transactions.len(), 100);
-            let count = block.get(Top, b"count").unwrap();
-            assert_eq!(count, Some(&[0; 100][..]), "{way:?}");
         }
     }
 }
@@ -71,10 +76,13 @@ const MIB: usize = 1 << 20;
 fn use_stack(mebibytes: usize) -> usize {
     let mut block = [0_u8; MIB];
     black_box(&mut block);
-    match mebibytes {
-        0 | 1 => 1,
-        more => 1 + use_stack(more - 1),
-    }
+    let below = match mebibytes {
+        0 | 1 => 0,
+        more => use_stack(more - 1),
+    };
+    // Its memory is in use until here, so no optimization makes a loop of the calls.
+    black_box(&block);
+    below + 1
 }
 
 /// Each transaction uses more stack than a thread has by default.

@@ -83,7 +83,8 @@ pub(crate) struct Scheduler {
     committed: AtomicU32,
     window: Window,
     /// Transactions below this index likely wait for their turns, because one of the transactions before them,
-    /// within the least window, has waited. None is left to the block there, and none is begun that would be too far ahead to wait.
+    /// within the least window, has waited. None is left to the block there, and none is begun that would be too far
+    /// ahead to wait.
     waiting_below: AtomicU32,
     /// How many publications changed a key that a transaction above had looked for.
     changes: AtomicU32,
