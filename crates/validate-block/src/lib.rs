@@ -26,11 +26,11 @@
 //! # Guarantees
 //! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
 //!   if the rule for sizes is the same. There are three exceptions, which no pallet of FRAME meets. An append
-//!   to a key that begins with `:child_storage:`, as those of the roots of child tries do, is ignored, as other writes
-//!   there are; the stock function executes it. After `storage_root`, with nothing but appends in between, `child_storage_root` returns and
-//!   writes a changed child's new root; the stock function returns what a read of its key finds. And
-//!   `storage_root` after an append includes the append; the stock function returns the root before it, if it
-//!   has computed one.
+//!   to a key that begins with `:child_storage:`, as those of the roots of child tries do, is ignored, as other
+//!   writes there are; the stock function executes it. After `storage_root`, with nothing but appends in
+//!   between, `child_storage_root` returns and writes a changed child's new root; the stock function returns
+//!   what a read of its key finds. And `storage_root` after an append includes the append; the stock function
+//!   returns the root before it, if it has computed one.
 //! - A block that the stock function refuses is refused: the blob panics, with the reason in the message.
 //!   The exceptions above count here, too, and a bug of trie-db makes the stock function fail at the removal
 //!   of an absent key that is the beginning of other keys.

@@ -88,7 +88,8 @@ impl Session {
         let forgotten = self.block.forget_reads(mark);
         assert!(
             forgotten,
-            "expected a call that only reads, found one that computed a root or left a transaction open"
+            "expected a call that only reads, found one that computed a root, appended, cleared a prefix or left a \
+             transaction open"
         );
         self.sizes = sizes;
         result
