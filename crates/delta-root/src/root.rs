@@ -96,12 +96,12 @@ pub enum RootError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A node was not loaded before the computation, because the changes are not the marked ones.
-    #[error("expected node {hash} to be loaded for the root of {}, found it missing", trie.to_trie_name())]
+    #[error("expected node {hash} to be loaded for the root of {}, found it missing", root_key.to_trie_name())]
     NotLoaded {
         /// Hash of the node, zero for a node inside its parent.
         hash: NodeHash,
-        /// The storage key of the child trie, empty for the top trie.
-        trie: KeyPath,
+        /// The key of the top trie under which the root of the child trie lies, empty for the top trie.
+        root_key: KeyPath,
     },
     /// Changes that are not ordered by key, or change a key or a child trie twice.
     #[error("expected changes ordered by key, each key once, found {key} after one not below it")]
@@ -429,8 +429,8 @@ fn trie_update<S: NodeSource>(
         options: state.options(),
     };
     batch::trie_root(input, memory).map_err(|NotLoaded(hash)| {
-        let trie = KeyPath::new((trie.keyspace(), None));
-        RootError::NotLoaded { hash, trie }
+        let root_key = KeyPath::new((state.root_key_of(handle), None));
+        RootError::NotLoaded { hash, root_key }
     })
 }
 

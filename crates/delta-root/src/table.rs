@@ -41,11 +41,11 @@ impl KeyPath {
         Self(path)
     }
 
-    /// Names the trie whose storage key this is, for an error.
+    /// Names the trie whose root lies under this key, for an error: the top trie if the key is empty.
     pub(crate) fn to_trie_name(&self) -> String {
         match self.0.is_empty() {
             true => "the top trie".into(),
-            false => format!("child trie 0x{}", self.0),
+            false => format!("the child trie with its root at 0x{}", self.0),
         }
     }
 }

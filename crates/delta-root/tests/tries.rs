@@ -331,6 +331,43 @@ fn changes_out_of_order_are_an_error() {
     }
 }
 
+/// A child trie may have the empty storage key, as the top trie has none.
+#[test]
+fn a_node_that_is_not_loaded_is_named_with_its_trie() {
+    let all = |value: &'static [u8]| -> KeyChanges<'static> {
+        vec![(&[0x11], Some(value)), (&[0x22], Some(value))]
+    };
+    let (old, new) = (&[7; 40], &[8; 40]);
+    let state_of = |changes: &Changes<'_>| {
+        let mut nothing = ShadowState::new(Nodes::default(), Root::EMPTY);
+        let update = state_update(&mut nothing, changes, StateVersion::V0, &mut ()).unwrap();
+        let mut nodes = Nodes::default();
+        nodes.commit(&update);
+        ShadowState::new(nodes, update.root)
+    };
+    let top = |value| Changes {
+        top: all(value),
+        children: Vec::new(),
+    };
+    let child = |value| Changes {
+        top: Vec::new(),
+        children: vec![(&b""[..], all(value))],
+    };
+    for (parent, changes, name) in [
+        (top(old), top(new), "root of the top trie"),
+        (
+            child(old),
+            child(new),
+            "root of the child trie with its root at 0x3a6368696c645f73746f726167653a64656661756c743a,",
+        ),
+    ] {
+        let mut state = state_of(&parent);
+        let update = state_update_of_loaded(&mut state, &changes, StateVersion::V0);
+        let error = update.unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+}
+
 /// The root of a child trie, computed in each way.
 fn child_roots(
     state: &mut ShadowState<Nodes>,
