@@ -5,6 +5,7 @@
 mod access_counts;
 mod bad_input;
 mod compact_length;
+mod deep_tries;
 mod differences;
 mod equal_nodes;
 mod estimate;
