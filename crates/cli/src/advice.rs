@@ -405,7 +405,7 @@ fn of_diff(error: &DiffError) -> Option<&'static str> {
         DiffError::Field { .. } => {
             "make the file again, because it was changed since povmeter made it"
         }
-        DiffError::NothingToJudge => "compare results of one command, or omit the limits",
+        DiffError::NothingToJudge { .. } => "compare results of one command, or omit the limits",
         DiffError::Value(_) => BUG,
         DiffError::DifferentCommands { .. } => {
             "use `--allow-different` to compare what they have in common"

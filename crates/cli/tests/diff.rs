@@ -122,7 +122,6 @@ fn exit_codes_are_for_ci() {
         (&["--fail-above-proof", "0"][..], 3),
         (&["--fail-above-proof", "5"], 3),
         (&["--fail-above-proof", "11"], 0),
-        (&["--fail-above-allocations", "0"], 0),
         (&["--fail-above-time", "50"], 3),
         (
             &[
@@ -307,11 +306,28 @@ fn another_command_is_an_error_unless_allowed() {
     let limits = ["--allow-different", "--fail-above", "0"];
     let judged = results.diff("a.json", "b.json", &limits);
     assert_eq!(judged.code, Some(1));
-    assert_has(&judged.printed, &["FAILED no numbers to judge (allowed: "]);
+    let all = "no numbers to judge: proof, allocations, time\n";
+    assert_has(&judged.printed, &[all]);
     assert_has(
         &judged.errors,
         &["numbers that both results have", "\nhelp: "],
     );
+}
+
+/// A limit on all measures judges those that there are. One of a measure's own must have something to judge.
+#[test]
+fn a_limit_that_judges_nothing_is_an_error() {
+    let results = Results::new();
+    let command = "compare overlay --rounds 1 --only get";
+    results.make("one.json", command);
+    results.make("two.json", command);
+    let all = ["--fail-above", "1e9"];
+    assert_eq!(results.diff("one.json", "two.json", &all).code, Some(0));
+    let proofs = ["--fail-above", "1e9", "--fail-above-proof", "0"];
+    let judged = results.diff("one.json", "two.json", &proofs);
+    assert_eq!(judged.code, Some(1));
+    assert_has(&judged.printed, &["FAILED no numbers to judge: proof\n"]);
+    assert_has(&judged.errors, &["found none: proof\n"]);
 }
 
 #[test]
@@ -326,7 +342,9 @@ fn every_kind_of_result_can_be_compared() {
     ] {
         results.make("one.json", command);
         results.make("two.json", command);
-        let compared = results.diff("one.json", "two.json", &["--fail-above-proof", "0"]);
+        let has_proofs = command.starts_with("compare block");
+        let limits: &[&str] = if has_proofs { &["--fail-above-proof", "0"] } else { &[] };
+        let compared = results.diff("one.json", "two.json", limits);
         assert_eq!(compared.code, Some(0), "{command}: {}", compared.errors);
         assert_has(&compared.printed, &["time: ", "numbers changed"]);
         assert!(

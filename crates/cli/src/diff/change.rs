@@ -82,7 +82,7 @@ impl Same {
 }
 
 impl Limits {
-    fn of(&self, measure: Measure) -> Option<f64> {
+    pub(crate) fn of(&self, measure: Measure) -> Option<f64> {
         match measure {
             Measure::Proof => self.proof,
             Measure::Allocations => self.allocations,

@@ -55,8 +55,10 @@ pub(crate) enum DiffError {
     DifferentCommands { a: &'static str, b: &'static str },
     #[error("expected two results with the same options, found different ones: {different}")]
     DifferentOptions { different: String },
-    #[error("expected numbers that both results have, because a limit is set, found none")]
-    NothingToJudge,
+    #[error(
+        "expected numbers that both results have, because a limit is set, found none: {measures}"
+    )]
+    NothingToJudge { measures: String },
 }
 
 /// The `what` of all results that can be compared.

@@ -23,6 +23,7 @@ pub(crate) use report::DiffReport;
 use crate::{error::CliError, output};
 use change::{Compared, Limits};
 use clap::Args;
+use measure::Measure;
 use result::RunResult;
 use std::path::{Path, PathBuf};
 
@@ -88,7 +89,15 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), CliError> {
         allocations: args.fail_above_allocations.or(args.fail_above),
         time: args.fail_above_time.or(args.fail_above),
     };
-    let report = compare([&args.a, &args.b], &limits, args.allow_different)?;
+    let own_limits = [
+        (Measure::Proof, args.fail_above_proof),
+        (Measure::Allocations, args.fail_above_allocations),
+        (Measure::Time, args.fail_above_time),
+    ];
+    let own_limits = own_limits.into_iter().filter(|(_, limit)| limit.is_some());
+    let own_limits = own_limits.map(|(measure, _)| measure).collect();
+    let limits = (limits, own_limits);
+    let report = compare([&args.a, &args.b], limits, args.allow_different)?;
     let text = if args.json {
         output::json(&report)?
     } else {
@@ -96,9 +105,9 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), CliError> {
     };
     let printed = output::print(&text);
     let what = report.regressed();
-    let judged = match report.judges_nothing() {
-        true => Err(DiffError::NothingToJudge.into()),
-        false => Ok(()),
+    let judged = match report.unjudged().join(", ") {
+        measures if measures.is_empty() => Ok(()),
+        measures => Err(DiffError::NothingToJudge { measures }.into()),
     };
     let regressed = match what.is_empty() {
         true => Ok(()),
@@ -109,7 +118,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), CliError> {
 
 fn compare(
     paths: [&Path; 2],
-    limits: &Limits,
+    limits: (Limits, Vec<Measure>),
     allow_different: bool,
 ) -> Result<DiffReport, DiffError> {
     let [a, b] = paths;
@@ -121,8 +130,8 @@ fn compare(
             b: b.kind.command,
         });
     }
-    let compared = Compared::new(&a.parts, &b.parts, limits);
-    let report = DiffReport::new(paths, [&a, &b], *limits, compared);
+    let compared = Compared::new(&a.parts, &b.parts, &limits.0);
+    let report = DiffReport::new(paths, [&a, &b], limits, compared);
     match report.different_options() {
         different if !different.is_empty() && !allow_different => {
             Err(DiffError::DifferentOptions { different })

@@ -63,6 +63,9 @@ pub(crate) struct DiffReport {
     changes: Vec<Change>,
     /// By how many percent a number may be worse; null for no limit.
     limits_percent: Limits,
+    /// The measures with a limit of their own.
+    #[serde(skip)]
+    own_limits: Vec<Measure>,
     /// Number of changes that are worse than their limit.
     regressed: usize,
     /// Checks that hold in the first result and fail in the second; `pov_limit/fits` is one of them.
@@ -79,7 +82,7 @@ impl DiffReport {
     pub(crate) fn new(
         paths: [&Path; 2],
         results: [&RunResult; 2],
-        limits: Limits,
+        (limits, own_limits): (Limits, Vec<Measure>),
         compared: Compared,
     ) -> Self {
         let side = |which: usize| Side {
@@ -99,6 +102,7 @@ impl DiffReport {
             same: compared.same,
             changes: compared.changes,
             limits_percent: limits,
+            own_limits,
         }
     }
 
@@ -116,10 +120,20 @@ impl DiffReport {
         failing.chain(regressed.map(Change::name)).collect()
     }
 
-    /// Whether a limit was given that can judge nothing, because the results have no number in common.
-    pub(crate) fn judges_nothing(&self) -> bool {
-        let same = Measure::ALL.map(|measure| self.same.of(measure));
-        self.limits_percent.any() && self.changes.is_empty() && same == [0; 3]
+    /// The measures whose limit can judge nothing, because the results have no such number in common. For a limit on
+    /// all measures, numbers of one are enough.
+    pub(crate) fn unjudged(&self) -> Vec<&'static str> {
+        let has_none = |measure: &Measure| {
+            let mut changed = self.changes.iter();
+            self.same.of(*measure) == 0 && changed.all(|change| change.measure != *measure)
+        };
+        let has_nothing = Measure::ALL.iter().all(has_none);
+        let has_limit = |measure: &Measure| match has_nothing {
+            true => self.limits_percent.of(*measure).is_some(),
+            false => self.own_limits.contains(measure),
+        };
+        let limited = Measure::ALL.into_iter().filter(has_limit);
+        limited.filter(has_none).map(Measure::name).collect()
     }
 
     /// Returns the report as text, with all changes or the largest ones.
@@ -232,14 +246,16 @@ impl DiffReport {
             ),
         };
         let limits = limits.join(", ");
-        if self.judges_nothing() {
-            return format!(
-                "\n{}no numbers to judge (allowed: {limits})",
-                verdict(false)
-            );
-        }
+        let unjudged = match self.unjudged()[..] {
+            [] => String::new(),
+            ref unjudged => format!(
+                "\n{}no numbers to judge: {}",
+                verdict(false),
+                unjudged.join(", ")
+            ),
+        };
         format!(
-            "\n{}worse by more than allowed: {} (allowed: {limits}){noise}",
+            "{unjudged}\n{}worse by more than allowed: {} (allowed: {limits}){noise}",
             verdict(self.regressed == 0),
             counted(self.regressed as u64, "number"),
         )
