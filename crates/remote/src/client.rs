@@ -8,7 +8,7 @@
 //! ```
 
 use crate::{
-    answer::shortened,
+    answer::{self, shortened},
     connection::{Connection, Interrupted},
     error::RemoteError,
     url::NodeUrl,
@@ -302,13 +302,8 @@ fn request(id: u64, call: &Call) -> String {
 
 /// The id and the answer in a message; `None` for a notification.
 fn response(method: &'static str, message: &[u8]) -> Result<Option<(u64, Answer)>, RemoteError> {
-    let wrong = |found: String| RemoteError::Answer {
-        method,
-        expected: "a JSON-RPC response",
-        found,
-    };
-    let mut value: Value = serde_json::from_slice(message)
-        .map_err(|error| wrong(format!("{}: {error}", shortened(message))))?;
+    let wrong = || answer::no_response(method, message);
+    let mut value = answer::parsed(method, message)?;
     if value.get("method").is_some() {
         return Ok(None);
     }
@@ -316,17 +311,17 @@ fn response(method: &'static str, message: &[u8]) -> Result<Option<(u64, Answer)
         Value::String(id) => id.parse().ok(),
         // An error without an id is about a message that the node could not read.
         Value::Null if value.get("error").is_some() => {
-            return Err(wrong(shortened(message)));
+            return Err(wrong());
         }
         _ => None,
     };
-    let id = id.ok_or_else(|| wrong(shortened(message)))?;
+    let id = id.ok_or_else(wrong)?;
     // Some servers send a null beside the result.
     if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
         let code = error["code"].as_i64();
         let text = error["message"].as_str();
         let (Some(code), Some(text)) = (code, text) else {
-            return Err(wrong(shortened(message)));
+            return Err(wrong());
         };
         let more = error.get("data").filter(|data| !data.is_null());
         let more = more.map_or_else(String::new, |data| match data.as_str() {
@@ -338,7 +333,7 @@ fn response(method: &'static str, message: &[u8]) -> Result<Option<(u64, Answer)
     }
     match value.get_mut("result") {
         Some(result) => Ok(Some((id, Ok(result.take())))),
-        None => Err(wrong(shortened(message))),
+        None => Err(wrong()),
     }
 }
 

@@ -6,6 +6,7 @@
 //! node anyway.
 
 use crate::{error::RemoteError, url::NodeUrl};
+use bytes::Bytes;
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream, ToSocketAddrs},
@@ -93,11 +94,11 @@ impl Connection {
     ///
     /// # Errors
     /// Why there is no message. The connection is of no use after that.
-    pub(crate) fn receive(&mut self) -> Result<Vec<u8>, Interrupted> {
+    pub(crate) fn receive(&mut self) -> Result<Bytes, Interrupted> {
         loop {
             match self.0.read().map_err(interrupted)? {
-                Message::Text(text) => return Ok(text.as_bytes().to_vec()),
-                Message::Binary(bytes) => return Ok(bytes.to_vec()),
+                Message::Text(text) => return Ok(text.into()),
+                Message::Binary(bytes) => return Ok(bytes),
                 Message::Close(_) => {
                     return Err(Interrupted::Broken("the node closed it".to_owned()))
                 }
