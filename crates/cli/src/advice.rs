@@ -200,6 +200,10 @@ impl CliError {
                  reorganized, remove the files of this part and scan it again"
             }
             #[cfg(feature = "wasm")]
+            Self::OtherParent { .. } => {
+                "the chain was reorganized: run it again, which scans the abandoned blocks again"
+            }
+            #[cfg(feature = "wasm")]
             Self::OtherParts { .. } => {
                 "name another folder, because a query of all files in one folder would count blocks twice"
             }

@@ -92,6 +92,17 @@ pub(crate) enum CliError {
         found: HexHash,
     },
     #[cfg(feature = "wasm")]
+    #[error("{}: expected block {block} to have the parent {expected}, which the row before it is of, found one with the parent {found}", path.display())]
+    OtherParent {
+        path: PathBuf,
+        /// Number of the block.
+        block: u64,
+        /// Hash in the row before it.
+        expected: HexHash,
+        /// Hash of its parent.
+        found: HexHash,
+    },
+    #[cfg(feature = "wasm")]
     #[error("{}: expected only files of `--shard I/{expected}` in the folder, found one of `--shard {found}`", path.display())]
     OtherParts {
         path: PathBuf,

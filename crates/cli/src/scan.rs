@@ -185,6 +185,7 @@ mod with_wasm {
     use crate::{
         error::{chain, CliError},
         measuring,
+        one_line::one_line,
         origin::RemoteParent,
         output::{all_done, printed, tell, HexHash},
         progress,
@@ -200,17 +201,17 @@ mod with_wasm {
     /// Scans the part, and prints the report.
     ///
     /// # Errors
-    /// A [`CliError`] if a block can't be fetched or executed, a file can't be written, the rows found are of
-    /// another chain, or a check of any block in the files failed. Rows that were written before stay in the files,
+    /// A [`CliError`] if a block can't be fetched or executed, or is no child of the one before it, a file can't be
+    /// written, the rows found are of another chain, or a check of any block in the files failed. Rows that were written before stay in the files,
     /// and are reported.
     pub(crate) fn run(args: &ScanArgs) -> Result<(), CliError> {
         measuring::begin()?;
         let sizes = args.sizes.sizes()?;
         args.remote.url()?;
         let part = args.shard.part(&args.blocks.0);
-        let found = FoundRows::open(&args.folder, args.shard, &part)?;
+        let mut found = FoundRows::open(&args.folder, args.shard, &part)?;
         let node = args.remote.node()?.ok_or(CliError::NoUrl)?;
-        expect_chain(&node, &found)?;
+        expect_chain(&node, &mut found)?;
         if let Some(misfit) = found.misfit() {
             tell(&format!("note: {misfit}"));
         }
@@ -254,7 +255,8 @@ mod with_wasm {
     /// Scans the blocks before `end` that have no row, and adds those for which a check failed to `failed`.
     ///
     /// # Errors
-    /// A [`CliError`] if a block can't be fetched or executed, or its rows can't be written.
+    /// A [`CliError`] if a block can't be fetched or executed, or is no child of the one before it, or its rows can't be
+    /// written.
     fn scan_until(
         end: u64,
         failed: &mut Vec<u64>,
@@ -274,24 +276,38 @@ mod with_wasm {
         Ok(())
     }
 
-    /// Checks that the last row that was found, kept or not, is of the node's chain.
+    /// Checks that the last row that was found, kept or not, is of the node's chain. If the chain was reorganized,
+    /// keeps the rows up to the last one that is.
     ///
     /// # Errors
-    /// [`CliError::OtherChain`] if the node's block has another hash; [`CliError::Remote`] if it does not answer.
-    fn expect_chain(node: &RemoteNode, rows: &FoundRows) -> Result<(), CliError> {
+    /// [`CliError::OtherChain`] if the last row is of another chain, and no row shortly before it is of the node's;
+    /// [`CliError::Remote`] if the node does not answer.
+    fn expect_chain(node: &RemoteNode, rows: &mut FoundRows) -> Result<(), CliError> {
+        let hash = |block| {
+            let hash = node.block_hash(&BlockId::Number(block))?;
+            Ok::<_, CliError>(HexHash::from(H256(hash)))
+        };
         let Some((block, found)) = rows.last() else {
             return Ok(());
         };
-        let expected = HexHash::from(H256(node.block_hash(&BlockId::Number(block))?));
-        if expected == *found {
+        let (expected, found) = (hash(block)?, found.clone());
+        if expected == found {
             return Ok(());
         }
-        Err(CliError::OtherChain {
+        let goes_back = rows.keep_rows_of(hash)?;
+        let other = CliError::OtherChain {
             path: rows.blocks_path().to_owned(),
             block,
             expected,
-            found: found.clone(),
-        })
+            found,
+        };
+        if !goes_back {
+            return Err(other);
+        }
+        let other = one_line(&other.to_string()).into_owned();
+        let next = rows.next();
+        tell(&format!("note: {other}; scanning again from block {next}"));
+        Ok(())
     }
 
     /// Replays a block and adds its rows.
@@ -302,6 +318,7 @@ mod with_wasm {
         rows: &mut Rows,
     ) -> Result<ReplayedBlock, CliError> {
         let parent = RemoteParent::of_block(node, &BlockId::Number(number))?;
+        rows.expect_parent(&H256(parent.fetched.parts.parent).into())?;
         let replayed = replayer.replay(&parent.parent, &parent.block);
         let block = replayed.map_err(|error| parent.error(error))?;
         let timestamp = timestamp(&block);

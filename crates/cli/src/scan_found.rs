@@ -4,6 +4,8 @@
 //! open: read both files side by side, a row at a time; for each whole row of a block, in order:
 //!     add up the rows of its items, which come next in the file of items
 //!     the block fits if their bytes add up to its `recorded`, and no rows of earlier blocks are among them
+//! keep_rows_of: if the node's chain has another block in the place of the last one, keep the rows up to the last block
+//!     that the chain has, which is found by halving; if it has none of the last rows, the rows are of another chain
 //! cut: keep the rows before those of the first block that does not fit; without one, keep the whole rows of blocks
 //!     and the rows of their items
 //! ```
@@ -20,6 +22,7 @@ use crate::{
 };
 use serde::Deserialize;
 use std::{
+    collections::VecDeque,
     fmt,
     ops::Range,
     path::{Path, PathBuf},
@@ -70,7 +73,21 @@ struct Checked {
     /// Bytes of the rows that are kept.
     blocks_kept: u64,
     items_kept: u64,
+    /// The last blocks that are kept, in order: [`MOST_BACK`] at most.
+    recent: VecDeque<RecentBlock>,
     misfit: Option<Misfit>,
+}
+
+/// How many of the last rows are compared with a chain that was reorganized. More would need memory for each row of a
+/// long scan, and a chain that differs for so long is rather another one.
+const MOST_BACK: usize = 1024;
+
+/// A block whose rows are kept, and the bytes of the rows up to its own.
+struct RecentBlock {
+    block: u64,
+    hash: HexHash,
+    blocks_kept: u64,
+    items_kept: u64,
 }
 
 /// The first block whose items do not fit.
@@ -135,7 +152,49 @@ impl FoundRows {
         &self.files.blocks.path
     }
 
-    /// Cuts off the rows from the misfit on, and those of an unfinished block.
+    /// The block after those whose rows are kept.
+    pub(crate) fn next(&self) -> u64 {
+        self.checked.next
+    }
+
+    /// Keeps the rows up to the last block for which `hash` returns the hash in its row, and returns whether there is
+    /// such a block among the last 1,024. Otherwise nothing changes. Calls `hash` for some of these blocks, as in a chain
+    /// that leaves another one at some block.
+    ///
+    /// # Errors
+    /// The first one of `hash`.
+    pub(crate) fn keep_rows_of(
+        &mut self,
+        mut hash: impl FnMut(u64) -> Result<HexHash, CliError>,
+    ) -> Result<bool, CliError> {
+        let checked = &mut self.checked;
+        let mut is_same =
+            |recent: &RecentBlock| Ok::<_, CliError>(hash(recent.block)? == recent.hash);
+        // The block at `same` is of the chain, that at `other` is not, or there is none.
+        let (mut same, mut other) = match checked.recent.front() {
+            Some(first) if is_same(first)? => (0, checked.recent.len()),
+            _ => return Ok(false),
+        };
+        while other - same > 1 {
+            let middle = same + (other - same) / 2;
+            match is_same(&checked.recent[middle])? {
+                true => same = middle,
+                false => other = middle,
+            }
+        }
+        checked.recent.truncate(same + 1);
+        if let Some(last) = checked.recent.back() {
+            checked.next = last.block + 1;
+            (checked.blocks_kept, checked.items_kept) = (last.blocks_kept, last.items_kept);
+            checked.failed.retain(|block| *block <= last.block);
+            let next = checked.next;
+            // The rows from there on are dropped anyway.
+            checked.misfit.take_if(|misfit| misfit.block > next);
+        }
+        Ok(true)
+    }
+
+    /// Cuts off the rows that are not kept, and those of an unfinished block.
     ///
     /// # Errors
     /// [`CliError::Rows`] if a file can't be written.
@@ -143,7 +202,14 @@ impl FoundRows {
         let Self { files, checked } = self;
         files.blocks.cut(checked.blocks_kept)?;
         files.items.cut(checked.items_kept)?;
-        Ok(Rows::new(files, checked.next, checked.failed))
+        let Checked {
+            next,
+            mut recent,
+            failed,
+            ..
+        } = checked;
+        let last = recent.pop_back().map(|last| last.hash);
+        Ok(Rows::new(files, next, last, failed))
     }
 }
 
@@ -155,6 +221,7 @@ impl Checked {
             next: part.start,
             blocks_kept: 0,
             items_kept: 0,
+            recent: VecDeque::new(),
             misfit: None,
         };
         let mut items = FoundItems::new(&files.items, part)?;
@@ -171,6 +238,15 @@ impl Checked {
                 checked
                     .failed
                     .extend((!row.failed.is_empty()).then_some(row.block));
+                if checked.recent.len() == MOST_BACK {
+                    checked.recent.pop_front();
+                }
+                checked.recent.push_back(RecentBlock {
+                    block: row.block,
+                    hash: row.hash.clone(),
+                    blocks_kept: checked.blocks_kept,
+                    items_kept: checked.items_kept,
+                });
             } else {
                 checked.misfit.get_or_insert_with(|| Misfit {
                     path: files.items.path.clone(),
@@ -484,6 +560,102 @@ mod tests {
         let found = found.cut().unwrap();
         assert_eq!(found.next(), 13);
         assert_eq!(found.failed_before(), [10, 12]);
+    }
+
+    /// Writes whole rows of these blocks, with a failed check in each fifth.
+    fn write_blocks(folder: &Path, range: Range<u64>) {
+        let check = |block| {
+            if block % 5 == 0 {
+                "\"estimate complete\""
+            } else {
+                ""
+            }
+        };
+        let blocks: String = range
+            .clone()
+            .map(|block| row_with(block, 7, check(block)))
+            .collect();
+        let items: String = range
+            .map(|block| item(block, 3) + &item(block, 4))
+            .collect();
+        fs::write(folder.join("blocks-2-of-3.jsonl"), blocks).unwrap();
+        fs::write(folder.join("items-2-of-3.jsonl"), items).unwrap();
+    }
+
+    #[test]
+    fn a_scan_goes_on_where_the_chain_was_reorganized() {
+        let other = HexHash::from(H256::repeat_byte(9));
+        let part = 10..20_000;
+        for (blocks, first_other, kept) in [
+            (10..30, 29, Some(29)),
+            (10..30, 17, Some(17)),
+            (10..30, 11, Some(11)),
+            (10..30, 30, Some(30)),
+            // All rows are of another chain.
+            (10..30, 10, None),
+            // The deepest reorganization, and one that is deeper.
+            (10..5_000, 5_000 - 1_023, Some(5_000 - 1_023)),
+            (10..5_000, 5_000 - 1_024, None),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            write_blocks(folder.path(), blocks.clone());
+            let mut found = FoundRows::open(folder.path(), SHARD, &part).unwrap();
+            let mut asked = 0;
+            let goes_back = found.keep_rows_of(|block| {
+                asked += 1;
+                Ok(if block < first_other {
+                    hash(block)
+                } else {
+                    other.clone()
+                })
+            });
+            assert_eq!(goes_back.unwrap(), kept.is_some());
+            assert!(asked <= 11, "{asked}");
+            let kept = kept.unwrap_or(blocks.end);
+            assert_eq!(found.next(), kept);
+            let rows = found.cut().unwrap();
+            let failed: Vec<u64> = (10..kept).filter(|block| block % 5 == 0).collect();
+            assert_eq!((rows.next(), rows.failed_before()), (kept, &failed[..]));
+            // The next block is a child of the last one.
+            rows.expect_parent(&hash(kept - 1)).unwrap();
+            let error = rows.expect_parent(&other).unwrap_err();
+            let is_next = matches!(error, CliError::OtherParent { block, .. } if block == kept);
+            assert!(is_next, "{error}");
+            drop(rows);
+            let read = |folder: &Path| {
+                ["blocks", "items"].map(|kind| {
+                    fs::read_to_string(folder.join(format!("{kind}-2-of-3.jsonl"))).unwrap()
+                })
+            };
+            let expected = tempfile::tempdir().unwrap();
+            write_blocks(expected.path(), 10..kept);
+            assert!(read(folder.path()) == read(expected.path()));
+        }
+    }
+
+    #[test]
+    fn a_misfit_before_a_reorganization_stays_one() {
+        let folder = tempfile::tempdir().unwrap();
+        write_blocks(folder.path(), 10..15);
+        fs::write(folder.path().join("items-2-of-3.jsonl"), item(10, 7)).unwrap();
+        let mut found = FoundRows::open(folder.path(), SHARD, &(10..20)).unwrap();
+        let other = HexHash::from(H256::repeat_byte(9));
+        let goes_back = found.keep_rows_of(|block| {
+            Ok(if block < 13 {
+                hash(block)
+            } else {
+                other.clone()
+            })
+        });
+        assert!(goes_back.unwrap());
+        let rows = found.cut().unwrap();
+        assert_eq!(rows.next(), 11);
+        rows.expect_parent(&hash(10)).unwrap();
+        // Without a row there is nothing to compare with.
+        let empty = tempfile::tempdir().unwrap();
+        let mut found = FoundRows::open(empty.path(), SHARD, &(10..20)).unwrap();
+        assert!(!found.keep_rows_of(|_| Ok(other.clone())).unwrap());
+        found.cut().unwrap().expect_parent(&other).unwrap();
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! for each block, in order: append the rows of its items, then the row of the block
+//! a block whose parent is not the block in the row before ends the scan: the chain was reorganized
 //! go on with existing files: see [`crate::scan_found`]
 //! end without a row, but for a part without blocks: remove the files and the folder that the scan made
 //! ```
@@ -97,16 +98,42 @@ impl ScanItemRow {
 pub(crate) struct Rows {
     files: RowFiles,
     next: u64,
+    /// Hash of the last block, if there is a row.
+    last: Option<HexHash>,
     failed_before: Vec<u64>,
 }
 
 impl Rows {
-    /// Rows of the blocks before `next`, which are in `files`; a check of `failed_before` failed.
-    pub(crate) fn new(files: RowFiles, next: u64, failed_before: Vec<u64>) -> Self {
+    /// Rows of the blocks before `next`, which are in `files`. The last one has the hash `last`; a check of
+    /// `failed_before` failed.
+    pub(crate) fn new(
+        files: RowFiles,
+        next: u64,
+        last: Option<HexHash>,
+        failed_before: Vec<u64>,
+    ) -> Self {
         Self {
             files,
             next,
+            last,
             failed_before,
+        }
+    }
+
+    /// Checks that `parent` is the hash in the last row, because the next block must be a child of that block. Without
+    /// a row it may be any.
+    ///
+    /// # Errors
+    /// [`CliError::OtherParent`] if it is another.
+    pub(crate) fn expect_parent(&self, parent: &HexHash) -> Result<(), CliError> {
+        match &self.last {
+            Some(expected) if expected != parent => Err(CliError::OtherParent {
+                path: self.files.blocks.path.clone(),
+                block: self.next,
+                expected: expected.clone(),
+                found: parent.clone(),
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -134,6 +161,7 @@ impl Rows {
         let mut text = serde_json::to_vec(block)?;
         text.push(b'\n');
         self.files.blocks.append(&text)?;
+        self.last = Some(block.hash.clone());
         self.next += 1;
         Ok(())
     }

@@ -94,15 +94,19 @@ fn chain(
     nodes: impl NodeSource + Send + Sync + 'static,
 ) -> FakeNode {
     assert_eq!(genesis_hash(H256(root.into())), first.header.parent_hash);
-    let genesis = FakeBlock {
+    FakeNode::new(vec![genesis(root), block(first)], nodes)
+}
+
+/// The genesis block with the state `root`.
+fn genesis(root: Root) -> FakeBlock {
+    FakeBlock {
         parent: [0; 32],
         number: 0,
         state_root: root.into(),
         extrinsics_root: Blake2Hasher::hash(&[0]).0,
         logs: Vec::new(),
         body: Vec::new(),
-    };
-    FakeNode::new(vec![genesis, block(first)], nodes)
+    }
 }
 
 /// A node that serves the block in the repository.
@@ -483,6 +487,61 @@ fn a_scan_goes_on_only_with_rows_of_its_chain_that_no_other_scan_writes() {
         "{message}"
     );
     assert_eq!(fs::read_to_string(&blocks).unwrap(), row);
+}
+
+/// Then the blocks before it are of a fork that the chain has left meanwhile.
+#[test]
+fn a_block_with_another_parent_than_the_row_before_ends_a_scan() {
+    let recording = Recording::read(&recorded()).unwrap();
+    let first = RealBlock::from_header(&recording.header, recording.body.clone()).unwrap();
+    let node = chain(recording.parent_root, &first, recording.source());
+    let first = block(&first);
+    // The state after it is one that the node has.
+    let fork = FakeBlock {
+        state_root: recording.parent_root.into(),
+        logs: Vec::new(),
+        ..first.clone()
+    };
+    let second = FakeBlock {
+        parent: fork.hash(),
+        number: 2,
+        ..first.clone()
+    };
+    let genesis = genesis(recording.parent_root);
+    node.serve(vec![
+        genesis.clone(),
+        first.clone(),
+        fork.clone(),
+        second.clone(),
+    ]);
+    let options = Options::new(&node);
+    let rows = options.cache.path().join("rows");
+    let read = || fs::read_to_string(rows.join("blocks-1-of-1.jsonl")).unwrap();
+    let args = options.args("scan", &["--blocks", "1..2", rows.to_str().unwrap()]);
+    let mut kept = Vec::new();
+    for added in ["1 added, 0 were there", "0 added, 1 were there"] {
+        let (printed, errors, code) = povmeter(&args);
+        assert_eq!(code, Some(1), "{printed}");
+        assert!(printed.contains(added), "{printed}");
+        let hash = |block: &FakeBlock| format!("0x{}", hex::encode(block.hash()));
+        let expected = format!(
+            "expected block 2 to have the parent {}, which the row before it is of, found one with the parent {}",
+            hash(&first),
+            hash(&fork)
+        );
+        assert!(errors.contains(&expected), "{errors}");
+        assert!(errors.contains("run it again"), "{errors}");
+        kept.push(read());
+    }
+    assert_eq!(kept[0].lines().count(), 1);
+    assert_eq!(kept[0], kept[1]);
+    // The fork has become the chain: nothing of the other one is left to go on from.
+    node.serve(vec![genesis, fork, second]);
+    // The other cache has the hash of block 1 as that of a final block.
+    let options = Options::new(&node);
+    let args = options.args("scan", &["--blocks", "1..2", rows.to_str().unwrap()]);
+    assert!(refused(&args).contains("expected rows of the node's chain"));
+    assert_eq!(read(), kept[0]);
 }
 
 /// The names of the files in `folder`, in order.
