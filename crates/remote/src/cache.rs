@@ -7,9 +7,13 @@
 //! ```
 //!
 //! Records are only appended, under a lock of the file, so that several processes can share a folder. A
-//! record that is cut off, because a process was killed, is removed when the file is opened next.
+//! record that is cut off, because a process was killed, is removed when the file is opened next, or before the next
+//! record: it would claim the bytes of the records after it.
 //!
 //! ```text
+//! append: with the lock
+//!     read the heads that other processes have appended since, and cut off what follows the last whole record
+//!     append the record; if this fails, cut off the part that was written
 //! open: with the lock, take the length: no process is in the middle of a record then
 //!     without the lock, read the heads up to this length, because a large file takes seconds
 //!     if they do not end with a whole record there, or can't be read:
@@ -61,6 +65,8 @@ struct Open {
     file: File,
     /// The offsets of values, and their lengths and checksums.
     index: Index,
+    /// Where the last record whose head was read ends.
+    end: u64,
 }
 
 /// Entries by kind and key.
@@ -110,12 +116,18 @@ impl DiskCache {
         let options = options.read(true).append(true).create(true);
         let mut file = options.open(&path).map_err(failed)?;
         let end = locked(&mut file, |file| Ok(file.metadata()?.len())).map_err(failed)?;
-        let index = match whole_index(&file, end) {
-            Some(index) => Some(index),
+        let found = match whole_index(&file, end) {
+            Some(index) => Some((index, end)),
             None => locked(&mut file, repair).map_err(failed)?,
         };
-        let index = index.ok_or_else(|| CacheError::Foreign { path: path.clone() })?;
-        Ok(Self(Arc::new(Mutex::new(Open { path, file, index }))))
+        let (index, end) = found.ok_or_else(|| CacheError::Foreign { path: path.clone() })?;
+        let open = Open {
+            path,
+            file,
+            index,
+            end,
+        };
+        Ok(Self(Arc::new(Mutex::new(open))))
     }
 
     /// Number of nodes, headers, bodies and block hashes in the cache.
@@ -168,21 +180,37 @@ impl DiskCache {
         let sum = checksum(kind as u8, key, value);
         let (length_bytes, sum_bytes) = (length.to_le_bytes(), sum.to_le_bytes());
         let record = [&length_bytes[..], &sum_bytes, &[kind as u8], key, value].concat();
-        let written = state.append(&record);
-        let at = written.map_err(|error| state.failed(error))?;
+        let appended = state.append(id, &record);
+        let Some(at) = appended.map_err(|error| state.failed(error))? else {
+            return Err(CacheError::Foreign {
+                path: state.path.clone(),
+            });
+        };
+        // Another process may have appended a value of the key.
         let at = at + HEAD as u64;
-        state.index.insert(id, Entry { at, length, sum });
+        let entry = Entry { at, length, sum };
+        state.index.entry(id).or_insert(entry);
         Ok(())
     }
 }
 
 impl Open {
-    /// Appends a record and returns where it begins.
-    fn append(&mut self, record: &[u8]) -> io::Result<u64> {
-        locked(&mut self.file, |file| {
-            let at = file.seek(SeekFrom::End(0))?;
-            file.write_all(record)?;
-            Ok(at)
+    /// Appends a record and returns where it begins, or the end of the file if another process has appended one of the
+    /// same `id`. Returns `None` if another program has replaced the content of the file.
+    fn append(&mut self, id: (u8, [u8; 32]), record: &[u8]) -> io::Result<Option<u64>> {
+        let Self {
+            file, index, end, ..
+        } = self;
+        locked(file, |file| {
+            if !catch_up(file, index, end)? {
+                return Ok(None);
+            }
+            let at = *end;
+            if !index.contains_key(&id) {
+                write_or_cut(file, at, |file| file.write_all(record))?;
+                *end += record.len() as u64;
+            }
+            Ok(Some(at))
         })
     }
 
@@ -218,13 +246,13 @@ fn whole_index(file: &File, end: u64) -> Option<Index> {
     (at == end).then_some(index)
 }
 
-/// The index of all records, and cuts off what follows the last whole one. Returns `None` if the file is no cache.
-/// Needs the lock, because another process may be in the middle of a record otherwise.
-fn repair(file: &mut File) -> io::Result<Option<Index>> {
+/// The index of all records, with the end of the last one. Cuts off what follows the last whole record. Returns `None`
+/// if the file is no cache. Needs the lock, because another process may be in the middle of a record otherwise.
+fn repair(file: &mut File) -> io::Result<Option<(Index, u64)>> {
     let end = file.metadata()?.len();
     if end == 0 {
-        file.write_all(MAGIC)?;
-        return Ok(Some(Index::new()));
+        write_or_cut(file, 0, |file| file.write_all(MAGIC))?;
+        return Ok(Some((Index::new(), MAGIC.len() as u64)));
     }
     let Some((index, at)) = scan(file, end)? else {
         return Ok(None);
@@ -232,7 +260,43 @@ fn repair(file: &mut File) -> io::Result<Option<Index>> {
     if at < end {
         file.set_len(at)?;
     }
-    Ok(Some(index))
+    Ok(Some((index, at)))
+}
+
+/// Adds the records after `end` to the index, sets `end` to the end of the last whole one, and cuts off what follows it.
+/// Returns `false` if the file is no cache any more. Needs the lock, as [`repair`] does.
+fn catch_up(file: &mut File, index: &mut Index, end: &mut u64) -> io::Result<bool> {
+    let length = file.metadata()?.len();
+    if length < *end {
+        // No process of povmeter cuts off a whole record that it can read. So the file is damaged, or another program
+        // has changed it, and the index is of no use.
+        let Some(found) = repair(file)? else {
+            return Ok(false);
+        };
+        (*index, *end) = found;
+        return Ok(true);
+    }
+    if *end < length {
+        *end = read_heads(file, *end, length, index)?;
+    }
+    if *end < length {
+        file.set_len(*end)?;
+    }
+    Ok(true)
+}
+
+/// Writes to the file, whose end is `at`. If this fails, cuts off the part that was written.
+fn write_or_cut(
+    file: &mut File,
+    at: u64,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let written = write(file);
+    if written.is_err() {
+        // The error of the write says more. What is left is cut off before the next record.
+        let _ = file.set_len(at);
+    }
+    written
 }
 
 /// Reads the heads of the records in the first `end` bytes, and returns the index with the end of the last whole
@@ -242,13 +306,20 @@ fn scan(mut file: &File, end: u64) -> io::Result<Option<(Index, u64)>> {
         return Ok(None);
     }
     file.seek(SeekFrom::Start(0))?;
-    let mut reader = BufReader::new(file);
     let mut magic = [0; MAGIC.len()];
-    reader.read_exact(&mut magic)?;
+    file.read_exact(&mut magic)?;
     if magic != MAGIC {
         return Ok(None);
     }
-    let (mut index, mut at) = (Index::new(), MAGIC.len() as u64);
+    let mut index = Index::new();
+    let at = read_heads(file, MAGIC.len() as u64, end, &mut index)?;
+    Ok(Some((index, at)))
+}
+
+/// Reads the heads of the records from `at` to `end` into the index, and returns the end of the last whole record.
+fn read_heads(mut file: &File, mut at: u64, end: u64, index: &mut Index) -> io::Result<u64> {
+    file.seek(SeekFrom::Start(at))?;
+    let mut reader = BufReader::new(file);
     while end - at >= HEAD as u64 {
         let mut head = [0; HEAD];
         reader.read_exact(&mut head)?;
@@ -273,7 +344,7 @@ fn scan(mut file: &File, end: u64) -> io::Result<Option<(Index, u64)>> {
         reader.seek_relative(i64::from(length))?;
         at = value_at + u64::from(length);
     }
-    Ok(Some((index, at)))
+    Ok(at)
 }
 
 #[cfg(test)]
@@ -326,6 +397,92 @@ mod tests {
         let opened = DiskCache::open(folder.path()).unwrap();
         assert_eq!(opened.len(), 3);
         assert_eq!(file.metadata().unwrap().len(), whole);
+    }
+
+    /// The first bytes of a record, as a process leaves them that is killed within it.
+    fn torn(bytes: usize) -> Vec<u8> {
+        let head = [&200_u32.to_le_bytes()[..], &[7; 4], &[0], &[9; 32]].concat();
+        [&head[..], &[5; 200]].concat()[..bytes].to_vec()
+    }
+
+    #[test]
+    fn records_after_one_that_is_cut_off_are_not_lost() {
+        let value = |key: u8| vec![key; 300];
+        for bytes in [1, HEAD - 1, HEAD, HEAD + 199] {
+            let folder = tempfile::tempdir().unwrap();
+            let caches = [1, 2, 3].map(|_| DiskCache::open(folder.path()).unwrap());
+            let mut file = other_handle(folder.path());
+            for key in 0..9 {
+                // Each of the three appends after another one was killed, and twice in a row.
+                let cache = &caches[usize::from(key / 2 % 3)];
+                cache.put(Kind::Node, &[key; 32], &value(key)).unwrap();
+                file.write_all(&torn(bytes)).unwrap();
+            }
+            let opened = DiskCache::open(folder.path()).unwrap();
+            assert_eq!(opened.len(), 9, "{bytes}");
+            for key in 0..9 {
+                let found = opened.get(Kind::Node, &[key; 32]).unwrap();
+                assert_eq!(found, Some(value(key)), "{bytes}");
+            }
+            let whole = MAGIC.len() + 9 * (HEAD + 300);
+            assert_eq!(file.metadata().unwrap().len(), whole as u64);
+        }
+    }
+
+    #[test]
+    fn a_process_that_appends_finds_the_records_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = [1, 2].map(|_| DiskCache::open(folder.path()).unwrap());
+        two.put(Kind::Node, &[1; 32], b"first").unwrap();
+        two.put(Kind::Node, &[2; 32], b"second").unwrap();
+        let length = || other_handle(folder.path()).metadata().unwrap().len();
+        let before = length();
+        // It is there already.
+        one.put(Kind::Node, &[2; 32], b"second").unwrap();
+        assert_eq!(length(), before);
+        for cache in [one, two] {
+            assert_eq!(cache.len(), 2);
+            for (key, value) in [(1, &b"first"[..]), (2, b"second")] {
+                let found = cache.get(Kind::Node, &[key; 32]).unwrap();
+                assert_eq!(found.as_deref(), Some(value));
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_another_program_cuts_off_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(folder.path()).unwrap();
+        for key in 1..=3 {
+            cache.put(Kind::Node, &[key; 32], &[key; 50]).unwrap();
+        }
+        let mut file = other_handle(folder.path());
+        // Within the third record.
+        let two = MAGIC.len() + 2 * (HEAD + 50);
+        file.set_len(two as u64 + 9).unwrap();
+        cache.put(Kind::Node, &[4; 32], &[4; 50]).unwrap();
+        let found = [1, 2, 3, 4].map(|key| cache.get(Kind::Node, &[key; 32]).unwrap().is_some());
+        assert_eq!(found, [true, true, false, true]);
+        assert_eq!(DiskCache::open(folder.path()).unwrap().len(), 3);
+        file.set_len(0).unwrap();
+        file.write_all(b"dear diary, this is long enough").unwrap();
+        let error = cache.put(Kind::Node, &[5; 32], &[5; 50]).unwrap_err();
+        assert!(matches!(error, CacheError::Foreign { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_record_that_can_not_be_written_whole_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(folder.path()).unwrap();
+        cache.put(Kind::Node, &[1; 32], b"value").unwrap();
+        let mut file = other_handle(folder.path());
+        let end = file.metadata().unwrap().len();
+        let written = write_or_cut(&mut file, end, |file| {
+            file.write_all(&torn(60))?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(file.metadata().unwrap().len(), end);
     }
 
     #[test]
