@@ -1,8 +1,8 @@
 //! JSON-RPC calls with a time-out, retries and a limit on those in flight.
 //!
 //! ```text
-//! until all calls have an answer or the attempts are used up:
-//!     pause (doubled each time), connect again if the connection broke
+//! until all calls have an answer, or as many attempts as there may be brought none:
+//!     pause (doubled each time since the last answer), connect again if the connection broke
 //!     send as many calls as may be in flight
 //!     for each answer: hand it out, send the next call
 //! ```
@@ -33,9 +33,11 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 pub struct RpcOptions {
     /// How long to wait for an answer; 30 seconds by default.
     pub timeout: Duration,
-    /// Number of attempts, including the first; 5 by default, at least 1.
+    /// Number of attempts since the last answer, including the first; 5 by default, at least 1. An attempt that brings
+    /// some of the answers is the first one of those for the others.
     pub attempts: u32,
-    /// The pause before the second attempt, doubled before each further one; half a second by default.
+    /// The pause before the second attempt, doubled before each further one; half a second by default. After an answer
+    /// it is as long as at first.
     pub pause: Duration,
     /// How many requests may wait for an answer at a time; 8 by default, at least 1.
     pub in_flight: usize,
@@ -141,7 +143,7 @@ impl RpcClient {
     /// is not lost if a later call fails.
     ///
     /// # Errors
-    /// A [`RemoteError`] if a call has no answer after all attempts, or another attempt would not help; the first
+    /// A [`RemoteError`] if all attempts since the last answer brought none, or another attempt would not help; the first
     /// error of `take`, which ends the calls.
     pub(crate) fn calls(&self, calls: &[Call], take: &mut Take<'_>) -> Result<(), RemoteError> {
         // A poisoned lock does no harm, because answers to earlier calls are skipped by their id.
@@ -151,12 +153,18 @@ impl RpcClient {
             .unwrap_or_else(PoisonError::into_inner);
         let mut answered = vec![false; calls.len()];
         let attempts = self.options.attempts.max(1);
-        let mut pause = self.options.pause;
-        for attempt in 1..=attempts {
+        let (mut attempt, mut pause, mut open) = (0, self.options.pause, calls.len());
+        loop {
             let ended = match self.attempt(&mut connection, calls, &mut answered, take) {
                 Ok(()) => return Ok(()),
                 Err(ended) => ended,
             };
+            // Otherwise a long batch would fail at a connection that breaks now and then, however often it goes on.
+            let still_open = answered.iter().filter(|answered| !**answered).count();
+            if still_open < open {
+                (attempt, pause, open) = (0, self.options.pause, still_open);
+            }
+            attempt += 1;
             if !matches!(ended, Ended::Limited(_)) {
                 *connection = None;
             }
@@ -177,7 +185,6 @@ impl RpcClient {
             thread::sleep(pause);
             pause = pause.saturating_mul(2).min(self.options.timeout);
         }
-        Ok(())
     }
 
     fn error(&self, ended: Ended, method: &'static str, attempts: u32) -> RemoteError {

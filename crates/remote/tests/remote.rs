@@ -427,6 +427,29 @@ fn what_passes_is_tried_again() {
     assert!(remote.failure().is_none());
 }
 
+#[test]
+fn attempts_that_bring_answers_are_not_used_up() {
+    let store = state(9, StateVersion::V1);
+    let served = serve(&store);
+    let keys: Vec<RemoteKey> = (0..10).map(|byte| (None, vec![byte << 4, 1])).collect();
+    let mut options = options();
+    (options.keys, options.in_flight) = (1, 1);
+    let prefetch = |answers| {
+        let remote = first_state(&client(&served, options));
+        served.fail(Fault::ClosesAfter(answers));
+        let prefetched = remote.prefetch(&keys);
+        served.fail(Fault::None);
+        prefetched
+    };
+    // Each of five connections brings two answers.
+    prefetch(2).unwrap();
+    let error = prefetch(0).unwrap_err();
+    assert!(
+        matches!(error, RemoteError::Broken { attempts: 2, .. }),
+        "{error}"
+    );
+}
+
 /// Otherwise a node could fill the memory and the disk.
 #[test]
 fn nodes_that_nobody_refers_to_are_not_kept() {

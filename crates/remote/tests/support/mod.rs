@@ -67,6 +67,8 @@ pub enum Fault {
     Limits(u64),
     /// Closes the connection in place of this many answers.
     Closes(u64),
+    /// Closes each connection in place of the answer after this many.
+    ClosesAfter(u64),
     /// Headers have another parent.
     OtherHeader,
     /// Proofs of more than this many keys are too large.
@@ -170,6 +172,7 @@ impl Served {
         let Ok(mut socket) = accept(stream) else {
             return;
         };
+        let mut answered = 0;
         loop {
             let Ok(message) = socket.read() else { return };
             let mut messages = vec![message];
@@ -191,6 +194,9 @@ impl Served {
                     *self.fault.lock().unwrap() = Fault::Closes(left - 1);
                     return;
                 }
+                if matches!(fault, Fault::ClosesAfter(most) if answered >= most) {
+                    return;
+                }
                 if let Fault::Chatters(pause) = fault {
                     return chatter(&mut socket, pause);
                 }
@@ -204,6 +210,7 @@ impl Served {
                 if socket.send(Message::text(answer)).is_err() {
                     return;
                 }
+                answered += 1;
             }
         }
     }
