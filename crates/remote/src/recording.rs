@@ -24,7 +24,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -164,13 +164,15 @@ impl Recording {
     /// Those of [`Self::to_bytes`], and [`RecordingError::File`] if the file system fails.
     pub fn write(&self, path: &Path) -> Result<(), RecordingError> {
         let bytes = self.to_bytes()?;
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.part", std::process::id()));
-        let beside = Path::new(&beside);
-        let written = fs::write(beside, bytes).and_then(|()| fs::rename(beside, path));
+        let (mut file, beside) = made_beside(path).map_err(RecordingError::File)?;
+        // Without the synchronization a crash of the machine could leave an empty file under the new name.
+        let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+        // Not every system renames an open file.
+        drop(file);
+        let written = written.and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
             // The error of the write says more than that of the removal.
-            let _ = fs::remove_file(beside);
+            let _ = fs::remove_file(&beside);
         }
         written.map_err(RecordingError::File)
     }
@@ -311,6 +313,22 @@ impl NodeSource for RecordedNodes {
 /// What an entry of a list is, for messages.
 const EXTRINSIC: &str = "an extrinsic of one byte at least";
 const NODE: &str = "a node of one byte at least";
+
+/// Makes a new file beside `path`, and returns it with its path. Threads of this process and processes on other machines,
+/// which may have the same number, can write the same recording, so the name must be free.
+fn made_beside(path: &Path) -> io::Result<(fs::File, PathBuf)> {
+    let mut number = 0_u32;
+    loop {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}.{number}.part", std::process::id()));
+        match fs::File::create_new(&beside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => {
+                number += 1;
+            }
+            made => return Ok((made?, beside.into())),
+        }
+    }
+}
 
 /// Refuses an empty entry of a list: zeros would be millions of them.
 fn not_empty(part: &'static str, entry: &[u8]) -> Result<(), RecordingError> {

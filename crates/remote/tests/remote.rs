@@ -651,6 +651,38 @@ fn more_than_the_limit_is_not_written() {
     assert!(!path.exists());
 }
 
+#[test]
+fn a_recording_is_written_beside_the_files_of_other_writers() {
+    let (recording, _) = recording_of((1, &[4]), (1, &[0]));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("block");
+    let id = std::process::id();
+    let others = [format!("block.{id}.part"), format!("block.{id}.0.part")];
+    for other in &others {
+        std::fs::write(folder.path().join(other), other).unwrap();
+    }
+    std::thread::scope(|scope| {
+        // Other systems than Unix may refuse to replace a file that another thread is replacing.
+        for _ in 0..if cfg!(unix) { 4 } else { 1 } {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    recording.write(&path).unwrap();
+                    assert!(Recording::read(&path).unwrap() == recording);
+                }
+            });
+        }
+    });
+    for other in &others {
+        let content = std::fs::read_to_string(folder.path().join(other));
+        assert_eq!(&content.unwrap(), other);
+    }
+    // Nothing is left of a write that fails, because a folder has the name.
+    std::fs::create_dir_all(folder.path().join("folder/inside")).unwrap();
+    let error = recording.write(&folder.path().join("folder")).unwrap_err();
+    assert!(matches!(error, RecordingError::File(_)), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4);
+}
+
 /// The content of a recording whose lists have these numbers of entries, all with the same bytes.
 fn recording_of(extrinsics: (usize, &[u8]), nodes: (usize, &[u8])) -> (Recording, Vec<u8>) {
     use std::io::Write;
