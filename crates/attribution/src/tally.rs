@@ -282,10 +282,11 @@ impl ByteTally {
     }
 
     /// Returns folded stacks, the input of flame graph programs: a line `pallet;item;cause BYTES` for each
-    /// pallet, item and cause with bytes.
+    /// pallet, item and cause with bytes. A `;` in a name, which a runtime's metadata can have, becomes a `:`, because it
+    /// would begin another frame. Line breaks in names stay.
     pub fn folded(&self) -> Vec<String> {
         let rows = self.by_item.iter().flat_map(|(item, row)| {
-            let frames: Vec<&str> = item.frames().collect();
+            let frames: Vec<String> = item.frames().map(|name| name.replace(';', ":")).collect();
             let stack = frames.join(";");
             let causes = row.by_cause().into_iter().filter(|(_, bytes)| *bytes > 0);
             causes.map(move |(cause, bytes)| format!("{stack};{cause} {bytes}"))
@@ -429,6 +430,34 @@ mod tests {
         assert_eq!(third, root / 3 + 2 * (leaf / 2 + value / 2));
         // No node is needed by the third part first.
         assert!(!tally.by_part.contains_key(&Some(BlockPart::Extrinsic(2))));
+    }
+
+    #[test]
+    fn a_name_is_one_frame_of_a_folded_stack() {
+        let item = |pallet: &str, item: &str| Item::One(StorageName::item(pallet, item));
+        let bytes = Bytes {
+            bytes: 7,
+            nodes: 1,
+            read: 7,
+            ..Bytes::default()
+        };
+        let tally = ByteTally {
+            by_item: [
+                (item("Pallet", "Item"), bytes),
+                (item("a;b", ";c;;d"), bytes),
+                (Item::OfPallet("e;f".to_owned()), bytes),
+            ]
+            .into(),
+            ..ByteTally::default()
+        };
+        assert_eq!(
+            tally.folded(),
+            [
+                "Pallet;Item;read 7",
+                "a:b;:c::d;read 7",
+                "e:f;(several items);read 7"
+            ]
+        );
     }
 
     #[test]
