@@ -86,8 +86,7 @@ pub(crate) fn copy(
         });
         if bytes >= CHUNK_BYTES {
             bytes = 0;
-            let kept = into.kept().clone();
-            done = into.write(std::mem::take(&mut batch), kept);
+            done = into.write(std::mem::take(&mut batch));
         }
         copied += 1;
         if copied.is_multiple_of(PROGRESS_STEPS) {
@@ -101,7 +100,8 @@ pub(crate) fn copy(
     done?;
     let kept = from.kept().clone();
     batch.records = records(from, &kept)?;
-    into.write(batch, kept)?;
+    into.write(batch)?;
+    *into.kept_mut() = kept;
     progress(copied);
     Ok(())
 }
@@ -111,8 +111,11 @@ type Record = (Vec<u8>, Option<Vec<u8>>);
 
 /// The records about the states `kept` of `from`.
 fn records(from: &impl Engine, kept: &KeptStates) -> Result<Vec<Record>, StoreError> {
-    let mut records = vec![(HISTORY_KEY.to_vec(), Some(history_record(kept)))];
-    for state in &kept.others {
+    let mut records = vec![(
+        HISTORY_KEY.to_vec(),
+        Some(history_record(kept.base(), kept.next())),
+    )];
+    for state in kept.iter().filter(|state| state.parent.is_some()) {
         for key in [state_key(state.id), diff_key(state.id)] {
             let Some(record) = from.record(&key)? else {
                 return Err(StoreError::missing_record(state.id));

@@ -110,8 +110,8 @@ fn create_free<S: DiskStore>(
 ) -> Result<S, OpenError> {
     let making = begin::<S::Files>(path)?;
     let (batch, kept) = first_write();
-    let mut store = S::make(path, kept.clone())?;
-    let written = store.write(batch, kept);
+    let mut store = S::make(path, kept)?;
+    let written = store.write(batch);
     written.map_err(|error| OpenError::database(path, error))?;
     fill(&mut store)?;
     // A complete folder always holds its states.

@@ -1,7 +1,7 @@
 //! The common part of all stores: it checks updates and keeps the history of states. A database needs
 //! to offer only the few calls of [`Engine`].
 
-use crate::history::{position, KeptState, KeptStates, StateId};
+use crate::history::{KeptState, KeptStates, StateId};
 use crate::journal::{
     diff_key, history_record, read_history, read_state, state_key, state_record, StateDiff,
     HISTORY_KEY,
@@ -9,7 +9,7 @@ use crate::journal::{
 use crate::net::{net_changes, net_references, NetChange};
 use crate::StoreError;
 use povmeter_delta_root::{NodeHash, Root, RootUpdate};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A database under a store. Its records are few; a journal is as large as the changes of its block,
 /// the others are small.
@@ -20,15 +20,19 @@ pub(crate) trait Engine {
     /// The kept states after the last write.
     fn kept(&self) -> &KeptStates;
 
+    /// The same, to change them after a write. A set of them is not part of a write, because a copy would cost more
+    /// than a block if there are many states.
+    fn kept_mut(&mut self) -> &mut KeptStates;
+
     /// What the engine knows of the references to `hash`, earlier writes included.
     fn held(&self, hash: &NodeHash) -> Result<Held, StoreError>;
 
     /// The record with the key `key`, if there is one.
     fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Applies `batch` as a whole or not at all, after all earlier writes, and sets the kept states
-    /// to `kept`. The caller has checked the batch.
-    fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError>;
+    /// Applies `batch` as a whole or not at all, after all earlier writes. The caller has checked the batch, and
+    /// changes the kept states after it.
+    fn write(&mut self, batch: Batch) -> Result<(), StoreError>;
 }
 
 /// How many references to a node an engine holds.
@@ -51,9 +55,10 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Makes a write of `nodes` that also sets the record about all states.
-    fn new(nodes: Vec<NetChange>, kept: &KeptStates) -> Self {
-        let records = vec![(HISTORY_KEY.to_vec(), Some(history_record(kept)))];
+    /// Makes a write of `nodes` that also sets the record about all states, which have the base `base` and give the
+    /// name `next` to the next one.
+    fn new(nodes: Vec<NetChange>, base: &KeptState, next: u64) -> Self {
+        let records = vec![(HISTORY_KEY.to_vec(), Some(history_record(base, next)))];
         Self { nodes, records }
     }
 
@@ -75,7 +80,7 @@ impl Batch {
 /// The write that makes an empty database a store at the state without entries.
 pub(crate) fn first_write() -> (Batch, KeptStates) {
     let kept = KeptStates::only(0, 0, Root::EMPTY);
-    (Batch::new(Vec::new(), &kept), kept)
+    (Batch::new(Vec::new(), kept.base(), kept.next()), kept)
 }
 
 /// Reads the states from the records that `record` returns; `Ok(None)` if the record about all states
@@ -94,7 +99,7 @@ pub(crate) fn read_states(
         bytes: history.len(),
     };
     let mut states = read_history(&history).ok_or_else(damaged)?;
-    for id in (states.base.id.0 + 1..states.next).map(StateId) {
+    for id in (states.base().id.0 + 1..states.next()).map(StateId) {
         let Some(found) = record(&state_key(id))? else {
             // A discarded state has no journal either, because one write removes both.
             match record(&diff_key(id))? {
@@ -107,7 +112,7 @@ pub(crate) fn read_states(
             parent.is_some_and(|parent| parent.height.checked_add(1) == Some(state.height))
         };
         let state = read_state(id, &found).filter(is_on_its_parent);
-        states.others.push(state.ok_or(StoreError::DamagedRecord {
+        states.add(state.ok_or(StoreError::DamagedRecord {
             key: format!("state {id}"),
             bytes: found.len(),
         })?);
@@ -119,7 +124,7 @@ pub(crate) fn read_states(
 pub(crate) fn diff(engine: &impl Engine, id: StateId) -> Result<StateDiff, StoreError> {
     let kept = engine.kept();
     kept.expect(id)?;
-    if id == kept.base.id {
+    if id == kept.base().id {
         return Err(StoreError::BaseState { id });
     }
     let found = engine.record(&diff_key(id))?;
@@ -144,11 +149,13 @@ pub(crate) fn commit(engine: &mut impl Engine, update: &RootUpdate) -> Result<()
             found: update.parent,
         });
     }
-    let next = KeptStates::only(kept.next, parent.height + 1, update.root);
+    let next = KeptStates::only(kept.next(), parent.height + 1, update.root);
     let changes = net_changes(update)?;
     check(engine, &changes)?;
     check_root(engine, update.root, &changes)?;
-    engine.write(Batch::new(changes, &next), next)
+    engine.write(Batch::new(changes, next.base(), next.next()))?;
+    *engine.kept_mut() = next;
+    Ok(())
 }
 
 /// Commits `update` on the kept state `parent`.
@@ -168,68 +175,61 @@ pub(crate) fn keep(
     let changes = net_changes(update)?;
     check(engine, &changes)?;
     check_root(engine, update.root, &changes)?;
-    let mut kept = engine.kept().clone();
+    let kept = engine.kept();
     let state = KeptState {
-        id: StateId(kept.next),
+        id: StateId(kept.next()),
         parent: Some(parent.id),
         root: update.root,
         height: parent.height + 1,
     };
-    kept.others.push(state);
-    kept.next += 1;
     let diff = StateDiff::of(&changes).record();
     let mut changes = changes;
     changes.retain(|change| matches!(change, NetChange::Gain { .. }));
-    let mut batch = Batch::new(changes, &kept);
+    let mut batch = Batch::new(changes, kept.base(), kept.next() + 1);
     let named = state_record(parent.id, state.height, state.root);
     batch.records.push((state_key(state.id), Some(named)));
     batch.records.push((diff_key(state.id), Some(diff)));
-    engine.write(batch, kept)?;
+    engine.write(batch)?;
+    engine.kept_mut().add(state);
     Ok(state.id)
 }
 
 /// Drops all states but `base` and its descendants.
 pub(crate) fn prune(engine: &mut impl Engine, base: StateId) -> Result<Vec<KeptState>, StoreError> {
-    let old = engine.kept();
-    let base = *old.expect(base)?;
-    let stay = old.descendants(base.id);
-    let mut path: Vec<_> = old.ancestry(base.id).copied().collect();
-    // As all lists of states: parents first.
+    let kept = engine.kept();
+    let base = *kept.expect(base)?;
+    let old_base = *kept.base();
+    // From the old base to the new one.
+    let mut path: Vec<_> = kept.ancestry(base.id).copied().collect();
     path.reverse();
-    let gone: Vec<_> = old
-        .iter()
-        .filter(|state| position(&stay, state.id).is_none())
-        .copied()
-        .collect();
+    let on_path: BTreeSet<_> = path.iter().map(|state| state.id).collect();
+    let above = &path[..path.len() - 1];
+    let forks = above.iter().flat_map(|state| kept.children(state.id));
+    let forks = forks.filter(|state| !on_path.contains(&state.id));
+    let off_path: Vec<_> = forks.flat_map(|fork| kept.descendants(fork.id)).collect();
+    let mut gone = [above, off_path.as_slice()].concat();
     if gone.is_empty() {
         return Ok(gone);
     }
+    gone.sort_unstable_by_key(|state| state.id);
     let mut lost = Lost::default();
     // The old base has no journal.
-    for state in path.iter().filter(|state| state.id != old.base.id) {
+    for state in &path[1..] {
         lost.add(diff(engine, state.id)?.losses);
     }
-    let off_path = |state: &&KeptState| position(&path, state.id).is_none();
-    for state in gone.iter().filter(off_path) {
+    for state in &off_path {
         lost.add(diff(engine, state.id)?.gains);
     }
-    let mut kept = KeptStates {
-        base: KeptState {
-            parent: None,
-            ..base
-        },
-        others: stay,
-        next: old.next,
-    };
-    kept.others.retain(|state| state.id != base.id);
-    let old_base = old.base.id;
-    let mut batch = Batch::new(lost.changes(), &kept);
+    let mut batch = Batch::new(lost.changes(), &base, kept.next());
     check(engine, &batch.nodes)?;
     let without_records = gone.iter().map(|state| state.id).chain([base.id]);
-    for id in without_records.filter(|id| *id != old_base) {
+    for id in without_records.filter(|id| *id != old_base.id) {
         batch.forget(id);
     }
-    engine.write(batch, kept)?;
+    engine.write(batch)?;
+    let kept = engine.kept_mut();
+    kept.drop_others(&gone);
+    kept.set_base(base);
     Ok(gone)
 }
 
@@ -238,23 +238,21 @@ pub(crate) fn discard(
     engine: &mut impl Engine,
     state: StateId,
 ) -> Result<Vec<KeptState>, StoreError> {
-    let old = engine.kept();
-    old.expect(state)?;
-    if state == old.base.id {
+    let kept = engine.kept();
+    kept.expect(state)?;
+    if state == kept.base().id {
         return Err(StoreError::BaseState { id: state });
     }
-    let gone = old.descendants(state);
-    let mut kept = old.clone();
-    kept.others
-        .retain(|state| position(&gone, state.id).is_none());
+    let gone = kept.descendants(state);
     let mut lost = Lost::default();
     for state in &gone {
         lost.add(diff(engine, state.id)?.gains);
     }
-    let mut batch = Batch::new(lost.changes(), &kept);
+    let mut batch = Batch::new(lost.changes(), kept.base(), kept.next());
     check(engine, &batch.nodes)?;
     gone.iter().for_each(|state| batch.forget(state.id));
-    engine.write(batch, kept)?;
+    engine.write(batch)?;
+    engine.kept_mut().drop_others(&gone);
     Ok(gone)
 }
 
@@ -351,6 +349,7 @@ pub(crate) use engine_store;
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     /// So many that a look at each pair of states would take minutes.
     const MANY: u64 = 300_000;
@@ -375,6 +374,9 @@ mod tests {
     /// An engine without nodes, whose states all have the same root.
     struct Chain {
         kept: KeptStates,
+        /// Journals read, writes, and records removed.
+        read: Cell<usize>,
+        writes: usize,
         forgotten: usize,
     }
 
@@ -383,16 +385,19 @@ mod tests {
         fn with_forks(length: u64) -> Self {
             let mut kept = KeptStates::only(0, 0, Root::EMPTY);
             for id in 1..=2 * length {
-                kept.others.push(KeptState {
+                kept.add(KeptState {
                     id: StateId(id),
                     parent: Some(StateId(if id <= length { id - 1 } else { 0 })),
                     root: Root::EMPTY,
                     height: if id <= length { id } else { 1 },
                 });
             }
-            kept.next = 2 * length + 1;
-            let forgotten = 0;
-            Self { kept, forgotten }
+            Self {
+                kept,
+                read: Cell::new(0),
+                writes: 0,
+                forgotten: 0,
+            }
         }
     }
 
@@ -403,18 +408,23 @@ mod tests {
             &self.kept
         }
 
+        fn kept_mut(&mut self) -> &mut KeptStates {
+            &mut self.kept
+        }
+
         fn held(&self, _: &NodeHash) -> Result<Held, StoreError> {
             Ok(Held::Count(0))
         }
 
         fn record(&self, _: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.read.set(self.read.get() + 1);
             Ok(Some(StateDiff::default().record()))
         }
 
-        fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
+        fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
             let removed = batch.records.iter().filter(|(_, value)| value.is_none());
             self.forgotten += removed.count();
-            self.kept = kept;
+            self.writes += 1;
             Ok(())
         }
     }
@@ -430,7 +440,7 @@ mod tests {
             let (batch, kept) = first_write();
             let records = BTreeMap::new();
             let mut new = Self { kept, records };
-            new.write(batch, new.kept.clone()).unwrap();
+            new.write(batch).unwrap();
             new
         }
 
@@ -446,6 +456,10 @@ mod tests {
             &self.kept
         }
 
+        fn kept_mut(&mut self) -> &mut KeptStates {
+            &mut self.kept
+        }
+
         fn held(&self, _: &NodeHash) -> Result<Held, StoreError> {
             Ok(Held::Some)
         }
@@ -454,20 +468,19 @@ mod tests {
             Ok(self.records.get(key).cloned())
         }
 
-        fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
+        fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
             for (key, value) in batch.records {
                 match value {
                     Some(value) => drop(self.records.insert(key, value)),
                     None => drop(self.records.remove(&key)),
                 }
             }
-            self.kept = kept;
             Ok(())
         }
     }
 
     /// Keeps a state on each of `parents`, in this order.
-    fn keep_on(engine: &mut Records, parents: &[u64]) {
+    fn keep_on(engine: &mut impl Engine, parents: impl IntoIterator<Item = u64>) {
         for parent in parents {
             let update = RootUpdate {
                 parent: Root::EMPTY,
@@ -475,17 +488,22 @@ mod tests {
                 children: Vec::new(),
                 nodes: std::iter::empty::<povmeter_delta_root::NodeChange<'_>>().collect(),
             };
-            keep(engine, StateId(*parent), &update).unwrap();
+            keep(engine, StateId(parent), &update).unwrap();
         }
+    }
+
+    /// All states but the base.
+    fn others(engine: &Records) -> Vec<KeptState> {
+        engine.kept.iter().skip(1).copied().collect()
     }
 
     #[test]
     fn a_state_that_lost_its_record_is_no_discarded_one() {
         let mut engine = Records::new();
-        keep_on(&mut engine, &[0, 1, 1, 3, 0]);
+        keep_on(&mut engine, [0, 1, 1, 3, 0]);
         discard(&mut engine, StateId(2)).unwrap();
         assert_eq!(engine.read().unwrap().as_ref(), Some(engine.kept()));
-        for state in engine.kept.others.clone() {
+        for state in others(&engine) {
             let lost = engine.records.remove(&state_key(state.id)).unwrap();
             let error = engine.read().unwrap_err();
             let expected = format!("state {}", state.id);
@@ -503,8 +521,8 @@ mod tests {
     #[test]
     fn a_state_is_one_above_its_parent() {
         let mut engine = Records::new();
-        keep_on(&mut engine, &[0, 1, 0]);
-        for state in engine.kept.others.clone() {
+        keep_on(&mut engine, [0, 1, 0]);
+        for state in others(&engine) {
             let parent = state.parent.unwrap();
             for height in [state.height - 1, state.height + 1, u64::MAX] {
                 let record = state_record(parent, height, state.root);
@@ -528,8 +546,29 @@ mod tests {
         let gone = prune(&mut chain, StateId(MANY)).unwrap();
         assert_eq!(gone.len() as u64, 2 * MANY);
         assert_eq!(chain.kept.len(), 1);
-        assert_eq!(chain.kept.base.id, StateId(MANY));
+        assert_eq!(chain.kept.base().id, StateId(MANY));
         // All but the old base have two records.
+        assert_eq!(chain.forgotten as u64, 4 * MANY);
+    }
+
+    /// Each block is kept, and becomes the base later, with a fork beside it.
+    #[test]
+    fn many_states_are_kept_and_pruned_one_by_one() {
+        let mut chain = Chain::with_forks(0);
+        // State `2 n + 1` and its fork `2 n + 2` are on state `2 n - 1`.
+        let parents = (0..MANY).map(|block| (2 * block).saturating_sub(1));
+        keep_on(&mut chain, parents.flat_map(|parent| [parent; 2]));
+        assert_eq!(chain.writes as u64, 2 * MANY);
+        assert_eq!(chain.read.get(), 0);
+        for block in 0..MANY {
+            let gone = prune(&mut chain, StateId(2 * block + 1)).unwrap();
+            // The parent, and the fork beside this block.
+            assert_eq!(gone.len(), 2);
+        }
+        assert_eq!(chain.kept.len(), 1);
+        assert_eq!(chain.writes as u64, 3 * MANY);
+        // A journal of each block and each fork, which is removed with the record that names the state.
+        assert_eq!(chain.read.get() as u64, 2 * MANY);
         assert_eq!(chain.forgotten as u64, 4 * MANY);
     }
 
@@ -540,7 +579,7 @@ mod tests {
         let ids: Vec<_> = gone.iter().map(|state| state.id.0).collect();
         assert_eq!(ids, (1..=MANY).collect::<Vec<_>>());
         assert_eq!(chain.kept.len() as u64, 1 + MANY);
-        assert_eq!(chain.kept.others[0].id, StateId(MANY + 1));
+        assert_eq!(chain.kept.iter().nth(1).unwrap().id, StateId(MANY + 1));
         assert_eq!(chain.forgotten as u64, 2 * MANY);
     }
 

@@ -15,6 +15,7 @@
 
 use crate::StoreError;
 use povmeter_delta_root::{NodeSource, Root, RootUpdate};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Names a state that a store keeps. Unlike a root it is unique: two forks may arrive at one root. A
@@ -52,12 +53,18 @@ pub struct KeptState {
 
 /// The states that a store keeps, in the order in which they were committed. The first is the base.
 /// There is always one.
+///
+/// A chain may have many states, if no block is final for long. So adding, finding and dropping a state costs the
+/// logarithm of their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptStates {
-    pub(crate) base: KeptState,
-    pub(crate) others: Vec<KeptState>,
+    base: KeptState,
+    /// All states but the base. Later states have larger names.
+    others: BTreeMap<StateId, KeptState>,
+    /// The parent and the name of each of `others`.
+    children: BTreeSet<(StateId, StateId)>,
     /// Name of the next state.
-    pub(crate) next: u64,
+    next: u64,
 }
 
 impl KeptStates {
@@ -71,9 +78,20 @@ impl KeptStates {
         };
         Self {
             base,
-            others: Vec::new(),
+            others: BTreeMap::new(),
+            children: BTreeSet::new(),
             next: id + 1,
         }
+    }
+
+    /// Makes the same set with `next` as the name of the next state.
+    pub(crate) fn with_next(self, next: u64) -> Self {
+        Self { next, ..self }
+    }
+
+    /// Name of the next state.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
     }
 
     /// The oldest state, of which all others are descendants.
@@ -83,12 +101,13 @@ impl KeptStates {
 
     /// The state that was committed last.
     pub fn newest(&self) -> &KeptState {
-        self.others.last().unwrap_or(&self.base)
+        let newest = self.others.last_key_value();
+        newest.map_or(&self.base, |(_, state)| state)
     }
 
     /// All states, in the order in which they were committed.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &KeptState> {
-        std::iter::once(&self.base).chain(&self.others)
+        std::iter::once(&self.base).chain(self.others.values())
     }
 
     /// Number of states; at least one.
@@ -102,7 +121,7 @@ impl KeptStates {
         if id == self.base.id {
             return Some(&self.base);
         }
-        position(&self.others, id).map(|at| &self.others[at])
+        self.others.get(&id)
     }
 
     /// The newest state with the root `root`, if one is kept.
@@ -112,8 +131,10 @@ impl KeptStates {
 
     /// The states committed on `id`.
     pub fn children(&self, id: StateId) -> impl Iterator<Item = &KeptState> {
-        let others = self.others.iter();
-        others.filter(move |state| state.parent == Some(id))
+        let children = self
+            .children
+            .range((id, StateId(0))..=(id, StateId(u64::MAX)));
+        children.filter_map(|(_, child)| self.others.get(child))
     }
 
     /// The states from `id` up to the base, both included; none if `id` is not kept.
@@ -122,16 +143,15 @@ impl KeptStates {
         std::iter::successors(self.get(id), parent)
     }
 
-    /// The state `id` and its descendants, in the order in which they were committed.
+    /// The state `id` and its descendants, in the order in which they were committed. Looks at no other states.
     pub(crate) fn descendants(&self, id: StateId) -> Vec<KeptState> {
-        let mut found: Vec<KeptState> = Vec::new();
-        for state in self.iter() {
-            // A parent comes before its children.
-            let of_found = |parent| position(&found, parent).is_some();
-            if state.id == id || state.parent.is_some_and(of_found) {
-                found.push(*state);
-            }
+        let mut found: Vec<KeptState> = self.get(id).copied().into_iter().collect();
+        let mut visited = 0;
+        while let Some(parent) = found.get(visited).map(|state| state.id) {
+            found.extend(self.children(parent));
+            visited += 1;
         }
+        found.sort_unstable_by_key(|state| state.id);
         found
     }
 
@@ -142,12 +162,31 @@ impl KeptStates {
     pub(crate) fn expect(&self, id: StateId) -> Result<&KeptState, StoreError> {
         self.get(id).ok_or(StoreError::UnknownState { id })
     }
-}
 
-/// Where the state `id` is in `states`, which are in the order in which they were committed, as all lists of states
-/// are here. So they are sorted by name.
-pub(crate) fn position(states: &[KeptState], id: StateId) -> Option<usize> {
-    states.binary_search_by_key(&id, |state| state.id).ok()
+    /// Adds a state, which is built on one of these.
+    pub(crate) fn add(&mut self, state: KeptState) {
+        self.children
+            .extend(state.parent.map(|parent| (parent, state.id)));
+        self.others.insert(state.id, state);
+        self.next = self.next.max(state.id.0 + 1);
+    }
+
+    /// Drops the states `gone`.
+    pub(crate) fn drop_others(&mut self, gone: &[KeptState]) {
+        for state in gone {
+            self.others.remove(&state.id);
+            if let Some(parent) = state.parent {
+                self.children.remove(&(parent, state.id));
+            }
+        }
+    }
+
+    /// Makes the state `base` the base, after all states that are not descendants of it were dropped.
+    pub(crate) fn set_base(&mut self, base: KeptState) {
+        self.drop_others(&[base]);
+        let parent = None;
+        self.base = KeptState { parent, ..base };
+    }
 }
 
 /// A store that keeps several states: forks, and the states before the newest until they are pruned.
@@ -201,8 +240,8 @@ pub trait StateHistory: NodeSource {
     /// unchanged.
     ///
     /// # Cost
-    /// Proportional to the changes of the blocks that are dropped, and of `base` and its ancestors. Finding the
-    /// blocks looks at each kept state once.
+    /// Proportional to the changes of the blocks that are dropped, and of `base` and its ancestors, however many
+    /// states stay.
     fn prune(&mut self, base: StateId) -> Result<Vec<KeptState>, StoreError>;
 
     /// Drops `state` and its descendants, with the nodes that only they have. Returns the dropped
@@ -213,8 +252,7 @@ pub trait StateHistory: NodeSource {
     /// store is unchanged.
     ///
     /// # Cost
-    /// Proportional to the changes of the blocks that are dropped. Finding the blocks looks at each kept state
-    /// once.
+    /// Proportional to the changes of the blocks that are dropped, however many states stay.
     fn discard(&mut self, state: StateId) -> Result<Vec<KeptState>, StoreError>;
 
     /// The roots of the kept states, in the order in which they were committed.

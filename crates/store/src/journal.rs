@@ -34,9 +34,8 @@ pub(crate) fn diff_key(id: StateId) -> Vec<u8> {
     [b"diff".as_slice(), &id.0.to_be_bytes()].concat()
 }
 
-/// The record about `states`.
-pub(crate) fn history_record(states: &KeptStates) -> Vec<u8> {
-    let KeptStates { base, next, .. } = states;
+/// The record about all states, which have the base `base` and give the name `next` to the next one.
+pub(crate) fn history_record(base: &KeptState, next: u64) -> Vec<u8> {
     let mut record = Vec::with_capacity(56);
     record.extend(base.id.0.to_le_bytes());
     record.extend(base.height.to_le_bytes());
@@ -54,9 +53,7 @@ pub(crate) fn read_history(record: &[u8]) -> Option<KeptStates> {
     if !rest.is_empty() || since == 0 || since > MOST_SINCE_BASE || height > MOST_HEIGHT {
         return None;
     }
-    let mut states = KeptStates::only(id, height, root.into());
-    states.next = next;
-    Some(states)
+    Some(KeptStates::only(id, height, root.into()).with_next(next))
 }
 
 /// The record that names `state`, which has the parent `parent`.
@@ -203,19 +200,22 @@ mod tests {
             Some(StateId(3))
         );
         assert!((0..record.len()).all(|end| read_state(StateId(5), &record[..end]).is_none()));
-        let record = history_record(&KeptStates::only(6, 7, Root::EMPTY));
+        let of = |id, height, next| {
+            let states = KeptStates::only(id, height, Root::EMPTY);
+            history_record(states.base(), next)
+        };
+        let record = of(6, 7, 7);
         assert_eq!(
             read_history(&record),
             Some(KeptStates::only(6, 7, Root::EMPTY))
         );
         assert!((0..record.len()).all(|end| read_history(&record[..end]).is_none()));
         let history = |id: u64, next: u64| {
-            let mut states = KeptStates::only(0, 7, Root::EMPTY);
-            (states.base.id, states.next) = (StateId(id), next);
-            read_history(&history_record(&states))
+            let record = [&id.to_le_bytes(), &record[8..48], &next.to_le_bytes()].concat();
+            read_history(&record)
         };
         assert!(history(6, 6 + MOST_SINCE_BASE).is_some());
-        let at = |height| read_history(&history_record(&KeptStates::only(6, height, Root::EMPTY)));
+        let at = |height| read_history(&of(6, height, 7));
         assert!(at(MOST_HEIGHT).is_some());
         assert_eq!(at(MOST_HEIGHT + 1), None);
         for (id, next) in [

@@ -164,6 +164,10 @@ impl Engine for MemoryStore {
         &self.kept
     }
 
+    fn kept_mut(&mut self) -> &mut KeptStates {
+        &mut self.kept
+    }
+
     fn held(&self, hash: &NodeHash) -> Result<Held, StoreError> {
         Ok(Held::Count(self.references(hash)))
     }
@@ -172,7 +176,7 @@ impl Engine for MemoryStore {
         Ok(self.records.get(key).cloned())
     }
 
-    fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
+    fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
         batch
             .nodes
             .into_iter()
@@ -183,7 +187,6 @@ impl Engine for MemoryStore {
                 None => self.records.remove(&key),
             };
         }
-        self.kept = kept;
         Ok(())
     }
 }

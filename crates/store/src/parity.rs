@@ -274,6 +274,10 @@ impl Engine for ParityDbStore {
         &self.kept
     }
 
+    fn kept_mut(&mut self) -> &mut KeptStates {
+        &mut self.kept
+    }
+
     fn held(&self, hash: &NodeHash) -> Result<Held, StoreError> {
         let size = self
             .database
@@ -289,7 +293,7 @@ impl Engine for ParityDbStore {
         record.map_err(|failure| failed("read a record", failure))
     }
 
-    fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
+    fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
         check_space(&self.path, batch.bytes())?;
         let nodes = batch.nodes.into_iter().flat_map(operations);
         // The records are in the same commit as the nodes, because the database applies a commit whole.
@@ -298,7 +302,6 @@ impl Engine for ParityDbStore {
             .database
             .call(|database| database.commit_changes(operations));
         queued.map_err(|failure| failed("queue the commit", failure))?;
-        self.kept = kept;
         self.files.update();
         Ok(())
     }

@@ -254,6 +254,10 @@ impl Engine for RocksDbStore {
         &self.kept
     }
 
+    fn kept_mut(&mut self) -> &mut KeptStates {
+        &mut self.kept
+    }
+
     fn held(&self, hash: &NodeHash) -> Result<Held, StoreError> {
         let count = match self.value(hash)? {
             Some(value) => parts(hash, &value)?.0,
@@ -266,7 +270,7 @@ impl Engine for RocksDbStore {
         record(&self.database, key)
     }
 
-    fn write(&mut self, batch: Batch, kept: KeptStates) -> Result<(), StoreError> {
+    fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
         check_space(&self.path, batch.bytes())?;
         // One batch, because the database applies a batch whole.
         let mut operations = WriteBatch::default();
@@ -281,7 +285,6 @@ impl Engine for RocksDbStore {
         }
         let written = self.database.write(operations);
         written.map_err(failed("write the commit"))?;
-        self.kept = kept;
         self.list_files();
         Ok(())
     }

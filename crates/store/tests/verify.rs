@@ -376,6 +376,35 @@ fn pruning_by_number_keeps_the_last() {
     assert_clean(&mut store);
 }
 
+/// So many states that a look at each pair of them would take minutes.
+#[test]
+fn a_long_chain_is_kept_and_pruned() {
+    const BLOCKS: usize = 150_000;
+    let mut store = MemoryStore::new();
+    let update = RootUpdate {
+        parent: Root::EMPTY,
+        root: Root::EMPTY,
+        children: vec![],
+        nodes: changes(&[]),
+    };
+    let first = store.states().base().id;
+    let mut newest = first;
+    for _ in 0..BLOCKS {
+        newest = store.keep(newest, &update).unwrap();
+    }
+    assert_eq!(store.states().len(), 1 + BLOCKS);
+    let mut steps = 0;
+    let two = NonZeroUsize::new(2).unwrap();
+    let gone = prune_to_last(&mut store, two, &mut |_| steps += 1).unwrap();
+    assert_eq!(gone.len(), BLOCKS - 1);
+    assert_eq!(gone[0].id, first);
+    assert!(gone.is_sorted_by_key(|state| state.id));
+    // One for each base on the way, the first one included.
+    assert_eq!(steps, BLOCKS);
+    let kept: Vec<_> = store.states().iter().map(|state| state.id).collect();
+    assert_eq!(kept, [store.states().base().id, newest]);
+}
+
 #[test]
 fn pruning_to_a_root_keeps_it() {
     let mut store = MemoryStore::new();
