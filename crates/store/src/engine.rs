@@ -2,10 +2,7 @@
 //! to offer only the few calls of [`Engine`].
 
 use crate::history::{KeptState, KeptStates, StateId};
-use crate::journal::{
-    diff_key, history_record, read_history, read_state, state_key, state_record, StateDiff,
-    HISTORY_KEY,
-};
+use crate::journal::{diff_key, history_record, state_key, state_record, StateDiff, HISTORY_KEY};
 use crate::net::{net_changes, net_references, NetChange};
 use crate::StoreError;
 use povmeter_delta_root::{NodeHash, Root, RootUpdate};
@@ -81,43 +78,6 @@ impl Batch {
 pub(crate) fn first_write() -> (Batch, KeptStates) {
     let kept = KeptStates::only(0, 0, Root::EMPTY);
     (Batch::new(Vec::new(), kept.base(), kept.next()), kept)
-}
-
-/// Reads the states from the records that `record` returns; `Ok(None)` if the record about all states
-/// is missing.
-///
-/// # Errors
-/// [`StoreError::DamagedRecord`] if a record is damaged, or missing for a state that has a journal.
-pub(crate) fn read_states(
-    record: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, StoreError>,
-) -> Result<Option<KeptStates>, StoreError> {
-    let Some(history) = record(HISTORY_KEY)? else {
-        return Ok(None);
-    };
-    let damaged = || StoreError::DamagedRecord {
-        key: String::from_utf8_lossy(HISTORY_KEY).into_owned(),
-        bytes: history.len(),
-    };
-    let mut states = read_history(&history).ok_or_else(damaged)?;
-    for id in (states.base().id.0 + 1..states.next()).map(StateId) {
-        let Some(found) = record(&state_key(id))? else {
-            // A discarded state has no journal either, because one write removes both.
-            match record(&diff_key(id))? {
-                None => continue,
-                Some(_) => return Err(StoreError::missing_record(id)),
-            }
-        };
-        let is_on_its_parent = |state: &KeptState| {
-            let parent = state.parent.and_then(|parent| states.get(parent));
-            parent.is_some_and(|parent| parent.height.checked_add(1) == Some(state.height))
-        };
-        let state = read_state(id, &found).filter(is_on_its_parent);
-        states.add(state.ok_or(StoreError::DamagedRecord {
-            key: format!("state {id}"),
-            bytes: found.len(),
-        })?);
-    }
-    Ok(Some(states))
 }
 
 /// The journal of the kept state `id`.
@@ -347,7 +307,7 @@ pub(crate) use engine_store;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::cell::Cell;
 
@@ -429,58 +389,8 @@ mod tests {
         }
     }
 
-    /// An engine of records alone.
-    struct Records {
-        kept: KeptStates,
-        records: BTreeMap<Vec<u8>, Vec<u8>>,
-    }
-
-    impl Records {
-        fn new() -> Self {
-            let (batch, kept) = first_write();
-            let records = BTreeMap::new();
-            let mut new = Self { kept, records };
-            new.write(batch).unwrap();
-            new
-        }
-
-        fn read(&self) -> Result<Option<KeptStates>, StoreError> {
-            read_states(|key| self.record(key))
-        }
-    }
-
-    impl Engine for Records {
-        const REFERENCE_LIMIT: u64 = 1;
-
-        fn kept(&self) -> &KeptStates {
-            &self.kept
-        }
-
-        fn kept_mut(&mut self) -> &mut KeptStates {
-            &mut self.kept
-        }
-
-        fn held(&self, _: &NodeHash) -> Result<Held, StoreError> {
-            Ok(Held::Some)
-        }
-
-        fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-            Ok(self.records.get(key).cloned())
-        }
-
-        fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
-            for (key, value) in batch.records {
-                match value {
-                    Some(value) => drop(self.records.insert(key, value)),
-                    None => drop(self.records.remove(&key)),
-                }
-            }
-            Ok(())
-        }
-    }
-
     /// Keeps a state on each of `parents`, in this order.
-    fn keep_on(engine: &mut impl Engine, parents: impl IntoIterator<Item = u64>) {
+    pub(crate) fn keep_on(engine: &mut impl Engine, parents: impl IntoIterator<Item = u64>) {
         for parent in parents {
             let update = RootUpdate {
                 parent: Root::EMPTY,
@@ -490,54 +400,6 @@ mod tests {
             };
             keep(engine, StateId(parent), &update).unwrap();
         }
-    }
-
-    /// All states but the base.
-    fn others(engine: &Records) -> Vec<KeptState> {
-        engine.kept.iter().skip(1).copied().collect()
-    }
-
-    #[test]
-    fn a_state_that_lost_its_record_is_no_discarded_one() {
-        let mut engine = Records::new();
-        keep_on(&mut engine, [0, 1, 1, 3, 0]);
-        discard(&mut engine, StateId(2)).unwrap();
-        assert_eq!(engine.read().unwrap().as_ref(), Some(engine.kept()));
-        for state in others(&engine) {
-            let lost = engine.records.remove(&state_key(state.id)).unwrap();
-            let error = engine.read().unwrap_err();
-            let expected = format!("state {}", state.id);
-            assert!(
-                matches!(&error, StoreError::DamagedRecord { key, bytes: 0 } if *key == expected),
-                "{error}"
-            );
-            engine.records.insert(state_key(state.id), lost);
-        }
-        prune(&mut engine, StateId(1)).unwrap();
-        assert_eq!(engine.read().unwrap().as_ref(), Some(engine.kept()));
-        assert_eq!(engine.kept().len(), 3);
-    }
-
-    #[test]
-    fn a_state_is_one_above_its_parent() {
-        let mut engine = Records::new();
-        keep_on(&mut engine, [0, 1, 0]);
-        for state in others(&engine) {
-            let parent = state.parent.unwrap();
-            for height in [state.height - 1, state.height + 1, u64::MAX] {
-                let record = state_record(parent, height, state.root);
-                let bytes = record.len();
-                let right = engine.records.insert(state_key(state.id), record).unwrap();
-                let error = engine.read().unwrap_err();
-                let expected = format!("state {}", state.id);
-                assert!(
-                    matches!(&error, StoreError::DamagedRecord { key, bytes: found } if *key == expected && *found == bytes),
-                    "{error}"
-                );
-                engine.records.insert(state_key(state.id), right);
-            }
-        }
-        assert_eq!(engine.read().unwrap().as_ref(), Some(engine.kept()));
     }
 
     #[test]

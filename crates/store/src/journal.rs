@@ -24,14 +24,20 @@ const MOST_REFERENCES: u64 = u32::MAX as u64;
 /// Key of the record about all states.
 pub(crate) const HISTORY_KEY: &[u8] = b"history";
 
+/// The starts of the keys of the records of states and of their journals.
+#[cfg(feature = "rocksdb")]
+pub(crate) const RECORD_STARTS: [&[u8]; 2] = [STATE_START, DIFF_START];
+const STATE_START: &[u8] = b"state";
+const DIFF_START: &[u8] = b"diff";
+
 /// Key of the record that names the state `id`.
 pub(crate) fn state_key(id: StateId) -> Vec<u8> {
-    [b"state".as_slice(), &id.0.to_be_bytes()].concat()
+    [STATE_START, &id.0.to_be_bytes()].concat()
 }
 
 /// Key of the journal of the state `id`.
 pub(crate) fn diff_key(id: StateId) -> Vec<u8> {
-    [b"diff".as_slice(), &id.0.to_be_bytes()].concat()
+    [DIFF_START, &id.0.to_be_bytes()].concat()
 }
 
 /// The record about all states, which have the base `base` and give the name `next` to the next one.

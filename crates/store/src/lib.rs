@@ -106,6 +106,8 @@ mod parity_files;
 #[cfg(feature = "parity-db")]
 mod parity_tables;
 mod progress;
+#[cfg(any(feature = "parity-db", feature = "rocksdb"))]
+mod read_states;
 #[cfg(feature = "rocksdb")]
 mod rocks;
 #[cfg(feature = "rocksdb")]

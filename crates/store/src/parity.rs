@@ -1,7 +1,7 @@
 //! A node store on disk, on parity-db.
 
 use crate::disk::{disk_store, DiskStore};
-use crate::engine::{self, read_states, Batch, Engine, Held};
+use crate::engine::{self, Batch, Engine, Held};
 use crate::file_list::FileList;
 use crate::folder::{check_space, hold, upgrade, Found, FORMAT};
 use crate::history::{KeptStates, StateId};
@@ -10,6 +10,7 @@ use crate::net::{NetChange, NULL_NODE};
 use crate::open_error::OpenError;
 use crate::parity_database::{Database, Failure, PATIENCE};
 use crate::parity_files::{Parity, NODES, STATE};
+use crate::read_states::{read_states, Records};
 use crate::stored::{CountedNode, StoredNodes};
 use crate::StoreError;
 use bytes::Bytes;
@@ -96,13 +97,29 @@ impl ParityDbStore {
 
 /// Returns the states in `database`, which is in the folder `path`; `None` if there is no record of them.
 fn states_of(path: &Path, database: &Database) -> Result<Option<KeptStates>, OpenError> {
-    let record = |key: &[u8]| database.call(|database| database.get(STATE, key));
-    let states = read_states(|key| record(key).map_err(|failure| failed("read a record", failure)));
-    if let Some(kept) = states.map_err(|error| OpenError::records(path, error))? {
+    if let Some(kept) = read_states(path, database)? {
         return Ok(Some(kept));
     }
-    let root = record(ROOT_KEY).map_err(|failure| failure.opening(path))?;
+    let root = database.call(|database| database.get(STATE, ROOT_KEY));
+    let root = root.map_err(|failure| failure.opening(path))?;
     root.map(|root| first_format(path, root)).transpose()
+}
+
+impl Records for Database {
+    fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let record = self.call(|database| database.get(STATE, key));
+        record.map_err(|failure| failed("read a record", failure))
+    }
+
+    fn each_record(&self, visit: &mut dyn FnMut(&[u8])) -> Result<(), StoreError> {
+        let listed = self.call(|database| {
+            database.iter_column_while(STATE, |entry| {
+                visit(&entry.value);
+                true
+            })
+        });
+        listed.map_err(|failure| failed("list all records", failure))
+    }
 }
 
 impl DiskStore for ParityDbStore {
@@ -289,8 +306,7 @@ impl Engine for ParityDbStore {
     }
 
     fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let record = self.database.call(|database| database.get(STATE, key));
-        record.map_err(|failure| failed("read a record", failure))
+        self.database.record(key)
     }
 
     fn write(&mut self, batch: Batch) -> Result<(), StoreError> {

@@ -11,14 +11,15 @@
 //! the count, and could not remove a node whose count falls to zero.
 
 use crate::disk::{disk_store, DiskStore};
-use crate::engine::{self, read_states, Batch, Engine, Held};
+use crate::engine::{self, Batch, Engine, Held};
 use crate::file_list::{length_text, rewrite_list, FileList};
 use crate::folder::{check_space, hold, Found};
 use crate::history::{KeptStates, StateId};
-use crate::journal::StateDiff;
+use crate::journal::{StateDiff, RECORD_STARTS};
 use crate::memory::COPIED_BYTES;
 use crate::net::{NetChange, NULL_NODE};
 use crate::open_error::OpenError;
+use crate::read_states::{read_states, Records};
 use crate::rocks_files::{options, Rocks, FAMILY, TABLE};
 use crate::stored::{CountedNode, StoredNodes};
 use crate::StoreError;
@@ -145,7 +146,7 @@ impl DiskStore for RocksDbStore {
         rewrite_list::<Rocks>(path)?;
         let database = open_database(path, false)?;
         check_tables(path, &database)?;
-        let kept = states_of(path, &database)?
+        let kept = read_states(path, &database)?
             .ok_or_else(|| OpenError::damaged(path, "a record of the kept states", "none"))?;
         let mut store = Self::of(database, path, kept, Some(held));
         store.list_files();
@@ -153,10 +154,27 @@ impl DiskStore for RocksDbStore {
     }
 }
 
-/// Returns the states in `database`, which is in the folder `path`; `None` if there is no record of them.
-fn states_of(path: &Path, database: &DB) -> Result<Option<KeptStates>, OpenError> {
-    let states = read_states(|key| record(database, key));
-    states.map_err(|error| OpenError::records(path, error))
+impl Records for DB {
+    fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        record(self, key)
+    }
+
+    fn each_record(&self, visit: &mut dyn FnMut(&[u8])) -> Result<(), StoreError> {
+        let mut entries = self.raw_iterator();
+        for start in RECORD_STARTS {
+            entries.seek(start);
+            while let Some((key, value)) = entries.item().filter(|(key, _)| key.starts_with(start))
+            {
+                // The hash of a node may have the same start.
+                if key.len() < size_of::<NodeHash>() {
+                    visit(value);
+                }
+                entries.next();
+            }
+            entries.status().map_err(failed("list all records"))?;
+        }
+        Ok(())
+    }
 }
 
 /// The name of a file that the database names with a slash.

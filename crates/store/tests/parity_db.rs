@@ -115,6 +115,68 @@ fn a_store_without_its_records_is_damaged() {
     );
 }
 
+/// The database below the closed store in `home`, as no other program should open it.
+fn database(home: &Path) -> Db {
+    let mut options = Options::with_columns(home, 2);
+    options.columns[0].uniform = true;
+    options.columns[0].preimage = true;
+    options.columns[0].ref_counted = true;
+    options.stats = false;
+    Db::open(&options).unwrap()
+}
+
+/// Changes the names of the base and of the next state in the record about all states.
+fn set_history(home: &Path, base: u64, next: u64) {
+    let database = database(home);
+    let mut record = database.get(1, b"history").unwrap().unwrap();
+    record[..8].copy_from_slice(&base.to_le_bytes());
+    record[48..].copy_from_slice(&next.to_le_bytes());
+    let set = (1, b"history".to_vec(), Some(record));
+    database.commit([set]).unwrap();
+}
+
+/// There may be 2^32 names between the base and the next state. A look-up for each would take hours.
+#[test]
+fn a_damaged_number_of_states_is_no_work() {
+    const FAR: u64 = (1 << 32) - 2;
+    let home = stored::<ParityDbStore>();
+    let damage = || match ParityDbStore::open(home.path()).unwrap_err() {
+        OpenError::Damaged {
+            expected, found, ..
+        } => (expected, found),
+        error => panic!("{error:?}"),
+    };
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    let base = store.states().base().id;
+    let update = step(&store, "second", vec![]);
+    let one = store.keep(base, &update).unwrap();
+    let states: Vec<_> = store.states().iter().copied().collect();
+    drop(store);
+    set_history(home.path(), base.number(), FAR);
+    let most = one.number() + (1 << 27);
+    let expected = format!("the state after state {one} to have a number up to {most}");
+    assert_eq!(damage(), (expected, FAR.to_string()));
+    // As after many discarded blocks, which leave nothing behind.
+    let next = 1_000_000;
+    set_history(home.path(), base.number(), next);
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    assert!(store.states().iter().eq(&states));
+    let update = step(&store, "third", vec![]);
+    assert_eq!(store.keep(one, &update).unwrap().number(), next);
+    store.prune(one).unwrap();
+    drop(store);
+    let store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(store.root(), root("third"));
+    drop(store);
+    // The only state after the base is on another one.
+    set_history(home.path(), base.number(), FAR);
+    let expected = format!("a state on the base, which is state {base}, or on a descendant of it");
+    assert_eq!(damage(), (expected, "1 on other states".to_owned()));
+    set_history(home.path(), one.number(), next + 1);
+    let store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(store.root(), root("third"));
+}
+
 #[test]
 fn a_state_that_lost_its_record_is_named() {
     let home = tempfile::tempdir().unwrap();
@@ -124,12 +186,7 @@ fn a_state_that_lost_its_record_is_named() {
     let kept = store.keep(base, &update).unwrap();
     drop(store);
     drop(ParityDbStore::open(home.path()).unwrap());
-    let mut options = Options::with_columns(home.path(), 2);
-    options.columns[0].uniform = true;
-    options.columns[0].preimage = true;
-    options.columns[0].ref_counted = true;
-    options.stats = false;
-    let database = Db::open(&options).unwrap();
+    let database = database(home.path());
     let key = [b"state".as_slice(), &kept.number().to_be_bytes()].concat();
     assert!(database.get(1, &key).unwrap().is_some());
     database.commit([(1, key, None::<Vec<u8>>)]).unwrap();
