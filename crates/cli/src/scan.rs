@@ -202,8 +202,8 @@ mod with_wasm {
     ///
     /// # Errors
     /// A [`CliError`] if a block can't be fetched or executed, or is no child of the one before it, a file can't be
-    /// written, the rows found are of another chain, or a check of any block in the files failed. Rows that were written before stay in the files,
-    /// and are reported.
+    /// written, the rows found are of another chain, or a check of any block in the files failed. Rows that were
+    /// written before stay in the files, and are reported.
     pub(crate) fn run(args: &ScanArgs) -> Result<(), CliError> {
         measuring::begin()?;
         let sizes = args.sizes.sizes()?;
