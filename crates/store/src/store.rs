@@ -143,6 +143,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// The error for a kept state `id` without a record.
+    #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
     pub(crate) fn missing_record(id: StateId) -> Self {
         let key = format!("state {id}");
         Self::DamagedRecord { key, bytes: 0 }
