@@ -127,3 +127,75 @@ pub(crate) fn length_text(length: Option<u64>) -> String {
         format!("{length} bytes")
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A database whose tables have names that begin with `t`, and whose logs begin with `l`.
+    struct Tables;
+
+    impl FolderEngine for Tables {
+        const NAME: &'static str = "tables";
+
+        fn is_file(name: &str) -> bool {
+            Self::is_data(name) || name.starts_with('l')
+        }
+
+        fn is_data(name: &str) -> bool {
+            name.starts_with('t')
+        }
+
+        fn check(_: &Path) -> Result<(), OpenError> {
+            Ok(())
+        }
+    }
+
+    fn checked(path: &Path) -> Result<(), String> {
+        let checked = check_list::<Tables>(path, |_, _, _| false);
+        checked.map(drop).map_err(|error| match error {
+            OpenError::Damaged {
+                expected, found, ..
+            } => format!("{expected}: {found}"),
+            error => panic!("{error}"),
+        })
+    }
+
+    #[test]
+    fn a_file_of_data_is_as_long_as_listed_or_longer() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: usize| {
+            fs::write(home.path().join(name), vec![1; bytes]).unwrap();
+        };
+        let list = || fs::read_to_string(home.path().join(FILE_LIST)).unwrap();
+        for name in ["l", "t1", "other"] {
+            write(name, 10);
+        }
+        let mut files = FileList::<Tables>::new(home.path());
+        files.update();
+        assert_eq!(list(), "l 10\nt1 10\n");
+        assert_eq!(checked(home.path()), Ok(()));
+        let refused = |found: &str| Err(format!("the file `t1` of 10 bytes or more: {found}"));
+        write("t1", 9);
+        assert_eq!(checked(home.path()), refused("9 bytes"));
+        fs::remove_file(home.path().join("t1")).unwrap();
+        assert_eq!(checked(home.path()), refused("no such file"));
+        write("t1", 30);
+        assert_eq!(checked(home.path()), Ok(()));
+        // A log becomes shorter when the database has applied it.
+        fs::remove_file(home.path().join("l")).unwrap();
+        assert_eq!(checked(home.path()), Ok(()));
+        // The list is written again for a new file, and when the files are closed.
+        files.update();
+        assert_eq!(list(), "l 10\nt1 10\n");
+        write("t2", 20);
+        files.update();
+        assert_eq!(list(), "t1 30\nt2 20\n");
+        write("t2", 40);
+        files.update();
+        assert_eq!(list(), "t1 30\nt2 20\n");
+        drop(files);
+        assert_eq!(list(), "t1 30\nt2 40\n");
+    }
+}

@@ -3,6 +3,7 @@
 //! A marker is locked before it gets its name, so that nobody comes between: first the one that says "being
 //! made", then the one that says "complete", which replaces it. A lock is that of a file, not of its name.
 
+use crate::file_list::{FILE_LIST, NEW_FILE_LIST};
 use crate::folder::{
     available, inspect, is_free, lock, marker_text, names, occupied, sync_folder, FolderEngine,
     COMPLETE_MARKER, DISK_RESERVE, MARKER, NEW_MARKER,
@@ -59,7 +60,13 @@ fn begin_in<E: FolderEngine>(path: &Path) -> Result<Making<'_>, OpenError> {
         }
     })?;
     if earlier.is_some() {
-        for name in names(path)?.iter().filter(|name| E::is_file(name)) {
+        // The list too, because its files go.
+        let is_list = |name: &String| [FILE_LIST, NEW_FILE_LIST].contains(&name.as_str());
+        let remains = names(path)?;
+        for name in remains
+            .iter()
+            .filter(|name| E::is_file(name) || is_list(name))
+        {
             let file = path.join(name);
             fs::remove_file(&file).map_err(OpenError::io(&file))?;
         }
@@ -338,11 +345,25 @@ mod tests {
         assert!(begin::<Nothing>(home.path()).is_err());
     }
 
+    /// The marker may be shorter than what another program version has begun.
+    #[test]
+    fn a_long_beginning_of_a_marker_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let begun = marker_text("nothing", false).repeat(2);
+        fs::write(home.path().join(NEW_MARKER), begun).unwrap();
+        let _making = begin::<Nothing>(home.path()).unwrap();
+        let marker = fs::read_to_string(home.path().join(MARKER)).unwrap();
+        assert_eq!(marker, marker_text("nothing", false));
+    }
+
     #[test]
     fn remains_of_a_marker_are_replaced() {
         let home = tempfile::tempdir().unwrap();
         drop(begin::<Nothing>(home.path()).unwrap());
         fs::write(home.path().join(COMPLETE_MARKER), "povmeter node").unwrap();
+        for list in [FILE_LIST, NEW_FILE_LIST] {
+            fs::write(home.path().join(list), "table 10\n").unwrap();
+        }
         let found = inspect::<Nothing>(home.path()).unwrap();
         assert_eq!(found, Err(FolderContent::Unfinished));
         let making = released(|| match begin::<Nothing>(home.path()) {

@@ -11,6 +11,8 @@ use common::{change, encoded, read, root, step};
 use povmeter_delta_root::Root;
 use povmeter_store::{engine_of, FolderContent, OpenError};
 use std::fs;
+#[cfg(feature = "parity-db")]
+use std::path::Path;
 
 fn reopening_finds_the_state_again<S: DiskStore>() {
     let home = tempfile::tempdir().unwrap();
@@ -210,6 +212,221 @@ fn the_folder_of_the_other_engine_is_left_alone() {
     of_other::<povmeter_store::RocksDbStore, povmeter_store::ParityDbStore>();
 }
 
+/// What a store that is not opened should have, and what was found.
+#[cfg(feature = "parity-db")]
+fn damage<S: DiskStore>(path: &Path) -> (String, String) {
+    match refused::<S>(path).0 {
+        OpenError::Damaged {
+            path: named,
+            expected,
+            found,
+        } => {
+            assert_eq!(named, path);
+            (expected, found)
+        }
+        error => panic!("{error:?}"),
+    }
+}
+
+fn a_marker_that_is_none_is_left_alone<S: DiskStore>() {
+    let home = stored::<S>();
+    let marker = home.path().join("povmeter-store");
+    let whole = fs::read_to_string(&marker).unwrap();
+    let texts = [
+        whole.replace("state complete", "state odd"),
+        whole.replace("state complete\n", ""),
+        whole.replace("engine ", "motor "),
+        whole.replace("format 2", "format two"),
+        whole.replace("povmeter node", "another"),
+        // As long as a file that is not read at all.
+        whole.clone() + &" ".repeat(1 << 20),
+    ];
+    for text in texts {
+        fs::write(&marker, &text).unwrap();
+        assert_eq!(engine_of(home.path()).unwrap(), None, "{text:.80}");
+        let (opened, created) = refused::<S>(home.path());
+        // The files of the database are found instead.
+        let found = not_a_store(opened);
+        let of_database = match S::ENGINE {
+            "parity-db" => FolderContent::ParityDb { columns: 2 },
+            _ => FolderContent::RocksDb,
+        };
+        assert_eq!((&found, &occupied(created)), (&of_database, &of_database));
+    }
+    // A text editor may have added spaces and lines.
+    fs::write(&marker, whole.replace("format 2", "format 2 ") + "\n\n").unwrap();
+    assert_eq!(S::open_at(home.path()).unwrap().root(), root("first"));
+}
+
+fn a_store_that_is_being_made_is_named<S: DiskStore>() {
+    let home = stored::<S>();
+    let marker = home.path().join("povmeter-store");
+    let text = fs::read_to_string(&marker).unwrap();
+    fs::write(&marker, text.replace("state complete", "state being made")).unwrap();
+    for name in [
+        "povmeter-store.new",
+        "povmeter-store.complete",
+        "povmeter-files.new",
+    ] {
+        fs::write(home.path().join(name), "").unwrap();
+    }
+    assert_eq!(engine_of(home.path()).unwrap().as_deref(), Some(S::ENGINE));
+    let error = S::open_at(home.path()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("found a povmeter node store whose making was interrupted"),
+        "{error}"
+    );
+    assert_eq!(not_a_store(error), FolderContent::Unfinished);
+    // A file of somebody else would be lost.
+    let letter = home.path().join("letter.txt");
+    fs::write(&letter, "Dear").unwrap();
+    let (opened, created) = refused::<S>(home.path());
+    let other = FolderContent::Other {
+        entry: "letter.txt".into(),
+    };
+    assert_eq!(
+        (not_a_store(opened), occupied(created)),
+        (other.clone(), other)
+    );
+    fs::remove_file(letter).unwrap();
+    let store = S::create_at(home.path()).unwrap();
+    assert_eq!(store.root(), Root::EMPTY);
+    assert!(!home.path().join("povmeter-store.new").exists());
+}
+
+fn the_beginning_of_a_marker_beside_other_files_is_left_alone<S: DiskStore>() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("povmeter-store.new"), "povmeter node").unwrap();
+    let error = S::open_at(home.path()).unwrap_err();
+    assert_eq!(not_a_store(error), FolderContent::Unfinished);
+    fs::write(home.path().join("a letter"), "Dear").unwrap();
+    let other = FolderContent::Other {
+        entry: "a letter".into(),
+    };
+    let (opened, created) = refused::<S>(home.path());
+    assert_eq!(
+        (not_a_store(opened), occupied(created)),
+        (other.clone(), other)
+    );
+}
+
+/// Nothing can be below a file.
+fn a_path_below_a_file_is_an_error<S: DiskStore>() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    fs::write(&file, "text").unwrap();
+    let below = file.join("store");
+    assert_eq!(engine_of(&below).unwrap(), None);
+    for error in [
+        S::open_at(&below),
+        S::create_at(&below),
+        S::open_or_create_at(&below),
+    ] {
+        let error = error.unwrap_err();
+        let OpenError::Io { path, source } = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*path, below);
+        assert_eq!(source.kind(), std::io::ErrorKind::NotADirectory);
+        assert!(error.to_string().starts_with(&below.display().to_string()));
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"text");
+}
+
+fn what_keeps_a_store_from_being_made_is_named<S: DiskStore>() {
+    let home = stored::<S>();
+    let error = S::create_at(home.path()).unwrap_err();
+    let path = home.path().display();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{path}: expected nothing or an empty folder, found a povmeter node store of format 2"
+        )
+    );
+    let store = S::open_at(home.path()).unwrap();
+    let error = S::open_or_create_at(home.path()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("{path}: expected a store that nobody has open, found it in use")
+    );
+    drop(store);
+}
+
+/// A list that is none says nothing, and neither does a line that is none.
+fn a_list_that_is_none_is_ignored<S: DiskStore>() {
+    let home = stored::<S>();
+    let list = home.path().join("povmeter-files");
+    let lines = [
+        "table_00_99",
+        "table_00_99 many",
+        "table_00_99 -1",
+        "table_00_99 1 later",
+        "999999.sst  1",
+        " 1",
+        "letter.txt 1",
+        "metadata 9999999",
+    ];
+    for text in [lines.join("\n").as_bytes(), b"table_00_99 1\n\xff", b""] {
+        fs::write(&list, text).unwrap();
+        let store = S::open_at(home.path()).unwrap();
+        assert_eq!(read(&store, "a"), Some(encoded("a")));
+    }
+}
+
+/// The store names the first file that is not as long as it was, and its two lengths.
+#[cfg(feature = "parity-db")]
+#[test]
+fn a_shorter_file_is_named_with_its_length() {
+    type Store = povmeter_store::ParityDbStore;
+    let home = stored::<Store>();
+    let list = fs::read_to_string(home.path().join("povmeter-files")).unwrap();
+    let mut tables = 0;
+    for line in list.lines() {
+        let (name, bytes) = line.split_once(' ').unwrap();
+        if !name.starts_with("table_") && !name.starts_with("index_") {
+            continue;
+        }
+        let path = home.path().join(name);
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(bytes, whole.len().to_string());
+        let expected = format!("the file `{name}` of {bytes} bytes or more");
+        for length in [0, whole.len() - 1] {
+            fs::write(&path, &whole[..length]).unwrap();
+            let found = format!("{length} bytes");
+            assert_eq!(damage::<Store>(home.path()), (expected.clone(), found));
+        }
+        fs::remove_file(&path).unwrap();
+        let found = "no such file".to_owned();
+        assert_eq!(damage::<Store>(home.path()), (expected, found));
+        fs::write(&path, [&whole[..], &[0]].concat()).unwrap();
+        let (expected, found) = damage::<Store>(home.path());
+        assert!(
+            expected.starts_with(&format!("the file `{name}` of ")),
+            "{expected}"
+        );
+        assert_eq!(found, format!("{} bytes", whole.len() + 1));
+        fs::write(&path, whole).unwrap();
+        tables += 1;
+    }
+    assert!(tables > 3, "{tables}");
+    let store = Store::open_at(home.path()).unwrap();
+    assert_eq!(read(&store, "a"), Some(encoded("a")));
+}
+
+/// Format 1 had no engine but parity-db.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_store_of_format_1_is_one_on_parity_db() {
+    let home = stored::<povmeter_store::RocksDbStore>();
+    let marker = home.path().join("povmeter-store");
+    fs::write(&marker, "povmeter node store, format 1\n").unwrap();
+    let (opened, _) = refused::<povmeter_store::RocksDbStore>(home.path());
+    let engine = "parity-db".to_owned();
+    assert_eq!(not_a_store(opened), FolderContent::OtherEngine { engine });
+}
+
 macro_rules! each {
     ($($(#[$attribute:meta])* $module:ident: $store:ty;)*) => {
         $($(#[$attribute])*
@@ -224,6 +441,12 @@ macro_rules! each {
             files_that_go_by_our_names_are_left_alone
             another_format_is_left_alone
             another_engine_is_left_alone
+            a_marker_that_is_none_is_left_alone
+            a_store_that_is_being_made_is_named
+            the_beginning_of_a_marker_beside_other_files_is_left_alone
+            a_path_below_a_file_is_an_error
+            what_keeps_a_store_from_being_made_is_named
+            a_list_that_is_none_is_ignored
         })*
     };
 }

@@ -347,3 +347,37 @@ fn refusals_change_nothing() {
     #[cfg(feature = "rocksdb")]
     refusals::<povmeter_store::RocksDbStore>();
 }
+
+/// A name is a number, which rises by one with each state, whether it is kept or committed.
+fn names_are_numbers<S: TestStore>() {
+    let (home, mut store) = S::make();
+    let base = store.states().base().id;
+    assert_eq!(base.number(), 0);
+    let one = store
+        .keep(base, &update(Root::EMPTY, "one", vec![]))
+        .unwrap();
+    let fork = store
+        .keep(base, &update(Root::EMPTY, "fork", vec![]))
+        .unwrap();
+    assert_eq!([one, fork].map(StateId::number), [1, 2]);
+    assert_eq!(fork.to_string(), "2");
+    store.discard(fork).unwrap();
+    store.prune(one).unwrap();
+    store.commit(&update(root("one"), "two", vec![])).unwrap();
+    let store = store.settle(&home);
+    let numbers: Vec<_> = store
+        .states()
+        .iter()
+        .map(|state| state.id.number())
+        .collect();
+    assert_eq!(numbers, [3]);
+}
+
+#[test]
+fn names_of_states_are_numbers() {
+    names_are_numbers::<MemoryStore>();
+    #[cfg(feature = "parity-db")]
+    names_are_numbers::<povmeter_store::ParityDbStore>();
+    #[cfg(feature = "rocksdb")]
+    names_are_numbers::<povmeter_store::RocksDbStore>();
+}

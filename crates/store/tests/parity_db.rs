@@ -157,7 +157,7 @@ fn a_damaged_number_of_states_is_no_work() {
     let expected = format!("the state after state {one} to have a number up to {most}");
     assert_eq!(damage(), (expected, FAR.to_string()));
     // As after many discarded blocks, which leave nothing behind.
-    let next = 1_000_000;
+    let next = 3 << 16;
     set_history(home.path(), base.number(), next);
     let mut store = ParityDbStore::open(home.path()).unwrap();
     assert!(store.states().iter().eq(&states));

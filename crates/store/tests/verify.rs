@@ -379,7 +379,7 @@ fn pruning_by_number_keeps_the_last() {
 /// So many states that a look at each pair of them would take minutes.
 #[test]
 fn a_long_chain_is_kept_and_pruned() {
-    const BLOCKS: usize = 150_000;
+    const BLOCKS: usize = 50_000;
     let mut store = MemoryStore::new();
     let update = RootUpdate {
         parent: Root::EMPTY,
