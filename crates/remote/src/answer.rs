@@ -8,7 +8,7 @@ const SHOWN: usize = 120;
 
 /// The most values of a message, those inside others included. serde_json needs up to 400 bytes for a value of a few
 /// bytes, so millions of them would fill the memory before anything is checked. By default a Substrate node
-/// sends 15 MiB at most, and these hold fewer values: a trie node that has a hash in another one has 33 bytes at
+/// sends 15 MiB at most, and these hold fewer values: a trie node that has a hash in another one has 32 bytes at
 /// least, and so 69 of text.
 const MOST_VALUES: usize = 1 << 18;
 

@@ -12,7 +12,8 @@
 //!
 //! ```text
 //! append: with the lock
-//!     read the heads that other processes have appended since, and cut off what follows the last whole record
+//!     read the heads that other processes have appended since
+//!     if they do not end with a whole record: read all heads again, and cut off what follows the last whole record
 //!     append the record; if this fails, cut off the part that was written
 //! open: with the lock, take the length: no process is in the middle of a record then
 //!     without the lock, read the heads up to this length, because a large file takes seconds
@@ -157,7 +158,10 @@ impl DiskCache {
         match seek.and_then(|_| state.file.read_exact(&mut value)) {
             Ok(()) => {}
             // Another process removed the end of the file.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                state.index.remove(&id);
+                return Ok(None);
+            }
             Err(error) => return Err(state.failed(error)),
         }
         if checksum(kind as u8, key, &value) != sum {
@@ -263,25 +267,22 @@ fn repair(file: &mut File) -> io::Result<Option<(Index, u64)>> {
     Ok(Some((index, at)))
 }
 
-/// Adds the records after `end` to the index, sets `end` to the end of the last whole one, and cuts off what follows it.
-/// Returns `false` if the file is no cache any more. Needs the lock, as [`repair`] does.
+/// Adds the records after `end` to the index, and sets `end` to the end of the last one. If the file does not end with
+/// a whole record, repairs it. Returns `false` if the file is no cache any more. Needs the lock, as [`repair`] does.
 fn catch_up(file: &mut File, index: &mut Index, end: &mut u64) -> io::Result<bool> {
     let length = file.metadata()?.len();
-    if length < *end {
-        // No process of povmeter cuts off a whole record that it can read. So the file is damaged, or another program
-        // has changed it, and the index is of no use.
-        let Some(found) = repair(file)? else {
-            return Ok(false);
-        };
-        (*index, *end) = found;
-        return Ok(true);
-    }
     if *end < length {
         *end = read_heads(file, *end, length, index)?;
     }
-    if *end < length {
-        file.set_len(*end)?;
+    if *end == length {
+        return Ok(true);
     }
+    // A record is cut off, or the file is damaged, or another program has replaced its content. Only the records from
+    // the first one on tell which, and where whole ones end.
+    let Some(found) = repair(file)? else {
+        return Ok(false);
+    };
+    (*index, *end) = found;
     Ok(true)
 }
 
@@ -456,7 +457,7 @@ mod tests {
         for key in 1..=3 {
             cache.put(Kind::Node, &[key; 32], &[key; 50]).unwrap();
         }
-        let mut file = other_handle(folder.path());
+        let file = other_handle(folder.path());
         // Within the third record.
         let two = MAGIC.len() + 2 * (HEAD + 50);
         file.set_len(two as u64 + 9).unwrap();
@@ -464,10 +465,37 @@ mod tests {
         let found = [1, 2, 3, 4].map(|key| cache.get(Kind::Node, &[key; 32]).unwrap().is_some());
         assert_eq!(found, [true, true, false, true]);
         assert_eq!(DiskCache::open(folder.path()).unwrap().len(), 3);
-        file.set_len(0).unwrap();
-        file.write_all(b"dear diary, this is long enough").unwrap();
-        let error = cache.put(Kind::Node, &[5; 32], &[5; 50]).unwrap_err();
-        assert!(matches!(error, CacheError::Foreign { .. }), "{error}");
+    }
+
+    /// Also if it is longer than the file was.
+    #[test]
+    fn a_file_with_the_content_of_another_is_read_from_its_beginning() {
+        let [folder, other] = [1, 2].map(|_| tempfile::tempdir().unwrap());
+        let cache = DiskCache::open(folder.path()).unwrap();
+        cache.put(Kind::Node, &[1; 32], &[1; 50]).unwrap();
+        let mut file = other_handle(folder.path());
+        let mut replace = |content: &[u8]| {
+            file.set_len(0).unwrap();
+            file.write_all(content).unwrap();
+        };
+        let replacement = DiskCache::open(other.path()).unwrap();
+        for key in 10..20 {
+            replacement.put(Kind::Node, &[key; 32], &[key; 73]).unwrap();
+        }
+        replace(&fs::read(other.path().join(FILE)).unwrap());
+        cache.put(Kind::Node, &[2; 32], &[2; 50]).unwrap();
+        assert_eq!(cache.len(), 11);
+        for key in 10..20 {
+            let found = cache.get(Kind::Node, &[key; 32]).unwrap();
+            assert_eq!(found, Some(vec![key; 73]));
+        }
+        assert_eq!(DiskCache::open(folder.path()).unwrap().len(), 11);
+        for diary in [&b"dear diary, this is long enough"[..], &[b'd'; 5_000]] {
+            replace(diary);
+            let error = cache.put(Kind::Node, &[5; 32], &[5; 50]).unwrap_err();
+            assert!(matches!(error, CacheError::Foreign { .. }), "{error}");
+            assert_eq!(fs::read(folder.path().join(FILE)).unwrap(), diary);
+        }
     }
 
     #[test]

@@ -33,11 +33,11 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 pub struct RpcOptions {
     /// How long to wait for an answer; 30 seconds by default.
     pub timeout: Duration,
-    /// Number of attempts since the last answer, including the first; 5 by default, at least 1. An attempt that brings
-    /// some of the answers is the first one of those for the others.
+    /// Number of attempts since the last answer, including the first; 5 by default, at least 1. If an attempt brings some
+    /// of the answers, counting begins anew with it.
     pub attempts: u32,
     /// The pause before the second attempt, doubled before each further one; half a second by default. After an answer
-    /// it is as long as at first.
+    /// it is as long as at first, unless the node refuses more requests: then it stays as long as it was.
     pub pause: Duration,
     /// How many requests may wait for an answer at a time; 8 by default, at least 1.
     pub in_flight: usize,
@@ -143,8 +143,8 @@ impl RpcClient {
     /// is not lost if a later call fails.
     ///
     /// # Errors
-    /// A [`RemoteError`] if all attempts since the last answer brought none, or another attempt would not help; the first
-    /// error of `take`, which ends the calls.
+    /// A [`RemoteError`] if all attempts since the last answer brought none, or another attempt would not help; the
+    /// first error of `take`, which ends the calls.
     pub(crate) fn calls(&self, calls: &[Call], take: &mut Take<'_>) -> Result<(), RemoteError> {
         // A poisoned lock does no harm, because answers to earlier calls are skipped by their id.
         let mut connection = self
@@ -161,12 +161,17 @@ impl RpcClient {
             };
             // Otherwise a long batch would fail at a connection that breaks now and then, however often it goes on.
             let still_open = answered.iter().filter(|answered| !**answered).count();
-            if still_open < open {
-                (attempt, pause, open) = (0, self.options.pause, still_open);
+            let goes_on = still_open < open;
+            let is_limited = matches!(ended, Ended::Limited(_));
+            if goes_on {
+                (attempt, open) = (0, still_open);
             }
             attempt += 1;
-            if !matches!(ended, Ended::Limited(_)) {
+            if !is_limited {
                 *connection = None;
+            }
+            if goes_on && !is_limited {
+                pause = self.options.pause;
             }
             let first = answered.iter().position(|answered| !answered);
             let first = first.unwrap_or_default();
@@ -183,7 +188,9 @@ impl RpcClient {
                 return Err(RemoteError::TooLarge { method, reason });
             }
             thread::sleep(pause);
-            pause = pause.saturating_mul(2).min(self.options.timeout);
+            if !(goes_on && is_limited) {
+                pause = pause.saturating_mul(2).min(self.options.timeout);
+            }
         }
     }
 

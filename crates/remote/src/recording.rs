@@ -158,7 +158,8 @@ impl Recording {
         Self::from_bytes(&bytes)
     }
 
-    /// Writes the file at `path` as a whole or not at all.
+    /// Writes the file at `path` as a whole or not at all. A process that is killed meanwhile can leave a file beside it,
+    /// whose name ends in `.part`.
     ///
     /// # Errors
     /// Those of [`Self::to_bytes`], and [`RecordingError::File`] if the file system fails.
@@ -314,8 +315,8 @@ impl NodeSource for RecordedNodes {
 const EXTRINSIC: &str = "an extrinsic of one byte at least";
 const NODE: &str = "a node of one byte at least";
 
-/// Makes a new file beside `path`, and returns it with its path. Threads of this process and processes on other machines,
-/// which may have the same number, can write the same recording, so the name must be free.
+/// Makes a new file beside `path`, and returns it with its path. Threads of this process and processes on other
+/// machines, which may have the same number, can write the same recording, so the name must be free.
 fn made_beside(path: &Path) -> io::Result<(fs::File, PathBuf)> {
     let mut number = 0_u32;
     loop {
