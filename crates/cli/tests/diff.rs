@@ -328,6 +328,13 @@ fn a_limit_that_judges_nothing_is_an_error() {
     assert_eq!(judged.code, Some(1));
     assert_has(&judged.printed, &["FAILED no numbers to judge: proof\n"]);
     assert_has(&judged.errors, &["found none: proof\n"]);
+    // Times of a cache are shown, and never judged.
+    let command =
+        "compare cache --accounts 500 --blocks 4 --touched 20 --access zipf --writes 50 --bytes 200";
+    results.make("one.json", command);
+    let judged = results.diff("one.json", "one.json", &["--fail-above-time", "0"]);
+    assert_eq!(judged.code, Some(1));
+    assert_has(&judged.printed, &["FAILED no numbers to judge: time\n"]);
 }
 
 #[test]

@@ -16,6 +16,9 @@ const TOTAL: &str = "total";
 pub(crate) struct Change {
     /// What the number measures.
     pub(crate) measure: Measure,
+    /// Whether a limit applies to the number.
+    #[serde(skip)]
+    judged: bool,
     /// Name of the row; null if the number is in no row.
     pub(crate) row: Option<String>,
     /// Name of the field; slashes separate nested names.
@@ -103,6 +106,7 @@ impl Change {
         let change_percent = (a.value > 0.0).then(|| (b.value / a.value - 1.0) * 100.0);
         let mut change = Self {
             measure: gauge.measure,
+            judged: gauge.judged,
             row: Some(a.row.clone()).filter(|row| !row.is_empty()),
             field: a.field.clone(),
             a: a.value,
@@ -112,7 +116,7 @@ impl Change {
             regressed: false,
             may_be_noise: false,
         };
-        let limit = limits.of(gauge.measure).filter(|_| gauge.judged);
+        let limit = limits.of(gauge.measure).filter(|_| change.judged);
         if let Some(limit) = limit.filter(|limit| change.worse_percent() > *limit) {
             change.may_be_noise = match (a.spread, b.spread) {
                 (Some(a), Some(b)) => a.overlaps(b),
@@ -163,6 +167,8 @@ pub(crate) struct Compared {
     pub(crate) changes: Vec<Change>,
     /// How many numbers of each measure are the same.
     pub(crate) same: Same,
+    /// The measures of the numbers to which a limit applies, changed or not.
+    pub(crate) judged: Vec<Measure>,
     pub(crate) only_in_a: Vec<String>,
     pub(crate) only_in_b: Vec<String>,
 }
@@ -192,6 +198,11 @@ impl Compared {
         let totals = totals(a, b);
         changes.extend(totals.iter().map(|[a, b]| Change::new(a, b, limits)));
         compared.same = Same::count(&changes);
+        let is_judged = |measure: &Measure| {
+            let mut judged = changes.iter().filter(|change| change.judged);
+            judged.any(|change| change.measure == *measure)
+        };
+        compared.judged = Measure::ALL.into_iter().filter(is_judged).collect();
         changes.retain(Change::differs);
         changes.sort_by(|a, b| b.factor().total_cmp(&a.factor()));
         compared.changes = changes;

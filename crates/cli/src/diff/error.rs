@@ -56,7 +56,7 @@ pub(crate) enum DiffError {
     #[error("expected two results with the same options, found different ones: {different}")]
     DifferentOptions { different: String },
     #[error(
-        "expected numbers that both results have, because a limit is set, found none: {measures}"
+        "expected numbers that both results have and that the limit applies to, found none: {measures}"
     )]
     NothingToJudge { measures: String },
 }

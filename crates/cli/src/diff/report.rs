@@ -66,6 +66,9 @@ pub(crate) struct DiffReport {
     /// The measures with a limit of their own.
     #[serde(skip)]
     own_limits: Vec<Measure>,
+    /// The measures of the numbers to which a limit applies.
+    #[serde(skip)]
+    judged: Vec<Measure>,
     /// Number of changes that are worse than their limit.
     regressed: usize,
     /// Checks that hold in the first result and fail in the second; `pov_limit/fits` is one of them.
@@ -103,6 +106,7 @@ impl DiffReport {
             changes: compared.changes,
             limits_percent: limits,
             own_limits,
+            judged: compared.judged,
         }
     }
 
@@ -120,20 +124,16 @@ impl DiffReport {
         failing.chain(regressed.map(Change::name)).collect()
     }
 
-    /// The measures whose limit can judge nothing, because the results have no such number in common. For a limit on
-    /// all measures, numbers of one are enough.
+    /// The measures whose limit can judge nothing, because the results have no number in common to which it applies.
+    /// For a limit on all measures, numbers of one are enough.
     pub(crate) fn unjudged(&self) -> Vec<&'static str> {
-        let has_none = |measure: &Measure| {
-            let mut changed = self.changes.iter();
-            self.same.of(*measure) == 0 && changed.all(|change| change.measure != *measure)
-        };
-        let has_nothing = Measure::ALL.iter().all(has_none);
-        let has_limit = |measure: &Measure| match has_nothing {
+        let has_limit = |measure: &Measure| match self.judged.is_empty() {
             true => self.limits_percent.of(*measure).is_some(),
             false => self.own_limits.contains(measure),
         };
         let limited = Measure::ALL.into_iter().filter(has_limit);
-        limited.filter(has_none).map(Measure::name).collect()
+        let unjudged = limited.filter(|measure| !self.judged.contains(measure));
+        unjudged.map(Measure::name).collect()
     }
 
     /// Returns the report as text, with all changes or the largest ones.
