@@ -282,8 +282,8 @@ impl ByteTally {
     }
 
     /// Returns folded stacks, the input of flame graph programs: a line `pallet;item;cause BYTES` for each
-    /// pallet, item and cause with bytes. A `;` in a name, which a runtime's metadata can have, becomes a `:`, because it
-    /// would begin another frame. Line breaks in names stay.
+    /// pallet, item and cause with bytes. A `;` in a name, which a runtime's metadata can have, becomes a `:`, because
+    /// it would begin another frame. Line breaks in names stay.
     pub fn folded(&self) -> Vec<String> {
         let rows = self.by_item.iter().flat_map(|(item, row)| {
             let frames: Vec<String> = item.frames().map(|name| name.replace(';', ":")).collect();

@@ -92,7 +92,7 @@ pub(crate) enum CliError {
         found: HexHash,
     },
     #[cfg(feature = "wasm")]
-    #[error("{}: expected block {block} to have the parent {expected}, which the row before it is of, found one with the parent {found}", path.display())]
+    #[error("{}: expected block {block} to be a child of {expected}, the block in the row before it, found one with the parent {found}", path.display())]
     OtherParent {
         path: PathBuf,
         /// Number of the block.

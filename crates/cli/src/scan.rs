@@ -159,7 +159,7 @@ impl fmt::Display for ScanReport {
             let next = first + self.before + self.added;
             write!(
                 f,
-                "\nFAILED to scan block {next}: the files hold the blocks before it"
+                "\nFAILED to scan block {next}: the files hold the rows before it"
             )?;
         }
         Ok(())
@@ -255,8 +255,8 @@ mod with_wasm {
     /// Scans the blocks before `end` that have no row, and adds those for which a check failed to `failed`.
     ///
     /// # Errors
-    /// A [`CliError`] if a block can't be fetched or executed, or is no child of the one before it, or its rows can't be
-    /// written.
+    /// A [`CliError`] if a block can't be fetched or executed, or is no child of the one before it, or its rows can't
+    /// be written.
     fn scan_until(
         end: u64,
         failed: &mut Vec<u64>,

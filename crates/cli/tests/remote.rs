@@ -525,7 +525,7 @@ fn a_block_with_another_parent_than_the_row_before_ends_a_scan() {
         assert!(printed.contains(added), "{printed}");
         let hash = |block: &FakeBlock| format!("0x{}", hex::encode(block.hash()));
         let expected = format!(
-            "expected block 2 to have the parent {}, which the row before it is of, found one with the parent {}",
+            "expected block 2 to be a child of {}, the block in the row before it, found one with the parent {}",
             hash(&first),
             hash(&fork)
         );
