@@ -335,6 +335,7 @@ fn a_limit_that_judges_nothing_is_an_error() {
     let judged = results.diff("one.json", "one.json", &["--fail-above-time", "0"]);
     assert_eq!(judged.code, Some(1));
     assert_has(&judged.printed, &["FAILED no numbers to judge: time\n"]);
+    assert!(!judged.printed.contains("ok "), "{}", judged.printed);
 }
 
 #[test]

@@ -254,6 +254,9 @@ impl DiffReport {
                 unjudged.join(", ")
             ),
         };
+        if self.judged.is_empty() {
+            return unjudged;
+        }
         format!(
             "{unjudged}\n{}worse by more than allowed: {} (allowed: {limits}){noise}",
             verdict(self.regressed == 0),
