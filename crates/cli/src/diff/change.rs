@@ -85,6 +85,15 @@ impl Same {
 }
 
 impl Limits {
+    /// The limits with `all` for each measure that has none.
+    pub(crate) fn or(self, all: Option<f64>) -> Self {
+        Self {
+            proof: self.proof.or(all),
+            allocations: self.allocations.or(all),
+            time: self.time.or(all),
+        }
+    }
+
     pub(crate) fn of(&self, measure: Measure) -> Option<f64> {
         match measure {
             Measure::Proof => self.proof,

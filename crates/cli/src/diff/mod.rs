@@ -23,7 +23,6 @@ pub(crate) use report::DiffReport;
 use crate::{error::CliError, output};
 use change::{Compared, Limits};
 use clap::Args;
-use measure::Measure;
 use result::RunResult;
 use std::path::{Path, PathBuf};
 
@@ -84,20 +83,13 @@ fn percent(text: &str) -> Result<f64, String> {
 /// A [`CliError`] if the files hold no results to compare, or a limit has no number to judge;
 /// [`CliError::Regressed`] if a number of B is worse than its limit allows, or a check that holds in A fails in B.
 pub(crate) fn run(args: &DiffArgs) -> Result<(), CliError> {
-    let limits = Limits {
-        proof: args.fail_above_proof.or(args.fail_above),
-        allocations: args.fail_above_allocations.or(args.fail_above),
-        time: args.fail_above_time.or(args.fail_above),
+    let own_limits = Limits {
+        proof: args.fail_above_proof,
+        allocations: args.fail_above_allocations,
+        time: args.fail_above_time,
     };
-    let own_limits = [
-        (Measure::Proof, args.fail_above_proof),
-        (Measure::Allocations, args.fail_above_allocations),
-        (Measure::Time, args.fail_above_time),
-    ];
-    let own_limits = own_limits.into_iter().filter(|(_, limit)| limit.is_some());
-    let own_limits = own_limits.map(|(measure, _)| measure).collect();
-    let limits = (limits, own_limits);
-    let report = compare([&args.a, &args.b], limits, args.allow_different)?;
+    let paths = [args.a.as_path(), &args.b];
+    let report = compare(paths, own_limits, args.fail_above, args.allow_different)?;
     let text = if args.json {
         output::json(&report)?
     } else {
@@ -118,7 +110,8 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), CliError> {
 
 fn compare(
     paths: [&Path; 2],
-    limits: (Limits, Vec<Measure>),
+    own_limits: Limits,
+    limit_of_all: Option<f64>,
     allow_different: bool,
 ) -> Result<DiffReport, DiffError> {
     let [a, b] = paths;
@@ -130,8 +123,9 @@ fn compare(
             b: b.kind.command,
         });
     }
-    let compared = Compared::new(&a.parts, &b.parts, &limits.0);
-    let report = DiffReport::new(paths, [&a, &b], limits, compared);
+    let limits = own_limits.or(limit_of_all);
+    let compared = Compared::new(&a.parts, &b.parts, &limits);
+    let report = DiffReport::new(paths, [&a, &b], limits, own_limits, compared);
     match report.different_options() {
         different if !different.is_empty() && !allow_different => {
             Err(DiffError::DifferentOptions { different })

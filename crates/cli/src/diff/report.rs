@@ -63,9 +63,9 @@ pub(crate) struct DiffReport {
     changes: Vec<Change>,
     /// By how many percent a number may be worse; null for no limit.
     limits_percent: Limits,
-    /// The measures with a limit of their own.
+    /// The limits that were given for one measure each.
     #[serde(skip)]
-    own_limits: Vec<Measure>,
+    own_limits: Limits,
     /// The measures of the numbers to which a limit applies.
     #[serde(skip)]
     judged: Vec<Measure>,
@@ -85,7 +85,8 @@ impl DiffReport {
     pub(crate) fn new(
         paths: [&Path; 2],
         results: [&RunResult; 2],
-        (limits, own_limits): (Limits, Vec<Measure>),
+        limits: Limits,
+        own_limits: Limits,
         compared: Compared,
     ) -> Self {
         let side = |which: usize| Side {
@@ -127,11 +128,12 @@ impl DiffReport {
     /// The measures whose limit can judge nothing, because the results have no number in common to which it applies.
     /// For a limit on all measures, numbers of one are enough.
     pub(crate) fn unjudged(&self) -> Vec<&'static str> {
-        let has_limit = |measure: &Measure| match self.judged.is_empty() {
-            true => self.limits_percent.of(*measure).is_some(),
-            false => self.own_limits.contains(measure),
+        let limits = match self.judged.is_empty() {
+            true => &self.limits_percent,
+            false => &self.own_limits,
         };
-        let limited = Measure::ALL.into_iter().filter(has_limit);
+        let limited = Measure::ALL.into_iter();
+        let limited = limited.filter(|measure| limits.of(*measure).is_some());
         let unjudged = limited.filter(|measure| !self.judged.contains(measure));
         unjudged.map(Measure::name).collect()
     }
