@@ -27,7 +27,7 @@
 use flate2::Crc;
 use fs4::fs_std::FileExt;
 use std::{
-    collections::HashMap,
+    collections::{hash_map, HashMap},
     fs::{self, File, OpenOptions},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
@@ -184,37 +184,39 @@ impl DiskCache {
         let sum = checksum(kind as u8, key, value);
         let (length_bytes, sum_bytes) = (length.to_le_bytes(), sum.to_le_bytes());
         let record = [&length_bytes[..], &sum_bytes, &[kind as u8], key, value].concat();
-        let appended = state.append(id, &record);
-        let Some(at) = appended.map_err(|error| state.failed(error))? else {
-            return Err(CacheError::Foreign {
+        let appended = state.append(id, &record, (length, sum));
+        match appended.map_err(|error| state.failed(error))? {
+            true => Ok(()),
+            false => Err(CacheError::Foreign {
                 path: state.path.clone(),
-            });
-        };
-        // Another process may have appended a value of the key.
-        let at = at + HEAD as u64;
-        let entry = Entry { at, length, sum };
-        state.index.entry(id).or_insert(entry);
-        Ok(())
+            }),
+        }
     }
 }
 
 impl Open {
-    /// Appends a record and returns where it begins, or the end of the file if another process has appended one of the
-    /// same `id`. Returns `None` if another program has replaced the content of the file.
-    fn append(&mut self, id: (u8, [u8; 32]), record: &[u8]) -> io::Result<Option<u64>> {
+    /// Appends a record of `id`, unless another process has. Its value has this length and checksum. Returns `false` if
+    /// another program has replaced the content of the file.
+    fn append(
+        &mut self,
+        id: (u8, [u8; 32]),
+        record: &[u8],
+        (length, sum): (u32, u32),
+    ) -> io::Result<bool> {
         let Self {
             file, index, end, ..
         } = self;
         locked(file, |file| {
             if !catch_up(file, index, end)? {
-                return Ok(None);
+                return Ok(false);
             }
-            let at = *end;
-            if !index.contains_key(&id) {
-                write_or_cut(file, at, |file| file.write_all(record))?;
+            if let hash_map::Entry::Vacant(vacant) = index.entry(id) {
+                write_or_cut(file, *end, |file| file.write_all(record))?;
+                let at = *end + HEAD as u64;
+                vacant.insert(Entry { at, length, sum });
                 *end += record.len() as u64;
             }
-            Ok(Some(at))
+            Ok(true)
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! until all calls have an answer, or as many attempts as there may be brought none:
-//!     pause (doubled each time since the last answer), connect again if the connection broke
+//!     pause (doubled each time since the last answer), connect again unless the node only refused more calls
 //!     send as many calls as may be in flight
 //!     for each answer: hand it out, send the next call
 //! ```
@@ -33,8 +33,8 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 pub struct RpcOptions {
     /// How long to wait for an answer; 30 seconds by default.
     pub timeout: Duration,
-    /// Number of attempts since the last answer, including the first; 5 by default, at least 1. If an attempt brings some
-    /// of the answers, counting begins anew with it.
+    /// Number of attempts since the last answer, including the first; 5 by default, at least 1. If an attempt brings
+    /// some of the answers, counting begins anew with it.
     pub attempts: u32,
     /// The pause before the second attempt, doubled before each further one; half a second by default. After an answer
     /// it is as long as at first, unless the node refuses more requests: then it stays as long as it was.
@@ -169,9 +169,9 @@ impl RpcClient {
             attempt += 1;
             if !is_limited {
                 *connection = None;
-            }
-            if goes_on && !is_limited {
-                pause = self.options.pause;
+                if goes_on {
+                    pause = self.options.pause;
+                }
             }
             let first = answered.iter().position(|answered| !answered);
             let first = first.unwrap_or_default();

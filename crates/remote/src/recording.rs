@@ -158,8 +158,8 @@ impl Recording {
         Self::from_bytes(&bytes)
     }
 
-    /// Writes the file at `path` as a whole or not at all. A process that is killed meanwhile can leave a file beside it,
-    /// whose name ends in `.part`.
+    /// Writes the file at `path` as a whole or not at all. A process that is killed meanwhile can leave a file beside
+    /// it, whose name ends in `.part`.
     ///
     /// # Errors
     /// Those of [`Self::to_bytes`], and [`RecordingError::File`] if the file system fails.
