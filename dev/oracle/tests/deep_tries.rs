@@ -5,10 +5,10 @@
 use povmeter::{Block, Consensus, Root, TrieId};
 use povmeter_dev_oracle::{run_case, Case, Op, ParentState, TrieName};
 use povmeter_store::{MemoryStore, NodeStore};
-use sp_core::storage::StateVersion;
-use std::thread;
+use sp_core::{storage::StateVersion, Blake2Hasher, H256};
+use sp_trie::{trie_types::TrieDBMutBuilderV1, MemoryDB, TrieMut};
+use std::{env, process::Command, thread};
 
-/// More than the peer's root has room for in a usual stack.
 const KEYS: usize = 1_000;
 /// The stack that threads have by default. Code that is not optimised needs more.
 const USUAL_STACK: usize = if cfg!(debug_assertions) { 16 } else { 2 } << 20;
@@ -55,6 +55,31 @@ fn a_thousand_branches_on_a_path_are_as_the_peers() {
         version: StateVersion::V1,
     };
     within(LARGE_STACK, || run_case::<Consensus>(&case)).unwrap();
+}
+
+/// In a process of its own, because an overflow ends it.
+#[test]
+fn a_thousand_branches_on_a_path_overflow_a_usual_stack_of_the_peer() {
+    const STACK: &str = "POVMETER_TEST_STACK_OF_PEER";
+    let insert_all = || {
+        let (mut nodes, mut root) = (MemoryDB::default(), H256::default());
+        let mut trie = TrieDBMutBuilderV1::<Blake2Hasher>::new(&mut nodes, &mut root).build();
+        for key in keys() {
+            trie.insert(&key, &[7; 40]).unwrap();
+        }
+        trie.commit();
+    };
+    if let Ok(stack) = env::var(STACK) {
+        return within(stack.parse().unwrap(), insert_all);
+    }
+    let ends_well = |stack: usize| {
+        let test = "deep_tries::a_thousand_branches_on_a_path_overflow_a_usual_stack_of_the_peer";
+        let mut child = Command::new(env::current_exe().unwrap());
+        let child = child.args([test, "--exact"]).env(STACK, stack.to_string());
+        child.output().unwrap().status.success()
+    };
+    assert!(ends_well(LARGE_STACK));
+    assert!(cfg!(debug_assertions) || !ends_well(USUAL_STACK));
 }
 
 #[test]
