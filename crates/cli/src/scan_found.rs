@@ -158,8 +158,8 @@ impl FoundRows {
     }
 
     /// Keeps the rows up to the last block for which `hash` returns the hash in its row, and returns whether there is
-    /// such a block among the last 1,024 that are kept. Otherwise nothing changes. Calls `hash` for some of these blocks
-    /// only: it assumes that the two chains agree up to one block and differ after it.
+    /// such a block among the last 1,024 that are kept. Otherwise nothing changes. Calls `hash` for some of these
+    /// blocks only: it assumes that the two chains agree up to one block and differ after it.
     ///
     /// # Errors
     /// The first one of `hash`.
