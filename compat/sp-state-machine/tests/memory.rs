@@ -1,43 +1,17 @@
 //! The memory of a call that reads a large state.
 #![allow(clippy::unwrap_used)]
-#![allow(unsafe_code)] // A global allocator that counts needs it.
 
+use povmeter_dev_allocations::{live_bytes, Counting};
 use sp_core::{storage::StateVersion, Blake2Hasher};
 use sp_externalities::Externalities;
 use sp_state_machine::{backend::Backend, new_in_mem, Ext, OverlayedChanges};
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-};
-
-struct Counting;
-
-thread_local! {
-    /// Bytes allocated and not yet freed. Wraps, because a thread may free what another allocated.
-    static HELD: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system allocator unchanged; the counter allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.with(|held| held.set(held.get().wrapping_add(layout.size())));
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        HELD.with(|held| held.set(held.get().wrapping_sub(layout.size())));
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: Counting = Counting;
 
 const VERSION: StateVersion = StateVersion::V1;
 const MIB: usize = 1 << 20;
-const MOST: isize = 128 << 20;
+const MOST: i64 = 128 << 20;
 
 /// Changes and open transactions stay when what was read is forgotten.
 #[test]
@@ -55,11 +29,10 @@ fn a_call_keeps_a_part_of_what_it_reads() {
         ext.set_storage(key(2), vec![2]);
         // The first access makes the node cache.
         assert_eq!(ext.storage(&key(3)), Some(value(3)));
-        let before = HELD.with(Cell::get);
+        let before = live_bytes();
         for number in 3..300 {
             assert_eq!(ext.storage(&key(number)), Some(value(number)));
-            let more = HELD.with(Cell::get).wrapping_sub(before);
-            most = most.max(more.cast_signed());
+            most = most.max(live_bytes() - before);
         }
         assert_eq!(ext.storage(&key(2)), Some(vec![2]));
         ext.storage_rollback_transaction().unwrap();

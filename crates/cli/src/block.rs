@@ -5,7 +5,6 @@ use crate::{
     block_report::{BesidePeer, BlockReport},
     checks::{check_block, check_workers, failed},
     error::{BlockUse, CliError},
-    measuring,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     output::{all_done, finish},
     parent_state::ParentState,
@@ -17,6 +16,7 @@ use crate::{
     whole_number::whole,
 };
 use clap::Args;
+use povmeter_dev_oracle::on_one_thread;
 use povmeter_dev_runtime::{
     build_block_timed, build_block_with, BlockOutcome, Estimates, Plan, PovmeterBlock,
 };
@@ -72,7 +72,7 @@ pub(crate) struct BlockArgs {
 /// # Errors
 /// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
-    measuring::begin()?;
+    on_one_thread()?;
     if let Some(spec) = &args.chain_spec {
         let PlanArgs {
             transfers, seed, ..

@@ -1,7 +1,6 @@
 //! `povmeter compare cache`: caches of trie nodes on the same accesses, with the same memory.
 
 use crate::{
-    allocations,
     error::CliError,
     memory::expect_room,
     options::KEY_BYTES,
@@ -12,6 +11,7 @@ use crate::{
     whole_number::whole,
 };
 use clap::{Args, ValueEnum};
+use povmeter_dev_allocations::live_bytes;
 use povmeter_dev_cache::{measure_caches, Access, CacheOptions, CacheReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -139,15 +139,11 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), CliError> {
         bytes_percents: args.bytes.clone(),
     };
     let bar = std::cell::OnceCell::new();
-    let measured = measure_caches(
-        &options,
-        &|| allocations::allocated().live_bytes,
-        &mut |part, parts, what| {
-            let bar = bar.get_or_init(|| progress::bar(parts, ""));
-            bar.say(what.to_owned());
-            bar.reach(part);
-        },
-    )?;
+    let measured = measure_caches(&options, &live_bytes, &mut |part, parts, what| {
+        let bar = bar.get_or_init(|| progress::bar(parts, ""));
+        bar.say(what.to_owned());
+        bar.reach(part);
+    })?;
     drop(bar);
     let report = Report(measured);
     finish(&report, args.json, report.failed(), || {

@@ -5,7 +5,6 @@ use crate::{
     checks::expect_none_refused,
     engine::{DiskStore, Engine, Mode},
     error::CliError,
-    measuring,
     options::{PlanArgs, SignaturesArg, UsedOptions},
     output::finish,
     progress,
@@ -17,6 +16,7 @@ use crate::{
 };
 use clap::Args;
 use povmeter::{BlockPool, Bytes, NodeBatch, NodeHash, NodePrefix, NodeSource, SourceError};
+use povmeter_dev_oracle::on_one_thread;
 use povmeter_dev_runtime::{
     build_block, commit_parent, BlockOutcome, Chain, Estimates, Plan, PovmeterBlock, SealedUpdate,
 };
@@ -89,7 +89,7 @@ impl NodeSource for Counting {
 /// # Errors
 /// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(args: &ChainArgs) -> Result<(), CliError> {
-    measuring::begin()?;
+    on_one_thread()?;
     args.state.expect_built(false)?;
     args.plan.expect_room()?;
     let page = args.report.open(&report::CHAIN_CHARTS)?;

@@ -8,7 +8,7 @@ use crate::{
     compare_threads::Threads,
     contender::{Arena, Attempt, Contender},
     error::CliError,
-    estimator, measuring,
+    estimator,
     options::{PlanArgs, SignaturesArg, StateArg, UsedOptions},
     oracle::Oracle,
     output::finish,
@@ -23,6 +23,7 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum};
 use povmeter::BlockPool;
+use povmeter_dev_oracle::on_one_thread;
 use povmeter_dev_runtime::{build_block, BoundarySize, Peer, Phases, Plan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -112,7 +113,7 @@ const SLOW_EVERY: u32 = 10;
 /// # Errors
 /// A [`CliError`]. If a check fails, the report is printed first.
 pub(crate) fn run(command: &CompareCommand) -> Result<(), CliError> {
-    measuring::begin()?;
+    on_one_thread()?;
     match command {
         CompareCommand::Block(args) => run_block(args),
         CompareCommand::Estimator(args) => estimator::run(args),

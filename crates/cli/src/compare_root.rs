@@ -1,7 +1,6 @@
 //! `povmeter compare root`: root updates against sp-state-machine's, and what they cost.
 
 use crate::{
-    allocations,
     compare_root_report::{Checks, Failed, KnownFailed, OfVersion, RootReport},
     error::{chain, CliError},
     options::{expect_room_for_keys, MOST_KEYS},
@@ -11,6 +10,7 @@ use crate::{
     whole_number::whole,
 };
 use clap::Args;
+use povmeter_dev_allocations::allocated;
 use povmeter_dev_data::data_dir;
 use povmeter_dev_measure::{measure_roots, RootSpeedOptions, RootSpeedReport};
 use povmeter_dev_oracle::{run_roots, KnownState, RootCounts, RootMode, RootTally, SPLIT_FROM};
@@ -76,9 +76,12 @@ pub(crate) fn run(args: &RootArgs) -> Result<(), CliError> {
     let steps = options.keys.len() * (1 + options.changes.len());
     let bar = progress::bar(steps, "");
     let measured = RootMode::for_speed(args.split_from, |_| {})?;
-    let speed = measure_roots(&options, &measured, allocations::count, |what| {
-        bar.next(what)
-    })?;
+    let speed = measure_roots(
+        &options,
+        &measured,
+        || allocated().calls,
+        |what| bar.next(what),
+    )?;
     let RootSpeedReport { rows, hashing } = speed;
     drop(bar);
     let report = RootReport {
@@ -162,6 +165,7 @@ fn failures(tally: &RootTally) -> Vec<Failed> {
 mod tests {
     use super::*;
     use povmeter::NodeHash;
+    use povmeter_dev_allocations::calls_of;
 
     #[test]
     fn hashing_allocates_nothing() {
@@ -170,9 +174,8 @@ mod tests {
             for count in [1, 2, 7, 8, 11, 200] {
                 let mut hashes = vec![NodeHash::default(); count];
                 let inputs = (0..count).map(|at| &bytes[..at * 37 % 600]);
-                let before = allocations::count();
-                mode.hashing().hash_all(inputs, &mut hashes);
-                assert_eq!(allocations::count(), before, "{} of {count}", mode.name);
+                let calls = calls_of(|| mode.hashing().hash_all(inputs, &mut hashes));
+                assert_eq!(calls, 0, "{} of {count}", mode.name);
             }
         }
     }

@@ -1,10 +1,11 @@
 //! The contenders of a comparison: the peer, the ladder of strategies, povmeter.
 
 use crate::{
-    allocations, checks::expect_none_refused, error::CliError, parent_state::ParentState,
+    checks::expect_none_refused, error::CliError, parent_state::ParentState,
     runtime_form::RuntimeForm,
 };
 use povmeter::BlockPool;
+use povmeter_dev_allocations::allocated;
 use povmeter_dev_ladder::{LadderBlock, Strategy};
 use povmeter_dev_runtime::{
     build_block_with, clock_cost, BlockOutcome, Calls, Estimates, Host, LockstepBlock, Peer, Plan,
@@ -142,7 +143,7 @@ impl Arena<'_> {
     fn attempt(&self, contender: Contender, host: impl Host) -> Result<Attempt, CliError> {
         let (mut first, mut last) = (0, 0);
         let outcome = build_block_with(self.runtime, host, self.plan, |progress| {
-            last = allocations::count();
+            last = allocated().calls;
             if progress.done == 1 {
                 first = last;
             }

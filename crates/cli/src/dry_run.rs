@@ -92,7 +92,6 @@ mod with_wasm {
         attribution_report::AttributionReport,
         dry_run_report::{AddedRow, DryRunReport, PartialRow, ITEMS, OUTCOMES},
         error::CliError,
-        measuring,
         origin::{chain_name, remote_or, remote_state, Origin},
         output::finish,
         pov::expect_within,
@@ -106,6 +105,7 @@ mod with_wasm {
         wasm::{DryRun, DryRunItem, DryRunOutcome, DryRunResult, ParentState, PartialBlock},
         RealBlock,
     };
+    use povmeter_dev_oracle::on_one_thread;
     use povmeter_dev_runtime::SharedNodes;
     use povmeter_remote::{BlockId, RemoteNode, RemoteState};
     use sp_core::H256;
@@ -117,7 +117,7 @@ mod with_wasm {
     /// A [`CliError`] if the state can't be read, no block can hold the item, or the proof is larger than the
     /// limit.
     pub(crate) fn run(args: &DryRunArgs) -> Result<(), CliError> {
-        measuring::begin()?;
+        on_one_thread()?;
         let read = [("FILE", &args.file), ("--runtime", &args.runtime)];
         let read = read
             .into_iter()

@@ -1,7 +1,6 @@
 //! `povmeter compare estimator`: estimates against sp-state-machine's roots, and what they cost.
 
 use crate::{
-    allocations,
     error::{chain, CliError},
     estimator_report::{Checks, EstimatorReport, Failed, OfFlavour},
     options::{expect_room_for_keys, MOST_KEYS},
@@ -11,6 +10,7 @@ use crate::{
     whole_number::whole,
 };
 use clap::Args;
+use povmeter_dev_allocations::allocated;
 use povmeter_dev_measure::{measure, SpeedOptions, SpeedReport};
 use povmeter_dev_oracle::{run_cases, Case, Flavour, MismatchKind, Tally};
 
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &EstimatorArgs) -> Result<(), CliError> {
         ..SpeedOptions::default()
     };
     let bar = progress::bar(3 * options.keys.len() + 1, "");
-    let speed = measure(&options, allocations::count, |what| bar.next(what))?;
+    let speed = measure(&options, || allocated().calls, |what| bar.next(what))?;
     let SpeedReport {
         rows,
         flatness,

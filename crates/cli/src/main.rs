@@ -5,7 +5,6 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod advice;
-mod allocations;
 mod attribution;
 mod attribution_files;
 mod attribution_report;
@@ -37,7 +36,6 @@ mod estimator;
 mod estimator_report;
 mod genesis;
 mod man;
-mod measuring;
 mod memory;
 mod one_line;
 mod options;
@@ -85,7 +83,12 @@ mod whole_number;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use error::CliError;
+use povmeter_dev_allocations::Counting;
 use std::{panic, process::ExitCode, sync::LazyLock};
+
+/// Counts what threads allocate, for the commands that tell it.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// The version. The build of a release adds its commit, which it passes in `POVMETER_COMMIT`.
 static VERSION: LazyLock<String> = LazyLock::new(|| {

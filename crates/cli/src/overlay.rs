@@ -1,7 +1,6 @@
 //! `povmeter compare overlay`: the overlay beside sp-state-machine's.
 
 use crate::{
-    allocations,
     error::CliError,
     output::{finish, CommandResult},
     progress,
@@ -10,6 +9,7 @@ use crate::{
     whole_number::whole,
 };
 use clap::Args;
+use povmeter_dev_allocations::allocated;
 use povmeter_dev_data::{data_dir, read_trace};
 use povmeter_dev_measure::{
     measure_overlay, OverlayMemory, OverlayOptions, OverlayReport, OverlayRow,
@@ -83,9 +83,7 @@ pub(crate) fn run(args: &OverlayArgs) -> Result<(), CliError> {
         only: args.only.clone(),
     };
     let bar = progress::bar(ROWS, "");
-    let measured = measure_overlay(&options, trace.as_ref(), &allocations::allocated, |what| {
-        bar.next(what)
-    });
+    let measured = measure_overlay(&options, trace.as_ref(), &allocated, |what| bar.next(what));
     let OverlayReport { rows, memory } = measured;
     drop(bar);
     if rows.is_empty() {

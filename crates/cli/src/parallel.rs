@@ -2,7 +2,6 @@
 
 use crate::{
     advice::BUG,
-    allocations,
     error::CliError,
     output::{self, finish, verdict, CommandResult},
     progress,
@@ -11,6 +10,7 @@ use crate::{
     whole_number::whole,
 };
 use clap::{Args, ValueEnum};
+use povmeter_dev_allocations::of_all_threads;
 use povmeter_dev_parallel::{measure, Bound, Mode, Report as Measured, Settings, Target, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -110,15 +110,11 @@ pub(crate) fn run(args: &ParallelArgs) -> Result<(), CliError> {
         rounds: args.rounds,
     };
     let bar = std::cell::OnceCell::new();
-    let measured = measure(
-        &settings,
-        Some(allocations::of_all_threads),
-        &mut |part, parts, what| {
-            let bar = bar.get_or_init(|| progress::bar(parts, ""));
-            bar.say(what.to_owned());
-            bar.reach(part);
-        },
-    )?;
+    let measured = measure(&settings, Some(of_all_threads), &mut |part, parts, what| {
+        let bar = bar.get_or_init(|| progress::bar(parts, ""));
+        bar.say(what.to_owned());
+        bar.reach(part);
+    })?;
     drop(bar);
     let report = Report(measured);
     finish(&report, args.json, report.failed(), || {

@@ -2,7 +2,6 @@
 
 use crate::{
     advice::BUG,
-    allocations,
     error::CliError,
     output::{self, finish, verdict, CommandResult},
     progress,
@@ -10,6 +9,7 @@ use crate::{
     table::Table,
 };
 use clap::Args;
+use povmeter_dev_allocations::allocated;
 use povmeter_dev_data::{data_dir, read_trace};
 use povmeter_dev_measure::{measure_pool, PoolReport};
 use schemars::JsonSchema;
@@ -51,9 +51,7 @@ pub(crate) fn run(args: &PoolArgs) -> Result<(), CliError> {
     let page = args.report.open(&report::POOL_CHARTS)?;
     let folder = data_dir()?.ok_or(CliError::NoRecordedBlock)?;
     let trace = read_trace(&folder.join("traces/transfers-544.trace.gz"))?;
-    let measured = progress::during("replaying a block", || {
-        measure_pool(&trace, &allocations::allocated)
-    })?;
+    let measured = progress::during("replaying a block", || measure_pool(&trace, &allocated))?;
     let report = Report(measured);
     finish(&report, args.json, report.failed(), || {
         report::write(page, || report.page())

@@ -28,7 +28,7 @@ pub(crate) struct ReplayArgs {
     file: Option<PathBuf>,
     #[command(flatten)]
     remote: RemoteArgs,
-    /// Number or hash of a block [default: finalized]
+    /// Number, hash, `best` or `finalized` [default: finalized]
     #[arg(long, value_name = "BLOCK", conflicts_with = "file")]
     block: Option<BlockId>,
     /// Blocks from number A to number B
@@ -123,7 +123,6 @@ mod with_wasm {
     use crate::{
         attribution::Attributing,
         error::{chain, CliError},
-        measuring,
         origin::Origin,
         output::{all_done, finish},
         output_file::OutputFile,
@@ -136,13 +135,14 @@ mod with_wasm {
         wasm::relay_chain_block, wasm::ReplayMode, wasm::ReplayOptions, wasm::ReplaySizes,
         wasm::ReplayedBlock, wasm::SizeRecord, ChainSpec,
     };
+    use povmeter_dev_oracle::on_one_thread;
     use std::path::Path;
 
     /// The option that names the file of sizes to write.
     const WRITE_SIZES: &str = "--write-sizes";
 
     pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
-        measuring::begin()?;
+        on_one_thread()?;
         let sizes = args.sizes.sizes()?;
         let files = args.attribution.files().chain(named(args));
         let page = args.report.open_beside(&REPLAY_CHARTS, files)?;

@@ -184,7 +184,6 @@ mod with_wasm {
     use super::{ScanArgs, ScanReport};
     use crate::{
         error::{chain, CliError},
-        measuring,
         one_line::one_line,
         origin::RemoteParent,
         output::{all_done, printed, tell, HexHash},
@@ -194,6 +193,7 @@ mod with_wasm {
     };
     use povmeter_attribution::{ByteTally, Names};
     use povmeter_dev_data::wasm::{ReplayAttribution, ReplayOptions, ReplayedBlock, Replayer};
+    use povmeter_dev_oracle::on_one_thread;
     use povmeter_remote::{BlockId, RemoteNode};
     use sp_core::H256;
     use sp_crypto_hashing::twox_128;
@@ -205,7 +205,7 @@ mod with_wasm {
     /// written, the rows found are of another chain, or a check of any block in the files failed. Rows that were
     /// written before stay in the files, and are reported.
     pub(crate) fn run(args: &ScanArgs) -> Result<(), CliError> {
-        measuring::begin()?;
+        on_one_thread()?;
         let sizes = args.sizes.sizes()?;
         args.remote.url()?;
         let part = args.shard.part(&args.blocks.0);

@@ -1,53 +1,17 @@
 //! The memory that a carried state names, against what was allocated.
 
 #![allow(clippy::unwrap_used)]
-#![allow(unsafe_code)] // A global allocator that counts needs it.
 
 use bytes::Bytes;
 use povmeter_delta_root::{
     state_update, Changes, KeyChanges, NodeHash, NodePrefix, NodeSource, Root, RootUpdate,
     ShadowState, SourceError, StateVersion, TrieId,
 };
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    collections::BTreeMap,
-};
-
-struct Counting;
-
-thread_local! {
-    /// Bytes allocated and not yet freed. Wraps, because a thread may free what another allocated.
-    static HELD: Cell<usize> = const { Cell::new(0) };
-}
-
-fn note_held(more: usize, less: usize) {
-    HELD.with(|held| held.set(held.get().wrapping_add(more).wrapping_sub(less)));
-}
-
-// SAFETY: every call goes to the system allocator unchanged; the counter allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note_held(layout.size(), 0);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        note_held(0, layout.size());
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note_held(size, layout.size());
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
+use povmeter_dev_allocations::{live_bytes, Counting};
+use std::collections::BTreeMap;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: Counting = Counting;
 
 /// Nodes by hash. Each answer has memory of its own.
 #[derive(Default)]
@@ -95,7 +59,7 @@ fn the_memory_of_a_carried_state_is_about_what_was_allocated() {
         drop(state);
         nodes.commit(&made);
 
-        let before = HELD.with(Cell::get);
+        let before = live_bytes();
         let mut state = ShadowState::new(&nodes, made.root);
         for (trie, changes) in [(TrieId::Top, &changes.top), (CHILD, &changes.children[0].1)] {
             for (key, _) in changes {
@@ -107,7 +71,7 @@ fn the_memory_of_a_carried_state_is_about_what_was_allocated() {
         drop(scratch);
         let mut carried = carried.unwrap();
         let compare = |memory: usize| {
-            let held = HELD.with(Cell::get).wrapping_sub(before);
+            let held = usize::try_from(live_bytes() - before).unwrap();
             assert!(memory <= held, "{memory} named, {held} allocated");
             assert!(memory >= held / 10 * 9, "{memory} named, {held} allocated");
         };

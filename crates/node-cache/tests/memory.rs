@@ -1,48 +1,13 @@
 //! The memory of a cache, counted by the allocator.
-#![allow(unsafe_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use povmeter_delta_root::{Blake2b256, NodeChange, Root, RootUpdate};
+use povmeter_dev_allocations::{live_bytes, Counting};
 use povmeter_node_cache::NodeCache;
 use rand::{rngs::SmallRng, Rng, SeedableRng};
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-};
-
-thread_local! {
-    /// Bytes that this thread has allocated and not freed. By thread, because the test harness
-    /// allocates on others.
-    static LIVE: Cell<usize> = const { Cell::new(0) };
-}
-
-fn live() -> usize {
-    LIVE.with(Cell::get)
-}
-
-/// Memory may be freed on another thread than it was allocated on, so the sum may wrap.
-fn add(bytes: usize) {
-    LIVE.with(|live| live.set(live.get().wrapping_add(bytes)));
-}
-
-struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every method passes its arguments to `System` and returns its result.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size());
-        // SAFETY: see above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        add(layout.size().wrapping_neg());
-        // SAFETY: see above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 /// Lengths of nodes as in a state of accounts: leaves, values, small and full branches.
 fn length(dice: &mut SmallRng) -> usize {
@@ -59,7 +24,7 @@ fn never_more_than_allowed() {
     // At 960,000 the shards have the largest tables for their size.
     for bytes in [10_000, 100_000, 900_000, 960_000, 3_000_000, 20_000_000] {
         let mut dice = SmallRng::seed_from_u64(1);
-        let before = live();
+        let before = live_bytes();
         let cache = NodeCache::new(bytes);
         let mut most = 0;
         // The nodes that are replaced, by path.
@@ -99,7 +64,7 @@ fn never_more_than_allowed() {
             if number % 64 == 0 {
                 let others: usize = old.iter().map(Vec::capacity).sum::<usize>()
                     + old.capacity() * size_of::<Vec<u8>>();
-                most = most.max(live().wrapping_sub(before) - others);
+                most = most.max(usize::try_from(live_bytes() - before).unwrap() - others);
             }
         }
         let counters = cache.counters();
@@ -111,6 +76,6 @@ fn never_more_than_allowed() {
         }
         drop(cache);
         drop(old);
-        assert_eq!(live(), before, "bytes are left");
+        assert_eq!(live_bytes(), before, "bytes are left");
     }
 }

@@ -1,59 +1,13 @@
 //! The cost of calls: allocations, and times in a test that is ignored by default.
 
 #![allow(clippy::unwrap_used)]
-#![allow(unsafe_code)] // A global allocator that counts needs it.
 
+use povmeter_dev_allocations::{calls_of, live_bytes, Counting};
 use povmeter_overlay::{Lookup, Overlay, TrieId::Child, TrieId::Top};
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    hint::black_box,
-    time::Instant,
-};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-    /// Bytes allocated and not yet freed. Wraps, because a thread may free what another allocated.
-    static HELD: Cell<usize> = const { Cell::new(0) };
-}
-
-fn note_held(more: usize, less: usize) {
-    HELD.with(|held| held.set(held.get().wrapping_add(more).wrapping_sub(less)));
-}
-
-// SAFETY: every call goes to the system allocator unchanged; the counters allocate nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        note_held(layout.size(), 0);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        note_held(0, layout.size());
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        note_held(size, layout.size());
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
+use std::{hint::black_box, time::Instant};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn allocations(work: impl FnOnce()) -> usize {
-    let before = ALLOCATIONS.with(Cell::get);
-    work();
-    ALLOCATIONS.with(Cell::get) - before
-}
+static ALLOCATOR: Counting = Counting;
 
 /// Keys as long and as alike as those of a runtime's maps.
 fn keys(count: u32) -> Vec<Vec<u8>> {
@@ -109,7 +63,7 @@ fn an_extrinsic_over_known_keys_allocates_only_for_growing_lists() {
     run();
     run();
     // 40,000 bytes of events are ten doublings of their buffer.
-    let total = allocations(|| (0..1_000).for_each(|_| run()));
+    let total = calls_of(|| (0..1_000).for_each(|_| run()));
     assert!(total <= 10, "{total}");
 }
 
@@ -120,7 +74,7 @@ fn reads_and_empty_transactions_allocate_nothing() {
     overlay.start_transaction();
     overlay.start_transaction();
     overlay.commit_transaction().unwrap();
-    let counted = allocations(|| {
+    let counted = calls_of(|| {
         for key in &keys {
             black_box(overlay.get(Top, key));
             black_box(overlay.get(Top, &key[1..]));
@@ -141,7 +95,7 @@ fn reading_a_child_store_makes_none() {
     }
     overlay.start_transaction();
     overlay.commit_transaction().unwrap();
-    let reads = allocations(|| {
+    let reads = calls_of(|| {
         for at in 0..1_000 {
             black_box(overlay.get(Child(&child(at)), b"other"));
             black_box(overlay.has_values(Child(&child(at))));
@@ -178,7 +132,7 @@ fn a_key_written_a_million_times_takes_no_more_memory() {
         overlay.snapshot();
     };
     (0..10_000).for_each(&mut round);
-    assert_eq!(allocations(|| (10_000..500_000).for_each(&mut round)), 0);
+    assert_eq!(calls_of(|| (10_000..500_000).for_each(&mut round)), 0);
 }
 
 /// One block after another on the same overlay: new keys, lists, child stores, and the order.
@@ -198,18 +152,18 @@ fn a_reset_overlay_allocates_nothing_for_a_block_like_the_last() {
     };
     block();
     block();
-    assert_eq!(allocations(block), 0);
+    assert_eq!(calls_of(block), 0);
 }
 
 /// Callers decide by its memory whether to keep an overlay for the next block. So it has to be what was allocated.
 #[test]
 fn the_memory_is_what_was_allocated() {
     let keys = keys(20_000);
-    let before = HELD.with(Cell::get);
+    let before = live_bytes();
     let mut overlay = Overlay::new();
     // `left_out` is for the lists of stores and of large blocks, which are not counted.
     let compare = |overlay: &Overlay, left_out: usize, step: &str| {
-        let held = HELD.with(Cell::get).wrapping_sub(before);
+        let held = usize::try_from(live_bytes() - before).unwrap();
         let memory = overlay.memory();
         assert!(
             (memory..=memory + left_out).contains(&held),

@@ -1,58 +1,14 @@
 //! The memory of answers, counted by the allocator.
-#![allow(unsafe_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
+use povmeter_dev_allocations::{peak_of, Counting};
 use povmeter_remote::{BlockId, RemoteError, RemoteNode, RpcOptions};
 use serde_json::Value;
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    net::TcpListener,
-    thread,
-};
+use std::{net::TcpListener, thread};
 use tungstenite::{accept, Message};
-
-thread_local! {
-    /// Bytes that this thread has allocated and not freed, and the most so far. By thread, because the node of the
-    /// tests has one of its own.
-    static LIVE: Cell<usize> = const { Cell::new(0) };
-    static MOST: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Memory may be freed on another thread than it was allocated on, so the sum may wrap.
-fn add(bytes: usize) {
-    let live = LIVE.get().wrapping_add(bytes);
-    LIVE.set(live);
-    // A sum that wrapped is below zero.
-    if live.cast_signed() > MOST.get().cast_signed() {
-        MOST.set(live);
-    }
-}
-
-struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every method passes its arguments to `System` and returns its result.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size());
-        // SAFETY: see above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        add(layout.size().wrapping_neg());
-        // SAFETY: see above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        add(size.wrapping_sub(layout.size()));
-        // SAFETY: see above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
 
 /// What one call needs if the node's answer continues with `rest` after the id: its result, and the most bytes of
 /// memory at a time.
@@ -72,12 +28,10 @@ fn called(rest: String) -> (Result<[u8; 32], RemoteError>, usize) {
     let mut options = RpcOptions::default();
     options.attempts = 1;
     let client = RemoteNode::new(url.parse().unwrap(), options);
-    let before = LIVE.get();
-    MOST.set(before);
-    let result = client.block_hash(&BlockId::Best);
-    let most = MOST.get() - before;
+    // Without the node, which has a thread of its own.
+    let (result, most) = peak_of(|| client.block_hash(&BlockId::Best));
     node.join().unwrap();
-    (result, most)
+    (result, usize::try_from(most).unwrap())
 }
 
 #[test]

@@ -3,48 +3,12 @@
 //! ```text
 //! cargo run --release -p povmeter-dev-cache --example caches [accounts] [blocks] [access] [written, %] [bytes, %]
 //! ```
-#![allow(unsafe_code)]
 
+use povmeter_dev_allocations::{live_bytes, Counting};
 use povmeter_dev_cache::{measure_caches, CacheError, CacheOptions};
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-};
-
-thread_local! {
-    static LIVE: Cell<i64> = const { Cell::new(0) };
-}
-
-struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn add(bytes: usize, sign: i64) {
-    LIVE.set(LIVE.get().wrapping_add(sign * bytes as i64));
-}
-
-// SAFETY: every method passes its arguments to `System` and returns its result. The thread-local is
-// initialized at compile time and has no destructor, so counting neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size(), 1);
-        // SAFETY: see above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        add(layout.size(), 1);
-        // SAFETY: see above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        add(layout.size(), -1);
-        // SAFETY: see above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 fn main() -> Result<(), CacheError> {
     let mut arguments = std::env::args().skip(1);
@@ -65,7 +29,7 @@ fn main() -> Result<(), CacheError> {
         options.bytes_percents = vec![percent];
     }
     let mut last = String::new();
-    let report = measure_caches(&options, &|| LIVE.get(), &mut |part, parts, what| {
+    let report = measure_caches(&options, &live_bytes, &mut |part, parts, what| {
         if part % 15 == 0 && last != what {
             eprintln!("{part} of {parts}: {what}");
             what.clone_into(&mut last);

@@ -24,9 +24,7 @@ mod state;
 mod transfers;
 
 pub use measure::{measure, SpeedError, SpeedOptions};
-pub use overlay::{
-    measure_overlay, Allocated, OverlayMemory, OverlayOptions, OverlayReport, OverlayRow,
-};
+pub use overlay::{measure_overlay, OverlayMemory, OverlayOptions, OverlayReport, OverlayRow};
 pub use pool::{measure_pool, PoolError, PoolReport, PoolRow};
 
 pub use roots::{

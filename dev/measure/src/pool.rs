@@ -1,7 +1,7 @@
 //! Measurement of allocations of a recorded block, in fresh memory and in that of the block before.
 
-use super::overlay::Allocated;
 use povmeter::{Block, BlockError, BlockPool, ProofSize, SealedBlock, StateVersion};
+use povmeter_dev_allocations::Allocated;
 use povmeter_dev_data::{Trace, TraceRecord};
 use povmeter_dev_oracle::{Answer, Op};
 use povmeter_dev_runtime::{commit_state, StateError};

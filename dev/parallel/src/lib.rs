@@ -22,7 +22,7 @@
 //! | [`compare_shapes`], [`ShapeRow`], [`Shape`] | the multi-version store beside stores of other shapes |
 //! | [`Model`], [`ModelRow`], [`Modelled`] | a model of the scheduler, for more processors than the machine has |
 //! | [`Target`], [`Bound`] | what the measured values should be |
-//! | [`Allocated`], [`CountAllocations`] | the counts of a program's allocator, if it counts |
+//! | [`CountAllocations`] | the counts of a program's allocator, if it counts |
 
 mod measure;
 mod model;
@@ -40,14 +40,7 @@ pub use target::{Bound, Target};
 pub use transfers::Transfers;
 pub use workload::{Touched, Workload};
 
-/// What a program has allocated in some time, on all of its threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allocated {
-    /// Bytes of all allocations, freed ones included.
-    pub bytes: u64,
-    /// How many allocations there were.
-    pub allocations: u64,
-}
+use povmeter_dev_allocations::AllThreads;
 
 /// Calls its argument once, and returns what all threads have allocated in the meantime.
-pub type CountAllocations = fn(&mut dyn FnMut()) -> Allocated;
+pub type CountAllocations = fn(&mut dyn FnMut()) -> AllThreads;

@@ -7,10 +7,10 @@
 //! ```
 
 use crate::{
-    compare_shapes, target::number, Allocated, CountAllocations, Mode, Model, Report, Row,
-    Transfers, Workload,
+    compare_shapes, target::number, CountAllocations, Mode, Model, Report, Row, Transfers, Workload,
 };
 use povmeter::{Block, BlockError, ProofSize, Root, StateVersion};
+use povmeter_dev_allocations::AllThreads;
 use povmeter_parallel::{Parallel, ParallelError, Statistics, Strategy};
 use povmeter_store::{MemoryStore, NodeStore};
 use rand::{rngs::SmallRng, seq::SliceRandom, SeedableRng};
@@ -218,7 +218,7 @@ impl<'m> Measured<'m> {
             mut same,
         } = way;
         let allocated = match count {
-            None => Allocated::default(),
+            None => AllThreads::default(),
             Some(count) => {
                 let mut run = None;
                 let allocated = count(&mut || run = Some(self.run(mode, workers)));
@@ -237,7 +237,7 @@ impl<'m> Measured<'m> {
             mode,
             ms: median_ms(&mut times),
             bytes: allocated.bytes,
-            allocations: allocated.allocations,
+            allocations: allocated.calls,
             executions_per_tx: number(executions) / transactions,
             validations_per_tx: number(statistics.validations) / transactions,
             same_as_sequential: same,
@@ -276,7 +276,8 @@ impl<'m> Measured<'m> {
         let workers = NonZeroUsize::new(workers as usize).ok_or(MeasureError::NoWorker)?;
         let parallel = Parallel::new(workers).with_strategy(strategy);
         let transactions = self.settings.transactions;
-        let batch = parallel.execute(block, self.store, &self.transfers, transactions)?;
+        let batch = parallel.execute(block, self.store, &self.transfers, transactions);
+        let batch = batch.map_err(ParallelError::from)?;
         Ok(batch.statistics)
     }
 }
@@ -314,10 +315,7 @@ mod tests {
         };
         let count: CountAllocations = |work| {
             work();
-            Allocated {
-                bytes: 7,
-                allocations: 3,
-            }
+            AllThreads { bytes: 7, calls: 3 }
         };
         let mut parts = Vec::new();
         let report = measure(&settings, Some(count), &mut |part, of, _| {

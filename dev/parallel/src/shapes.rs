@@ -3,7 +3,7 @@
 use crate::{
     measure::median_ms,
     workload::{absent_key, balance_key, nonce_key, LARGE_VALUE},
-    Allocated, CountAllocations, Settings, ShapeRow, Touched, Workload,
+    CountAllocations, Settings, ShapeRow, Touched, Workload,
 };
 use foldhash::quality::RandomState;
 use povmeter::TrieId::Top;
@@ -135,13 +135,13 @@ pub fn compare_shapes(
     }
     let rows = Shape::ALL.into_iter().zip(times).map(|(shape, mut times)| {
         let counted = count.map(|count| count(&mut || _ = shape.run(&calls)));
-        let Allocated { bytes, allocations } = counted.unwrap_or_default();
+        let counted = counted.unwrap_or_default();
         ShapeRow {
             workload,
             shape,
             ms: median_ms(&mut times),
-            bytes,
-            allocations,
+            bytes: counted.bytes,
+            allocations: counted.calls,
         }
     });
     rows.collect()

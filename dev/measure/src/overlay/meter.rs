@@ -1,19 +1,9 @@
 //! A meter of one side's time and allocations.
 
 use crate::measure::median;
+use povmeter_dev_allocations::Allocated;
 use povmeter_dev_runtime::Spent;
 use std::hint::black_box;
-
-/// The allocations of a thread so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allocated {
-    /// Number of allocations and reallocations.
-    pub calls: u64,
-    /// Bytes allocated; for a reallocation, the bytes added.
-    pub bytes: u64,
-    /// Bytes allocated and not freed. Negative if the thread freed memory of other threads.
-    pub live_bytes: i64,
-}
 
 /// Collects the cost of operations on one side.
 pub(super) struct Meter<'a> {

@@ -13,9 +13,8 @@ mod rows;
 mod sides;
 mod transfer;
 
-pub use meter::Allocated;
-
 use meter::Meter;
+use povmeter_dev_allocations::Allocated;
 use povmeter_dev_data::Trace;
 use povmeter_overlay::Overlay;
 use rows::Keys;

@@ -1,9 +1,7 @@
 //! Single operations.
 
-use super::{
-    meter::{Allocated, Meter},
-    sides::Side,
-};
+use super::{meter::Meter, sides::Side};
+use povmeter_dev_allocations::Allocated;
 use rand::{rngs::SmallRng, seq::SliceRandom, RngCore, SeedableRng};
 use std::hint::black_box;
 
