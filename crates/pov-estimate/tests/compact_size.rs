@@ -218,6 +218,42 @@ fn a_value_that_is_a_root_under_another_key() {
     assert!(block.length() < without + 2 * 40, "a leaf, and no trie");
 }
 
+/// Each of many equal values, and of many equal child tries, asks once where the walk meets it, and none searches for
+/// the others. With a search by each, this test does not end within an hour.
+#[test]
+fn many_equal_values_and_tries_take_a_step_each() {
+    const MANY: u64 = 12_000;
+    // So long that each leaf differs, and only values and child tries are equal.
+    let keys: Vec<_> = (0..MANY)
+        .map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes())
+        .collect();
+    let mut state = State::default();
+    for key in &keys {
+        state.top.insert(key.to_vec(), SEVENS.to_vec());
+        state.children.insert(key.to_vec(), owned(&PAIR));
+    }
+    let mut block = Block::new(&state, V1);
+    let (first, second) = keys.split_at(keys.len() / 2);
+    let read = |block: &mut Block, keys: &[[u8; 8]]| {
+        for key in keys {
+            block.get(Top, key);
+            block.get(Child(key), &[0]);
+        }
+    };
+    read(&mut block, first);
+    let kept = block.length();
+    // Taken back in all, with those before them kept; then counted in the opposite order.
+    for keys in [second.to_vec(), second.iter().rev().copied().collect()] {
+        block.start();
+        read(&mut block, &keys);
+        assert!(block.length() > kept);
+        block.roll_back();
+        assert_eq!(block.length(), kept);
+    }
+    read(&mut block, second);
+    block.length();
+}
+
 /// A state in which parts of tries lie at several places, and some values are nodes or hashes.
 fn random_state(dice: &mut SmallRng, values: &[Vec<u8>]) -> State {
     const BYTES: [u8; 4] = [0x00, 0x01, 0x10, 0x11];

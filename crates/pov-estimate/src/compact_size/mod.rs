@@ -118,7 +118,7 @@ impl CompactSize {
         for node in recorder.take_changed_nodes() {
             if recorder.has(node) {
                 self.counted.entry(node).or_default();
-                if !self.links.holders.list(table.hash(node)).is_empty() {
+                if self.links.holders.has(table.hash(node)) {
                     self.held.insert(node);
                     work.roots.push(node);
                 }
@@ -131,7 +131,10 @@ impl CompactSize {
         self.link_pending(&mut work, top, table)?;
         self.find_child_roots(&mut work, top, table);
         self.link_pending(&mut work, top, table)?;
-        let touched = core::mem::take(&mut work.touched);
+        let mut touched = core::mem::take(&mut work.touched);
+        // Each once, because each asks for all of its referrers, and each of these may have added it.
+        touched.sort_unstable();
+        touched.dedup();
         self.meet_all(touched, &mut work, top, table);
         if work.moved {
             let shared = self.shared.iter().copied().collect();
@@ -202,7 +205,7 @@ impl CompactSize {
         self.counted.contains_key(&node)
             && (top == Some(node)
                 || self.child_roots.contains_key(&node)
-                || !self.links.parents.list(table.hash(node)).is_empty())
+                || self.links.parents.has(table.hash(node)))
     }
 
     fn link_pending(
@@ -230,6 +233,7 @@ impl CompactSize {
             };
             self.note(node, &referred, work, table);
         }
+        self.links.sweep();
         Ok(())
     }
 
@@ -272,6 +276,9 @@ impl CompactSize {
         if roots.is_empty() {
             return;
         }
+        // Each once, because each asks for all nodes that hold it, and each of these may have added it.
+        roots.sort_unstable();
+        roots.dedup();
         let base = top.and_then(|top| Places::child_keys(&self.links, table, top));
         let mut places = base.map(|base| Places::new(&self.links, table, base));
         let keys_of = |root: &NodeId| {
