@@ -29,6 +29,7 @@ use povmeter_overlay::Overlay;
 use povmeter_pov_estimate::{CompactSize, Estimator, Recorder, RecorderMark};
 use povmeter_primitives::{Root, StateVersion, TrieId, CHILD_ROOT_PREFIX};
 use reads::PrefixedKeys;
+use recorded::Cut;
 
 /// A block being built or executed on top of a parent state.
 ///
@@ -59,6 +60,7 @@ pub struct Block<S, A: Accounting = Consensus> {
     /// How many calls there were whose counts [`Self::forget_reads`] must leave: boundaries, those that failed included,
     /// and changes that read the parent state.
     pub(crate) lasting_counts: u64,
+    cut: Cut,
     /// The last root update, with the revision of the overlay and the state version it was computed for.
     pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
     pub(crate) notes: A::Notes,
@@ -104,6 +106,7 @@ impl<S, A: Accounting> Block<S, A> {
             in_runtime: _,
             roots_in_key_order: _,
             lasting_counts: _,
+            cut: _,
             root,
             seal_memory,
             notes: _,
@@ -164,6 +167,7 @@ impl<S, A: Accounting> Block<S, A> {
             in_runtime: false,
             roots_in_key_order: false,
             lasting_counts: 0,
+            cut: Cut::default(),
             root: None,
             seal_memory,
             notes: A::Notes::default(),
@@ -237,7 +241,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     /// Bytes of memory that the encodings of the loaded nodes hold, with the table that finds them. Costs nothing, unlike
     /// [`Self::loaded_bytes`], which asks each child trie.
-    pub fn encoded_bytes(&self) -> usize {
+    pub fn encoding_memory(&self) -> usize {
         self.state.table().memory()
     }
 
@@ -379,6 +383,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             // A setting.
             roots_in_key_order: _,
             lasting_counts,
+            cut,
             root: last_root,
             // Empty until the block is sealed.
             seal_memory: _,
@@ -394,6 +399,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         *opened = 0;
         *in_runtime = false;
         *lasting_counts = 0;
+        *cut = Cut::default();
         *last_root = None;
         *notes = A::Notes::default();
     }

@@ -14,6 +14,18 @@ pub struct RecordedNodes {
     block: BlockNumber,
     reads: usize,
     roots: usize,
+    /// The last cut that the caller knows of.
+    cuts: u64,
+}
+
+/// The last time that nodes left the proof: by a rollback, or by [`Block::forget_reads`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cut {
+    /// How many there were.
+    number: u64,
+    /// The recorded nodes that were left.
+    reads: usize,
+    roots: usize,
 }
 
 impl<S: NodeSource, A: Accounting> Block<S, A> {
@@ -22,7 +34,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// because the root needs it, later because it is read.
     ///
     /// If `seen` is of another block, or from before [`Self::rebase`] or [`Self::copy_changes`], all nodes of the proof
-    /// come. After a rollback and after [`Self::forget_reads`], first call [`Self::forget_rolled_back`].
+    /// come. All come, too, if nodes left the proof twice since the last call, by a rollback or by
+    /// [`Self::forget_reads`]; a call of [`Self::forget_rolled_back`] after each of these prevents that.
     ///
     /// With [`Advisory`](crate::Advisory) accounting nodes that only an estimate touched are left out.
     pub fn for_each_recorded(
@@ -33,9 +46,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         if seen.block != self.number {
             *seen = RecordedNodes {
                 block: self.number,
+                cuts: self.cut.number,
                 ..RecordedNodes::default()
             };
         }
+        self.forget_rolled_back(seen);
         let table = self.state.table();
         let mut look_at = |nodes: &[NodeId]| {
             for &node in nodes {
@@ -52,10 +67,35 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         }
     }
 
-    /// Removes from `seen` the nodes that a rollback or [`Self::forget_reads`] has removed from the proof.
-    /// Call it after each of these; otherwise nodes that are recorded again are left out.
+    /// Removes from `seen` the nodes that a rollback or [`Self::forget_reads`] has removed from the proof. Called after
+    /// each of these, it keeps the others; called later, it may remove all of them, so that all nodes come again.
     pub fn forget_rolled_back(&self, seen: &mut RecordedNodes) {
-        seen.reads = seen.reads.min(self.recorder.reads().len());
-        seen.roots = seen.roots.min(self.recorder.roots().len());
+        if seen.block != self.number || seen.cuts == self.cut.number {
+            return;
+        }
+        // What was recorded after an earlier cut may have taken the places of nodes that were seen.
+        let is_next = seen.cuts.checked_add(1) == Some(self.cut.number);
+        let left = |seen: usize, left: usize| if is_next { seen.min(left) } else { 0 };
+        seen.reads = left(seen.reads, self.cut.reads);
+        seen.roots = left(seen.roots, self.cut.roots);
+        seen.cuts = self.cut.number;
+    }
+
+    /// The numbers of recorded nodes, for [`Self::note_cut`].
+    pub(super) fn recorded_counts(&self) -> (usize, usize) {
+        (self.recorder.reads().len(), self.recorder.roots().len())
+    }
+
+    /// Notes whether nodes have left the proof since [`Self::recorded_counts`] returned `before`.
+    pub(super) fn note_cut(&mut self, before: (usize, usize)) {
+        let (reads, roots) = self.recorded_counts();
+        if (reads, roots) != before {
+            self.cut = Cut {
+                // 2^64 rollbacks never happen.
+                number: self.cut.number.wrapping_add(1),
+                reads,
+                roots,
+            };
+        }
     }
 }

@@ -164,6 +164,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// a rollback in between or later would not find the counts as they were. Transactions that were opened and closed
     /// since do not matter. A mark of another block, or from before [`Self::rebase`] or [`Self::copy_changes`], takes
     /// nothing back.
+    #[must_use = "if it returns `false`, the reads still count"]
     pub fn forget_reads(&mut self, mark: ReadsMark) -> bool {
         let ReadsMark {
             block,
@@ -175,8 +176,10 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let now = (self.number, self.lasting_counts, self.open_transaction());
         let can = (block, lasting_counts, transaction) == now;
         if can {
+            let before = self.recorded_counts();
             self.recorder.roll_back_reads(recorder, self.state.table());
             self.notes.reads_forgotten(notes);
+            self.note_cut(before);
         }
         can
     }

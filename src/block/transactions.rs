@@ -65,6 +65,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let Some(mark) = self.open_transactions.pop() else {
             return;
         };
+        let before = self.recorded_counts();
         self.notes.rolled_back(mark.by_host);
         // The cached root is dropped, because its nodes may be rolled back with the counts.
         if let Some((_, _, update)) = self.root.take() {
@@ -80,6 +81,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             self.recorder.roll_back_roots(mark.recorder, table);
             self.estimator.roll_back(mark.estimator);
         }
+        self.note_cut(before);
     }
 
     /// Hands control to the runtime. Until [`Self::exit_runtime`], new transactions belong to the

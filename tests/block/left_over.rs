@@ -204,7 +204,7 @@ fn a_mark_of_another_transaction_takes_nothing_back() {
     let mark = block.reads_mark();
     block.rollback_transaction().unwrap();
     block.get(Top, &[0x1a]).unwrap();
-    block.forget_reads(mark);
+    let _ = block.forget_reads(mark);
     block.get(Top, &[0x1a]).unwrap();
     assert_eq!(block.recorded_size().total_bytes(), all);
 
@@ -212,7 +212,7 @@ fn a_mark_of_another_transaction_takes_nothing_back() {
     let mark = block.reads_mark();
     absent(&mut block);
     block.start_transaction();
-    block.forget_reads(mark);
+    let _ = block.forget_reads(mark);
     block.get(Top, &[0x1a]).unwrap();
     block.rollback_transaction().unwrap();
     block.get(Top, &[0x1a]).unwrap();
@@ -266,7 +266,7 @@ fn what_was_read_is_in_the_proof_whatever_mark_is_used() {
                 3 => marks.push(block.reads_mark()),
                 4 if !marks.is_empty() => {
                     let before = block.recorded_size();
-                    block.forget_reads(marks[rng.random_range(0..marks.len())]);
+                    let _ = block.forget_reads(marks[rng.random_range(0..marks.len())]);
                     match block.recorded_size() == before {
                         true => kept += 1,
                         false => forgotten += 1,

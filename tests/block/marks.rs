@@ -3,6 +3,8 @@
 use crate::{accounts, key};
 use povmeter::{Block, BlockPool, RecordedNodes, TrieId::Top};
 use povmeter_store::{MemoryStore, NodeStore};
+use rand::{rngs::SmallRng, Rng, SeedableRng};
+use std::collections::BTreeSet;
 
 type OnStore<'s> = Block<&'s MemoryStore>;
 
@@ -53,7 +55,7 @@ fn a_mark_from_before_a_block_began_anew_takes_nothing_back() {
             begin_anew(&mut block, &other);
             read(&mut block, 0..10);
             let size = block.recorded_size();
-            block.forget_reads(mark);
+            assert!(!block.forget_reads(mark));
             assert_eq!(block.recorded_size(), size);
         }
     }
@@ -92,5 +94,41 @@ fn a_host_gets_all_nodes_of_another_block() {
         read(&mut block, accounts);
         let recorded = block.recorded_proof().nodes().len();
         assert_eq!(handed_out(&block, &mut seen), recorded);
+    }
+}
+
+/// A host that keeps its own record of the proof, and takes back what leaves the proof, has the whole proof after each
+/// call, whether or not it says when something left.
+#[test]
+fn a_host_has_the_proof_after_rollbacks() {
+    let store = accounts(60);
+    for seed in 0..300 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut block = Block::new(&store, store.root());
+        let mut seen = RecordedNodes::default();
+        let mut has = BTreeSet::new();
+        let mut mark = block.reads_mark();
+        for _ in 0..40 {
+            match rng.random_range(0..8) {
+                0..3 => {
+                    let first = rng.random_range(0..55);
+                    read(&mut block, first..first + 5);
+                }
+                3 => block.start_transaction(),
+                4 => drop(block.rollback_transaction()),
+                5 => mark = block.reads_mark(),
+                6 => _ = block.forget_reads(mark),
+                _ => _ = block.proof_size().unwrap(),
+            }
+            let proof: BTreeSet<_> = block.recorded_proof().nodes().iter().cloned().collect();
+            has.retain(|node| proof.contains(node));
+            if rng.random_bool(0.3) {
+                block.forget_rolled_back(&mut seen);
+            }
+            if rng.random_bool(0.3) {
+                block.for_each_recorded(&mut seen, |_, node| _ = has.insert(node.clone()));
+                assert!(has == proof, "seed {seed}");
+            }
+        }
     }
 }

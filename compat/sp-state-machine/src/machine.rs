@@ -104,7 +104,10 @@ impl Machine {
         access: impl FnOnce(&mut Block) -> Result<R, BlockError>,
     ) -> Result<R, BlockError> {
         let result = self.access_and_keep(nodes, access);
-        let loaded = self.block.as_ref().map_or(0, |block| block.encoded_bytes());
+        let loaded = self
+            .block
+            .as_ref()
+            .map_or(0, |block| block.encoding_memory());
         let most = MOST_LOADED_BYTES.saturating_add(settings().carry_bytes);
         if loaded > most && !nodes.records() {
             // Forgets what is loaded. The changes stay.
