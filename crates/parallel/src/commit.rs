@@ -495,9 +495,18 @@ where
         } = *self;
         let (mut commits, failure) = access.into_parts();
         commits.statistics.resumed += 1;
-        let done = committer.finish(&mut commits, index, result, failure);
-        if let Some(changed) = committer.end_turn(commits, index, done) {
-            committer.shared.scheduler.commit(index, changed);
+        // As in `help`, so that the call of `Parallel` ends with the same panic on any thread.
+        let finish = || committer.finish(&mut commits, index, result, failure);
+        match catch_unwind(AssertUnwindSafe(finish)) {
+            Ok(done) => {
+                if let Some(changed) = committer.end_turn(commits, index, done) {
+                    committer.shared.scheduler.commit(index, changed);
+                }
+            }
+            Err(panic) => {
+                drop(commits);
+                committer.end_by(panic);
+            }
         }
         forget(unfinished);
     }

@@ -52,7 +52,7 @@
 //! | [`Decided`], [`Verdict`] | an author's decision, at its turn, to keep a transaction or to leave it out |
 //! | [`Statistics`] | how the transactions were executed |
 //! | [`Experience`] | what a block measured of their speed, for the next block |
-//! | [`ParallelError`] | why a block could not be executed |
+//! | [`FailedBatch`], [`ParallelError`] | what was executed before an error, and the error |
 //! | [`VersionStore`], [`VersionRead`] | the multi-version store alone |
 //!
 //! # Guarantees
@@ -132,7 +132,9 @@ mod view;
 mod write_log;
 
 pub use executor::{Executor, Interrupt, Stopped, Trap};
-pub use outcome::{Batch, Decided, Ending, Executed, ParallelError, Statistics, Verdict};
+pub use outcome::{
+    Batch, Decided, Ending, Executed, FailedBatch, ParallelError, Statistics, Verdict,
+};
 pub use pace::Experience;
 pub use parallel::{Parallel, SizeAfter, Strategy};
 pub use update::{Addition, CounterWidth, Rule};

@@ -2,6 +2,7 @@
 
 use crate::{executor::Trap, pace::Experience};
 use povmeter::{BlockError, ProofSize};
+use std::{error::Error, fmt};
 
 /// A transaction at its turn, with its effects on the block, before the decision whether it stays.
 #[derive(Clone, Copy, Debug)]
@@ -59,12 +60,12 @@ pub struct Batch<T> {
 /// How transactions were executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Transactions committed as they were executed ahead of their turn.
+    /// Transactions whose turn ended with what they did ahead of it, those that were left out or trapped included.
     pub ahead: u64,
     /// Transactions executed ahead until they asked a question that only the block can answer, and continued on the
-    /// block at their turn.
+    /// block at their turn, those that were left out or trapped included.
     pub resumed: u64,
-    /// Transactions executed on the block, at their turn, from their beginning.
+    /// Executions on the block, at the turn of a transaction, from its beginning.
     pub in_order: u64,
     /// Executions ahead of a turn, including halted ones.
     pub speculations: u64,
@@ -80,9 +81,63 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Returns how many committed transactions were executed ahead of their turn, at least in part.
+    /// Returns how many transactions were executed ahead of their turn, at least in part.
     pub const fn begun_ahead(&self) -> u64 {
         self.ahead.saturating_add(self.resumed)
+    }
+}
+
+/// A batch that ended with an error: the transactions before the error, whose effects the block holds, and the error.
+pub struct FailedBatch<T>(Box<Failed<T>>);
+
+struct Failed<T> {
+    batch: Batch<T>,
+    error: ParallelError,
+}
+
+impl<T> FailedBatch<T> {
+    pub(crate) fn new(batch: Batch<T>, error: ParallelError) -> Self {
+        Self(Box::new(Failed { batch, error }))
+    }
+
+    /// The error.
+    pub fn error(&self) -> &ParallelError {
+        &self.0.error
+    }
+
+    /// The transactions whose turns ended before the error, and the error. The next transaction is that of the error;
+    /// it can be executed again, because it has left no trace.
+    pub fn into_parts(self) -> (Batch<T>, ParallelError) {
+        (self.0.batch, self.0.error)
+    }
+}
+
+/// Without the outputs, which may have no such form.
+impl<T> fmt::Debug for FailedBatch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailedBatch")
+            .field("transactions", &self.0.batch.transactions.len())
+            .field("error", &self.0.error)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for FailedBatch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.error.fmt(f)
+    }
+}
+
+/// The text is that of the error, so its source is the error's.
+impl<T> Error for FailedBatch<T> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.error.source()
+    }
+}
+
+impl<T> From<FailedBatch<T>> for ParallelError {
+    fn from(failed: FailedBatch<T>) -> Self {
+        failed.0.error
     }
 }
 
@@ -99,6 +154,9 @@ pub enum ParallelError {
         #[source]
         error: BlockError,
     },
+    /// The runtime is in control of the block.
+    #[error("expected a block that the host controls: {0}")]
+    InRuntime(#[source] BlockError),
     /// Too many transactions for one call.
     #[error("expected at most {most} transactions, found {found}")]
     TooMany {

@@ -5,7 +5,7 @@ use crate::{
     commits::{BlockEnd, Commits},
     executor::Executor,
     fetch::Fetch,
-    outcome::{Batch, Decided, ParallelError, Statistics, Verdict},
+    outcome::{Batch, Decided, FailedBatch, ParallelError, Statistics, Verdict},
     pace::{Experience, Pace},
     preparations::Preparations,
     scheduler::{Limits, Scheduler, Window, MOST_TRANSACTIONS},
@@ -163,12 +163,15 @@ impl Parallel {
     /// each.
     ///
     /// `source` holds the parent state of `block` for the other threads. Nodes that they load from it do not count.
-    /// `block` may hold changes, and the host must be in control. If a transaction of the host is open, all of this
-    /// happens inside of it, and it stays open.
+    /// `block` may hold changes. If a transaction of the host is open, all of this happens inside of it, and it stays
+    /// open.
     ///
     /// # Errors
-    /// [`ParallelError::Block`] if the block fails at a transaction's turn: `block` holds the transactions before it.
-    /// [`ParallelError::TooMany`] if there are more than 2^30 transactions: none is executed.
+    /// A [`FailedBatch`] holds the transactions before the error, as `block` does. Its error is
+    /// [`ParallelError::Block`] if the block fails at a transaction's turn,
+    /// [`ParallelError::InRuntime`] if the runtime is in control of the block, so that no transaction of the host can
+    /// be opened, and [`ParallelError::TooMany`] if there are more than 2^30 transactions. Under the last two, none is
+    /// executed.
     ///
     /// # Panics
     /// If [`Executor::worker`] panics, or if the block's own source does while no executor runs on the block: when the
@@ -182,7 +185,7 @@ impl Parallel {
         source: &P,
         executor: &E,
         transactions: u32,
-    ) -> Result<Batch<E::Output>, ParallelError>
+    ) -> Result<Batch<E::Output>, FailedBatch<E::Output>>
     where
         S: NodeSource + Send,
         A: Accounting,
@@ -207,18 +210,31 @@ impl Parallel {
         executor: &E,
         transactions: u32,
         mut decide: impl FnMut(Decided<'_, E::Output>) -> Verdict + Send,
-    ) -> Result<Batch<E::Output>, ParallelError>
+    ) -> Result<Batch<E::Output>, FailedBatch<E::Output>>
     where
         S: NodeSource + Send,
         A: Accounting,
         P: NodeSource + Sync,
         E: Executor,
     {
+        let refused = |error| {
+            let batch = Batch {
+                transactions: Vec::new(),
+                statistics: Statistics::default(),
+                experience: self.experience,
+            };
+            FailedBatch::new(batch, error)
+        };
         if transactions > MOST_TRANSACTIONS {
-            return Err(ParallelError::TooMany {
+            return Err(refused(ParallelError::TooMany {
                 most: MOST_TRANSACTIONS,
                 found: transactions,
-            });
+            }));
+        }
+        // Commits of what was executed ahead would otherwise open transactions of the runtime, which undo no counts.
+        let entered = block.enter_runtime();
+        if let Err(error) = entered.and_then(|()| block.exit_runtime()) {
+            return Err(refused(ParallelError::InRuntime(error)));
         }
         let pace = self.pace(transactions);
         let parent = (source, block.parent_root());
@@ -279,14 +295,15 @@ impl Parallel {
         }
         let commits = committer.commits.into_inner();
         let commits = commits.unwrap_or_else(PoisonError::into_inner);
-        if let Some(BlockEnd::Failed(error)) = commits.ended {
-            return Err(error);
-        }
-        Ok(Batch {
+        let batch = Batch {
             experience: commits.pace.experience().or(self.experience),
             transactions: commits.done,
             statistics: shared.statistics(commits.statistics),
-        })
+        };
+        match commits.ended {
+            Some(BlockEnd::Failed(error)) => Err(FailedBatch::new(batch, error)),
+            Some(BlockEnd::Stopped) | None => Ok(batch),
+        }
     }
 
     fn pace(&self, transactions: u32) -> Pace {

@@ -5,8 +5,8 @@
 //! next      one above the highest transaction that was taken
 //! take:     the lowest transaction that is at least `next`, and at least `turn + LEAD`
 //! ```
-//! No thread waits for a preparation. The executor remembers its result, or has not remembered it yet; nothing else
-//! depends on it.
+//! No transaction waits for a preparation; only the end of the call waits for those that have begun. The executor
+//! remembers its result, or has not remembered it yet; nothing else depends on it.
 
 use crate::{
     below::{Asker, Below},

@@ -113,20 +113,18 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
         }
     }
 
-    /// Prepares transactions, until none is left.
+    /// Prepares transactions, until none is left, or this thread cannot make a worker: the block needs no preparation.
     pub(crate) fn prepare(&self) {
-        let Worker {
-            mut executor,
-            mut scratch,
-            ..
-        } = self.worker(false);
+        let mut below = Below::new(self.source, self.root);
+        let worker = || catch_unwind(AssertUnwindSafe(|| self.executor.worker())).ok();
+        let Some(mut executor) = worker() else { return };
         let mut useless = 0;
         while useless < USELESS {
             let Some(index) = self.preparations.take() else {
                 break;
             };
             count(&self.counts.preparations);
-            let mut access = Preparation::new(&mut scratch.below, &self.store);
+            let mut access = Preparation::new(&mut below, &self.store);
             let mut view = View::new(&mut access);
             let prepare = || self.executor.prepare(&mut executor, index, &mut view);
             match catch_unwind(AssertUnwindSafe(prepare)) {
@@ -134,7 +132,8 @@ impl<'a, P: NodeSource, E: Executor> Shared<'a, P, E> {
                 Ok(false) => useless += 1,
                 Err(_) => {
                     useless += 1;
-                    executor = self.executor.worker();
+                    let Some(new) = worker() else { return };
+                    executor = new;
                 }
             }
         }

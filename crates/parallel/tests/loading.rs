@@ -7,9 +7,17 @@ use povmeter::{
     Block, BlockError, NodeBatch, NodeHash, NodePrefix, NodeSource, ProofSize, Root, SourceError,
     StateVersion::V1, TrieId::Top,
 };
+use povmeter_delta_root::Blake2b256;
 use povmeter_parallel::{Executor, Interrupt, Parallel, ParallelError, Strategy, View};
 use povmeter_store::{MemoryStore, NodeStore};
-use std::{collections::BTreeSet, num::NonZeroUsize, sync::Mutex};
+use std::{
+    collections::BTreeSet,
+    num::NonZeroUsize,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        Mutex,
+    },
+};
 
 const TRANSACTIONS: u32 = 64;
 
@@ -20,8 +28,8 @@ fn key(number: u32) -> [u8; 8] {
 }
 
 /// Reads a key that no other transaction touches, and the key that the transaction before has written; writes a key
-/// without reading it.
-struct Chain;
+/// without reading it. Begins with the transaction of its number.
+struct Chain(u32);
 
 impl Executor for Chain {
     type Worker = ();
@@ -30,6 +38,7 @@ impl Executor for Chain {
     fn worker(&self) {}
 
     fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<(), Interrupt> {
+        let index = self.0 + index;
         assert!(view.get(Top, &key(2 * index))?.is_some());
         if let Some(before) = index.checked_sub(1) {
             let written = view.get(Top, &key(2 * before + 1))?;
@@ -45,6 +54,8 @@ struct Noting<'s> {
     /// The nodes of each call.
     calls: Mutex<Vec<Vec<NodeHash>>>,
     lost: Option<NodeHash>,
+    /// Whether the lost node was found again.
+    found: AtomicBool,
 }
 
 impl<'s> Noting<'s> {
@@ -53,6 +64,7 @@ impl<'s> Noting<'s> {
             store,
             calls: Mutex::default(),
             lost,
+            found: AtomicBool::new(false),
         }
     }
 }
@@ -60,7 +72,7 @@ impl<'s> Noting<'s> {
 impl NodeSource for &Noting<'_> {
     fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
         match self.lost {
-            Some(lost) if lost == *hash => Ok(None),
+            Some(lost) if lost == *hash && !self.found.load(Relaxed) => Ok(None),
             _ => self.store.node(hash, prefix),
         }
     }
@@ -115,10 +127,15 @@ fn ahead<'s>(
 ) -> Result<(Root, Vec<ProofSize>), (u32, String)> {
     let mut block = Block::new(source, source.store.root());
     let parallel = Parallel::new(NonZeroUsize::MIN).with_strategy(Strategy::EachAhead);
-    let batch = match parallel.execute(&mut block, &others, &Chain, TRANSACTIONS) {
+    let batch = match parallel.execute(&mut block, &others, &Chain(0), TRANSACTIONS) {
         Ok(batch) => batch,
-        Err(ParallelError::Block { index, error }) => return Err((index, error.to_string())),
-        Err(other) => panic!("{other}"),
+        Err(failed) => match failed.into_parts() {
+            (before, ParallelError::Block { index, error }) => {
+                assert_eq!(before.transactions.len(), index as usize);
+                return Err((index, error.to_string()));
+            }
+            (_, other) => panic!("{other}"),
+        },
     };
     assert_eq!(batch.statistics.ahead, u64::from(TRANSACTIONS));
     let sizes = batch.transactions.iter().map(|executed| executed.size);
@@ -155,4 +172,68 @@ fn a_missing_node_is_an_error_of_the_transaction_that_needs_it() {
         assert_eq!(ahead(&block, &all).unwrap_err(), expected);
     }
     assert!(failed.len() > 30, "{failed:?}");
+}
+
+/// The block is as the batch before the error says, so it can go on once its source has the node.
+#[test]
+fn a_block_continues_after_an_error() {
+    const FAILS: u32 = 40;
+    let store = parent_state();
+    let plain = Noting::new(&store, None);
+    let expected = in_order(&plain).unwrap();
+    let value = (2 * FAILS).to_le_bytes().repeat(10);
+    for (workers, strategy) in [
+        (1, Strategy::EachAhead),
+        (3, Strategy::Always),
+        (3, Strategy::Adaptive),
+        (2, Strategy::Prepare),
+    ] {
+        let source = Noting::new(&store, Some(Blake2b256::hash(&value)));
+        let mut block = Block::new(&source, store.root());
+        let parallel = Parallel::new(NonZeroUsize::new(workers).unwrap()).with_strategy(strategy);
+        let failed = parallel.execute(&mut block, &&source, &Chain(0), TRANSACTIONS);
+        let failed = failed.unwrap_err();
+        assert_eq!(failed.to_string(), failed.error().to_string());
+        assert!(
+            format!("{failed:?}").contains("transactions: 40"),
+            "{failed:?}"
+        );
+        let (before, error) = failed.into_parts();
+        assert!(
+            matches!(error, ParallelError::Block { index: FAILS, .. }),
+            "{error}"
+        );
+        source.found.store(true, Relaxed);
+        let rest = parallel.execute(&mut block, &&source, &Chain(FAILS), TRANSACTIONS - FAILS);
+        let all = before
+            .transactions
+            .into_iter()
+            .chain(rest.unwrap().transactions);
+        let sizes = all.map(|executed| executed.size).collect();
+        let root = block.seal(V1).unwrap().update().root;
+        assert_eq!((root, sizes), expected, "{strategy:?}");
+    }
+}
+
+/// A commit would open a transaction of the runtime, whose rollback undoes no counts.
+#[test]
+fn a_block_within_a_call_of_the_runtime_is_refused() {
+    let store = parent_state();
+    let source = Noting::new(&store, None);
+    for strategy in [Strategy::EachAhead, Strategy::Always, Strategy::Prepare] {
+        for transactions in [0, TRANSACTIONS] {
+            let mut block = Block::new(&source, store.root());
+            block.enter_runtime().unwrap();
+            let parallel = Parallel::new(NonZeroUsize::new(2).unwrap()).with_strategy(strategy);
+            let refused = parallel.execute(&mut block, &&source, &Chain(0), transactions);
+            let (batch, error) = refused.unwrap_err().into_parts();
+            assert!(batch.transactions.is_empty());
+            assert!(matches!(error, ParallelError::InRuntime(_)), "{error}");
+            assert_eq!(block.transaction_depth(), 0);
+            block.exit_runtime().unwrap();
+            parallel
+                .execute(&mut block, &&source, &Chain(0), transactions)
+                .unwrap();
+        }
+    }
 }

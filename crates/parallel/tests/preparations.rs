@@ -8,7 +8,11 @@ use povmeter_store::{MemoryStore, NodeStore};
 use std::{
     num::NonZeroUsize,
     panic::resume_unwind,
-    sync::{Condvar, Mutex},
+    sync::{
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        Condvar, Mutex,
+    },
+    thread::{self, ThreadId},
     time::Duration,
 };
 
@@ -138,5 +142,52 @@ fn nobody_waits_for_preparations() {
     assert!(found.is_empty() && statistics.preparations == 0);
     for _ in 0..20 {
         run(&Probe::new(0, |_| true), 4);
+    }
+}
+
+/// Makes a worker for the thread of the block, and a number of others.
+struct Fewer {
+    block: ThreadId,
+    others: AtomicUsize,
+}
+
+impl Executor for Fewer {
+    type Worker = ();
+    type Output = u32;
+
+    fn worker(&self) {
+        let others = &self.others;
+        let left = || others.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        if thread::current().id() != self.block && left().is_err() {
+            resume_unwind(Box::new("no instance of the runtime"));
+        }
+    }
+
+    fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<u32, Interrupt> {
+        view.set(Top, &index.to_le_bytes(), b"value")?;
+        Ok(index)
+    }
+
+    fn prepare(&self, (): &mut (), _: u32, _: &mut View<'_>) -> bool {
+        // Takes another worker.
+        resume_unwind(Box::new("of no use"));
+    }
+}
+
+/// A block needs no preparation, so a thread that cannot prepare is no error.
+#[test]
+fn a_thread_without_a_worker_prepares_nothing() {
+    for others in [0, 1, 3] {
+        let store = MemoryStore::new();
+        let mut block = Block::new(&store, Root::EMPTY);
+        let fewer = Fewer {
+            block: thread::current().id(),
+            others: AtomicUsize::new(others),
+        };
+        let parallel = Parallel::new(NonZeroUsize::new(3).unwrap());
+        let parallel = parallel.with_strategy(Strategy::Prepare);
+        let batch = parallel.execute(&mut block, &store, &fewer, 2_000).unwrap();
+        assert_eq!(batch.transactions.len(), 2_000);
+        assert!(batch.statistics.preparations <= others as u64);
     }
 }

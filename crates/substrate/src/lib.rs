@@ -2,9 +2,10 @@
 //! [`Block`](povmeter::Block).
 //!
 //! A [`StateMachine`] holds a block and what its runtime produces besides state changes: extensions,
-//! offchain changes, and operations on the transaction index. The existing host function
-//! `storage_proof_size` returns the proof size with the root computation included. So runtimes that
-//! reclaim storage weight benefit without a change.
+//! offchain changes, and operations on the transaction index. Its [`SizeSource`] says what the existing host function
+//! `storage_proof_size` returns. With [`SizeSource::Estimate`] it is the proof size with the root computation included,
+//! so runtimes that reclaim storage weight benefit without a change. This changes their results: all nodes and
+//! validators of a chain must begin with it at the same block.
 //!
 //! ```
 //! use povmeter_substrate::{SizeSource, StateMachine};
@@ -27,7 +28,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`StateMachine`] | a block and the runtime that executes on it |
-//! | [`SizeSource`] | where proof sizes come from: the estimate, the recorder, or an earlier record |
+//! | [`SizeSource`] | where proof sizes come from: the estimate, the recorder, or an earlier record; or that there are none |
 //! | [`SealedMachine`] | the sealed block, offchain changes, index operations, and proof sizes |
 //! | [`IndexOperation`], [`OffchainChange`] | one operation on the transaction index, one change |
 //! | [`to_prefixed_memory_db`], [`from_prefixed_memory_db`] | a root update in the peer's form, and back |
@@ -39,7 +40,8 @@
 //!
 //! # Guarantees
 //! - The interface is complete, including the parts for benchmarks (`wipe`, `commit`, access counts).
-//! - The runtime sees what `sp-state-machine` 0.54 shows it, except for the proof size.
+//! - The runtime sees what `sp-state-machine` 0.54 shows it, except for the proof size, with
+//!   [few exceptions](https://github.com/povmeter/povmeter/blob/main/docs/differences.md#what-a-chain-can-notice).
 //! - The runtime cannot close a transaction of the host. Transactions that it leaves open are rolled back.
 //! - The interface between runtime and host has no errors, so a failure below it panics with
 //!   [`FailedAccess`]. The machine stays failed: it has no root and cannot be sealed.

@@ -43,7 +43,7 @@ pub enum MachineError {
         /// What the failure says.
         message: String,
     },
-    /// A call into the runtime did not end, because it panicked.
+    /// A call into the runtime did not end, because it or the host's decision about it panicked.
     #[error("expected that each call into the runtime has ended, found one that panicked")]
     Unfinished,
     /// Calls in parallel cannot share extensions that the host has registered.
@@ -204,7 +204,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// Transactions that `call` leaves open are rolled back, and it cannot close those of the host.
     ///
     /// # Errors
-    /// [`MachineError`] if the runtime already executes.
+    /// [`MachineError`] if the machine has failed, or the runtime already executes.
     ///
     /// # Panics
     /// If `call` panics, the parent state cannot be read, or a replay does not fit. The interface
@@ -213,6 +213,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// is no failure, but the machine stays inside the runtime: it executes no other call, and it cannot be
     /// sealed either.
     pub fn execute<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, MachineError> {
+        self.check_usable()?;
         self.enter_runtime()?;
         let mut ext = Ext::new(self);
         let result = sp_externalities::set_and_run_with_externalities(&mut ext, call);
@@ -250,6 +251,18 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         }
         let compact = proof.to_compact(self.block.parent_root()).ok()?;
         Some(compact.encoded_bytes())
+    }
+
+    /// Checks that all calls so far have ended, without a failure.
+    pub(crate) fn check_usable(&self) -> Result<(), MachineError> {
+        match &self.failure {
+            Some(MachineError::Unfinished) => Err(MachineError::Unfinished),
+            Some(failure) => Err(MachineError::Failed {
+                message: failure.to_string(),
+            }),
+            None if self.inside => Err(MachineError::Unfinished),
+            None => Ok(()),
+        }
     }
 
     fn enter_runtime(&mut self) -> Result<(), MachineError> {
@@ -328,7 +341,8 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         self.sizes.handed_out()
     }
 
-    /// Why a call into the runtime panicked; `None` if the runtime itself panicked, or nothing did.
+    /// Why a call into the runtime panicked, or calls in parallel failed; `None` if the runtime itself panicked, or
+    /// nothing did.
     pub fn failure(&self) -> Option<&MachineError> {
         self.failure.as_ref()
     }

@@ -11,11 +11,11 @@ use std::{
     },
 };
 
-/// The source of the proof sizes that the runtime gets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The source of the proof sizes that the runtime gets. There is no default, because all nodes and validators of a chain
+/// must choose the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SizeSource {
     /// An estimate for each question. For authors and validators; both get the same sizes.
-    #[default]
     Estimate,
     /// The recorded size, without what the root computation will add: the number that
     /// sp-state-machine's recorder gives. For chains whose validators use that number. Roots count the
@@ -116,7 +116,7 @@ pub enum ReplayError {
 ///
 /// A rollback by the runtime keeps the record, because every execution of the block repeats it. A
 /// rollback by the host removes the sizes of its transaction, because that extrinsic is in no block.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sizes {
     source: SizeSource,
     handed_out: Vec<u64>,
@@ -147,7 +147,10 @@ impl Sizes {
     pub(crate) fn new(source: SizeSource) -> Self {
         Self {
             source,
-            ..Self::default()
+            handed_out: Vec::new(),
+            host_marks: Vec::new(),
+            current: CurrentSize::default(),
+            answered_by_host: Vec::new(),
         }
     }
 

@@ -517,9 +517,69 @@ fn a_machine_is_not_sealed_after_a_panic_of_the_host() {
         let mut machine = begun::<Consensus>(&store, SizeSource::Estimate);
         let execute = || machine.execute_in_parallel(way, &store, &rules(), &Host, 80);
         assert!(catch_unwind(AssertUnwindSafe(execute)).is_err());
-        // Even without the transaction of the host in which that happened.
+        // Even without the transaction of the host in which that happened, and after other calls.
         let _ = machine.rollback_transaction();
-        assert!(machine.seal(V1).is_err());
+        let another = machine.execute(|| ());
+        assert!(
+            matches!(another, Err(MachineError::Unfinished)),
+            "{another:?}"
+        );
+        let more = machine.execute_in_parallel(way, &store, &rules(), &Host, 0);
+        assert!(matches!(more, Err(MachineError::Unfinished)), "{more:?}");
+        assert!(matches!(machine.seal(V1), Err(MachineError::Unfinished)));
+    }
+}
+
+/// A call that panicked has half of its effects, whatever comes after it.
+#[test]
+fn no_batch_follows_a_call_that_panicked() {
+    quiet();
+    let store = store();
+    for way in ways() {
+        let mut machine = begun::<Consensus>(&store, SizeSource::Estimate);
+        let half = || {
+            with_externalities(|ext| ext.set_storage(b"half".to_vec(), vec![1]));
+            panic!("a panic of the runtime");
+        };
+        let execute = || machine.execute(half);
+        assert!(catch_unwind(AssertUnwindSafe(execute)).is_err());
+        let batch = machine.execute_in_parallel(way, &store, &rules(), &|_: u32| (), 0);
+        assert!(matches!(batch, Err(MachineError::Unfinished)), "{batch:?}");
+        assert!(matches!(machine.seal(V1), Err(MachineError::Unfinished)));
+    }
+}
+
+/// A call that only benchmarks make would have another answer than in order.
+#[test]
+fn calls_of_benchmarks_are_refused() {
+    type Call = fn(&mut dyn Externalities);
+    let calls: [(&str, Call); 8] = [
+        ("wipe", |ext| ext.wipe()),
+        ("commit", |ext| ext.commit()),
+        ("read_write_count", |ext| _ = ext.read_write_count()),
+        ("reset_read_write_count", |ext| ext.reset_read_write_count()),
+        ("get_whitelist", |ext| _ = ext.get_whitelist()),
+        ("set_whitelist", |ext| ext.set_whitelist(Vec::new())),
+        ("proof_size", |ext| _ = ext.proof_size()),
+        ("get_read_and_written_keys", |ext| {
+            _ = ext.get_read_and_written_keys();
+        }),
+    ];
+    let store = store();
+    for way in ways() {
+        let mut machine = begun::<Advisory>(&store, SizeSource::Unrecorded);
+        let call = |index: u32| {
+            with_externalities(|ext| calls[index as usize].1(ext));
+        };
+        let count = u32::try_from(calls.len()).unwrap();
+        let batch = machine.execute_in_parallel(way, &store, &rules(), &call, count);
+        for ((name, _), executed) in calls.iter().zip(batch.unwrap().transactions) {
+            let Ending::Trapped(trap) = executed.ending else {
+                panic!("{name}: {:?}", executed.ending);
+            };
+            assert!(trap.to_string().contains(&format!("`{name}`")), "{trap}");
+        }
+        machine.seal(V1).unwrap();
     }
 }
 
@@ -564,10 +624,15 @@ fn too_many_calls_are_refused() {
         let refused = machine.execute_in_parallel(way, &store, &rules(), &|_: u32| (), u32::MAX);
         let text = refused.unwrap_err().to_string();
         assert!(text.contains("4294967295"), "{text}");
+        // No call was made, so nothing failed.
+        assert!(machine.failure().is_none());
+        machine.execute(|| ()).unwrap();
+        machine.seal(V1).unwrap();
     }
 }
 
-/// The transactions that an extension was told of and that are still open.
+/// The transactions that an extension was told of and that are still open. Fails if one of the host is committed: a
+/// call may be repeated or refused after its thread has made it.
 struct OpenTransactions(Arc<AtomicI32>);
 
 impl Extension for OpenTransactions {
@@ -583,7 +648,8 @@ impl Extension for OpenTransactions {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn commit_transaction(&mut self, _: TransactionType) {
+    fn commit_transaction(&mut self, of: TransactionType) {
+        assert!(of.is_runtime(), "no call is part of the block yet");
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 

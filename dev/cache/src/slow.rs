@@ -299,7 +299,8 @@ fn ahead<S: NodeSource + Send>(
     let mut block = Block::new(source, parent);
     let count = u32::try_from(transfers.len()).unwrap_or(u32::MAX);
     let workers = Workers::new(threads).with_strategy(Strategy::Always);
-    workers.execute(&mut block, of_threads, &Transfers(transfers), count)?;
+    let executed = workers.execute(&mut block, of_threads, &Transfers(transfers), count);
+    executed.map_err(ParallelError::from)?;
     Ok(block.root(VERSION)?.root)
 }
 

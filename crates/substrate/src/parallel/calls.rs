@@ -13,7 +13,7 @@ use crate::{
 use povmeter::{Accounting, NodeSource, ProofSize, TrieId};
 use povmeter_overlay::Overlay;
 use povmeter_parallel::{
-    Batch, Decided, Ending, Executed, Executor, Interrupt, Parallel, Verdict, View,
+    Batch, Decided, Ending, Executed, Executor, Interrupt, Parallel, ParallelError, Verdict, View,
 };
 use povmeter_proof_size::RootedProofSizeExt;
 use sp_externalities::{Extensions, TransactionType};
@@ -36,8 +36,8 @@ pub trait Calls: Sync {
 
     /// Makes call `index`, on any thread, as often as necessary, with the externalities of that thread. The
     /// call must depend on nothing but the index and the state. If a thread cannot make it, for lack of memory or of
-    /// an instance of the runtime, the call should panic: ahead of its turn it is then made again at its turn. Threads
-    /// other than that of the block have the default stack size of Rust's threads.
+    /// an instance of the runtime, the call should panic: ahead of its turn it is then made again at its turn. The stack
+    /// of threads other than that of the block is as [`Parallel::with_stack_size`] says.
     fn call(&self, index: u32) -> Self::Output;
 
     /// With [`Strategy::Prepare`](povmeter_parallel::Strategy::Prepare): makes the beginning of call `index`, so that
@@ -60,7 +60,7 @@ pub trait Calls: Sync {
 
     /// The host's extensions for the calls of one thread, besides those for proof sizes. They must carry nothing from
     /// call to call: a thread makes some calls of the block, some of them in vain, and its extensions do not learn which
-    /// calls became part of the block.
+    /// calls became part of the block. After each call they are told that the transaction of the host was rolled back.
     fn extensions(&self) -> Extensions {
         Extensions::new()
     }
@@ -90,12 +90,13 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
     ///
     /// # Errors
     /// [`MachineError::Extensions`] if the host has registered extensions, which threads cannot share; see
-    /// [`Calls::extensions`]. [`MachineError::Failed`] if the block fails, a size can't be replayed, or the machine has
-    /// failed before; it stays failed, and [`Self::failure`] says why.
+    /// [`Calls::extensions`]. [`MachineError::Parallel`] if there are more than 2^30 calls: none is made.
+    /// [`MachineError::Failed`] if the block fails, a size can't be replayed, or the machine has failed before; it stays
+    /// failed, and [`Self::failure`] says why. [`MachineError::Unfinished`] if a call before this one panicked.
     ///
     /// # Panics
-    /// If [`Calls::decide`] or [`Calls::extensions`] panics, or a source does while no call runs. The machine cannot be
-    /// sealed then. A call that panics is a [`Trap`](povmeter_parallel::Trap), also where the reason is a source that
+    /// If [`Calls::decide`] or [`Calls::extensions`] panics, or a source does while no call runs. The machine stays
+    /// failed then. A call that panics is a [`Trap`](povmeter_parallel::Trap), also where the reason is a source that
     /// panics, so sources should return errors.
     pub fn execute_in_parallel<P, C>(
         &mut self,
@@ -109,10 +110,7 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
         P: NodeSource + Sync,
         C: Calls,
     {
-        if let Some(failure) = &self.failure {
-            let message = failure.to_string();
-            return Err(MachineError::Failed { message });
-        }
+        self.check_usable()?;
         self.check_extensions()?;
         let before = self.sizes.handed_out().len();
         let executor = RuntimeCalls {
@@ -128,13 +126,17 @@ impl<S: NodeSource + Send, A: Accounting> StateMachine<S, A> {
         let parallel = parallel.without_trace();
         let decide = |decided: Decided<'_, Called<C::Output>>| executor.decide(decided);
         // If this panics, the side effects of all calls are lost, so the machine must not be sealed.
-        self.inside = true;
+        self.failure = Some(MachineError::Unfinished);
         let batch = parallel.execute_if(&mut self.block, source, &executor, count, decide);
-        self.inside = false;
+        self.failure = None;
         let failure = match (batch, executor.failed.into_inner()) {
             (Ok(batch), None) => return self.apply(batch),
             (_, Some(error)) => MachineError::from(error),
-            (Err(error), None) => MachineError::from(error),
+            (Err(failed), None) => match failed.into_parts().1 {
+                // No call was made.
+                error @ ParallelError::TooMany { .. } => return Err(error.into()),
+                error => MachineError::from(error),
+            },
         };
         let message = failure.to_string();
         self.failure = Some(failure);
@@ -270,10 +272,9 @@ impl<C: Calls> RuntimeCalls<'_, C> {
         let call = || sp_externalities::set_and_run_with_externalities(&mut ext, call);
         let called = catch_unwind(AssertUnwindSafe(call));
         let ended = ext.end();
-        match called.is_ok() && ended.is_ok() {
-            true => extensions.commit_transaction(TransactionType::Host),
-            false => extensions.rollback_transaction(TransactionType::Host),
-        }
+        // Whether the call is part of the block is decided later, for some calls on another thread. An extension that
+        // publishes at a commit would publish some calls twice, and refused ones.
+        extensions.rollback_transaction(TransactionType::Host);
         let side_effects = ended.map_err(|ended| match ended {
             Ended::Stopped(stopped) => Interrupt::Stopped(stopped),
             Ended::Failed(error) => Interrupt::Failed(error),

@@ -20,6 +20,7 @@ use sp_externalities::{
 };
 use std::{
     any::{Any, TypeId},
+    cell::Cell,
     panic::resume_unwind,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -69,6 +70,8 @@ pub(crate) struct ViewExt<'e, 'v> {
     /// Open nested transactions.
     open: usize,
     ended: Option<Ended>,
+    /// A call that was refused. Some of these calls can't change `ended`.
+    refused: Cell<Option<BenchmarkCall>>,
 }
 
 /// Why a call has to end early.
@@ -95,12 +98,15 @@ impl<'e, 'v> ViewExt<'e, 'v> {
             effects: SideEffects::default(),
             open: 0,
             ended: None,
+            refused: Cell::new(None),
         }
     }
 
     /// Ends the call: rolls back the transactions that it left open, and makes its additions.
     pub(crate) fn end(mut self) -> Result<SideEffects, Ended> {
-        let ended = match self.ended.take() {
+        let refused = self.refused.take();
+        let refused = refused.map(|refused| Ended::Failed(refused.into()));
+        let ended = match self.ended.take().or(refused) {
             Some(ended) => Err(ended),
             None => self.end_calls().map_err(Ended::Stopped),
         };
@@ -145,9 +151,7 @@ impl<'e, 'v> ViewExt<'e, 'v> {
             Ended::Failed(error) => error.to_string(),
         };
         self.ended.get_or_insert(ended);
-        if !std::thread::panicking() {
-            resume_unwind(Box::new(FailedAccess { message }));
-        }
+        unwind_with(message);
     }
 
     /// The value of `result`; unwinds if there is none. While the runtime unwinds already, returns any value,
@@ -177,7 +181,9 @@ impl<'e, 'v> ViewExt<'e, 'v> {
         let updated = settled.and_then(|()| counting.update(rules, view));
         let waited = updated.and_then(|()| view.wait_for_turn());
         self.must(waited);
-        self.counting.at_turn();
+        if self.ended.is_none() {
+            self.counting.at_turn();
+        }
     }
 
     /// The number of the rule for a key of the top trie.
@@ -267,6 +273,10 @@ impl<'e, 'v> ViewExt<'e, 'v> {
             return;
         }
         self.wait_for_turn();
+        if self.ended.is_some() {
+            // The runtime unwinds, and its turn has not come: no size may be taken from a record.
+            return;
+        }
         let before = self.sizes.before.load(Ordering::Relaxed) + self.effects.sizes.len();
         let size = match self.sizes.source.answer(question, before) {
             Ok(Answer::None) => return,
@@ -293,8 +303,19 @@ impl<'e, 'v> ViewExt<'e, 'v> {
     }
 
     /// Refuses a call that only benchmarks make.
-    fn refuse(&mut self, call: &'static str) {
-        self.unwind(Ended::Failed(BenchmarkCall(call).into()));
+    fn refuse(&self, call: &'static str) {
+        let refused = BenchmarkCall(call);
+        if self.refused.get().is_none() {
+            self.refused.set(Some(refused));
+        }
+        unwind_with(refused.to_string());
+    }
+}
+
+/// Unwinds, unless the thread unwinds already. Does not call the panic hook.
+fn unwind_with(message: String) {
+    if !std::thread::panicking() {
+        resume_unwind(Box::new(FailedAccess { message }));
     }
 }
 
@@ -500,13 +521,19 @@ impl Externalities for ViewExt<'_, '_> {
         self.refuse("commit")
     }
 
+    // While the runtime unwinds, what these calls return does not matter.
+
     fn read_write_count(&self) -> (u32, u32, u32, u32) {
+        self.refuse("read_write_count");
         (0, 0, 0, 0)
     }
 
-    fn reset_read_write_count(&mut self) {}
+    fn reset_read_write_count(&mut self) {
+        self.refuse("reset_read_write_count")
+    }
 
     fn get_whitelist(&self) -> Vec<TrackedStorageKey> {
+        self.refuse("get_whitelist");
         Vec::new()
     }
 
@@ -515,10 +542,12 @@ impl Externalities for ViewExt<'_, '_> {
     }
 
     fn proof_size(&self) -> Option<u32> {
+        self.refuse("proof_size");
         None
     }
 
     fn get_read_and_written_keys(&self) -> Vec<(Vec<u8>, u32, u32, bool)> {
+        self.refuse("get_read_and_written_keys");
         Vec::new()
     }
 }
