@@ -36,6 +36,14 @@ pub struct Consensus;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Advisory;
 
+/// Accountings whose sizes no runtime is told, so that they may depend on the author: [`Advisory`], and
+/// [`Attributed`](crate::Attributed) of it.
+pub trait Untold: Accounting {}
+
+impl Untold for Advisory {}
+
+impl Untold for crate::Attributed<Advisory> {}
+
 impl sealed::Sealed for Consensus {}
 impl sealed::Sealed for Advisory {}
 

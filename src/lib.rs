@@ -49,7 +49,7 @@
 //! ```
 //! | type | what it is |
 //! |---|---|
-//! | [`Block`] | the block while it is built or executed; `A` is [`Consensus`] or [`Advisory`] |
+//! | [`Block`] | the block while it is built or executed; `A` is [`Consensus`], [`Advisory`], or [`Attributed`] of either |
 //! | [`TrieId`] | the top trie, or a child trie by its storage key |
 //! | [`ProofSize`] | bytes that reads need, and bytes that only the root needs |
 //! | [`Attributed`], [`Attribution`] | an accounting that notes which part needs which node, and its result |
@@ -81,9 +81,10 @@
 //! - Under [`Consensus`], author, importer and validator get the same sizes at the same points, with
 //!   any cache, on every platform, with `std` and without.
 //! - No plausible value on failure: a call that can't compute its root, size or value returns a
-//!   [`BlockError`], which says what was expected and what was found. No input makes a call panic. Hashes of nodes are
-//!   not checked as they are read, as in sp-state-machine: wrap a source that may be damaged, or may lie, in
-//!   `povmeter_store::Verified`. Proofs are checked when they are opened.
+//!   [`BlockError`], which says what was expected and what was found. No input makes a call panic, unless the changes of
+//!   one block take 4 GiB, as a value of 4 GiB does; that counts as out of memory. Hashes of nodes are not checked as
+//!   they are read, as in sp-state-machine: wrap a source that may be damaged, or may lie, in `povmeter_store::Verified`.
+//!   Proofs are checked when they are opened.
 //! - A root needs stack for each branch above a changed key: about 1.3 KB, where trie-db needs 2.7. So 2 MiB last for
 //!   a chain of 1,500 keys each of which is the beginning of the next, and without optimisation for one of 500; those
 //!   of a hashed map need some twenty levels.
@@ -98,8 +99,9 @@
 //!   block.set(TrieId::Top, b"late", b"write")?;
 //!   # Ok::<(), BlockError>(())
 //!   ```
-//! - Roots and nodes are those of `sp-state-machine` 0.54, byte for byte; sizes are in the unit of its
-//!   recorder, and proofs are encoded as `sp-trie` 47 encodes them.
+//! - Roots and nodes are those of `sp-state-machine` 0.54, byte for byte, with
+//!   [few exceptions](https://github.com/povmeter/povmeter/blob/main/docs/differences.md#what-a-chain-can-notice); sizes
+//!   are in the unit of its recorder, and proofs are encoded as `sp-trie` 47 encodes them.
 //!
 //! # Costs
 //! - A read of a key the block changed, or read before: one or two hash table look-ups. Any other read:
@@ -135,7 +137,7 @@ mod scratch;
 mod seal;
 mod seal_error;
 
-pub use accounting::{Accounting, Advisory, Consensus};
+pub use accounting::{Accounting, Advisory, Consensus, Untold};
 pub use attribution::{Attributed, Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
 pub use block::{Block, ReadsMark, RecordedNodes, Removal};
 pub use changed::Change;

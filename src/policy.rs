@@ -1,6 +1,6 @@
 //! When an author's block computes exact sizes.
 
-use crate::{Advisory, Block, BlockError};
+use crate::{Block, BlockError, Untold};
 use povmeter_delta_root::{compact_bytes, NodeSource};
 use povmeter_pov_estimate::ProofSize;
 use povmeter_primitives::{TrieId, CHILD_ROOT_PREFIX};
@@ -35,12 +35,13 @@ pub enum EstimatePolicy {
     /// At every call.
     #[default]
     EveryBoundary,
-    /// Only when an upper bound reaches `limit_bytes`. The bound needs no walk through a trie.
+    /// Only when an upper bound reaches `limit_bytes`. The bound needs no walk through a trie. It holds only as far as
+    /// `largest_node_bytes` does: no node of the parent state may be larger.
     NearLimit {
         /// Proof size below which the caller needs no exact number.
         limit_bytes: u64,
         /// Upper bound on the bytes of a trie node of the state. [`EstimatePolicy::LARGEST_NODE_BYTES`]
-        /// if its values were written in state version 1.
+        /// if all of its values were written in state version 1, and no key has more than 457 bytes.
         largest_node_bytes: u64,
     },
 }
@@ -51,7 +52,9 @@ impl EstimatePolicy {
     /// are 568 bytes, the partial key 456. Version 0 has no bound, because a node holds its value.
     pub const LARGEST_NODE_BYTES: u64 = 1024;
 
-    /// [`Self::NearLimit`] for a state whose values were written in state version 1.
+    /// [`Self::NearLimit`] for a state whose values were all written in state version 1, with keys of up to 457 bytes.
+    /// A chain that began with version 0 and has not migrated each value is no such state: a node of it can be as large
+    /// as its largest value. Neither is a state on which users choose longer keys.
     pub const fn near_limit(limit_bytes: u64) -> Self {
         Self::NearLimit {
             limit_bytes,
@@ -65,7 +68,8 @@ impl EstimatePolicy {
 pub enum SizeBound {
     /// The size itself, as [`Block::proof_size`] returns it.
     Exact(ProofSize),
-    /// The size is at most `bytes`, which is less than the policy's limit.
+    /// The size is at most `bytes`, which is less than the policy's limit, if no node of the parent state is larger than
+    /// the policy says.
     AtMost {
         /// The bound in bytes.
         bytes: u64,
@@ -78,14 +82,16 @@ fn most_nodes(key_bytes: usize) -> u64 {
     (key_bytes as u64).saturating_mul(2).saturating_add(2)
 }
 
-impl<S: NodeSource> Block<S, Advisory> {
-    /// The proof size if the block ended now, or an upper bound, as `policy` says; never less than the
-    /// size. Keys not estimated now are estimated by a later call, each once.
+impl<S: NodeSource, A: Untold> Block<S, A> {
+    /// The proof size if the block ended now, or an upper bound, as `policy` says; never less than the size, if the
+    /// parent state has no larger node than the policy says. Keys not estimated now are estimated by a later call, each
+    /// once.
     ///
     /// The bound costs a step for each key changed since the last estimate. It is crude, some tens of
     /// kilobytes for each key, so it is useful only far from the limit.
     ///
-    /// Only for [`Advisory`] blocks: sizes that a runtime sees must not depend on an author's policy.
+    /// Only for blocks with [`Advisory`](crate::Advisory) accounting: sizes that a runtime sees must not depend on an
+    /// author's policy.
     ///
     /// # Errors
     /// [`BlockError::Load`] if it estimates exactly and a node can't be loaded.

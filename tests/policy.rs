@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter::{Advisory, Block, EstimatePolicy, Root, SizeBound, StateVersion, TrieId};
+use povmeter::{
+    Accounting, Advisory, Attributed, Block, EstimatePolicy, Root, SizeBound, StateVersion, TrieId,
+};
 use povmeter_delta_root::{state_update, Changes, ShadowState};
 use povmeter_store::{MemoryStore, NodeStore};
 
@@ -36,6 +38,15 @@ fn store() -> MemoryStore {
     store
 }
 
+fn change<A: Accounting>(block: &mut Block<&MemoryStore, A>, index: u32) {
+    let key = key(index * 7 % 520);
+    match index % 3 {
+        0 => block.remove(TrieId::Top, &key).unwrap(),
+        1 => block.set(TrieId::Top, &key, &[7; 33]).unwrap(),
+        _ => block.set(TrieId::Child(b"child"), &key, &[7]).unwrap(),
+    }
+}
+
 #[test]
 fn the_bound_holds_and_gives_way_to_the_size_near_the_limit() {
     let store = store();
@@ -43,18 +54,12 @@ fn the_bound_holds_and_gives_way_to_the_size_near_the_limit() {
         limit_bytes: 200_000,
         largest_node_bytes: 600,
     };
-    let mut bounded = Block::with_accounting(&store, store.root(), Advisory);
+    let mut bounded = Block::with_accounting(&store, store.root(), Attributed(Advisory));
     let mut exact = Block::with_accounting(&store, store.root(), Advisory);
     let (mut bounds, mut sizes) = (0, 0);
     for index in 0..300u32 {
-        for block in [&mut bounded, &mut exact] {
-            let key = key(index * 7 % 520);
-            match index % 3 {
-                0 => block.remove(TrieId::Top, &key).unwrap(),
-                1 => block.set(TrieId::Top, &key, &[7; 33]).unwrap(),
-                _ => block.set(TrieId::Child(b"child"), &key, &[7]).unwrap(),
-            }
-        }
+        change(&mut bounded, index);
+        change(&mut exact, index);
         let size = exact.proof_size().unwrap().total_bytes();
         match bounded.proof_size_within(policy).unwrap() {
             SizeBound::AtMost { bytes } => {
