@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`BlockAttribution`], [`BlockPart`] | the recorded nodes and the parts of one block |
 //! | [`Names`], [`StorageName`] | names of key prefixes |
-//! | [`ByteTally`], [`Bytes`], [`Depth`], [`Item`] | byte sums by part, item, cause and depth, of one block or several |
+//! | [`ByteTally`], [`CauseBytes`], [`Depth`], [`Item`] | byte sums by part, item, cause and depth, of one block or several |
 //!
 //! ```
 //! use povmeter::{Attributed, Block, Consensus, StateVersion::V1, TrieId::Top};
@@ -57,4 +57,4 @@ mod tally;
 
 pub use block::{BlockAttribution, BlockPart};
 pub use names::{Names, NamesError, StorageName};
-pub use tally::{ByteTally, Bytes, Depth, Item};
+pub use tally::{ByteTally, CauseBytes, Depth, Item};

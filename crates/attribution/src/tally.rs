@@ -52,7 +52,7 @@ impl fmt::Display for Item {
 
 /// Bytes of recorded nodes by [`Cause`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bytes {
+pub struct CauseBytes {
     /// Sum of the causes.
     pub bytes: u64,
     /// Number of nodes.
@@ -69,7 +69,7 @@ pub struct Bytes {
     pub shared: u64,
 }
 
-impl Bytes {
+impl CauseBytes {
     /// Returns the bytes of each cause, by name. Their sum is [`Self::bytes`].
     pub fn by_cause(&self) -> [(&'static str, u64); 5] {
         [
@@ -146,12 +146,12 @@ impl Depth {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByteTally {
     /// All bytes, by cause.
-    pub total: Bytes,
+    pub total: CauseBytes,
     /// Bytes by the first part that needed them, in the order of the block; `None` for bytes that were
     /// needed before the first part.
-    pub by_part: BTreeMap<Option<BlockPart>, Bytes>,
+    pub by_part: BTreeMap<Option<BlockPart>, CauseBytes>,
     /// Bytes by the item that needs them.
-    pub by_item: BTreeMap<Item, Bytes>,
+    pub by_item: BTreeMap<Item, CauseBytes>,
     /// Bytes that several parts need, for one item or several.
     pub several_parts: u64,
     /// Bytes that several items need, in one part or several.
@@ -435,11 +435,11 @@ mod tests {
     #[test]
     fn a_name_is_one_frame_of_a_folded_stack() {
         let item = |pallet: &str, item: &str| Item::One(StorageName::item(pallet, item));
-        let bytes = Bytes {
+        let bytes = CauseBytes {
             bytes: 7,
             nodes: 1,
             read: 7,
-            ..Bytes::default()
+            ..CauseBytes::default()
         };
         let tally = ByteTally {
             by_item: [

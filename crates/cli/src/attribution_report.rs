@@ -1,7 +1,7 @@
 //! The report on the attribution of a proof's bytes, as tables and as JSON.
 
 use crate::{attribution_files, one_line::one_line, spread::median};
-use povmeter_attribution::{BlockPart, ByteTally, Bytes};
+use povmeter_attribution::{BlockPart, ByteTally, CauseBytes};
 use povmeter_dev_runtime::ProofSizes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,9 +124,9 @@ struct Overhead {
     compact_saves: u64,
 }
 
-impl From<&Bytes> for Causes {
-    fn from(bytes: &Bytes) -> Self {
-        let &Bytes {
+impl From<&CauseBytes> for Causes {
+    fn from(bytes: &CauseBytes) -> Self {
+        let &CauseBytes {
             read,
             root,
             sibling,
@@ -164,7 +164,7 @@ impl AttributionReport {
         // `divided` holds each part that needs nodes, even if an earlier part needed all of them.
         let parts = tally.divided.iter().map(|(part, divided)| {
             let (phase, index) = phase(*part);
-            let none = Bytes::default();
+            let none = CauseBytes::default();
             let bytes = tally.by_part.get(part).unwrap_or(&none);
             PartRow {
                 divided: *divided,

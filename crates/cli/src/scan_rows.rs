@@ -8,7 +8,7 @@
 //! ```
 
 use crate::{error::CliError, output::HexHash, scan_files::RowFiles};
-use povmeter_attribution::{Bytes, Item};
+use povmeter_attribution::{CauseBytes, Item};
 use povmeter_dev_data::wasm::ReplayedBlock;
 use serde::Serialize;
 
@@ -76,7 +76,12 @@ pub(crate) struct ScanItemRow {
 }
 
 impl ScanItemRow {
-    pub(crate) fn new(block: u64, timestamp_ms: Option<u64>, item: &Item, bytes: &Bytes) -> Self {
+    pub(crate) fn new(
+        block: u64,
+        timestamp_ms: Option<u64>,
+        item: &Item,
+        bytes: &CauseBytes,
+    ) -> Self {
         let mut names = item.frames().map(str::to_owned);
         Self {
             block,
