@@ -18,12 +18,23 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 /// Blocks by number; those that are freed are empty.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct LargeBlocks {
     blocks: Vec<LargeBlock>,
     freed: Vec<u32>,
     /// Memory of freed blocks.
     spare: Vec<Vec<u8>>,
+}
+
+/// Without the memory of freed blocks, whose content nobody reads.
+impl Clone for LargeBlocks {
+    fn clone(&self) -> Self {
+        Self {
+            blocks: self.blocks.clone(),
+            freed: self.freed.clone(),
+            spare: Vec::new(),
+        }
+    }
 }
 
 /// A block: its memory is in one of the two fields, and the other is empty.
