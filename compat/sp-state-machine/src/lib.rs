@@ -6,6 +6,8 @@
 //! [patch.crates-io]
 //! sp-state-machine = { path = "FOLDER/sp-state-machine" }
 //! ```
+//! and runs `cargo update sp-state-machine@0.54.0` once.
+//!
 //! Items that the table does not name are the original's. Without the feature `std`, as runtimes compile the
 //! crate, all items are.
 //!

@@ -32,10 +32,11 @@ use std::path::{Path, PathBuf};
 Compares the `--json` results of block, chain, replay, genesis and compare.
 Exit codes: 0 no number is worse than its limit, 1 an error, 2 wrong usage,
 3 a number is worse, or a check (`--pov-limit` is one) that holds in A fails in
-B. Proofs and allocations are exact, but the compressed size of a block that is
-signed anew has 0.2 % more than its limit. Times are judged by the ratio to
-sp-state-machine if there is one, and only if the rounds of both results lie
-apart; a time measured once has 20 % more than its limit.
+B. Proofs and allocations are exact; only the compressed size of a block that is
+signed anew may be worse by 0.2 % more than the limit, because signatures are
+random. Times are judged by the ratio to sp-state-machine if there is one, and
+only if the rounds of both results lie apart; a time measured once may be worse
+by 20 % more than the limit.
 
 Example: the effect of a change on a block, in CI
   povmeter block --json > base.json
