@@ -1,8 +1,8 @@
 //! The state that a block starts from.
 
 use crate::{
-    nodes::NodesOf, wrapped::Wrapped, ChildStorageCollection, Error, StateMachineStats,
-    StorageCollection, StorageKey, StorageValue, TrieBackend, TrieBackendStorage, UsageInfo,
+    nodes::NodesOf, storage::TrieBackendStorage, wrapped::Wrapped, ChildStorageCollection, Error,
+    StateMachineStats, StorageCollection, StorageKey, StorageValue, TrieBackend, UsageInfo,
 };
 use codec::Encode;
 use core::{fmt::Debug, marker::PhantomData};
@@ -235,6 +235,13 @@ pub struct PairsIter<'a, H: Hasher, I: StorageIterator<H>> {
     backend: Option<&'a I::Backend>,
     raw_iter: I,
     hasher: PhantomData<H>,
+}
+
+impl<H: Hasher, I: StorageIterator<H>> PairsIter<'_, H, I> {
+    /// Whether the iterator has returned all entries.
+    pub(crate) fn was_complete(&self) -> bool {
+        self.raw_iter.was_complete()
+    }
 }
 
 impl<H: Hasher, I: StorageIterator<H>> Iterator for PairsIter<'_, H, I> {

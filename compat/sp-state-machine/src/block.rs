@@ -2,6 +2,7 @@
 
 use crate::{
     cache::Source,
+    database::Database,
     povmeter::{self, ProofSizes},
 };
 use ::povmeter::{BlockError, Consensus, PooledBlock, Root, TrieId};
@@ -13,9 +14,9 @@ pub(crate) type Block = ::povmeter::Block<Source, Consensus>;
 /// A block in memory of an earlier one.
 pub(crate) type OwnedBlock = PooledBlock<Source, Consensus>;
 
-/// A block on the state of `parent`. `is_cached` tells whether it is a state of the node's databases.
-pub(crate) fn begin(is_cached: bool, parent: Root) -> OwnedBlock {
-    let (pool, source) = povmeter::start_block(is_cached, parent);
+/// A block on the state of `parent`, which is in `database`; `None` if it is in no database.
+pub(crate) fn begin(database: Option<Database>, parent: Root) -> OwnedBlock {
+    let (pool, source) = povmeter::start_block(database, parent);
     let mut block = PooledBlock::new(pool, source, parent, Consensus);
     match povmeter::settings().sizes {
         ProofSizes::Upstream | ProofSizes::Replay => block.count_roots_in_key_order(),

@@ -18,7 +18,7 @@ use std::{
 /// not imported wait forever.
 const MOST_WAITING: usize = 8;
 
-/// A cache of nodes for the states of the node's databases.
+/// A cache of nodes for the states of one database.
 #[derive(Debug)]
 pub(crate) struct Cache {
     nodes: Arc<NodeCache>,
@@ -60,7 +60,7 @@ impl Cache {
             return;
         }
         let mut waiting = self.waiting();
-        // Another database of the process has imported the same block.
+        // The block was proposed, and is now imported.
         if waiting.iter().any(|other| other.root == update.root) {
             return;
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     backend::{Backend, BackendTransaction, IterArgs, StorageIterator},
+    storage::OriginalsStorage,
     ChildStorageCollection, StateMachineStats, StorageCollection, StorageKey, StorageValue,
     UsageInfo,
 };
@@ -44,7 +45,7 @@ impl<'b, H: Hasher, B: Backend<H>> StorageIterator<H> for AsOriginalIter<'b, H, 
 
 impl<'b, H: Hasher, B: Backend<H>> original::Backend<H> for AsOriginal<'b, B> {
     type Error = B::Error;
-    type TrieBackendStorage = B::TrieBackendStorage;
+    type TrieBackendStorage = OriginalsStorage<B::TrieBackendStorage>;
     type RawIter = AsOriginalIter<'b, H, B>;
 
     fn storage(&self, key: &[u8]) -> Result<Option<StorageValue>, Self::Error> {

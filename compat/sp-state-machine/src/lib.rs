@@ -16,7 +16,7 @@
 //! | [`OverlayedChanges`] | a povmeter block: overlay, shadow trie, recorder; bound to the parent state by the first access |
 //! | [`Ext`] | externalities over an overlay and a backend |
 //! | [`TrieBackend`], [`TrieBackendBuilder`] | the original's; a block also reads nodes through it, and records each |
-//! | [`Backend`] | the original's trait, with one provided method |
+//! | [`Backend`], [`TrieBackendStorage`] | the original's traits, each with one provided method |
 //! | [`StateMachine`], `prove_*`, `*_proof_check*` | calls into the runtime and proofs, over these types |
 //! | [`TestExternalities`], [`ReadOnlyExternalities`] | as the original's, over these types |
 //! | [`povmeter`] | the settings of a node: whether sizes include what the root computation adds, and the caches |
@@ -41,17 +41,20 @@ pub use crate::{
     in_memory_backend::{new_in_mem, InMemoryBackend},
     overlayed_changes::OverlayedChanges,
     proving::{
-        execution_proof_check, execution_proof_check_on_trie_backend, prove_child_read,
-        prove_child_read_on_trie_backend, prove_execution, prove_execution_on_trie_backend,
-        prove_range_read_with_child_with_size,
+        execution_proof_check, execution_proof_check_on_trie_backend, prove_execution,
+        prove_execution_on_trie_backend,
+    },
+    read_only::{InspectState, ReadOnlyExternalities},
+    reading::{
+        prove_child_read, prove_child_read_on_trie_backend, prove_range_read_with_child_with_size,
         prove_range_read_with_child_with_size_on_trie_backend, prove_range_read_with_size,
         prove_range_read_with_size_on_trie_backend, prove_read, prove_read_on_trie_backend,
         read_child_proof_check_on_proving_backend, read_proof_check_on_proving_backend,
         read_range_proof_check_on_proving_backend,
         read_range_proof_check_with_child_on_proving_backend,
     },
-    read_only::{InspectState, ReadOnlyExternalities},
     state_machine::StateMachine,
+    storage::TrieBackendStorage,
     testing::TestExternalities,
     trie_backend::{create_proof_check_backend, TrieBackend, TrieBackendBuilder},
     view::OverlayedValue,
@@ -63,6 +66,8 @@ pub mod backend;
 mod block;
 #[cfg(feature = "std")]
 mod cache;
+#[cfg(feature = "std")]
+mod database;
 #[cfg(feature = "std")]
 mod ext;
 #[cfg(feature = "std")]
@@ -84,9 +89,13 @@ mod proving;
 #[cfg(feature = "std")]
 mod read_only;
 #[cfg(feature = "std")]
+mod reading;
+#[cfg(feature = "std")]
 mod runtime_code;
 #[cfg(feature = "std")]
 mod state_machine;
+#[cfg(feature = "std")]
+mod storage;
 #[cfg(feature = "std")]
 mod testing;
 #[cfg(feature = "std")]

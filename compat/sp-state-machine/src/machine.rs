@@ -66,7 +66,7 @@ impl Machine {
     /// The block, for calls that need no backend.
     pub(crate) fn block(&mut self) -> &mut Block {
         self.block
-            .get_or_insert_with(|| block::begin(false, Root::EMPTY))
+            .get_or_insert_with(|| block::begin(None, Root::EMPTY))
     }
 
     pub(crate) fn transaction_depth(&self) -> usize {
@@ -136,7 +136,7 @@ impl Machine {
         if self.parent == Some(root) {
             return;
         }
-        let mut block = block::begin(nodes.is_cached(), Root::from(root));
+        let mut block = block::begin(nodes.database(), Root::from(root));
         if let Some(unbound) = &self.block {
             block.copy_changes(unbound);
         }
@@ -221,7 +221,7 @@ impl Machine {
         // The root's nodes go to the recorder first.
         self.access_and_keep(nodes, |block| block.root(version).map(drop))?;
         let Self { block, .. } = std::mem::replace(self, Self::new());
-        let block = block.unwrap_or_else(|| block::begin(false, Root::EMPTY));
+        let block = block.unwrap_or_else(|| block::begin(None, Root::EMPTY));
         nodes::with(nodes, || block.seal(version).map_err(BlockError::from))
     }
 }

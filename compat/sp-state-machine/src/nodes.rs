@@ -1,6 +1,6 @@
 //! The source of a block: the trie nodes of the backend that the current access is given.
 
-use crate::{backend::Backend, wrapped::Wrapped};
+use crate::{backend::Backend, database::Database, wrapped::Wrapped};
 use ::povmeter::{Bytes, NodeHash, NodePrefix, NodeSource, SourceError};
 use hash_db::Hasher;
 
@@ -31,8 +31,8 @@ pub(crate) trait Nodes {
     /// Gives the recorder the mark of an overlay.
     fn mark(&self, overlay: u64);
 
-    /// Whether the owner of the state shares a cache between blocks.
-    fn is_cached(&self) -> bool;
+    /// The database that the state is in; `None` if nothing may be cached.
+    fn database(&self) -> Option<Database>;
 }
 
 /// The nodes of a backend of type `B`, direct or through a wrapper.
@@ -87,8 +87,8 @@ impl<N: Nodes + ?Sized> Nodes for &N {
         (**self).mark(overlay);
     }
 
-    fn is_cached(&self) -> bool {
-        (**self).is_cached()
+    fn database(&self) -> Option<Database> {
+        (**self).database()
     }
 }
 

@@ -609,7 +609,7 @@ impl<H: Hasher> OverlayedChanges<H> {
                 let sealed = machine.seal(nodes, version_of(state_version));
                 let sealed = sealed.map_err(|error| error.to_string())?;
                 let changes = storage_changes::<H>(&sealed)?;
-                povmeter::finish_block(nodes.is_cached(), sealed);
+                povmeter::finish_block(nodes.database(), sealed);
                 changes
             }
             None => {

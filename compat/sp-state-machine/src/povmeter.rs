@@ -13,6 +13,7 @@
 
 use crate::{
     cache::{Cache, Source},
+    database::{BlockMemory, Database, Databases},
     nodes::AtHand,
 };
 use ::povmeter::{BlockPool, Root, SealedBlock};
@@ -43,20 +44,23 @@ pub enum ProofSizes {
 
 /// The choices of a node.
 ///
-/// The caches serve states whose backend has a trie cache, that is, states of the node's databases. As with
-/// that cache, a cached trie node is not read from the database, so it is not noticed if the database lacks
-/// it. All databases of the process share the caches, because a trie node is identified by its hash.
+/// Each database has its own caches, which are made with the first block on one of its states, and dropped some time
+/// after the database is closed. They serve backends over the [`Storage`](crate::Storage) of a database that have a trie
+/// cache. As with that cache, a cached trie node is not read from the database, so it is not noticed if the database
+/// lacks it. Backends over other nodes, such as those of a proof, have no cache: a missing node is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Where proof sizes come from.
     pub sizes: ProofSizes,
-    /// Bytes of memory for encoded trie nodes that blocks, forks and calls share; 0 for none. The new nodes
-    /// of finished blocks enter it when a block is built on these. Until then they take at most half as much memory more.
+    /// Bytes of memory for each database, for encoded trie nodes that its blocks, forks and calls share; 0 for none.
+    /// The new nodes of finished blocks enter when a block is built on these. Until then they take at most half as much
+    /// memory more. A client that begins a chain keeps the state of block 0 apart, like another database.
     ///
     /// Blocks do not use the node's own trie cache, so it can be as small as its options allow. Reads outside
     /// of blocks, such as those by RPC, still use it.
     pub cache_bytes: usize,
-    /// Bytes of memory for decoded trie nodes that a block leaves to the next one; 0, the default, for none.
+    /// Bytes of memory for each database, for decoded trie nodes that a block leaves to the next one; 0, the default,
+    /// for none.
     pub carry_bytes: usize,
 }
 
@@ -102,31 +106,51 @@ pub fn settings() -> Settings {
     chosen().settings
 }
 
-/// The counters of the node cache, for the node's metrics; `None` if there is no cache.
+/// The counters of the node cache, for the node's metrics; `None` if the node has chosen that there is none. A process
+/// with several open databases gets the sums over their caches.
 pub fn cache_counters() -> Option<CacheCounters> {
-    chosen().cache.as_ref().map(Cache::counters)
+    let chosen = chosen();
+    (chosen.settings.cache_bytes > 0).then(|| chosen.databases.counters())
 }
 
 /// The choices, and the memory that goes from block to block.
 struct Chosen {
     settings: Settings,
-    cache: Option<Cache>,
+    databases: Databases,
+    /// Reused by blocks on all states that are in no database, and holds no nodes.
     plain: Arc<BlockPool>,
-    carrying: Arc<BlockPool>,
 }
 
 impl Chosen {
     fn new(settings: Settings) -> Self {
-        let plain = Arc::new(BlockPool::new());
-        let carrying = match settings.carry_bytes {
-            0 => plain.clone(),
-            bytes => Arc::new(BlockPool::carrying(bytes)),
-        };
         Self {
             settings,
-            cache: Cache::new(settings.cache_bytes),
-            plain,
-            carrying,
+            databases: Databases::default(),
+            plain: Arc::new(BlockPool::new()),
+        }
+    }
+
+    /// The memory for blocks on the states of `database`.
+    fn memory(&self, database: Option<Database>) -> BlockMemory {
+        let Settings {
+            cache_bytes,
+            carry_bytes,
+            ..
+        } = self.settings;
+        match database {
+            Some(database) if cache_bytes > 0 || carry_bytes > 0 => {
+                self.databases.memory_of(&database, || BlockMemory {
+                    cache: Cache::new(cache_bytes).map(Arc::new),
+                    pool: match carry_bytes {
+                        0 => self.plain.clone(),
+                        bytes => Arc::new(BlockPool::carrying(bytes)),
+                    },
+                })
+            }
+            _ => BlockMemory {
+                cache: None,
+                pool: self.plain.clone(),
+            },
         }
     }
 }
@@ -137,24 +161,20 @@ fn chosen() -> &'static Chosen {
     CHOSEN.get_or_init(|| Chosen::new(Settings::default()))
 }
 
-/// The memory and the source of a block. `is_cached` tells whether its state is one of the node's databases.
-pub(crate) fn start_block(is_cached: bool, parent: Root) -> (Arc<BlockPool>, Source) {
-    let chosen = chosen();
-    match &chosen.cache {
-        _ if !is_cached => (chosen.plain.clone(), Source::Plain(AtHand)),
-        None => (chosen.carrying.clone(), Source::Plain(AtHand)),
-        Some(cache) => (chosen.carrying.clone(), cache.source(parent)),
+/// The memory and the source of a block on a state of `database`; `None` if the state is in no database.
+pub(crate) fn start_block(database: Option<Database>, parent: Root) -> (Arc<BlockPool>, Source) {
+    let BlockMemory { cache, pool } = chosen().memory(database);
+    match cache {
+        None => (pool, Source::Plain(AtHand)),
+        Some(cache) => (pool, cache.source(parent)),
     }
 }
 
-/// Recycles the memory of a block whose results were handed out, and gives its update to the cache.
-pub(crate) fn finish_block(is_cached: bool, sealed: SealedBlock) {
-    let chosen = chosen();
-    if !is_cached {
-        return chosen.plain.recycle(sealed);
-    }
-    if let Some(cache) = &chosen.cache {
+/// Recycles the memory of a block whose results were handed out, and gives its update to the cache of its database.
+pub(crate) fn finish_block(database: Option<Database>, sealed: SealedBlock) {
+    let BlockMemory { cache, pool } = chosen().memory(database);
+    if let Some(cache) = cache {
         cache.finished(sealed.update());
     }
-    chosen.carrying.recycle(sealed);
+    pool.recycle(sealed);
 }

@@ -1,6 +1,9 @@
 //! The code of the runtime that a state holds.
 
-use crate::backend::{Backend, TryPendingCode};
+use crate::{
+    backend::{Backend, TryPendingCode},
+    database::Database,
+};
 use codec::{Decode, Encode};
 use core::{cell::Cell, marker::PhantomData};
 use hash_db::Hasher;
@@ -64,7 +67,11 @@ where
     fn known_state(&self) -> Option<State> {
         let nodes = self.backend.povmeter_nodes()?;
         let nodes = nodes.get();
-        (nodes.is_cached() && !nodes.records()).then(|| State {
+        if nodes.records() {
+            return None;
+        }
+        Some(State {
+            database: nodes.database()?,
             root: nodes.root(),
             try_pending: self.try_pending,
         })
@@ -106,8 +113,9 @@ struct Description {
 }
 
 /// The state of a [`Description`], and whether pending code counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
+    database: Database,
     root: [u8; 32],
     try_pending: bool,
 }

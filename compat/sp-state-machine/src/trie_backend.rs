@@ -2,8 +2,10 @@
 
 use crate::{
     backend::{AsTrieBackend, Backend, BackendTransaction, IterArgs, StorageIterator},
+    database::Database,
     machine::fail,
     nodes::{Nodes, NodesOf},
+    storage::OriginalsStorage,
     wrapped, DefaultError, Error, ExecutionError, MemoryDB, StateMachineStats, StorageKey,
     StorageProof, StorageValue, TrieBackendStorage, TrieCacheProvider, UsageInfo,
 };
@@ -21,12 +23,11 @@ use sp_trie::{
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use trie_db::{RecordedForKey, TrieAccess, TrieRecorder};
 
-/// A recorder that the original's backend and the block share: the backend records the reads through it, and
-/// the block records its own reads.
+/// What the original's backend and this crate's both use: a recorder, which also gets the reads of the block, or a cache.
 #[derive(Debug)]
-pub struct Shared<R>(Arc<R>);
+pub struct Shared<T>(Arc<T>);
 
-impl<R> Clone for Shared<R> {
+impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
@@ -47,6 +48,25 @@ impl<H: Hasher, R: TrieRecorderProvider<H>> TrieRecorderProvider<H> for Shared<R
     }
 }
 
+impl<H: Hasher, C: TrieCacheProvider<H>> TrieCacheProvider<H> for Shared<C> {
+    type Cache<'a>
+        = C::Cache<'a>
+    where
+        Self: 'a;
+
+    fn as_trie_db_cache(&self, storage_root: H::Out) -> Self::Cache<'_> {
+        self.0.as_trie_db_cache(storage_root)
+    }
+
+    fn as_trie_db_mut_cache(&self) -> Self::Cache<'_> {
+        self.0.as_trie_db_mut_cache()
+    }
+
+    fn merge<'a>(&'a self, other: Self::Cache<'a>, new_root: H::Out) {
+        self.0.merge(other, new_root);
+    }
+}
+
 /// Builds a [`TrieBackend`].
 pub struct TrieBackendBuilder<
     S: TrieBackendStorage<H>,
@@ -54,20 +74,20 @@ pub struct TrieBackendBuilder<
     C = LocalTrieCache<H>,
     R = Recorder<H>,
 > {
-    inner: original::TrieBackendBuilder<S, H, C, Shared<R>>,
+    storage: S,
+    root: H::Out,
+    cache: Option<Shared<C>>,
     recorder: Option<Shared<R>>,
-    is_cached: bool,
 }
 
 impl<S: TrieBackendStorage<H>, H: Hasher> TrieBackendBuilder<S, H> {
     /// A backend on the state of `root`.
     pub fn new(storage: S, root: H::Out) -> Self {
-        // The only constructor of the original that leaves the type of the recorder open.
-        let inner = original::TrieBackendBuilder::new_with_cache(storage, root, ());
         Self {
-            inner: inner.with_optional_cache(None),
+            storage,
+            root,
+            cache: None,
             recorder: None,
-            is_cached: false,
         }
     }
 }
@@ -76,29 +96,35 @@ impl<S: TrieBackendStorage<H>, H: Hasher, C, R> TrieBackendBuilder<S, H, C, R> {
     /// A backend on the state of `root`, with a cache.
     pub fn new_with_cache(storage: S, root: H::Out, cache: C) -> Self {
         Self {
-            inner: original::TrieBackendBuilder::new_with_cache(storage, root, cache),
+            storage,
+            root,
+            cache: Some(Shared(Arc::new(cache))),
             recorder: None,
-            is_cached: true,
         }
     }
 
     /// A backend over the nodes and the cache of another one, without its recorder.
-    pub fn wrap(other: &TrieBackend<S, H, C, R>) -> TrieBackendBuilder<&S, H, &C, R> {
+    pub fn wrap(other: &TrieBackend<S, H, C, R>) -> TrieBackendBuilder<&S, H, &C, R>
+    where
+        C: TrieCacheProvider<H> + Send + Sync,
+        R: TrieRecorderProvider<H> + Send + Sync,
+        H::Out: Codec,
+    {
+        let cache = other.cache.as_ref();
         TrieBackendBuilder {
-            inner: original::TrieBackendBuilder::wrap(&other.inner),
+            storage: other.backend_storage(),
+            root: *other.root(),
+            cache: cache.map(|cache| Shared(Arc::new(&*cache.0))),
             recorder: None,
-            is_cached: other.is_cached,
         }
     }
 
     /// With a recorder, if there is one.
     #[must_use]
     pub fn with_optional_recorder(self, recorder: Option<R>) -> Self {
-        let recorder = recorder.map(|recorder| Shared(Arc::new(recorder)));
         Self {
-            inner: self.inner.with_optional_recorder(recorder.clone()),
-            recorder,
-            is_cached: self.is_cached,
+            recorder: recorder.map(|recorder| Shared(Arc::new(recorder))),
+            ..self
         }
     }
 
@@ -111,8 +137,9 @@ impl<S: TrieBackendStorage<H>, H: Hasher, C, R> TrieBackendBuilder<S, H, C, R> {
     /// With a cache, if there is one.
     pub fn with_optional_cache<LC>(self, cache: Option<LC>) -> TrieBackendBuilder<S, H, LC, R> {
         TrieBackendBuilder {
-            is_cached: cache.is_some(),
-            inner: self.inner.with_optional_cache(cache),
+            storage: self.storage,
+            root: self.root,
+            cache: cache.map(|cache| Shared(Arc::new(cache))),
             recorder: self.recorder,
         }
     }
@@ -124,20 +151,35 @@ impl<S: TrieBackendStorage<H>, H: Hasher, C, R> TrieBackendBuilder<S, H, C, R> {
 
     /// The backend.
     pub fn build(self) -> TrieBackend<S, H, C, R> {
+        let Self {
+            storage,
+            root,
+            cache,
+            recorder,
+        } = self;
+        // The only constructor of the original that leaves the types of cache and recorder open.
+        let inner =
+            original::TrieBackendBuilder::new_with_cache(OriginalsStorage(storage), root, ());
         TrieBackend {
-            inner: self.inner.build(),
-            recorder: self.recorder,
-            is_cached: self.is_cached,
+            inner: inner
+                .with_optional_cache(cache.clone())
+                .with_optional_recorder(recorder.clone())
+                .build(),
+            cache,
+            recorder,
         }
     }
 }
 
+/// The original's backend, over a storage of this crate.
+type Original<S, H, C, R> = original::TrieBackend<OriginalsStorage<S>, H, Shared<C>, Shared<R>>;
+
 /// The original's backend. A block also reads nodes through it, and records each.
 pub struct TrieBackend<S: TrieBackendStorage<H>, H: Hasher, C = LocalTrieCache<H>, R = Recorder<H>>
 {
-    inner: original::TrieBackend<S, H, C, Shared<R>>,
+    inner: Original<S, H, C, R>,
+    cache: Option<Shared<C>>,
     recorder: Option<Shared<R>>,
-    is_cached: bool,
 }
 
 impl<S, H, C, R> TrieBackend<S, H, C, R>
@@ -150,12 +192,12 @@ where
 {
     /// Where nodes come from.
     pub fn backend_storage(&self) -> &S {
-        self.inner.backend_storage()
+        &self.inner.backend_storage().0
     }
 
     /// Where nodes come from.
     pub fn backend_storage_mut(&mut self) -> &mut S {
-        self.inner.backend_storage_mut()
+        &mut self.inner.backend_storage_mut().0
     }
 
     /// Moves to the state of `root`.
@@ -170,7 +212,7 @@ where
 
     /// Returns the storage of the nodes.
     pub fn into_storage(self) -> S {
-        self.inner.into_storage()
+        self.inner.into_storage().0
     }
 
     /// The proof that was recorded; `None` without a recorder.
@@ -206,9 +248,9 @@ impl<S: TrieBackendStorage<H>, H: Hasher, C> AsTrieBackend<H, C> for TrieBackend
 /// An iterator over keys and values of a [`TrieBackend`].
 pub struct RawIter<S: TrieBackendStorage<H>, H: Hasher, C, R>
 where
-    original::TrieBackend<S, H, C, Shared<R>>: original::Backend<H>,
+    Original<S, H, C, R>: original::Backend<H>,
 {
-    inner: <original::TrieBackend<S, H, C, Shared<R>> as original::Backend<H>>::RawIter,
+    inner: <Original<S, H, C, R> as original::Backend<H>>::RawIter,
     backend: PhantomData<(S, C, R)>,
 }
 
@@ -445,7 +487,7 @@ where
     }
 
     fn node(&self, hash: &[u8; 32], prefix: Prefix<'_>) -> Result<Option<Vec<u8>>, String> {
-        self.inner.backend_storage().get(&out_of::<H>(hash), prefix)
+        self.backend_storage().get(&out_of::<H>(hash), prefix)
     }
 
     fn records(&self) -> bool {
@@ -479,8 +521,10 @@ where
         }
     }
 
-    fn is_cached(&self) -> bool {
-        self.is_cached
+    fn database(&self) -> Option<Database> {
+        // A client without a trie cache wants no other cache either.
+        self.cache.as_ref()?;
+        self.backend_storage().povmeter_database()
     }
 }
 

@@ -11,7 +11,7 @@
 //! TrieBackend:    the key is KNOCK: answer the thread's question
 //! ```
 
-use crate::{backend::Backend, nodes::Nodes};
+use crate::{backend::Backend, database::Database, nodes::Nodes};
 use core::marker::PhantomData;
 use hash_db::{Hasher, Prefix};
 use std::any::type_name;
@@ -75,7 +75,6 @@ pub(crate) struct Wrapped<'b, H, B> {
     backend: &'b B,
     root: [u8; 32],
     records: bool,
-    is_cached: bool,
     hasher: PhantomData<fn() -> H>,
 }
 
@@ -86,13 +85,12 @@ impl<'b, H: Hasher, B: Backend<H>> Wrapped<'b, H, B> {
         if !KNOWN.iter().any(|known| name.starts_with(known)) {
             return None;
         }
-        let facts = |nodes: &dyn Nodes| (nodes.root(), nodes.records(), nodes.is_cached());
-        let (root, records, is_cached) = ask(backend, facts)?;
+        let facts = |nodes: &dyn Nodes| (nodes.root(), nodes.records());
+        let (root, records) = ask(backend, facts)?;
         Some(Self {
             backend,
             root,
             records,
-            is_cached,
             hasher: PhantomData,
         })
     }
@@ -129,7 +127,7 @@ impl<H: Hasher, B: Backend<H>> Nodes for Wrapped<'_, H, B> {
         ask(self.backend, |nodes| nodes.mark(overlay));
     }
 
-    fn is_cached(&self) -> bool {
-        self.is_cached
+    fn database(&self) -> Option<Database> {
+        ask(self.backend, |nodes| nodes.database()).flatten()
     }
 }

@@ -1,14 +1,17 @@
 //! A node that has chosen sizes with the root's part, and to carry decoded nodes from block to block.
 #![allow(clippy::unwrap_used)]
 
+mod database;
+
+use database::Database;
 use hash_db::Hasher;
 use sp_core::{storage::StateVersion, Blake2Hasher, H256};
 use sp_externalities::{Extensions, Externalities, ExternalitiesExt};
 use sp_state_machine::{
-    backend::{AsTrieBackend, Backend},
+    backend::Backend,
     new_in_mem,
     povmeter::{configure, settings, AlreadyConfigured, ProofSizes, Settings},
-    Ext, InMemoryBackend, OverlayedChanges, TrieBackendBuilder,
+    Ext, InMemoryBackend, OverlayedChanges, Storage, TrieBackendBuilder,
 };
 use sp_trie::{
     cache::{CacheSize, SharedTrieCache},
@@ -16,6 +19,7 @@ use sp_trie::{
     recorder::Recorder,
     StorageProof,
 };
+use std::sync::Arc;
 
 const VERSION: StateVersion = StateVersion::V1;
 const CHOSEN: Settings = Settings {
@@ -44,13 +48,14 @@ struct Block {
 }
 
 /// Builds a block of 30 extrinsics, each in its own call. The author drops every fifth.
-fn build(state: &InMemoryBackend<Blake2Hasher>, cache: &SharedTrieCache<Blake2Hasher>) -> Block {
+fn build(database: &Arc<Database>, parent: H256, cache: &SharedTrieCache<Blake2Hasher>) -> Block {
+    let storage: Arc<dyn Storage<Blake2Hasher>> = database.clone();
     let local = cache.local_cache_trusted();
     let mut overlay = OverlayedChanges::<Blake2Hasher>::default();
     let recorder = Recorder::<Blake2Hasher>::default();
     let mut sizes = Vec::new();
     for extrinsic in 0..30 {
-        let backend = TrieBackendBuilder::wrap(state.as_trie_backend())
+        let backend = TrieBackendBuilder::new(&storage, parent)
             .with_cache(&local)
             .with_recorder(recorder.clone())
             .build();
@@ -77,7 +82,7 @@ fn build(state: &InMemoryBackend<Blake2Hasher>, cache: &SharedTrieCache<Blake2Ha
             recorder.commit_transaction().unwrap();
         }
     }
-    let backend = TrieBackendBuilder::wrap(state.as_trie_backend())
+    let backend = TrieBackendBuilder::new(&storage, parent)
         .with_cache(&local)
         .with_recorder(recorder.clone())
         .build();
@@ -101,7 +106,11 @@ fn the_chosen_sizes_are_those_of_the_whole_proof() {
 
     let state = state();
     let cache = SharedTrieCache::<Blake2Hasher>::new(CacheSize::unlimited(), None);
-    let first = build(&state, &cache);
+    let (database, root) = (
+        Database::new(state.backend_storage().clone()),
+        *state.root(),
+    );
+    let first = build(&database, root, &cache);
     // The last answer was right: the root needed nothing that was not counted.
     let [.., told, at_end] = first.sizes.as_slice() else {
         panic!("expected two sizes");
@@ -109,11 +118,14 @@ fn the_chosen_sizes_are_those_of_the_whole_proof() {
     assert_eq!(told, at_end);
 
     // The same block again finds all nodes decoded, and counts the same.
-    assert_eq!(build(&state, &cache), first);
+    assert_eq!(build(&database, root, &cache), first);
+    // As does one on another database, which finds none.
+    let other = Database::new(state.backend_storage().clone());
+    assert_eq!(build(&other, root, &cache), first);
 
     // And what was recorded is a proof of the block.
     let nodes = first.proof.clone().into_memory_db::<Blake2Hasher>();
-    let proven = TrieBackendBuilder::new(nodes, *state.root()).build();
+    let proven = TrieBackendBuilder::new(nodes, root).build();
     let kept = (0..30).filter(|extrinsic| extrinsic % 5 != 4);
     let changes: Vec<_> = kept
         .flat_map(|extrinsic| {

@@ -1,39 +1,55 @@
 //! The code of the runtime, which is read once for each state of a database.
 #![allow(clippy::unwrap_used)]
 
+mod database;
+
+use database::{Database, Nodes};
 use hash_db::Hasher;
 use sp_core::{
     storage::{
         well_known_keys::{CODE, HEAP_PAGES, PENDING_CODE},
         StateVersion,
     },
-    Blake2Hasher,
+    Blake2Hasher, H256,
 };
 use sp_state_machine::{
-    backend::{AsTrieBackend, BackendRuntimeCode, TryPendingCode},
-    new_in_mem, InMemoryBackend, TrieBackendBuilder,
+    backend::{BackendRuntimeCode, TryPendingCode},
+    new_in_mem, InMemoryBackend, Storage, TrieBackendBuilder,
 };
 use sp_trie::{
     cache::{CacheSize, SharedTrieCache},
     recorder::Recorder,
 };
+use std::sync::Arc;
 
-fn state(entries: &[(&[u8], &[u8])]) -> InMemoryBackend<Blake2Hasher> {
-    let entries = entries.iter();
-    let entries = entries.map(|(key, value)| (key.to_vec(), Some(value.to_vec())));
-    new_in_mem().update([(None, entries.collect())], StateVersion::V1)
+/// A state in a database.
+struct State {
+    database: Arc<Database>,
+    root: H256,
 }
 
-/// Hash and heap pages, read through a backend as a database makes it.
+fn state(entries: &[(&[u8], &[u8])]) -> State {
+    let entries = entries.iter();
+    let entries = entries.map(|(key, value)| (key.to_vec(), Some(value.to_vec())));
+    let state: InMemoryBackend<Blake2Hasher> =
+        new_in_mem().update([(None, entries.collect())], StateVersion::V1);
+    State {
+        root: *state.root(),
+        database: Database::new(state.into_storage()),
+    }
+}
+
+/// Hash and heap pages, read through a backend as a client makes it.
 fn code(
-    state: &InMemoryBackend<Blake2Hasher>,
+    state: &State,
     pending: TryPendingCode,
     recorder: Option<&Recorder<Blake2Hasher>>,
 ) -> Result<(Vec<u8>, Option<u64>), &'static str> {
     let cache = SharedTrieCache::new(CacheSize::unlimited(), None);
     let local = cache.local_cache_trusted();
-    let backend = TrieBackendBuilder::wrap(state.as_trie_backend())
-        .with_cache(&local)
+    let storage: Arc<dyn Storage<Blake2Hasher>> = state.database.clone();
+    let backend = TrieBackendBuilder::new(storage, state.root)
+        .with_cache(local)
         .with_optional_recorder(recorder.cloned())
         .build();
     let code = BackendRuntimeCode::new(&backend, pending);
@@ -78,24 +94,42 @@ fn a_recorder_gets_the_nodes_each_time() {
     }
 }
 
-/// A read that fails now may succeed at the next call.
-#[test]
-fn what_was_read_in_part_is_not_kept() {
+/// A state with heap pages, its nodes without that of the pages, and the hash of its code.
+fn damaged(byte: u8) -> (State, Nodes, Vec<u8>) {
     let pages = [&64_u64.to_le_bytes()[..], &[0; 40]].concat();
-    let whole = state(&[(CODE, &[6; 900]), (HEAP_PAGES, &pages)]);
-    let mut nodes = whole.backend_storage().clone();
+    let whole = state(&[(CODE, &[byte; 900]), (HEAP_PAGES, &pages)]);
+    let mut nodes = whole.database.0.read().unwrap().clone();
     let value = Blake2Hasher::hash(&pages);
     let places = nodes.keys();
     let mut places = places.keys().filter(|key| key.ends_with(value.as_bytes()));
     let place = places.next().unwrap();
     let prefix = (&place[..place.len() - 32], None);
     hash_db::HashDB::remove(&mut nodes, &value, prefix);
-    let part = TrieBackendBuilder::new(nodes, *whole.root()).build();
-    let hash = Blake2Hasher::hash(&[6; 900]).as_bytes().to_vec();
-    for (state, expected) in [(&part, None), (&whole, Some(64))] {
-        assert_eq!(
-            code(state, TryPendingCode::No, None),
-            Ok((hash.clone(), expected))
-        );
+    let hash = Blake2Hasher::hash(&[byte; 900]).as_bytes().to_vec();
+    (whole, nodes, hash)
+}
+
+/// A read that fails now may succeed at the next call.
+#[test]
+fn what_was_read_in_part_is_not_kept() {
+    let (state, part, hash) = damaged(6);
+    let whole = std::mem::replace(&mut *state.database.0.write().unwrap(), part);
+    let found = code(&state, TryPendingCode::No, None);
+    assert_eq!(found, Ok((hash.clone(), None)));
+    *state.database.0.write().unwrap() = whole;
+    let found = code(&state, TryPendingCode::No, None);
+    assert_eq!(found, Ok((hash, Some(64))));
+}
+
+#[test]
+fn each_database_has_its_own() {
+    let (whole, part, hash) = damaged(7);
+    let part = State {
+        database: Database::new(part),
+        root: whole.root,
+    };
+    for (state, expected) in [(&whole, Some(64)), (&part, None)] {
+        let found = code(state, TryPendingCode::No, None);
+        assert_eq!(found, Ok((hash.clone(), expected)));
     }
 }

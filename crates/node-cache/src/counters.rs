@@ -35,6 +35,26 @@ pub struct CacheCounters {
     pub shards: u64,
 }
 
+impl std::iter::Sum for CacheCounters {
+    /// Returns the sums of each counter over several caches.
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, counters| Self {
+            hits: sum.hits + counters.hits,
+            misses: sum.misses + counters.misses,
+            insertions: sum.insertions + counters.insertions,
+            evictions: sum.evictions + counters.evictions,
+            superseded: sum.superseded + counters.superseded,
+            refused: sum.refused + counters.refused,
+            late_fills: sum.late_fills + counters.late_fills,
+            entries: sum.entries + counters.entries,
+            node_bytes: sum.node_bytes + counters.node_bytes,
+            memory_bytes: sum.memory_bytes + counters.memory_bytes,
+            capacity_bytes: sum.capacity_bytes + counters.capacity_bytes,
+            shards: sum.shards + counters.shards,
+        })
+    }
+}
+
 impl CacheCounters {
     /// Returns the hits in percent of the look-ups; `None` before the first look-up.
     pub fn hit_percent(&self) -> Option<f64> {
