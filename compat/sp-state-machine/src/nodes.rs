@@ -41,12 +41,13 @@ pub(crate) trait Nodes {
 pub struct NodesOf<'b, H, B>(Way<'b, H, B>);
 
 enum Way<'b, H, B> {
-    Direct(&'b dyn Nodes),
+    // Sync, so that `Ext` can go to another thread.
+    Direct(&'b (dyn Nodes + Sync)),
     Wrapped(Wrapped<'b, H, B>),
 }
 
 impl<'b, H: Hasher, B: Backend<H>> NodesOf<'b, H, B> {
-    pub(crate) fn direct(nodes: &'b dyn Nodes) -> Self {
+    pub(crate) fn direct(nodes: &'b (dyn Nodes + Sync)) -> Self {
         Self(Way::Direct(nodes))
     }
 
