@@ -10,22 +10,66 @@ use std::{
     ops::Bound,
 };
 
+/// The change of a key, in the original's form. Lists that were appended to are shown as `Set`, with their length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StorageEntry {
+    /// The key has this value.
+    Set(StorageValue),
+    /// The key is deleted.
+    #[default]
+    Remove,
+    /// Elements were appended to a list. No overlay of this crate shows a value so: the variant is there for callers
+    /// that match all variants of the original.
+    Append {
+        /// The encoded elements, after the length that `materialized_length` describes.
+        data: StorageValue,
+        /// The number of elements.
+        current_length: u32,
+        /// The number of elements that the length in `data` states; `None` if `data` has no length.
+        materialized_length: Option<u32>,
+        /// The bytes of `data` that belong to the enclosing transaction.
+        parent_size: Option<usize>,
+    },
+}
+
+impl From<Option<StorageValue>> for StorageEntry {
+    fn from(value: Option<StorageValue>) -> Self {
+        value.map_or(Self::Remove, Self::Set)
+    }
+}
+
 /// What an overlay holds for a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OverlayedValue {
-    value: Option<StorageValue>,
+    value: StorageEntry,
     extrinsics: BTreeSet<u32>,
 }
 
 impl OverlayedValue {
     /// The value, or `None` if the key is deleted.
     pub fn value(&mut self) -> Option<&StorageValue> {
-        self.value.as_ref()
+        match &self.value {
+            StorageEntry::Set(value) => Some(value),
+            StorageEntry::Remove | StorageEntry::Append { .. } => None,
+        }
+    }
+
+    /// The change of the key.
+    pub fn value_ref(&self) -> &StorageEntry {
+        &self.value
+    }
+
+    /// The change of the key.
+    pub fn into_value(self) -> StorageEntry {
+        self.value
     }
 
     /// The value, or `None` if the key is deleted.
     pub fn to_option(self) -> Option<StorageValue> {
-        self.value
+        match self.value {
+            StorageEntry::Set(value) => Some(value),
+            StorageEntry::Remove | StorageEntry::Append { .. } => None,
+        }
     }
 
     /// The extrinsics that changed the key; none unless the overlay collects them.
@@ -51,7 +95,7 @@ impl View {
             changes
                 .map(|(key, value)| {
                     let value = OverlayedValue {
-                        value: value.map(<[u8]>::to_vec),
+                        value: value.map(<[u8]>::to_vec).into(),
                         extrinsics: BTreeSet::new(),
                     };
                     (key.to_vec(), value)
@@ -77,7 +121,7 @@ impl View {
                     .map(|(key, changed)| {
                         let value = OverlayedValue {
                             extrinsics: changed.extrinsics().into_iter().collect(),
-                            value: changed.value().cloned(),
+                            value: changed.value().cloned().into(),
                         };
                         (key.clone(), value)
                     })

@@ -19,7 +19,16 @@ fn child() -> ChildInfo {
 
 /// The changes of the top trie and of the child trie.
 fn listed<H: Hasher>(overlay: &OverlayedChanges<H>) -> [Listed; 2] {
-    let value = |value: &sp_state_machine::OverlayedValue| value.clone().to_option();
+    let value = |value: &sp_state_machine::OverlayedValue| {
+        let option = value.clone().to_option();
+        // The type of these cannot be named, as that of the original.
+        let shown = option
+            .as_ref()
+            .map_or("Remove".to_owned(), |value| format!("Set({value:?})"));
+        assert_eq!(format!("{:?}", value.value_ref()), shown);
+        assert_eq!(format!("{:?}", value.clone().into_value()), shown);
+        option
+    };
     let top = overlay.changes().map(|(key, of)| (key.clone(), value(of)));
     let below = overlay.child_changes(b"child");
     let below = below.into_iter().flat_map(|(changes, _)| changes);
@@ -50,7 +59,7 @@ fn lists_what_is_cleared<H: Hasher>(collects: bool) {
     let none = vec![cleared(b"ab"), cleared(b"ac"), cleared(b"bb")];
     assert_eq!(listed(&overlay), [rest, none]);
     let text = format!("{overlay:?}");
-    assert_eq!(text.matches("value: None").count(), 5, "{text}");
+    assert_eq!(text.matches("value: Remove").count(), 5, "{text}");
 }
 
 #[test]
