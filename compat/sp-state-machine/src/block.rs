@@ -19,7 +19,7 @@ pub(crate) fn begin(database: Option<Database>, parent: Root) -> OwnedBlock {
     let (pool, source) = povmeter::start_block(database, parent);
     let mut block = PooledBlock::new(pool, source, parent, Consensus);
     match povmeter::settings().sizes {
-        ProofSizes::Upstream | ProofSizes::Replay => block.count_roots_in_key_order(),
+        ProofSizes::Upstream => block.count_roots_in_key_order(),
         ProofSizes::Estimate => {}
     }
     block

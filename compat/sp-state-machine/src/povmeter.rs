@@ -25,7 +25,8 @@ pub use povmeter_node_cache::CacheCounters;
 /// number would be returned.
 pub use povmeter_proof_size::storage_proof_size;
 
-/// The proof sizes that a runtime gets from the extension that the node registers. The second version of the host
+/// The proof sizes that a runtime gets from the extension that the node registers. An extension that replays the sizes of
+/// the author answers by its record, whatever is chosen here. The second version of the host
 /// function returns the recorded bytes and what the root computation adds, whatever is chosen here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProofSizes {
@@ -37,9 +38,6 @@ pub enum ProofSizes {
     /// choose it together. The node's recorder gets the nodes that an estimate touches, so that they are in
     /// the proof.
     Estimate,
-    /// For a node that imports blocks of [`Self::Estimate`] without a recorder: its extension answers from
-    /// the author's record, and nothing is estimated.
-    Replay,
 }
 
 /// The choices of a node.

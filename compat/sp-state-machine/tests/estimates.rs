@@ -15,7 +15,7 @@ use sp_state_machine::{
 };
 use sp_trie::{
     cache::{CacheSize, SharedTrieCache},
-    proof_size_extension::ProofSizeExt,
+    proof_size_extension::{ProofSizeExt, RecordedProofSizeEstimations, ReplayProofSizeProvider},
     recorder::Recorder,
     StorageProof,
 };
@@ -136,4 +136,17 @@ fn the_chosen_sizes_are_those_of_the_whole_proof() {
     let delta = changes.iter();
     let delta = delta.map(|(key, value)| (key.as_slice(), value.as_deref()));
     assert_eq!(proven.storage_root(delta, VERSION).0, first.root);
+
+    // An importer replays sizes by its extension alone. The one of sp-trie answers 0 at the end of its record.
+    let record = RecordedProofSizeEstimations::from(vec![5, 7]);
+    let mut extensions = Extensions::new();
+    extensions.register(ProofSizeExt::new(ReplayProofSizeProvider::from(record)));
+    let mut overlay = OverlayedChanges::default();
+    let mut ext = Ext::new(&mut overlay, &state, Some(&mut extensions));
+    ext.clear_storage(&key(0));
+    let mut ext: &mut dyn Externalities = &mut ext;
+    for expected in [5, 7, 0] {
+        let size = ext.extension::<ProofSizeExt>().unwrap();
+        assert_eq!(size.storage_proof_size(), expected);
+    }
 }
