@@ -42,6 +42,7 @@
 //!
 //! # Limits
 //! The runtime's headers must be hashed by `BlakeTwo256`. With another hasher, the runtime does not compile for wasm.
+//! For PolkaVM (`riscv64`) no runtime with the macro compiles, because the function is exported to wasm alone.
 //!
 //! # Features
 //! - `std` (default): for the native runtime, which has no `validate_block`: the macro expands to nothing.
@@ -117,6 +118,14 @@ macro_rules! register_validate_block {
         #[doc(hidden)]
         mod parachain_validate_block {
             use super::*;
+
+            // cumulus exports the function in another way there.
+            #[cfg(target_arch = "riscv64")]
+            compile_error!(
+                "expected a runtime in wasm, found one for PolkaVM (riscv64): \
+                 povmeter_validate_block::register_validate_block! exports validate_block to wasm alone. \
+                 Use cumulus_pallet_parachain_system::register_validate_block! for this target"
+            );
 
             #[no_mangle]
             unsafe extern "C" fn validate_block(arguments: *mut u8, arguments_len: usize) -> u64 {
