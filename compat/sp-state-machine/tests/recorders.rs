@@ -5,7 +5,8 @@ use hash_db::Hasher;
 use sp_core::{storage::StateVersion, Blake2Hasher, KeccakHasher};
 use sp_externalities::Externalities;
 use sp_state_machine::{
-    backend::AsTrieBackend, new_in_mem, Ext, InMemoryBackend, OverlayedChanges, TrieBackendBuilder,
+    backend::{AsTrieBackend, Backend},
+    new_in_mem, Ext, InMemoryBackend, OverlayedChanges, TrieBackendBuilder,
 };
 use sp_trie::{recorder::Recorder, StorageProof};
 
@@ -68,6 +69,29 @@ fn each_recorder_gets_a_whole_proof() {
         let proof = recorder.to_storage_proof();
         assert_eq!(proven(&state, proof, 20..50), expected);
     }
+}
+
+/// What docs/differences.md says of the keys.
+#[test]
+fn a_recorder_is_told_nodes_of_blocks_and_keys_of_other_reads() {
+    let state = state(500);
+    let recorder = Recorder::default();
+    let mut overlay = OverlayedChanges::default();
+    read(&state, &mut overlay, Some(&recorder), 0..50);
+    assert!(recorder.estimate_encoded_size() > 0);
+    let keys = recorder.recorded_keys();
+    assert!(!keys.contains_key(state.root()));
+    // The mark of the overlay, under the root of no state.
+    assert_eq!(
+        keys.values().map(|keys| keys.len()).collect::<Vec<_>>(),
+        [1]
+    );
+
+    let backend = TrieBackendBuilder::wrap(state.as_trie_backend())
+        .with_recorder(recorder.clone())
+        .build();
+    backend.storage(&key(1)).unwrap();
+    assert_eq!(recorder.recorded_keys()[state.root()].len(), 1);
 }
 
 #[test]
