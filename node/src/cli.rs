@@ -66,7 +66,8 @@ pub(crate) struct ChainOptions {
     /// cannot become an archive, nor the other way round [default: 256 blocks, or all in a chain that began so]
     #[arg(long, value_name = "N|archive")]
     pub(crate) state_pruning: Option<StatePruning>,
-    /// The size of the cache of trie nodes and values in MiB; 0 for none
+    /// The size of the client's cache of trie nodes and values in MiB; 0 for none. On povmeter also that of its cache of
+    /// trie nodes, which blocks use instead
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub(crate) trie_cache: usize,
     /// The size of the cache of checked signatures in MiB; 0 for none. The pool, the author and the importer share it, so
@@ -274,7 +275,8 @@ pub(crate) struct MeasureOptions {
     /// How many accounts the chain has; the first half sends, the others receive
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) accounts: u32,
-    /// The size of the cache of trie nodes and values in MiB; 0 for none
+    /// The size of the client's cache of trie nodes and values in MiB; 0 for none. On povmeter also that of its cache of
+    /// trie nodes, which blocks use instead
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub(crate) trie_cache: usize,
     /// The size of a chain's cache of checked signatures in MiB; 0 for none. With a cache, each chain checks the

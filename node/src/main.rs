@@ -17,6 +17,7 @@ mod measure;
 mod node_client;
 mod rpc;
 mod service;
+mod settings;
 mod signatures;
 mod verify;
 
@@ -70,6 +71,7 @@ fn execute(options: Options) -> Result<(), Error> {
 }
 
 fn command(command: Command, handle: Handle) -> Result<(), Error> {
+    settings::choose(&command);
     match command {
         Command::Run(options) => handle.block_on(service::run(&options, handle.clone())),
         Command::ExportBlocks(options) => blocks_file::export(&options, handle),

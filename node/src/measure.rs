@@ -9,6 +9,7 @@ use crate::{
     error::Error,
     extrinsics::{SignedFor, Workload},
     service::time_of_block,
+    settings::CacheSizes,
 };
 use codec::{Decode, Encode};
 use cpu_time::ThreadTime;
@@ -46,7 +47,10 @@ pub(crate) struct Measurement {
     accounts: u32,
     transfers: u32,
     child_writes: u32,
+    /// The size of the trie cache of each client.
     trie_cache_mib: usize,
+    /// The size of povmeter's cache for each client; `None` on sp-state-machine.
+    povmeter_cache_mib: Option<usize>,
     signature_cache_mib: u32,
     best_block: u32,
     pub(crate) best_hash: Hash,
@@ -80,8 +84,6 @@ pub(crate) struct BlockTimes {
 /// # Errors
 /// Those of the chains.
 pub(crate) fn measure(command: &MeasureCommand, handle: Handle) -> Result<(), Error> {
-    #[cfg(feature = "povmeter")]
-    choose_sizes(command.proof_sizes);
     let options = &command.options;
     let folder = tempfile::tempdir().map_err(|source| Error::Path {
         path: std::env::temp_dir(),
@@ -104,13 +106,15 @@ pub(crate) fn measure(command: &MeasureCommand, handle: Handle) -> Result<(), Er
     }
     let info = author.client.info();
     let header = author.client.expect_header(info.best_hash)?;
+    let caches = CacheSizes::of(options.trie_cache);
     let measurement = Measurement {
         what: "node-blocks".to_owned(),
         schema: 1,
         accounts: options.accounts,
         transfers: options.transfers,
         child_writes: options.child_writes,
-        trie_cache_mib: options.trie_cache,
+        trie_cache_mib: caches.trie,
+        povmeter_cache_mib: caches.povmeter,
         signature_cache_mib: options.signature_cache,
         best_block: info.best_number,
         best_hash: info.best_hash,
@@ -119,21 +123,6 @@ pub(crate) fn measure(command: &MeasureCommand, handle: Handle) -> Result<(), Er
     };
     print(&measurement, options.json);
     Ok(())
-}
-
-/// The one call by which a node on povmeter makes its choices.
-#[cfg(feature = "povmeter")]
-fn choose_sizes(sizes: crate::cli::ProofSizesOption) {
-    use crate::cli::ProofSizesOption;
-    use sp_state_machine::povmeter::{configure, ProofSizes, Settings};
-    configure(Settings {
-        sizes: match sizes {
-            ProofSizesOption::Upstream => ProofSizes::Upstream,
-            ProofSizesOption::Estimate => ProofSizes::Estimate,
-        },
-        ..Settings::default()
-    })
-    .expect("the first call of this process");
 }
 
 fn open(options: &MeasureOptions, folder: &Path, handle: Handle) -> Result<Chain, Error> {
@@ -283,6 +272,11 @@ fn print(measurement: &Measurement, json: bool) {
         "import, ms",
         "of it cpu",
     ];
+    let caches = CacheSizes {
+        trie: measurement.trie_cache_mib,
+        povmeter: measurement.povmeter_cache_mib,
+    };
+    println!("{caches}");
     println!("{}", row(heads.map(str::to_owned)));
     for (number, block) in (1..).zip(&measurement.blocks) {
         println!(

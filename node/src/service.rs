@@ -6,6 +6,7 @@ use crate::{
     error::Error,
     faults::{fault, first_panic},
     rpc::{Interface, Pool},
+    settings::CacheSizes,
 };
 use futures::{
     channel::{mpsc, oneshot},
@@ -56,6 +57,7 @@ pub(crate) async fn run(options: &RunOptions, handle: Handle) -> Result<(), Erro
         engine,
         spawner: Arc::new(chain.tasks.spawn_handle()),
     };
+    println!("{}", CacheSizes::of(options.chain.trie_cache));
     let server = interface.listen(options.rpc_port).await?;
     for address in server.listen_addrs() {
         println!("listening on {address}");
