@@ -119,7 +119,7 @@ fn all_blocks(chain: &Chain) -> Result<Vec<(u32, Hash)>, Error> {
 /// Those of the chain and of the file; [`Error::Import`] for a block that is refused, or whose execution has
 /// another result than its author's.
 pub(crate) fn import(options: &ImportOptions, handle: Handle) -> Result<(), Error> {
-    let chain = Chain::open(&options.chain, handle.clone())?;
+    let chain = Chain::open_or_begin(&options.chain, handle.clone())?;
     let of_file = |source| in_file(&options.file, source);
     let file = File::open(&options.file).map_err(|error| of_file(error.into()))?;
     let mut file = IoReader(BufReader::new(file));

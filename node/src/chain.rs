@@ -46,11 +46,25 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
+    /// Opens the chain in the folder of `options`.
+    ///
+    /// # Errors
+    /// [`Error::NoChain`] if there is none; if the database cannot be used, or block 0 of the chain is not the one that
+    /// the options describe.
+    pub(crate) fn open(options: &ChainOptions, handle: Handle) -> Result<Self, Error> {
+        let folder = options.base_path.join("db");
+        match ParityDb::open(&folder, options.check_nodes) {
+            Ok(Some(db)) => Self::on(db, false, options, handle),
+            Ok(None) => Err(Error::NoChain { folder }),
+            Err(source) => Err(Error::OpenDatabase { folder, source }),
+        }
+    }
+
     /// Opens the chain in the folder of `options`, or begins it.
     ///
     /// # Errors
     /// If the database cannot be used, or block 0 of the chain is not the one that the options describe.
-    pub(crate) fn open(options: &ChainOptions, handle: Handle) -> Result<Self, Error> {
+    pub(crate) fn open_or_begin(options: &ChainOptions, handle: Handle) -> Result<Self, Error> {
         let folder = options.base_path.join("db");
         fs::create_dir_all(&folder).map_err(|source| Error::Path {
             path: folder.clone(),
@@ -60,8 +74,18 @@ impl Chain {
             folder: folder.clone(),
             source,
         };
-        let db = ParityDb::open(&folder, options.check_nodes).map_err(open)?;
+        let db = ParityDb::open_or_create(&folder, options.check_nodes).map_err(open)?;
         let is_new = db.is_new().map_err(open)?;
+        Self::on(db, is_new, options, handle)
+    }
+
+    /// The chain in `db`. Block 0 is written if `is_new`.
+    fn on(
+        db: ParityDb,
+        is_new: bool,
+        options: &ChainOptions,
+        handle: Handle,
+    ) -> Result<Self, Error> {
         let backend = new_db_backend::<Block>(DatabaseSettings {
             trie_cache_maximum_size: Some(options.trie_cache << 20).filter(|size| *size > 0),
             state_pruning: options.state_pruning.clone().map(|pruning| pruning.0),

@@ -3,7 +3,7 @@
 use crate::database::StatePruning;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use povmeter_node_runtime::{Hash, Release};
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
 /// How many accounts a new chain has if no option says so.
 pub(crate) const ACCOUNTS: u32 = 1_000;
@@ -14,7 +14,7 @@ const PORT: u16 = 9944;
 
 /// A small Substrate node for tests and measurements of state machines.
 ///
-/// Exit codes: 0, success; 1, failure; 2, wrong options; 3, the database cannot be used; 4, a block or a state
+/// Exit codes: 0, success; 1, failure; 2, wrong options; 3, the database is missing or cannot be used; 4, a block or a state
 /// is wrong; 5, a file of blocks is of no use.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
@@ -53,7 +53,7 @@ pub(crate) enum Command {
 /// A chain in a folder.
 #[derive(Args)]
 pub(crate) struct ChainOptions {
-    /// The folder of the chain; a new chain begins if there is none
+    /// The folder of the chain. If it has none, `run` and `import-blocks` begin one, and other commands fail
     #[arg(long, value_name = "DIR")]
     pub(crate) base_path: PathBuf,
     /// How many accounts a new chain endows [default: 1000]
@@ -162,9 +162,33 @@ pub(crate) struct ImportOptions {
 pub(crate) struct VerifyOptions {
     #[command(flatten)]
     pub(crate) chain: ChainOptions,
-    /// Execute this many of the latest blocks again
-    #[arg(long, value_name = "BLOCKS", default_value_t = 0)]
-    pub(crate) execute: u32,
+    /// Execute this many of the latest blocks again, or `all` whose parents' states are not pruned. Fewer blocks than this
+    /// number are a failure
+    #[arg(long, value_name = "BLOCKS|all", default_value = "0")]
+    pub(crate) execute: Execute,
+}
+
+/// How many of the latest blocks are executed again.
+#[derive(Clone, Copy)]
+pub(crate) enum Execute {
+    /// This many.
+    Latest(u32),
+    /// All whose parents' states are there.
+    All,
+}
+
+impl FromStr for Execute {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let blocks = text
+            .parse()
+            .map_err(|_| format!("expected `all` or a number of blocks, found `{text}`"))?;
+        Ok(Self::Latest(blocks))
+    }
 }
 
 #[derive(Args)]

@@ -34,6 +34,8 @@ const TRANSACTION: u8 = 11;
 const COMPRESSED: [u8; 6] = [STATE, 4, 5, 6, TRANSACTION, 12];
 /// The columns whose values are found by their hash, and counted.
 const BY_HASH: [u8; 2] = [STATE, TRANSACTION];
+/// The file that parity-db writes when it creates a database.
+const METADATA: &str = "metadata";
 /// The key under which the way of pruning is stored, from the first commit on.
 const PRUNING_MODE: &[u8] = b"mode";
 /// The bytes of a hash, at the end of the keys that have a prefix.
@@ -47,11 +49,25 @@ pub(crate) struct ParityDb {
 }
 
 impl ParityDb {
-    /// Opens the database in `folder`, or creates it.
+    /// Opens the database in `folder`. Returns `None`, and writes nothing, if there is none. A database to which nothing
+    /// was ever committed is none.
     ///
     /// # Errors
     /// Those of parity-db: a damaged or locked file, other columns than expected.
-    pub(crate) fn open(folder: &Path, check_nodes: bool) -> parity_db::Result<Self> {
+    pub(crate) fn open(folder: &Path, check_nodes: bool) -> parity_db::Result<Option<Self>> {
+        if !folder.join(METADATA).is_file() {
+            return Ok(None);
+        }
+        let db = Db::open(&options(folder))?;
+        let db = Self { db, check_nodes };
+        Ok(if db.is_new()? { None } else { Some(db) })
+    }
+
+    /// Opens the database in `folder`, or creates it.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_or_create(folder: &Path, check_nodes: bool) -> parity_db::Result<Self> {
         let db = Db::open_or_create(&options(folder))?;
         Ok(Self { db, check_nodes })
     }

@@ -16,6 +16,9 @@ pub(crate) enum Error {
         folder: PathBuf,
         source: parity_db::Error,
     },
+    /// There is no chain in a folder.
+    #[error("expected a chain in {folder}, found none; `run` and `import-blocks` begin one")]
+    NoChain { folder: PathBuf },
     /// The database failed while it was in use.
     #[error("{0}")]
     Database(Arc<DatabaseFault>),
@@ -58,6 +61,9 @@ pub(crate) enum Error {
     /// A block cannot be executed again.
     #[error("expected to execute block {number} again, found: {reason}")]
     Execute { number: u32, reason: String },
+    /// There are fewer blocks to execute than were asked for.
+    #[error("expected to execute the latest {expected} blocks again, found {found} whose parents' states are there; `--execute all` executes as many as there are")]
+    TooFewBlocks { expected: u32, found: u32 },
     /// The state of a block cannot be read.
     #[error("expected the whole state of block {number}, found: {reason}")]
     State { number: u32, reason: String },
@@ -103,7 +109,7 @@ impl From<sc_service::Error> for Error {
 }
 
 impl Error {
-    /// The exit code: 3 for a database that cannot be used, 4 for a state or block that is wrong, 5 for a
+    /// The exit code: 3 for a database that is missing or cannot be used, 4 for a state or block that is wrong, 5 for a
     /// file of blocks that is of no use, 1 for everything else. 2 is for wrong options.
     pub(crate) fn exit_code(&self) -> ExitCode {
         use sp_blockchain::Error as Client;
@@ -114,7 +120,7 @@ impl Error {
             )
         };
         ExitCode::from(match self {
-            Self::OpenDatabase { .. } | Self::Database(_) => 3,
+            Self::OpenDatabase { .. } | Self::NoChain { .. } | Self::Database(_) => 3,
             Self::Client(error) if of_database(error) => 3,
             Self::Import { .. }
             | Self::Differs { .. }

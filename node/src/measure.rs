@@ -135,7 +135,7 @@ fn open(options: &MeasureOptions, folder: &Path, handle: Handle) -> Result<Chain
         signature_cache: options.signature_cache,
         check_nodes: false,
     };
-    Chain::open(&options, handle)
+    Chain::open_or_begin(&options, handle)
 }
 
 async fn one_block(

@@ -44,7 +44,7 @@ const FIRST_BLOCK: u64 = 1_700_000_000_000;
 /// # Errors
 /// Those of the chain, and the failure that ends the node before an interrupt.
 pub(crate) async fn run(options: &RunOptions, handle: Handle) -> Result<(), Error> {
-    let mut chain = Chain::open(&options.chain, handle)?;
+    let mut chain = Chain::open_or_begin(&options.chain, handle)?;
     let pool = start_pool(&chain, options.pool);
     let (engine, commands) = mpsc::channel(1_000);
     start_author(&chain, &pool, options.seal, commands);

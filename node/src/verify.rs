@@ -2,7 +2,7 @@
 
 use crate::{
     chain::Chain,
-    cli::{InfoOptions, VerifyOptions},
+    cli::{Execute, InfoOptions, VerifyOptions},
     error::Error,
 };
 use povmeter_node_runtime::{opaque::Block, Hash, Header};
@@ -16,10 +16,11 @@ use sp_trie::proof_size_extension::ProofSizeExt;
 use tokio::runtime::Handle;
 
 /// Reads the whole state of the best block, and checks that its nodes have their hashes. Then executes the
-/// latest blocks again, down to one whose parent's state is pruned.
+/// latest blocks again.
 ///
 /// # Errors
-/// The first thing that is missing or wrong.
+/// The first thing that is missing or wrong; [`Error::TooFewBlocks`] if more blocks are to be executed than the chain has
+/// with their parents' states.
 pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), Error> {
     options.chain.check_nodes = true;
     // Nodes from the cache would not be checked.
@@ -32,8 +33,12 @@ pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), E
         "state of block {}: {entries} entries, {children} of them in child tries",
         header.number()
     );
+    let most = match options.execute {
+        Execute::Latest(blocks) => blocks,
+        Execute::All => u32::MAX,
+    };
     let mut executed = 0;
-    while executed < options.execute && *header.number() > 0 {
+    while executed < most && *header.number() > 0 {
         let parent = chain.client.expect_header(*header.parent_hash())?;
         if !chain.backend.have_state_at(parent.hash(), *parent.number()) {
             break;
@@ -43,7 +48,13 @@ pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), E
         header = parent;
     }
     println!("{executed} blocks executed again");
-    Ok(())
+    match options.execute {
+        Execute::Latest(expected) if executed < expected => Err(Error::TooFewBlocks {
+            expected,
+            found: executed,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Reads every entry of the state of a block. Returns how many there are, and how many of them are in child
