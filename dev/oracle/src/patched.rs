@@ -34,7 +34,7 @@ struct PatchedCounts {
 /// Runs `case` on the original and on the replacement as a node would: one overlay for the block, a new
 /// backend and new externalities for each call, one recorder whose transactions follow those of the host.
 /// Backends of cases with an even number of calls have a trie cache, so that the replacement uses its cache
-/// of nodes, which all these cases share.
+/// of nodes, one for each case.
 ///
 /// After a root that the original may get wrong, because it deletes an absent key, the recorded nodes are not those
 /// of the original's root, and only a node that the replacement lacks is an error.
