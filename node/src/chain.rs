@@ -45,6 +45,14 @@ pub(crate) struct Chain {
     pub(crate) signatures: Signatures,
 }
 
+/// What opening a chain may do if its database has no block 0.
+enum Block0 {
+    /// Fail.
+    MustExist,
+    /// Write it. Nothing was ever committed to the database if `is_new`.
+    MayBeWritten { is_new: bool },
+}
+
 impl Chain {
     /// Opens the chain in the folder of `options`.
     ///
@@ -54,7 +62,7 @@ impl Chain {
     pub(crate) fn open(options: &ChainOptions, handle: Handle) -> Result<Self, Error> {
         let folder = options.base_path.join("db");
         match ParityDb::open(&folder, options.check_nodes) {
-            Ok(Some(db)) => Self::on(db, false, options, handle),
+            Ok(Some(db)) => Self::on(db, Block0::MustExist, options, handle),
             Ok(None) => Err(Error::NoChain { folder }),
             Err(source) => Err(Error::OpenDatabase { folder, source }),
         }
@@ -76,13 +84,13 @@ impl Chain {
         };
         let db = ParityDb::open_or_create(&folder, options.check_nodes).map_err(open)?;
         let is_new = db.is_new().map_err(open)?;
-        Self::on(db, is_new, options, handle)
+        Self::on(db, Block0::MayBeWritten { is_new }, options, handle)
     }
 
-    /// The chain in `db`. Block 0 is written if `is_new`.
+    /// The chain in `db`.
     fn on(
         db: ParityDb,
-        is_new: bool,
+        block_0: Block0,
         options: &ChainOptions,
         handle: Handle,
     ) -> Result<Self, Error> {
@@ -91,12 +99,17 @@ impl Chain {
             state_pruning: options.state_pruning.clone().map(|pruning| pruning.0),
             source: DatabaseSource::Custom {
                 db: Arc::new(db),
-                require_create_flag: is_new,
+                require_create_flag: matches!(block_0, Block0::MayBeWritten { is_new: true }),
             },
             blocks_pruning: BlocksPruning::KeepAll,
             pruning_filters: Vec::new(),
             metrics_registry: None,
         })?;
+        // A node that was stopped while it made block 0 leaves a database without it.
+        if matches!(block_0, Block0::MustExist) && backend_genesis(&backend).is_none() {
+            let folder = options.base_path.join("db");
+            return Err(Error::NoChain { folder });
+        }
         let executor = Executor::builder().build();
         let tasks = TaskManager::new(handle, None)
             .map_err(|error| sc_service::Error::Other(error.to_string()))?;

@@ -60,7 +60,14 @@ pub(crate) struct BlockMemory {
 
 /// The open databases whose states were used.
 #[derive(Debug, Default)]
-pub(crate) struct Databases(Mutex<Vec<(Database, BlockMemory)>>);
+pub(crate) struct Databases(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    open: Vec<(Database, BlockMemory)>,
+    /// What the caches of closed databases have counted. A node's metrics must not go back.
+    closed: CacheCounters,
+}
 
 impl Databases {
     /// The memory of `database`. The first call for a database calls `make`.
@@ -69,28 +76,49 @@ impl Databases {
         database: &Database,
         make: impl FnOnce() -> BlockMemory,
     ) -> BlockMemory {
-        let mut all = self.open();
-        let mut known = all.iter();
-        if let Some((_, memory)) = known.find(|(known, _)| known == database) {
+        let mut all = self.known();
+        let mut open = all.open.iter();
+        if let Some((_, memory)) = open.find(|(known, _)| known == database) {
             return memory.clone();
         }
         let memory = make();
-        all.push((database.clone(), memory.clone()));
+        all.open.push((database.clone(), memory.clone()));
         memory
     }
 
-    /// The counters of all caches, added up.
+    /// The counters of all caches, added up. Of closed databases, only what they have counted.
     pub(crate) fn counters(&self) -> CacheCounters {
-        let all = self.open();
-        let caches = all.iter().filter_map(|(_, memory)| memory.cache.as_ref());
-        caches.map(|cache| cache.counters()).sum()
+        let all = self.known();
+        let caches = all.open.iter().filter_map(|(_, memory)| counters(memory));
+        caches.chain([all.closed]).sum()
     }
 
-    /// The open databases. Drops the memory of those that were closed.
-    fn open(&self) -> MutexGuard<'_, Vec<(Database, BlockMemory)>> {
+    /// What is known. Drops the memory of databases that were closed.
+    fn known(&self) -> MutexGuard<'_, Known> {
         // A poisoned lock does no harm, because no change under it can be left half done.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(database, _)| database.storage.is_open());
+        let Known { open, closed } = &mut *all;
+        open.retain(|(database, memory)| {
+            let is_open = database.storage.is_open();
+            if let Some(last) = counters(memory).filter(|_| !is_open) {
+                *closed = [*closed, without_content(last)].into_iter().sum();
+            }
+            is_open
+        });
         all
     }
+}
+
+fn counters(memory: &BlockMemory) -> Option<CacheCounters> {
+    memory.cache.as_ref().map(|cache| cache.counters())
+}
+
+/// What was counted, without what a cache holds now.
+fn without_content(mut counters: CacheCounters) -> CacheCounters {
+    counters.entries = 0;
+    counters.node_bytes = 0;
+    counters.memory_bytes = 0;
+    counters.capacity_bytes = 0;
+    counters.shards = 0;
+    counters
 }

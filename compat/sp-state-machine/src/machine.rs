@@ -2,6 +2,7 @@
 
 use crate::{
     block::{self, Block, OwnedBlock},
+    database::Database,
     nodes::{self, Nodes},
     povmeter::settings,
 };
@@ -26,6 +27,10 @@ pub(crate) struct Machine {
     recorded: RecordedNodes,
     /// Whether the current recorder is known to have these nodes.
     recorder_is_known: bool,
+    /// The database of the parent state, whose cache the block uses.
+    database: Option<Database>,
+    /// Whether the current backend was asked for its database.
+    database_is_known: bool,
     /// The number by which this machine marks its recorder.
     number: u64,
     /// The revision of the overlay and the state version that the last root was computed for.
@@ -44,6 +49,8 @@ impl Machine {
             parent: None,
             recorded: RecordedNodes::default(),
             recorder_is_known: false,
+            database: None,
+            database_is_known: false,
             number: MADE.fetch_add(1, Ordering::Relaxed),
             root_of: None,
         }
@@ -74,9 +81,10 @@ impl Machine {
         block.map_or(0, |block| block.transaction_depth())
     }
 
-    /// Must be called for each new backend, because its recorder may be another one.
+    /// Must be called for each new backend, because its recorder and its database may be others.
     pub(crate) fn meet_backend(&mut self) {
         self.recorder_is_known = false;
+        self.database_is_known = false;
     }
 
     /// The result of `access` to the block on the state of `nodes`. The recorder of `nodes` gets the nodes that
@@ -133,10 +141,18 @@ impl Machine {
     /// Puts the block on the state of `nodes`.
     fn bind(&mut self, nodes: &dyn Nodes) {
         let root = nodes.root();
-        if self.parent == Some(root) {
+        let is_bound = self.parent == Some(root);
+        if is_bound && self.database_is_known {
             return;
         }
-        let mut block = block::begin(nodes.database(), Root::from(root));
+        let database = nodes.database();
+        self.database_is_known = true;
+        if is_bound && self.database == database {
+            return;
+        }
+        // Another database with the same state, or a proof of it, may lack nodes that the cache has.
+        let mut block = block::begin(database.clone(), Root::from(root));
+        self.database = database;
         if let Some(unbound) = &self.block {
             block.copy_changes(unbound);
         }

@@ -52,7 +52,8 @@ pub struct Settings {
     pub sizes: ProofSizes,
     /// Bytes of memory for each database, for encoded trie nodes that its blocks, forks and calls share; 0 for none.
     /// The new nodes of finished blocks enter when a block is built on these. Until then they take at most half as much
-    /// memory more. A client that begins a chain keeps the state of block 0 apart, like another database.
+    /// memory more. A client that begins a chain keeps the state of block 0 apart
+    /// until it is closed, like another database: two caches take twice the memory, and block 2 finds no nodes.
     ///
     /// Blocks do not use the node's own trie cache, so it can be as small as its options allow. Reads outside
     /// of blocks, such as those by RPC, still use it.
@@ -105,7 +106,7 @@ pub fn settings() -> Settings {
 }
 
 /// The counters of the node cache, for the node's metrics; `None` if the node has chosen that there is none. A process
-/// with several open databases gets the sums over their caches.
+/// with several databases gets the sums over their caches; what the caches of closed ones have counted stays in the totals.
 pub fn cache_counters() -> Option<CacheCounters> {
     let chosen = chosen();
     (chosen.settings.cache_bytes > 0).then(|| chosen.databases.counters())

@@ -18,8 +18,8 @@ pub enum StorageEntry {
     /// The key is deleted.
     #[default]
     Remove,
-    /// Elements were appended to a list. No overlay of this crate shows a value so: the variant is there for callers
-    /// that match all variants of the original.
+    /// Elements were appended to a list. No overlay of this crate shows a value so: the variant is there because the
+    /// original has it.
     Append {
         /// The encoded elements, after the length that `materialized_length` describes.
         data: StorageValue,

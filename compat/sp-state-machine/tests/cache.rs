@@ -109,6 +109,26 @@ fn fails<S: TrieBackendStorage<Blake2Hasher>>(node: &Node, storage: S) -> bool {
     catch_unwind(AssertUnwindSafe(|| ext.storage(&key(1)))).is_err()
 }
 
+/// As [`fails`], with an overlay that was on the database of `node` before, where it read another key.
+fn fails_later<S: TrieBackendStorage<Blake2Hasher>>(node: &Node, storage: S) -> bool {
+    let first: Arc<dyn Storage<Blake2Hasher>> = node.database.clone();
+    let local = node.cache.local_cache_trusted();
+    let root = *node.state.root();
+    let first = TrieBackendBuilder::new_with_cache(first, root, local)
+        .with_optional_recorder(None::<Recorder<_>>)
+        .build();
+    let mut overlay = OverlayedChanges::default();
+    let other = key(4_000);
+    let read = Ext::new(&mut overlay, &first, None).storage(&other);
+    assert_eq!(read, node.state.storage(&other).unwrap());
+    let local = node.cache.local_cache_trusted();
+    let second = TrieBackendBuilder::new(storage, root)
+        .with_cache(&local)
+        .build();
+    let mut ext = Ext::new(&mut overlay, &second, None);
+    catch_unwind(AssertUnwindSafe(|| ext.storage(&key(1)))).is_err()
+}
+
 // One test, because the counters are those of the process.
 #[test]
 fn blocks_find_the_nodes_of_earlier_ones_of_their_database() {
@@ -150,13 +170,21 @@ fn blocks_find_the_nodes_of_earlier_ones_of_their_database() {
     let both = counters();
     assert_eq!(both.misses - before.misses, loaded.misses);
     assert_eq!(both.capacity_bytes, 2 * capacity);
-    // When it is closed, its cache goes.
+    // When it is closed, its cache goes, and what it has counted stays, as metrics need.
     drop(second);
+    let mut after = both;
+    after.entries = before.entries;
+    after.node_bytes = before.node_bytes;
+    after.memory_bytes = before.memory_bytes;
+    after.capacity_bytes = before.capacity_bytes;
+    after.shards = before.shards;
+    let mut before = after;
     assert_eq!(counters(), before);
 
     // A database that lacks a node does not get it from the first one's cache.
     let lacking: Arc<dyn Storage<Blake2Hasher>> = Database::new(PrefixedMemoryDB::default());
     assert!(fails(&node, lacking));
+    before.misses += 1;
     // Nor do other nodes, such as those of a proof, though the backend has a trie cache.
     assert!(fails(&node, PrefixedMemoryDB::default()));
     assert!(!fails(
@@ -164,4 +192,6 @@ fn blocks_find_the_nodes_of_earlier_ones_of_their_database() {
         node.state.as_trie_backend().backend_storage()
     ));
     assert_eq!(counters(), before);
+    // Nor does an overlay find it there that was on the database before.
+    assert!(fails_later(&node, PrefixedMemoryDB::default()));
 }
