@@ -7,7 +7,7 @@ use crate::{
     report::ReportError,
 };
 #[cfg(feature = "wasm")]
-use povmeter_dev_data::wasm::{DryRunError, ReplayError};
+use povmeter_dev_data::wasm::{ChainError, DryRunError, RefusedExtrinsic, ReplayError};
 use povmeter_dev_data::{ChainSpecError, FileError, RealBlocksError};
 #[cfg(feature = "wasm")]
 use povmeter_dev_runtime::HostError;
@@ -15,11 +15,13 @@ use povmeter_dev_runtime::{PlanError, StateError};
 #[cfg(feature = "wasm")]
 use povmeter_dev_validation::{MeasureError, RandomError};
 #[cfg(feature = "wasm")]
-use povmeter_remote::RecordingError;
-use povmeter_remote::RemoteError;
+use povmeter_remote::{NotRecorded, RecordingError};
+use povmeter_remote::{RemoteError, UrlError};
 use povmeter_store::{BackupError, FolderContent, OpenError, PruneError, StatError, StoreError};
 #[cfg(feature = "wasm")]
 use povmeter_substrate::MachineError;
+#[cfg(feature = "wasm")]
+use std::error::Error;
 use std::io;
 
 pub(crate) const BUG: &str = "report this bug with the command and its whole output";
@@ -176,7 +178,10 @@ impl CliError {
                  blocks; without a folder real states are skipped"
             }
             Self::Remote(error) => of_remote(error)?,
-            Self::Url(error) if is_http(&error.found) => {
+            Self::Url(UrlError::User(_)) => {
+                "leave them out; a key can be in the path, as in `wss://HOST/KEY`"
+            }
+            Self::Url(error) if is_http(error.found()) => {
                 "write `ws` in place of `http`, because a node answers both at the same port"
             }
             Self::NoCacheFolder => "name a folder with `--cache`",
@@ -192,6 +197,10 @@ impl CliError {
             Self::Rows { .. } => "name a folder that can be written, and run it again to go on",
             #[cfg(feature = "wasm")]
             Self::OtherRows { .. } | Self::RowsBeyond { .. } => "name another folder, or repeat the range and part of its files",
+            #[cfg(feature = "wasm")]
+            Self::NoRow { .. } => {
+                "name another folder; or if a scan wrote this file, remove both files of this part, to scan it again"
+            }
             #[cfg(feature = "wasm")]
             Self::RowsInUse { .. } => "wait until the other scan is done, or name another folder",
             #[cfg(feature = "wasm")]
@@ -236,9 +245,7 @@ impl CliError {
                  `state_version` is the chain's, or try sp-state-machine alone with `--peer`"
             }
             #[cfg(feature = "wasm")]
-            Self::Chain(_) => {
-                "use the specification of a relay chain of today with metadata of version 14, as Paseo's"
-            }
+            Self::Chain(error) => of_chain(error),
             _ => return None,
         })
     }
@@ -252,7 +259,9 @@ fn of_remote(error: &RemoteError) -> Option<&'static str> {
         RemoteError::NoTls { .. } => {
             "build the program with `--features wasm,tls`, or use an address with ws://"
         }
-        RemoteError::TimedOut { .. } | RemoteError::Broken { .. } => {
+        RemoteError::NoHandshake { .. }
+        | RemoteError::TimedOut { .. }
+        | RemoteError::Broken { .. } => {
             "run it again, which goes on from the cache, or set another time-out with `--rpc timeout=120`"
         }
         RemoteError::Limited { .. } => {
@@ -296,14 +305,36 @@ fn of_recording(error: &RecordingError) -> Option<&'static str> {
 }
 
 #[cfg(feature = "wasm")]
+fn of_chain(error: &ChainError) -> &'static str {
+    match error {
+        ChainError::Refused(RefusedExtrinsic::Full { .. }) => "lower `--transfers`",
+        ChainError::Refused(_) => {
+            "use the specification of another relay chain, as Paseo's, because this one's runtime or genesis does not \
+             allow transfers"
+        }
+        _ => "use the specification of a relay chain of today with metadata of version 14, as Paseo's",
+    }
+}
+
+/// Whether a recording lacks a node.
+#[cfg(feature = "wasm")]
+fn lacks_node(error: &(dyn Error + 'static)) -> bool {
+    error.is::<NotRecorded>() || error.source().is_some_and(lacks_node)
+}
+
+#[cfg(feature = "wasm")]
 fn of_dry_run(error: &DryRunError) -> Option<&'static str> {
     Some(match error {
+        _ if lacks_node(error) => {
+            "a recording holds only the nodes that its own block reads: use `--url` and a node, which has all of the state"
+        }
         DryRunError::Runtime { part, .. } if *part == DryRunError::NEW_CODE => RUNTIME,
         DryRunError::Runtime { .. } => {
             "check that the extrinsic was made for this runtime; one that it can't decode can make it fail"
         }
         DryRunError::Refused { .. } => "sign it for this block's state: nonce, era and genesis hash count",
-        DryRunError::SameVersion { .. } => "raise `spec_version` of the new runtime",
+        DryRunError::Full { .. } => "split it, because its weight or length is above the block's limit",
+        DryRunError::NotHigher { .. } => "raise `spec_version` of the new runtime",
         _ => return None,
     })
 }
@@ -329,6 +360,7 @@ fn of_report(error: &ReportError) -> &'static str {
         ReportError::NotAFolder(_) | ReportError::Folder { .. } => {
             "name another folder with `--report`; it is created if it does not exist"
         }
+        ReportError::InState { .. } => "name a folder beside that of the state with `--report`",
         ReportError::NotOurs(_) => "move the file away or name another folder with `--report`",
         ReportError::File { source, .. } => match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FREE,

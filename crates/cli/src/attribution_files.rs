@@ -83,22 +83,21 @@ pub(crate) fn picture(tally: &ByteTally) -> Option<String> {
     let svg = String::from_utf8(svg).ok()?;
     // Drop the declaration, because the page has its own.
     let svg = &svg[svg.find("<svg")?..];
-    // Drop the script element, which is empty; the texts that only a script uses; and the styles, which would
-    // apply to the whole page.
+    // Drop the call of the script; the script element, which is empty; the texts that only a script uses; and the
+    // styles, which would apply to the whole page.
+    let svg = svg.replacen(" onload=\"init(evt)\"", "", 1);
     let script = ("<script".to_owned(), "</script>");
     let style = ("<style".to_owned(), "</style>");
     let texts = ["search", "matched", "unzoom", "details"];
     let texts = texts.map(|id| (format!("<text id=\"{id}\""), "</text>"));
     let unused = [script, style].into_iter().chain(texts);
-    unused
-        .into_iter()
-        .try_fold(svg.to_owned(), |svg, (from, to)| {
-            let Some((before, rest)) = svg.split_once(&from) else {
-                return Some(svg);
-            };
-            let (_, after) = rest.split_once(to)?;
-            Some(format!("{before}{after}"))
-        })
+    unused.into_iter().try_fold(svg, |svg, (from, to)| {
+        let Some((before, rest)) = svg.split_once(&from) else {
+            return Some(svg);
+        };
+        let (_, after) = rest.split_once(to)?;
+        Some(format!("{before}{after}"))
+    })
 }
 
 /// Whether a flame graph holds the script that zooms and searches it.
@@ -191,6 +190,16 @@ mod tests {
             ("no line break 1", false),
         ] {
             assert_eq!(is_folded(head), ours, "{head:?}");
+        }
+    }
+
+    #[cfg(feature = "flamegraph")]
+    #[test]
+    fn a_picture_has_nothing_of_a_script() {
+        let picture = picture(&ByteTally::default()).unwrap();
+        assert!(picture.starts_with("<svg"), "{picture}");
+        for part in ["onload", "script", "init(", "<style", "onclick"] {
+            assert!(!picture.contains(part), "{part} in {picture}");
         }
     }
 

@@ -467,6 +467,13 @@ impl AttributionReport {
     }
 }
 
+impl AttributionReport {
+    /// Whether no byte is attributed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.recorded == 0
+    }
+}
+
 impl fmt::Display for AttributionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (recorded, nodes) = (self.recorded, self.nodes);

@@ -82,6 +82,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<(), CliError> {
     }
     let stored = StateArg::in_folder(args.state, args.db.as_deref())?;
     args.plan.expect_room()?;
+    args.report.expect_outside(args.db.as_deref())?;
     let page = args
         .report
         .open_beside(&report::BLOCK_CHARTS, args.attribution.files())?;

@@ -3,6 +3,7 @@
 use crate::{
     attribution_report::AttributionReport,
     checks::Check,
+    counted::counted,
     options::UsedOptions,
     output::{CommandResult, HexHash},
     pov::{size_line, LimitArg, LimitRow, PovRow},
@@ -93,13 +94,13 @@ pub(crate) struct PerExtrinsic {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Growth {
     /// Added by the first extrinsic.
-    first: i64,
+    pub(crate) first: i64,
     /// Added by the last extrinsic.
-    last: i64,
+    pub(crate) last: i64,
     /// The least that one adds.
-    min: i64,
+    pub(crate) min: i64,
     /// The most that one adds.
-    max: i64,
+    pub(crate) max: i64,
 }
 
 /// Sizes of a proof in bytes, and what the bytes belong to.
@@ -127,17 +128,17 @@ pub(crate) struct Proof {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Estimate {
     /// Bytes recorded so far.
-    recorded: u64,
+    pub(crate) recorded: u64,
     /// Bytes that only the root needs.
-    root_adds: u64,
+    pub(crate) root_adds: u64,
     /// The sum of both.
-    total: u64,
+    pub(crate) total: u64,
     /// Bytes of the header and of the extrinsics so far; null in results of earlier versions.
     #[serde(default)]
-    block: Option<u64>,
+    pub(crate) block: Option<u64>,
     /// An upper bound of the PoV if the block ended here; null in results of earlier versions.
     #[serde(default)]
-    pov_bound: Option<u64>,
+    pub(crate) pov_bound: Option<u64>,
 }
 
 /// Time in milliseconds.
@@ -321,8 +322,8 @@ impl fmt::Display for BlockReport {
             });
             writeln!(
                 f,
-                "sp-state-machine, without estimates, takes {ratio:.2} times as long (median of {rounds} \
-                 rounds{spread})"
+                "sp-state-machine, without estimates, takes {ratio:.2} times as long (median of {}{spread})",
+                counted(*rounds as u64, "round")
             )?;
         }
         if let Some(attribution) = &self.proof_bytes.attribution {

@@ -7,7 +7,7 @@ use crate::{
     output::{self, finish, verdict, CommandResult},
     progress,
     report::{self, ReportArgs},
-    table::Table,
+    table::{or_dash, Table},
     whole_number::whole,
 };
 use clap::{Args, ValueEnum};
@@ -231,8 +231,8 @@ impl fmt::Display for Report {
                 format!("{:.1}", row.hit_percent),
                 format!("{:.1}", row.leaf_hit_percent),
                 row.entries.to_string(),
-                format!("{:.0}", row.bytes_per_entry),
-                format!("{:.2}", row.memory_ratio),
+                or_dash(row.bytes_per_node().map(|bytes| format!("{bytes:.0}"))),
+                or_dash(row.ratio_of_nodes().map(|ratio| format!("{ratio:.2}"))),
                 format!("{:.0}", row.ns),
                 format!("{:.0}", row.ns_two_threads),
             ]);

@@ -92,6 +92,7 @@ pub(crate) fn run(args: &ChainArgs) -> Result<(), CliError> {
     on_one_thread()?;
     args.state.expect_built(false)?;
     args.plan.expect_room()?;
+    args.report.expect_outside(args.db.as_deref())?;
     let page = args.report.open(&report::CHAIN_CHARTS)?;
     let folder = match &args.db {
         Some(_) => None,

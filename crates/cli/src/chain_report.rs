@@ -2,6 +2,7 @@
 
 use crate::{
     advice::BUG,
+    counted::counted,
     options::UsedOptions,
     output::{self, verdict, CommandResult},
     spread::median,
@@ -108,8 +109,10 @@ impl ChainReport {
             carry_mib,
         } = &self.options;
         format!(
-            "{blocks} blocks of {}; {keep} states kept, {carry_mib} MiB carried on",
-            block.line()
+            "{} of {}; {} kept, {carry_mib} MiB carried on",
+            counted((*blocks).into(), "block"),
+            block.line(),
+            counted((*keep).into(), "state")
         )
     }
 

@@ -3,6 +3,7 @@
 use crate::{
     compare::CacheArg,
     compare_threads::ThreadsRow,
+    counted::counted,
     options::UsedOptions,
     output::{self, verdict, CommandResult},
     spread::Spread,
@@ -208,9 +209,9 @@ impl fmt::Display for CompareReport {
         writeln!(f, "{}", self.block_line())?;
         writeln!(
             f,
-            "medians of {} rounds; cpu time of the thread; %: throughput in percent of peer-none's, then from \
+            "medians of {}; cpu time of the thread; %: throughput in percent of peer-none's, then from \
              where to where it was in the middle half of the rounds\n",
-            self.rounds
+            counted(self.rounds as u64, "round")
         )?;
         writeln!(f, "{}\n", self.table())?;
         for (name, meaning) in WAYS {

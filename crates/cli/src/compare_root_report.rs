@@ -1,6 +1,7 @@
 //! The report on root updates, as text and as JSON.
 
 use crate::{
+    counted::counted,
     options::VersionArg,
     output::{self, verdict, CommandResult},
     table::{or_dash, Table},
@@ -204,9 +205,9 @@ impl RootReport {
     fn fmt_rows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\nus per update (cpu time; wall time on threads), medians of {} rounds; peer_plain, peer_node: \
+            "\nus per update (cpu time; wall time on threads), medians of {}; peer_plain, peer_node: \
              how many times as long sp-state-machine takes",
-            self.rounds
+            counted(self.rounds as u64, "round")
         )?;
         let mut table = Table::new([
             "keys",

@@ -90,6 +90,7 @@ mod with_wasm {
     use super::DryRunArgs;
     use crate::{
         attribution_report::AttributionReport,
+        checks::Check,
         dry_run_report::{AddedRow, DryRunReport, PartialRow, ITEMS, OUTCOMES},
         error::CliError,
         origin::{chain_name, remote_or, remote_state, Origin},
@@ -114,8 +115,8 @@ mod with_wasm {
     /// Prints the report on the item.
     ///
     /// # Errors
-    /// A [`CliError`] if the state can't be read, no block can hold the item, or the proof is larger than the
-    /// limit.
+    /// A [`CliError`] if the state can't be read, no block can hold the item, the chain would refuse the runtime, or the
+    /// proof is larger than the limit.
     pub(crate) fn run(args: &DryRunArgs) -> Result<(), CliError> {
         on_one_thread()?;
         let read = [("FILE", &args.file), ("--runtime", &args.runtime)];
@@ -136,7 +137,7 @@ mod with_wasm {
         let result = progress::during("executing the block", || place.run.run(&item));
         let result = result.map_err(|error| place.error(error))?;
         let report = place.report(args, &item, &result);
-        finish(&report, args.json, Vec::new(), || {
+        finish(&report, args.json, report.failed(), || {
             report::write(page, || report.page())
         })?;
         let limit = report.pov_limit.as_ref();
@@ -248,10 +249,24 @@ mod with_wasm {
                 added: AddedRow::of(&with, &without, ms),
                 pov_limit: args.limit.judge(&with.pov, with.recorded),
                 attribution: attribution(result, args.top),
+                checks: result.spec_names.iter().map(accepted).collect(),
                 without,
                 with,
                 requests: self.remote.as_ref().map(|(node, _)| node.requests()),
             }
+        }
+    }
+
+    /// Whether `set_code` accepts a runtime, by the names of the chain's runtime and of its own. Its version is higher,
+    /// or there would be no result.
+    fn accepted([chain, new]: &[String; 2]) -> Check {
+        Check {
+            name: "accepted by set_code".to_owned(),
+            holds: chain == new,
+            detail: match chain == new {
+                true => format!("its spec name is `{chain}`, and its spec version is higher"),
+                false => format!("expected the spec name `{chain}`, found `{new}`"),
+            },
         }
     }
 

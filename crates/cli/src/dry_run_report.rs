@@ -2,8 +2,9 @@
 
 use crate::{
     attribution_report::AttributionReport,
+    checks::Check,
     one_line::one_line,
-    output::{CommandResult, HexHash},
+    output::{self, verdict, CommandResult, HexHash},
     pov::{LimitRow, PovRow},
 };
 use schemars::JsonSchema;
@@ -14,6 +15,9 @@ use std::fmt;
 pub(crate) const ITEMS: [&str; 2] = ["extrinsic", "runtime"];
 /// What can become of the item.
 pub(crate) const OUTCOMES: [&str; 2] = ["succeeded", "call failed"];
+/// What is said of an item that adds no node.
+pub(crate) const NO_FURTHER_NODE: &str =
+    "It needs no further node: the block without it needs all that it reads and changes.";
 
 /// What an extrinsic or another runtime would add to the next block.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -49,6 +53,8 @@ pub(crate) struct DryRunReport {
     pub(crate) pov_limit: Option<LimitRow>,
     /// What needs the nodes that only the block with the item has; it counts only them.
     pub(crate) attribution: AttributionReport,
+    /// What must hold; empty for an extrinsic.
+    pub(crate) checks: Vec<Check>,
     /// Requests sent to the node; null if the state comes from a file.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) requests: Option<u64>,
@@ -115,6 +121,17 @@ impl CommandResult for DryRunReport {
     const COMMAND: &'static str = "dry-run";
     const WHAT: &'static str = "dry-run";
     const SCHEMA: u64 = 1;
+    const IF_FAILED: &'static str =
+        "build the runtime of this chain, or upgrade with a call that compares no names, such \
+        as `set_code_without_checks`";
+}
+
+impl DryRunReport {
+    /// The names of the checks that failed.
+    pub(crate) fn failed(&self) -> Vec<String> {
+        let checks = self.checks.iter();
+        output::failed(checks.map(|check| (&*check.name, check.holds)))
+    }
 }
 
 fn difference(with: u64, without: u64) -> i64 {
@@ -224,8 +241,18 @@ impl fmt::Display for DryRunReport {
             writeln!(f)?;
             limit.lines(f, &with.pov)?;
         }
-        writeln!(f, "\nwhat only the block with it needs:")?;
-        write!(f, "{}", self.attribution)
+        match self.attribution.is_empty() {
+            true => write!(f, "\n{NO_FURTHER_NODE}")?,
+            false => {
+                writeln!(f, "\nwhat only the block with it needs:")?;
+                write!(f, "{}", self.attribution)?;
+            }
+        }
+        for check in &self.checks {
+            let detail = one_line(&check.detail);
+            write!(f, "\n{}{}: {detail}", verdict(check.holds), check.name)?;
+        }
+        Ok(())
     }
 }
 
@@ -271,6 +298,11 @@ mod tests {
             with,
             pov_limit: None,
             attribution: AttributionReport::new(&ByteTally::default(), 15),
+            checks: vec![Check {
+                name: "check".to_owned(),
+                holds: false,
+                detail: "name\nok     forged".to_owned(),
+            }],
             requests: None,
         };
         let text = report.to_string();
@@ -278,5 +310,10 @@ mod tests {
             "\\u{1b}[31mred\\nok     forged: extrinsic in block 7, runtime 1: call failed\n\
                         Module\\n\\u{202e}error\n\n";
         assert!(text.starts_with(expected), "{text:?}");
+        let nothing = format!("\n\n{NO_FURTHER_NODE}\nFAILED");
+        assert!(text.contains(&nothing), "{text:?}");
+        let last = "\nFAILED check: name\\nok     forged";
+        assert!(text.ends_with(last), "{text:?}");
+        assert_eq!(report.failed(), ["check"]);
     }
 }

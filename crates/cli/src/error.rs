@@ -2,7 +2,10 @@
 
 #[cfg(feature = "wasm")]
 use crate::output::HexHash;
-use crate::{memory::in_words, one_line::one_line, output::tell, output_file::OutputFileError};
+use crate::{
+    memory::in_words, one_line::one_line, output::tell, output_file::OutputFileError,
+    report::ReportError,
+};
 use povmeter::Root;
 #[cfg(feature = "wasm")]
 use povmeter_dev_data::{wasm::SizeRecordError, FileError};
@@ -61,13 +64,15 @@ pub(crate) enum CliError {
     #[error("expected the address of a node after `--url`, found none")]
     NoUrl,
     #[cfg(feature = "wasm")]
-    #[error("{}: expected the row of block {expected}, found {}", path.display(),
-        found.map_or_else(|| "something else".to_owned(), |found| format!("that of block {found}")))]
+    #[error("{}: expected the row of block {expected}, found that of block {found}", path.display())]
     OtherRows {
         path: PathBuf,
         expected: u64,
-        found: Option<u64>,
+        found: u64,
     },
+    #[cfg(feature = "wasm")]
+    #[error("{}: expected rows of a scan, found a line that is none", path.display())]
+    NoRow { path: PathBuf },
     #[cfg(feature = "wasm")]
     #[error("{}: expected {}, found that of block {found}", path.display(), match part.is_empty() {
         true => "no rows, because the part has no blocks".to_owned(),
@@ -258,13 +263,19 @@ pub(crate) enum CliError {
     },
     #[error("expected nothing in B worse than allowed, found {}", what.join(", "))]
     Regressed { what: Vec<String> },
-    #[error("{}expected a PoV of at most {limit} bytes, found one of {found}",
-        block.map_or_else(String::new, |number| format!("block {number}: ")))]
+    #[error("{}expected a PoV of at most {limit} bytes, found one of {found}{}",
+        block.map_or_else(String::new, |number| format!("block {number}: ")),
+        match over {
+            1 => String::new(),
+            over => format!(", the largest of {over} that are too large"),
+        })]
     OverLimit {
-        /// Number of the block; `None` for the one that the command built.
+        /// Number of the block with the largest PoV; `None` for the one that the command built.
         block: Option<u32>,
         limit: u64,
         found: u64,
+        /// How many blocks are above the limit.
+        over: usize,
     },
     #[error(transparent)]
     Diff(#[from] crate::diff::DiffError),
@@ -294,7 +305,7 @@ pub(crate) enum CliError {
     #[error("expected a shell script in UTF-8, found: {0}")]
     Completions(#[from] std::string::FromUtf8Error),
     #[error(transparent)]
-    Report(#[from] crate::report::ReportError),
+    Report(#[from] ReportError),
     #[error("can't write the result as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("can't print the result: {0}")]
@@ -378,7 +389,8 @@ impl CliError {
             Self::Regressed { .. } | Self::OverLimit { .. } => ExitCode::from(REGRESSED),
             Self::FolderForMemory
             | Self::Url(_)
-            | Self::OutputFile(OutputFileError::Twice { .. }) => ExitCode::from(WRONG_USAGE),
+            | Self::OutputFile(OutputFileError::Twice { .. })
+            | Self::Report(ReportError::InState { .. }) => ExitCode::from(WRONG_USAGE),
             #[cfg(feature = "wasm")]
             Self::WasmVersion | Self::BlockOfFile(_) => ExitCode::from(WRONG_USAGE),
             _ => ExitCode::FAILURE,

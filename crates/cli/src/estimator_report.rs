@@ -1,6 +1,7 @@
 //! The report on estimates, as text and as JSON.
 
 use crate::{
+    counted::counted,
     output::{self, verdict, CommandResult},
     table::{or_dash, Table},
 };
@@ -230,8 +231,9 @@ impl EstimatorReport {
     fn fmt_rows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\nns of cpu time per dirty key, medians; {} keys per boundary, {} rounds",
-            self.dirty_keys, self.rounds
+            "\nns of cpu time per dirty key, medians; {} per boundary, {}",
+            counted(self.dirty_keys as u64, "key"),
+            counted(self.rounds as u64, "round")
         )?;
         let mut table = Table::new(["<", "keys", "trie-db", "povmeter", "times", "allocs/key"]);
         for row in &self.rows {

@@ -26,7 +26,7 @@ pub(crate) struct GenesisArgs {
     /// A raw chain specification, plain or gzipped
     #[arg(value_name = "SPEC.json")]
     file: PathBuf,
-    /// State version of the runtime: 0 or 1 [default: as its code tells, else 1; many chains began with 0]
+    /// State version of the runtime: 0 or 1 [default: as its code tells; 0 if the code is too old to tell it, 1 without readable code]
     #[arg(long, value_enum, value_name = "V", hide_possible_values = true)]
     state_version: Option<VersionArg>,
     /// Fail if the state root is not this one
@@ -129,7 +129,9 @@ fn version_of(spec: &ChainSpec) -> (VersionArg, VersionFrom, Option<String>) {
     match code.map(|code| embedded_state_version(code)).transpose() {
         Ok(Some(Some(StateVersion::V0))) => (VersionArg::V0, VersionFrom::Runtime, None),
         Ok(Some(Some(StateVersion::V1))) => (VersionArg::V1, VersionFrom::Runtime, None),
-        Ok(_) => (VersionArg::V1, VersionFrom::Assumption, None),
+        // Builds embed their version for longer than there is a version 1.
+        Ok(Some(None)) => (VersionArg::V0, VersionFrom::Assumption, None),
+        Ok(None) => (VersionArg::V1, VersionFrom::Assumption, None),
         Err(error) => {
             let reason = Some(chain(&error));
             (VersionArg::V1, VersionFrom::Assumption, reason)
@@ -155,10 +157,11 @@ impl fmt::Display for Genesis {
         }
         let from = match self.state_version_from {
             Some(VersionFrom::Assumption) => {
-                ", assumed; if the hash is not the chain's: --state-version 0"
+                let other = 1 - self.state_version.min(1);
+                format!(", assumed; if the hash is not the chain's: --state-version {other}")
             }
-            Some(VersionFrom::Runtime) => ", as the runtime tells",
-            Some(VersionFrom::Option) | None => "",
+            Some(VersionFrom::Runtime) => ", as the runtime tells".to_owned(),
+            Some(VersionFrom::Option) | None => String::new(),
         };
         line("state version", &format!("{}{from}", self.state_version))?;
         if let Some(reason) = &self.unreadable {

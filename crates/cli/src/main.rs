@@ -153,10 +153,18 @@ Example: whether a state on disk is intact
 }
 
 fn main() -> ExitCode {
-    let Cli { command } = Cli::parse();
-    leave_unreadable_state_to_errors();
-    let done = scratch::clean_up_on_signals().map_err(CliError::Signals);
-    match done.and_then(|()| run(command)) {
+    let done = match Cli::try_parse() {
+        Ok(Cli { command }) => {
+            leave_unreadable_state_to_errors();
+            let done = scratch::clean_up_on_signals().map_err(CliError::Signals);
+            done.and_then(|()| run(command))
+        }
+        // Wrong usage.
+        Err(error) if error.use_stderr() => error.exit(),
+        // `--help` or `--version`.
+        Err(asked) => output::print_by(&asked.to_string(), || asked.print()),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error.show();

@@ -4,6 +4,7 @@ use crate::{
     error::CliError,
     output_file::{OutputFile, OutputFileError},
     scratch::EmptyFolder,
+    VERSION,
 };
 use clap::{Args, Command};
 use std::{
@@ -81,16 +82,86 @@ impl Page {
     }
 }
 
+/// The page with `usage`, as `--help` shows it, in place of its synopsis. `clap_mangen` lists the options one by one there,
+/// and knows neither which of them are required, nor the usage that a command has in place of clap's own.
+fn with_synopsis(page: &str, usage: &str) -> String {
+    const HEADING: &str = "\n.SH SYNOPSIS\n";
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(usage);
+    let lines = usage.lines().map(|line| {
+        // A name that begins with a dot or a quote would be a request.
+        let line = line.replace('\\', "\\e").replace('-', "\\-");
+        format!("\\&{line}\n")
+    });
+    let lines: String = lines.collect();
+    let parts = page.split_once(HEADING);
+    let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once("\n.SH ")?.1)));
+    match parts {
+        Some((before, after)) => format!("{before}{HEADING}.nf\n{lines}.fi\n.SH {after}"),
+        None => page.to_owned(),
+    }
+}
+
 /// Returns the page of `command` under this `name`, and the pages of the commands below it.
 fn pages(command: &Command, name: &str) -> Result<Vec<(String, Vec<u8>)>, CliError> {
-    let titled = command.clone().display_name(name.to_owned());
+    let mut titled = command.clone().display_name(name.to_owned());
+    let usage = titled.render_usage().to_string();
     let mut page = Vec::new();
     clap_mangen::Man::new(titled)
+        .source(format!("povmeter {}", *VERSION))
         .render(&mut page)
         .map_err(CliError::ManPage)?;
-    let mut pages = vec![(name.to_owned(), page)];
+    let page = with_synopsis(&String::from_utf8_lossy(&page), &usage);
+    let mut pages = vec![(name.to_owned(), page.into_bytes())];
     for below in command.get_subcommands() {
         pages.extend(self::pages(below, &format!("{name}-{}", below.get_name()))?);
     }
     Ok(pages)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// The text of a page without its markup.
+    fn plain(page: &[u8]) -> String {
+        let page = std::str::from_utf8(page).unwrap();
+        page.replace("\\&", "")
+            .replace("\\-", "-")
+            .replace("\\fR", "")
+    }
+
+    #[test]
+    fn each_page_has_the_usage_of_its_help() {
+        let mut program = crate::Cli::command().disable_help_subcommand(true);
+        program.build();
+        let pages = pages(&program, "povmeter").unwrap();
+        for (name, page) in &pages {
+            let text = plain(page);
+            let parts = name.split('-');
+            let version = format!("\"povmeter {}\"", *VERSION);
+            assert!(
+                text.lines()
+                    .any(|line| line.starts_with(MARK) && line.contains(&version)),
+                "{text}"
+            );
+            let usage = text.split("\n.SH SYNOPSIS\n.nf\n").nth(1).unwrap();
+            let (usage, _) = usage.split_once("\n.fi\n.SH DESCRIPTION\n").unwrap();
+            // `dry-run` is one word.
+            assert_eq!(
+                usage
+                    .split([' ', '-'])
+                    .take(parts.clone().count())
+                    .collect::<Vec<_>>(),
+                parts.collect::<Vec<_>>()
+            );
+        }
+        let page = pages.iter().find(|(name, _)| name == "povmeter-dry-run");
+        let text = plain(&page.unwrap().1);
+        assert!(
+            text.contains("[OPTIONS] <--extrinsic <HEX>|--runtime <WASM>>\n"),
+            "{text}"
+        );
+    }
 }

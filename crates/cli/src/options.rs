@@ -10,8 +10,8 @@ use sp_core::storage::StateVersion;
 use std::path::Path;
 
 use crate::{
-    engine::Engine, error::CliError, memory::expect_room, progress, runtime_form::RuntimeArg,
-    whole_number::whole,
+    counted::counted, engine::Engine, error::CliError, memory::expect_room, progress,
+    runtime_form::RuntimeArg, whole_number::whole,
 };
 
 /// The parent state and the block on top of it.
@@ -259,9 +259,10 @@ impl UsedOptions {
             value.map_or_else(String::new, |value| value.get_name().to_owned())
         };
         format!(
-            "{transfers} {} over {accounts} accounts, {} signatures, state version \
+            "{transfers} {} over {}, {} signatures, state version \
              {state_version} in {}, {} runtime, seed {seed}",
             name(call.to_possible_value()),
+            counted((*accounts).into(), "account"),
             name(signatures.to_possible_value()),
             name(state.to_possible_value()),
             name(runtime.to_possible_value()),

@@ -144,8 +144,18 @@ pub(crate) fn printed<R: CommandResult + fmt::Display>(
 /// # Errors
 /// [`CliError::Output`] if the result can't be written.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
-    let mut out = io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+    print_by(text, || {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}").and_then(|()| out.flush())
+    })
+}
+
+/// Does the same as [`print`] with a `text` that `write` writes, for example in colours.
+///
+/// # Errors
+/// Those of [`print`].
+pub(crate) fn print_by(text: &str, write: impl FnOnce() -> io::Result<()>) -> Result<(), CliError> {
+    match write() {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             tell(text);
             Err(CliError::Output(error))

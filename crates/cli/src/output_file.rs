@@ -10,7 +10,7 @@ use crate::scratch::PartFile;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// Bytes at the beginning of an existing file that tell its kind.
@@ -159,19 +159,29 @@ pub(crate) fn expect_distinct(files: &[(&'static str, &Path)]) -> Result<(), Out
     Ok(())
 }
 
-/// The path without links and dots, as far as it exists.
-fn place(path: &Path) -> PathBuf {
-    if let Ok(place) = path.canonicalize() {
-        return place;
+/// The absolute path without dots, and without links as far as it exists. A folder that does not exist may be made, so
+/// `..` behind it leads back to the folder that it is in.
+pub(crate) fn place(path: &Path) -> PathBuf {
+    let path = match path.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => path,
+    };
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut place = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => (),
+            // What is before it has no links any more.
+            Component::ParentDir => {
+                place.pop();
+            }
+            part => {
+                place.push(part);
+                place = place.canonicalize().unwrap_or(place);
+            }
+        }
     }
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
-    match (folder, path.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
-        _ => path.to_owned(),
-    }
+    place
 }
 
 /// Writes `content` into a file beside `path`, and moves that file to `path`.
@@ -273,6 +283,28 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
+    fn a_place_has_no_links_and_no_dots() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(at.join("a/b")).unwrap();
+        std::os::unix::fs::symlink(at.join("a/b"), at.join("link")).unwrap();
+        for (path, expected) in [
+            ("new/../a", "a"),
+            ("new/../link/c", "a/b/c"),
+            ("link/../c", "a/c"),
+            ("link/new/../../c/", "a/c"),
+            ("new/.././d/e", "d/e"),
+        ] {
+            assert_eq!(place(&at.join(path)), at.join(expected), "{path}");
+        }
+        let here = Path::new(".").canonicalize().unwrap();
+        for path in ["", ".", "new/.."] {
+            assert_eq!(place(Path::new(path)), here, "{path}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
     fn links_and_permissions_stay() {
         use std::os::unix::fs::{symlink, PermissionsExt};
         let folder = tempfile::tempdir().unwrap();
@@ -305,7 +337,9 @@ mod tests {
         let [a, b] = ["a", "b"].map(|name| path.join(name));
         assert!(expect_distinct(&[("--folded", &a), ("--flamegraph", &b)]).is_ok());
         let same = path.join(".").join("a");
-        for second in [&a, &same] {
+        // A folder that is missing may be made meanwhile.
+        let behind_new = path.join("new/./more/../../a");
+        for second in [&a, &same, &behind_new] {
             let error = expect_distinct(&[("--folded", &a), ("--flamegraph", second)]);
             let error = error.unwrap_err().to_string();
             assert!(error.contains("`--folded` and `--flamegraph`"), "{error}");

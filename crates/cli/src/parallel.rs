@@ -2,6 +2,7 @@
 
 use crate::{
     advice::BUG,
+    counted::counted,
     error::CliError,
     output::{self, finish, verdict, CommandResult},
     progress,
@@ -169,8 +170,10 @@ impl Report {
     pub(crate) fn lead(&self) -> String {
         let Measured { options, cores, .. } = &self.0;
         format!(
-            "{} transactions in a block, with the proof size after each; {cores} cores; medians of {} rounds",
-            options.transactions, options.rounds
+            "{} in a block, with the proof size after each; {}; medians of {}",
+            counted(options.transactions as u64, "transaction"),
+            counted(*cores as u64, "core"),
+            counted(options.rounds as u64, "round")
         )
     }
 

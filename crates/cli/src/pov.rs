@@ -115,13 +115,14 @@ pub(crate) fn expect_within<'a>(
     let limited = blocks
         .into_iter()
         .filter_map(|(block, pov, limit)| Some((block, pov, limit?)));
-    let over = limited.filter(|(_, _, limit)| !limit.fits);
-    match over.max_by_key(|(_, pov, _)| pov.compressed) {
+    let over: Vec<_> = limited.filter(|(_, _, limit)| !limit.fits).collect();
+    match over.iter().max_by_key(|(_, pov, _)| pov.compressed) {
         None => Ok(()),
         Some((block, pov, limit)) => Err(CliError::OverLimit {
-            block,
+            block: *block,
             limit: limit.limit,
             found: pov.compressed,
+            over: over.len(),
         }),
     }
 }
@@ -221,7 +222,10 @@ mod tests {
         };
         let error = |blocks: Vec<_>| expect_within(blocks).unwrap_err().to_string();
         let expected = "expected a PoV of at most 1000 bytes, found one of 1200";
-        assert_eq!(error(blocks().collect()), format!("block 7: {expected}"));
+        let most = format!("block 7: {expected}, the largest of 2 that are too large");
+        assert_eq!(error(blocks().collect()), most);
+        let last = error(blocks().skip(2).collect());
+        assert_eq!(last, format!("block 7: {expected}"));
         let built = (None, &larger, Some(&limits[2]));
         assert_eq!(error(vec![built]), expected);
         expect_within(blocks().take(1)).unwrap();

@@ -163,7 +163,77 @@ impl ReplayReport {
             _ => writeln!(f, "\nthe largest PoV is that of block {number}:")?,
         }
         pov.lines(f)?;
-        limit.map_or(Ok(()), |limit| limit.lines(f, &pov))
+        let Some(limit) = limit else { return Ok(()) };
+        limit.lines(f, &pov)?;
+        let limits = self.blocks.iter().filter_map(|row| row.pov_limit);
+        let over = limits.filter(|limit| !limit.fits).count();
+        match over {
+            0 | 1 => Ok(()),
+            over => writeln!(
+                f,
+                "{over} of {} blocks have a PoV above the limit",
+                self.blocks.len()
+            ),
+        }
+    }
+
+    /// Writes the table of the blocks; with the PoV if it is limited.
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_limited = self.blocks.iter().any(|row| row.pov_limit.is_some());
+        let pov = |text: &str| match is_limited {
+            true => format!(" {text:>11}"),
+            false => String::new(),
+        };
+        writeln!(
+            f,
+            "{:>7} {:>5} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6}{}  {:<10}",
+            "block",
+            "txs",
+            "whole ms",
+            "steps ms",
+            "reads",
+            "writes",
+            "estimate",
+            "truth",
+            "recorded",
+            "compact",
+            "nodes",
+            pov("PoV"),
+            "state root",
+        )?;
+        let or_none = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |c| c.to_string());
+        for row in &self.blocks {
+            let is_over = row.pov_limit.is_some_and(|limit| !limit.fits);
+            let size = or_none(row.pov.map(|pov| pov.compressed));
+            writeln!(
+                f,
+                "{:>7} {:>5} {:>9.3} {:>9.3} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6}{}  {:<10}",
+                row.number,
+                row.extrinsics,
+                row.whole_ms,
+                row.steps_ms,
+                or_none(row.reads),
+                or_none(row.writes),
+                or_none(row.estimate_after_last),
+                or_none(row.truth_after_last),
+                row.recorded,
+                row.compact,
+                row.nodes,
+                pov(&if is_over { format!("> {size}") } else { size }),
+                row.state_root.start(),
+            )?;
+        }
+        writeln!(
+            f,
+            "\nestimate and truth: bytes after the last extrinsic; finalizing the block adds to them"
+        )?;
+        match is_limited {
+            true => writeln!(
+                f,
+                "PoV: bytes as they are sent to validators; > marks those above the limit"
+            ),
+            false => Ok(()),
+        }
     }
 }
 
@@ -182,46 +252,7 @@ impl fmt::Display for ReplayReport {
             )?;
         }
         writeln!(f)?;
-        writeln!(
-            f,
-            "{:>7} {:>5} {:>9} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6}  {:<10}",
-            "block",
-            "txs",
-            "whole ms",
-            "steps ms",
-            "reads",
-            "writes",
-            "estimate",
-            "truth",
-            "recorded",
-            "compact",
-            "nodes",
-            "state root",
-        )?;
-        for row in &self.blocks {
-            let or_none =
-                |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |c| c.to_string());
-            writeln!(
-                f,
-                "{:>7} {:>5} {:>9.3} {:>9.3} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6}  {:<10}",
-                row.number,
-                row.extrinsics,
-                row.whole_ms,
-                row.steps_ms,
-                or_none(row.reads),
-                or_none(row.writes),
-                or_none(row.estimate_after_last),
-                or_none(row.truth_after_last),
-                row.recorded,
-                row.compact,
-                row.nodes,
-                row.state_root.start(),
-            )?;
-        }
-        writeln!(
-            f,
-            "\nestimate and truth: bytes after the last extrinsic; finalizing the block adds to them"
-        )?;
+        self.table(f)?;
         self.pov(f)?;
         if let Some(attribution) = &self.attribution {
             writeln!(f, "\n{attribution}")?;
@@ -236,7 +267,8 @@ impl fmt::Display for ReplayReport {
                 first_failure,
             } = check;
             let verdict = if holds == of { "ok" } else { "FAILED" };
-            write!(f, "\n{verdict:<7}{name}: {holds} of {of} blocks")?;
+            let of = counted(*of as u64, "block");
+            write!(f, "\n{verdict:<7}{name}: {holds} of {of}")?;
             if let Some(failure) = first_failure {
                 write!(f, "; {}", one_line(failure))?;
             }

@@ -164,7 +164,7 @@ impl RowFile {
     }
 
     /// The error of a row that is not that of block `expected`.
-    pub(crate) fn other(&self, expected: u64, found: Option<u64>) -> CliError {
+    pub(crate) fn other(&self, expected: u64, found: u64) -> CliError {
         CliError::OtherRows {
             path: self.path.clone(),
             expected,
@@ -186,11 +186,22 @@ impl WholeLines<'_> {
     /// # Errors
     /// [`CliError::Rows`] if the file can't be read.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, CliError> {
+        if !self.tail().is_empty() {
+            return Ok(None);
+        }
         self.line.clear();
         let read = self.reader.read_until(b'\n', &mut self.line);
         read.map_err(failed(self.path))?;
         // The last line may not have been written to its end.
         Ok(self.line.ends_with(b"\n").then_some(&*self.line))
+    }
+
+    /// The text after the last whole row, once [`Self::next`] has returned `None`; empty if there is none.
+    pub(crate) fn tail(&self) -> &[u8] {
+        match self.line.ends_with(b"\n") {
+            true => &[],
+            false => &self.line,
+        }
     }
 }
 

@@ -10,9 +10,13 @@
 //!     and the rows of their items
 //! ```
 //!
+//! A line that is no row does not fit either, if the rows of a block before it do. Otherwise the file may be one of
+//! another program. So may one whose unfinished last line is not the beginning of a row.
+//!
 //! All whole rows are read before a file is changed, so the rows of another part or program stay as they are.
 
 use crate::{
+    counted::counted,
     error::CliError,
     one_line::one_line,
     output::HexHash,
@@ -32,6 +36,9 @@ use std::{
 /// up, and scanning again would not change that.
 const ADDS_UP: &str = "attribution adds up";
 
+/// The text with which each row begins.
+const ROW_START: &[u8] = b"{\"block\":";
+
 /// The part of a block's row that is read again.
 #[derive(Deserialize)]
 struct FoundBlock {
@@ -44,8 +51,10 @@ struct FoundBlock {
 impl FoundBlock {
     fn fits(&self, items: &ItemSum) -> bool {
         let failed = self.failed.iter().any(|check| check == ADDS_UP);
-        let adds_up = items.bytes == self.recorded || failed && items.rows > 0;
-        adds_up && !items.has_others
+        // Without a sum to compare, a damaged line after the rows may be one of them.
+        let has_rows = items.rows > 0 && !items.is_before_damaged;
+        let adds_up = items.bytes == self.recorded || failed && has_rows;
+        adds_up && !items.has_others && !items.has_damaged
     }
 }
 
@@ -90,35 +99,51 @@ struct RecentBlock {
     items_kept: u64,
 }
 
-/// The first block whose items do not fit.
+/// The first block that does not fit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Misfit {
+    /// The file that is wrong.
     path: PathBuf,
     block: u64,
-    recorded: u64,
-    items: ItemSum,
+    why: WhyNot,
+}
+
+/// Why a block does not fit.
+#[derive(Debug, PartialEq, Eq)]
+enum WhyNot {
+    /// The line is no row.
+    NoRow,
+    /// The items do not add up to the bytes that the block recorded.
+    Items { recorded: u64, items: ItemSum },
 }
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            block,
-            recorded,
-            items,
-        } = self;
+        let Self { path, block, why } = self;
         let path = path.display().to_string();
-        write!(
-            f,
-            "{}: expected rows of block {block} that add up to the {recorded} bytes of its proof, found ",
-            one_line(&path)
-        )?;
-        match items.rows {
-            0 => write!(f, "none")?,
-            _ => write!(f, "rows of {} bytes", items.bytes)?,
-        }
-        if items.has_others {
-            write!(f, " and rows of earlier blocks among them")?;
+        write!(f, "{}: expected ", one_line(&path))?;
+        match why {
+            WhyNot::NoRow => write!(f, "the row of block {block}, found a line that is none")?,
+            WhyNot::Items { recorded, items } => {
+                write!(
+                    f,
+                    "rows of block {block} that add up to the {} of its proof, found ",
+                    counted(*recorded, "byte")
+                )?;
+                match items.rows {
+                    0 => write!(f, "none")?,
+                    _ => write!(f, "rows of {}", counted(items.bytes, "byte"))?,
+                }
+                if items.has_others {
+                    write!(f, " and rows of earlier blocks among them")?;
+                }
+                if items.has_damaged {
+                    write!(f, " and a line that is no row")?;
+                }
+                if items.is_before_damaged {
+                    write!(f, " before a line that is no row")?;
+                }
+            }
         }
         write!(f, "; scanning again from block {block}")
     }
@@ -129,7 +154,9 @@ impl FoundRows {
     /// `part`.
     ///
     /// # Errors
-    /// Those of [`RowFiles::open`]; [`CliError::OtherRows`] or [`CliError::RowsBeyond`] if a row is of another part.
+    /// Those of [`RowFiles::open`]; [`CliError::OtherRows`] or [`CliError::RowsBeyond`] if a row is of another part;
+    /// [`CliError::NoRow`] if a line is no row, or an unfinished one not the beginning of a row, and no rows of a block
+    /// before it fit.
     pub(crate) fn open(folder: &Path, shard: Shard, part: &Range<u64>) -> Result<Self, CliError> {
         let files = RowFiles::open(folder, shard)?;
         let checked = Checked::of(&files, part)?;
@@ -142,7 +169,7 @@ impl FoundRows {
         last.map(|(number, hash)| (*number, hash))
     }
 
-    /// The first block whose items do not fit.
+    /// The first block that does not fit.
     pub(crate) fn misfit(&self) -> Option<&Misfit> {
         self.checked.misfit.as_ref()
     }
@@ -228,7 +255,19 @@ impl Checked {
         let (mut lines, mut next) = (files.blocks.lines()?, part.start);
         while let Some(line) = lines.next()? {
             let length = line.len() as u64;
-            let row = block_row(&files.blocks, line, next, part)?;
+            let Some(row) = block_row(&files.blocks, line, next, part)? else {
+                checked.expect_fitting(&files.blocks)?;
+                checked.misfit.get_or_insert_with(|| Misfit {
+                    path: files.blocks.path.clone(),
+                    block: next,
+                    why: WhyNot::NoRow,
+                });
+                // The rows after it are dropped, but they must be of this part.
+                while let Some(line) = lines.next()? {
+                    expect_in_part(&files.blocks, line, part)?;
+                }
+                break;
+            };
             let sum = items.add_up(next)?;
             next += 1;
             if checked.misfit.is_none() && row.fits(&sum) {
@@ -251,28 +290,59 @@ impl Checked {
                 checked.misfit.get_or_insert_with(|| Misfit {
                     path: files.items.path.clone(),
                     block: row.block,
-                    recorded: row.recorded,
-                    items: sum,
+                    why: WhyNot::Items {
+                        recorded: row.recorded,
+                        items: sum,
+                    },
                 });
             }
             checked.last = Some((row.block, row.hash));
         }
-        items.read_rest(next)?;
+        items.read_rest()?;
+        if !may_start_row(lines.tail()) {
+            checked.expect_fitting(&files.blocks)?;
+        }
+        if items.has_damaged || !may_start_row(items.lines.tail()) {
+            checked.expect_fitting(&files.items)?;
+        }
         Ok(checked)
+    }
+
+    /// Checks that the rows of a block fit, so that `file`, which has a line that is no row, is that of a scan.
+    fn expect_fitting(&self, file: &RowFile) -> Result<(), CliError> {
+        match self.recent.is_empty() {
+            true => Err(CliError::NoRow {
+                path: file.path.clone(),
+            }),
+            false => Ok(()),
+        }
     }
 }
 
-/// The row of block `expected` in `line` of the file of blocks.
+/// Whether a row may begin with `tail`, the unfinished last line of a file.
+fn may_start_row(tail: &[u8]) -> bool {
+    tail.starts_with(ROW_START) || ROW_START.starts_with(tail)
+}
+
+/// The row of block `expected` in `line` of the file of blocks; `None` if the line is no row.
 fn block_row(
     file: &RowFile,
     line: &[u8],
     expected: u64,
     part: &Range<u64>,
-) -> Result<FoundBlock, CliError> {
+) -> Result<Option<FoundBlock>, CliError> {
     match serde_json::from_slice::<FoundBlock>(line).ok() {
-        Some(row) if row.block == expected && part.contains(&row.block) => Ok(row),
         Some(row) if !part.contains(&row.block) => Err(file.beyond(part, row.block)),
-        row => Err(file.other(expected, row.map(|row| row.block))),
+        Some(row) if row.block != expected => Err(file.other(expected, row.block)),
+        row => Ok(row),
+    }
+}
+
+/// Checks that a row in `line` of the file of blocks, if it is one, is of `part`.
+fn expect_in_part(file: &RowFile, line: &[u8], part: &Range<u64>) -> Result<(), CliError> {
+    match serde_json::from_slice::<FoundBlock>(line).ok() {
+        Some(row) if !part.contains(&row.block) => Err(file.beyond(part, row.block)),
+        _ => Ok(()),
     }
 }
 
@@ -283,6 +353,10 @@ struct ItemSum {
     bytes: u64,
     /// Whether rows of earlier blocks are among them.
     has_others: bool,
+    /// Whether a line that is no row is among them.
+    has_damaged: bool,
+    /// Whether a line that is no row comes after them.
+    is_before_damaged: bool,
 }
 
 /// Reads the rows of items, a block at a time.
@@ -290,10 +364,12 @@ struct FoundItems<'a> {
     file: &'a RowFile,
     lines: WholeLines<'a>,
     part: &'a Range<u64>,
-    /// The row that comes next, with its length in bytes, if it was read already.
-    ahead: Option<(FoundItem, u64)>,
+    /// What [`Self::peek`] returns, if it was read already.
+    ahead: Option<(Option<FoundItem>, u64)>,
     /// Bytes of the rows of the blocks so far.
     taken: u64,
+    /// Whether a line so far is no row.
+    has_damaged: bool,
 }
 
 impl<'a> FoundItems<'a> {
@@ -304,22 +380,28 @@ impl<'a> FoundItems<'a> {
             part,
             ahead: None,
             taken: 0,
+            has_damaged: false,
         })
     }
 
     /// Adds up the rows that come next, up to the first of a block above `block`.
     fn add_up(&mut self, block: u64) -> Result<ItemSum, CliError> {
         let mut sum = ItemSum::default();
-        while let Some((row, length)) = self.peek(block)? {
-            if row.block > block {
-                break;
-            }
-            if row.block == block {
-                sum.rows += 1;
-                // A sum that saturates is not the size of a proof, so no block recorded it.
-                sum.bytes = sum.bytes.saturating_add(row.bytes);
-            } else {
-                sum.has_others = true;
+        while let Some((row, length)) = self.peek()? {
+            match row {
+                Some(row) if row.block > block => break,
+                Some(row) if row.block == block => {
+                    sum.rows += 1;
+                    // A sum that saturates is not the size of a proof, so no block recorded it.
+                    sum.bytes = sum.bytes.saturating_add(row.bytes);
+                }
+                Some(_) => sum.has_others = true,
+                // It may be of the next block. If it is of this one, the sum is too small.
+                None if sum.rows > 0 => {
+                    sum.is_before_damaged = true;
+                    break;
+                }
+                None => sum.has_damaged = true,
             }
             self.taken += length;
             self.ahead = None;
@@ -328,353 +410,32 @@ impl<'a> FoundItems<'a> {
     }
 
     /// Checks that the rows that are left are of the part, too.
-    fn read_rest(&mut self, expected: u64) -> Result<(), CliError> {
-        while self.peek(expected)?.is_some() {
+    fn read_rest(&mut self) -> Result<(), CliError> {
+        while self.peek()?.is_some() {
             self.ahead = None;
         }
         Ok(())
     }
 
-    /// The row that comes next; an error tells that one of block `expected` was.
-    fn peek(&mut self, expected: u64) -> Result<Option<(FoundItem, u64)>, CliError> {
+    /// The row in the line that comes next, if it is one, and the length of the line in bytes.
+    fn peek(&mut self) -> Result<Option<(Option<FoundItem>, u64)>, CliError> {
         if self.ahead.is_none() {
             let Some(line) = self.lines.next()? else {
                 return Ok(None);
             };
             let length = line.len() as u64;
-            match serde_json::from_slice::<FoundItem>(line).ok() {
-                Some(row) if self.part.contains(&row.block) => self.ahead = Some((row, length)),
-                Some(row) => return Err(self.file.beyond(self.part, row.block)),
-                None => return Err(self.file.other(expected, None)),
+            let row = serde_json::from_slice::<FoundItem>(line).ok();
+            match row {
+                Some(row) if !self.part.contains(&row.block) => {
+                    return Err(self.file.beyond(self.part, row.block));
+                }
+                row => self.ahead = Some((row, length)),
             }
+            self.has_damaged |= row.is_none();
         }
         Ok(self.ahead)
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use sp_core::H256;
-    use std::fs;
-
-    const SHARD: Shard = Shard { index: 2, of: 3 };
-
-    /// A row of a block whose items have 7 bytes.
-    fn row(block: u64) -> String {
-        row_with(block, 7, "")
-    }
-
-    /// A row of a block with its bytes, and the name of a failed check or an empty text.
-    fn row_with(block: u64, recorded: u64, failed: &str) -> String {
-        let hash = hash(block);
-        format!(
-            "{{\"block\":{block},\"hash\":\"{hash}\",\"recorded\":{recorded},\"failed\":[{failed}]}}\n"
-        )
-    }
-
-    fn item(block: u64, bytes: u64) -> String {
-        format!("{{\"block\":{block},\"bytes\":{bytes}}}\n")
-    }
-
-    fn hash(block: u64) -> HexHash {
-        H256::from_low_u64_be(block).into()
-    }
-
-    #[test]
-    fn an_interrupted_scan_goes_on_after_its_last_whole_block() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |kind: &str| folder.path().join(format!("{kind}-2-of-3.jsonl"));
-        let part = 10..20;
-        let write = |kind: &str, text: String| fs::write(path(kind), text).unwrap();
-        let read = |kind: &str| fs::read_to_string(path(kind)).unwrap();
-        let open = || FoundRows::open(folder.path(), SHARD, &part)?.cut();
-        assert_eq!(open().unwrap().next(), 10);
-        // Killed within the row of block 12, whose items are there.
-        let whole = row(10) + &row(11);
-        write("blocks", format!("{whole}{{\"block\":12,"));
-        let items = item(10, 3) + &item(10, 4) + &item(11, 7);
-        write("items", format!("{items}{}{}", item(12, 1), item(12, 2)));
-        assert_eq!(open().unwrap().next(), 12);
-        assert_eq!(
-            (read("blocks"), read("items")),
-            (whole.clone(), items.clone())
-        );
-        // Killed within an item.
-        write("items", format!("{items}{{\"blo"));
-        assert_eq!(open().unwrap().next(), 12);
-        assert_eq!(read("items"), items);
-        // Other rows are not touched.
-        let refused = |text: String| {
-            write("blocks", text.clone());
-            let error = open().map(|_| ()).unwrap_err();
-            assert_eq!(read("blocks"), text);
-            error
-        };
-        for text in [row(11), "something else\n".to_owned(), row(10) + &row(10)] {
-            let error = refused(text);
-            assert!(matches!(error, CliError::OtherRows { .. }), "{error}");
-        }
-        let whole: String = (10..=part.end).map(row).collect();
-        for (text, beyond) in [(row(9), 9), (whole, part.end)] {
-            let error = refused(text);
-            let is_beyond = matches!(error, CliError::RowsBeyond { found, .. } if found == beyond);
-            assert!(is_beyond, "{error}");
-        }
-    }
-
-    #[test]
-    fn a_scan_goes_on_before_the_first_block_whose_items_do_not_fit() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |kind: &str| folder.path().join(format!("{kind}-2-of-3.jsonl"));
-        let failed = row_with(12, 7, "\"estimate complete\"");
-        let blocks = [row(10), row_with(11, 0, ""), failed, row(13)];
-        let [ten, twelve, thirteen] = [10, 12, 13].map(|block| item(block, 3) + &item(block, 4));
-        let all = [&*ten, &twelve, &thirteen].concat();
-        let cases = [
-            (all.clone(), None),
-            // Without rows, without those of a block, and without one of a block.
-            (String::new(), Some((10, "found none;"))),
-            ([&*ten, &thirteen].concat(), Some((12, "found none;"))),
-            ([&*ten, &twelve].concat(), Some((13, "found none;"))),
-            (
-                [&*ten, &item(12, 4), &thirteen].concat(),
-                Some((12, "found rows of 4 bytes;")),
-            ),
-            // A row twice, another size, a row of a block without items, a last row that is not whole.
-            (
-                [&*item(10, 3), &all].concat(),
-                Some((10, "found rows of 10 bytes;")),
-            ),
-            (
-                all.replace("3,\"bytes\":4", "3,\"bytes\":5"),
-                Some((13, "found rows of 8 bytes;")),
-            ),
-            (
-                [&*ten, &item(11, 1), &twelve].concat(),
-                Some((11, "found rows of 1 bytes;")),
-            ),
-            (
-                all.trim_end().to_owned(),
-                Some((13, "found rows of 3 bytes;")),
-            ),
-            // Out of order.
-            (
-                [&*twelve, &ten, &thirteen].concat(),
-                Some((10, "found none;")),
-            ),
-            (
-                [&*ten, &twelve, &ten, &thirteen].concat(),
-                Some((
-                    12,
-                    "found rows of 7 bytes and rows of earlier blocks among them;",
-                )),
-            ),
-            // Rows behind those of an unfinished block are cut off with it.
-            (format!("{all}{}{ten}", item(14, 9)), None),
-        ];
-        for (items, expected) in cases {
-            fs::write(path("blocks"), blocks.concat()).unwrap();
-            fs::write(path("items"), &items).unwrap();
-            let found = FoundRows::open(folder.path(), SHARD, &(10..20)).unwrap();
-            assert_eq!(found.last(), Some((13, &hash(13))));
-            let note = found.misfit().map(ToString::to_string).unwrap_or_default();
-            let (next, why) = expected.unwrap_or((14, ""));
-            assert!(note.contains(why), "{note}");
-            assert_eq!(note.is_empty(), expected.is_none(), "{note}");
-            if expected.is_some() {
-                let from = format!("scanning again from block {next}");
-                assert!(note.ends_with(&from), "{note}");
-            }
-            // Not before it is asked for.
-            assert_eq!(fs::read_to_string(path("items")).unwrap(), items);
-            let rows = found.cut().unwrap();
-            assert_eq!(rows.next(), next, "{items}");
-            let failed: &[u64] = if next > 12 { &[12] } else { &[] };
-            assert_eq!(rows.failed_before(), failed);
-            drop(rows);
-            let kept = usize::try_from(next - 10).unwrap();
-            let kept = blocks[..kept].concat();
-            assert_eq!(fs::read_to_string(path("blocks")).unwrap(), kept);
-            let of_kept = [(10, &ten), (12, &twelve), (13, &thirteen)];
-            let of_kept = of_kept.iter().filter(|(block, _)| *block < next);
-            let of_kept: String = of_kept.map(|(_, items)| items.as_str()).collect();
-            assert_eq!(
-                fs::read_to_string(path("items")).unwrap(),
-                of_kept,
-                "{items}"
-            );
-        }
-    }
-
-    #[test]
-    fn items_of_a_block_whose_attribution_failed_need_not_add_up() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |kind: &str| folder.path().join(format!("{kind}-2-of-3.jsonl"));
-        let open = || FoundRows::open(folder.path(), SHARD, &(10..20)).unwrap();
-        fs::write(path("blocks"), row_with(10, 7, "\"attribution adds up\"")).unwrap();
-        fs::write(path("items"), item(10, 6)).unwrap();
-        assert_eq!(open().misfit(), None);
-        fs::write(path("items"), "").unwrap();
-        assert!(open().misfit().is_some());
-    }
-
-    #[test]
-    fn rows_of_others_stay_when_a_block_does_not_fit() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |kind: &str| folder.path().join(format!("{kind}-2-of-3.jsonl"));
-        fs::write(path("blocks"), row(10)).unwrap();
-        for items in [item(10, 6) + "something else\n", item(10, 6) + &item(20, 1)] {
-            fs::write(path("items"), &items).unwrap();
-            let error = FoundRows::open(folder.path(), SHARD, &(10..20)).map(|_| ());
-            let error = error.unwrap_err();
-            let is_of_items = matches!(
-                &error,
-                CliError::OtherRows { path: found, .. } | CliError::RowsBeyond { path: found, .. }
-                    if *found == path("items")
-            );
-            assert!(is_of_items, "{error}");
-            assert_eq!(fs::read_to_string(path("blocks")).unwrap(), row(10));
-            assert_eq!(fs::read_to_string(path("items")).unwrap(), items);
-        }
-    }
-
-    #[test]
-    fn rows_that_are_found_name_their_last_block_and_the_failed_ones() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = || FoundRows::open(folder.path(), SHARD, &(10..20)).unwrap();
-        assert_eq!(open().last(), None);
-        let check = "\"estimate complete\"";
-        // No items have no rows.
-        let rows = [(10, check), (11, ""), (12, check)];
-        let rows = rows
-            .map(|(block, check)| row_with(block, 0, check))
-            .concat();
-        // The row of block 13 is not whole.
-        let rows = rows + row_with(13, 0, check).trim_end();
-        fs::write(folder.path().join("blocks-2-of-3.jsonl"), rows).unwrap();
-        let found = open();
-        assert_eq!(found.last(), Some((12, &hash(12))));
-        assert_eq!(found.misfit(), None);
-        let found = found.cut().unwrap();
-        assert_eq!(found.next(), 13);
-        assert_eq!(found.failed_before(), [10, 12]);
-    }
-
-    /// Writes whole rows of these blocks, with a failed check in each fifth.
-    fn write_blocks(folder: &Path, range: Range<u64>) {
-        let check = |block| {
-            if block % 5 == 0 {
-                "\"estimate complete\""
-            } else {
-                ""
-            }
-        };
-        let blocks: String = range
-            .clone()
-            .map(|block| row_with(block, 7, check(block)))
-            .collect();
-        let items: String = range
-            .map(|block| item(block, 3) + &item(block, 4))
-            .collect();
-        fs::write(folder.join("blocks-2-of-3.jsonl"), blocks).unwrap();
-        fs::write(folder.join("items-2-of-3.jsonl"), items).unwrap();
-    }
-
-    #[test]
-    fn a_scan_goes_on_where_the_chain_was_reorganized() {
-        let other = HexHash::from(H256::repeat_byte(9));
-        let part = 10..20_000;
-        for (blocks, first_other, kept) in [
-            (10..30, 29, Some(29)),
-            (10..30, 17, Some(17)),
-            (10..30, 11, Some(11)),
-            (10..30, 30, Some(30)),
-            // All rows are of another chain.
-            (10..30, 10, None),
-            // The deepest reorganization, and one that is deeper.
-            (10..5_000, 5_000 - 1_023, Some(5_000 - 1_023)),
-            (10..5_000, 5_000 - 1_024, None),
-        ] {
-            let folder = tempfile::tempdir().unwrap();
-            write_blocks(folder.path(), blocks.clone());
-            let mut found = FoundRows::open(folder.path(), SHARD, &part).unwrap();
-            let mut asked = 0;
-            let goes_back = found.keep_rows_of(|block| {
-                asked += 1;
-                Ok(if block < first_other {
-                    hash(block)
-                } else {
-                    other.clone()
-                })
-            });
-            assert_eq!(goes_back.unwrap(), kept.is_some());
-            assert!(asked <= 11, "{asked}");
-            let kept = kept.unwrap_or(blocks.end);
-            assert_eq!(found.next(), kept);
-            let rows = found.cut().unwrap();
-            let failed: Vec<u64> = (10..kept).filter(|block| block % 5 == 0).collect();
-            assert_eq!((rows.next(), rows.failed_before()), (kept, &failed[..]));
-            // The next block is a child of the last one.
-            rows.expect_parent(&hash(kept - 1)).unwrap();
-            let error = rows.expect_parent(&other).unwrap_err();
-            let is_next = matches!(error, CliError::OtherParent { block, .. } if block == kept);
-            assert!(is_next, "{error}");
-            drop(rows);
-            let read = |folder: &Path| {
-                ["blocks", "items"].map(|kind| {
-                    fs::read_to_string(folder.join(format!("{kind}-2-of-3.jsonl"))).unwrap()
-                })
-            };
-            let expected = tempfile::tempdir().unwrap();
-            write_blocks(expected.path(), 10..kept);
-            assert!(read(folder.path()) == read(expected.path()));
-        }
-    }
-
-    #[test]
-    fn a_misfit_before_a_reorganization_stays_one() {
-        let folder = tempfile::tempdir().unwrap();
-        write_blocks(folder.path(), 10..15);
-        fs::write(folder.path().join("items-2-of-3.jsonl"), item(10, 7)).unwrap();
-        let mut found = FoundRows::open(folder.path(), SHARD, &(10..20)).unwrap();
-        let other = HexHash::from(H256::repeat_byte(9));
-        let goes_back = found.keep_rows_of(|block| {
-            Ok(if block < 13 {
-                hash(block)
-            } else {
-                other.clone()
-            })
-        });
-        assert!(goes_back.unwrap());
-        let rows = found.cut().unwrap();
-        assert_eq!(rows.next(), 11);
-        rows.expect_parent(&hash(10)).unwrap();
-        // Without a row there is nothing to compare with.
-        let empty = tempfile::tempdir().unwrap();
-        let mut found = FoundRows::open(empty.path(), SHARD, &(10..20)).unwrap();
-        assert!(!found.keep_rows_of(|_| Ok(other.clone())).unwrap());
-        found.cut().unwrap().expect_parent(&other).unwrap();
-    }
-
-    #[test]
-    fn one_scan_at_a_time_has_the_rows_of_a_part() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = |shard| FoundRows::open(folder.path(), shard, &(10..20))?.cut();
-        let first = open(SHARD).unwrap();
-        let blocks = folder.path().join("blocks-2-of-3.jsonl");
-        let unfinished = row(10).trim_end().to_owned();
-        fs::write(&blocks, &unfinished).unwrap();
-        let second = open(SHARD).map(|_| ()).unwrap_err();
-        assert!(
-            matches!(&second, CliError::RowsInUse { path } if *path == blocks),
-            "{second}"
-        );
-        // The row that the first scan is about to finish.
-        assert_eq!(fs::read_to_string(&blocks).unwrap(), unfinished);
-        open(Shard { index: 1, of: 3 }).unwrap();
-        drop(first);
-        open(SHARD).unwrap();
-    }
-}
+mod tests;

@@ -88,20 +88,53 @@ impl Drop for ScratchFolder {
     }
 }
 
-/// A folder that the run made for its results. Dropping this removes the folder if it is empty, and so does
-/// a signal.
+/// A folder that the run made for its results, and the folders above it that were missing. Dropping this removes
+/// those that are empty, and so does a signal.
 #[derive(Debug)]
-pub(crate) struct EmptyFolder(#[expect(dead_code, reason = "held to be dropped")] Noted);
+pub(crate) struct EmptyFolder {
+    /// Each folder after those above it.
+    made: Vec<Noted>,
+}
 
 impl EmptyFolder {
-    /// Makes the folder at `path`, and those above it, which stay.
+    /// Makes the folder at `path`, and those above it.
     ///
     /// # Errors
-    /// That of the file system.
+    /// That of the file system. Then no new folder is left.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
-        let mut made = made();
-        fs::create_dir_all(path)?;
-        Ok(Self(Noted::new(&mut made, Made::Empty(path.to_owned()))))
+        let mut folder = Self { made: Vec::new() };
+        let missing = path.ancestors().take_while(|folder| {
+            // The last ancestor of a relative path is empty.
+            !folder.as_os_str().is_empty() && !folder.exists()
+        });
+        for path in missing.collect::<Vec<_>>().into_iter().rev() {
+            let mut made = made();
+            match fs::create_dir(path) {
+                Ok(()) => {
+                    let noted = Noted::new(&mut made, Made::Empty(path.to_owned()));
+                    folder.made.push(noted);
+                }
+                // Another process has made it meanwhile, or it is `..` of a folder that was missing.
+                Err(_) if path.is_dir() => (),
+                Err(error) => {
+                    // Dropping the folders needs the lock.
+                    drop(made);
+                    return Err(error);
+                }
+            }
+        }
+        // Something else has its name.
+        if !path.is_dir() {
+            fs::create_dir(path)?;
+        }
+        Ok(folder)
+    }
+}
+
+impl Drop for EmptyFolder {
+    fn drop(&mut self) {
+        // A folder is empty only after what is in it is removed.
+        while self.made.pop().is_some() {}
     }
 }
 
@@ -297,11 +330,25 @@ mod tests {
     fn a_folder_for_results_stays_once_it_has_some() {
         let above = tempfile::tempdir().unwrap();
         let path = above.path().join("a/b");
-        drop(EmptyFolder::new(&path).unwrap());
-        assert!(!path.exists());
+        for made in ["a/b", "a/../c/b/", "a/b/../../d"] {
+            drop(EmptyFolder::new(&above.path().join(made)).unwrap());
+            assert_eq!(fs::read_dir(above.path()).unwrap().count(), 0, "{made}");
+        }
         let folder = EmptyFolder::new(&path).unwrap();
         fs::write(path.join("page"), "").unwrap();
         drop(folder);
         assert!(path.join("page").exists());
+        // Those that were there stay.
+        drop(EmptyFolder::new(&above.path().join("a/c/d")).unwrap());
+        assert!(path.exists() && !above.path().join("a/c").exists());
+        // A folder that can't be made leaves none above it.
+        let file = above.path().join("file");
+        fs::write(&file, "").unwrap();
+        EmptyFolder::new(&file).unwrap_err();
+        EmptyFolder::new(&above.path().join("e/../file/f")).unwrap_err();
+        assert!(!above.path().join("e").exists());
+        assert!(made()
+            .iter()
+            .all(|made| !matches!(made, Made::Empty(folder) if folder.starts_with(above.path()))));
     }
 }

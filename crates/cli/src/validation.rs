@@ -1,6 +1,7 @@
 //! `povmeter compare validation`: a parachain's `validate_block`, the stock one beside povmeter's.
 
 use crate::{
+    counted::counted,
     error::CliError,
     output::{self, verdict, CommandResult},
     report::ReportArgs,
@@ -136,8 +137,9 @@ impl fmt::Display for Report {
         } = &self.0;
         writeln!(
             f,
-            "validate_block, processor time of a call in a new instance, medians of {rounds} rounds\n\
-             blobs: stock {stock_blob_bytes} B, povmeter {ours_blob_bytes} B\n"
+            "validate_block, processor time of a call in a new instance, medians of {}\n\
+             blobs: stock {stock_blob_bytes} B, povmeter {ours_blob_bytes} B\n",
+            counted(*rounds as u64, "round")
         )?;
         let mut table = Table::new([
             "<",

@@ -90,7 +90,7 @@ fn a_result_is_the_same_as_itself() {
     assert_has(
         &same.printed,
         &[
-            "proof: all 25 numbers are the same",
+            "proof: all 29 numbers are the same",
             "time: all 10 numbers",
             "ok     worse by more than allowed: 0",
         ],
@@ -153,6 +153,99 @@ fn exit_codes_are_for_ci() {
         assert_eq!(usage.code, Some(2), "{wrong}");
         assert_has(&usage.errors, &["expected a number of percent"]);
     }
+}
+
+/// A size of one extrinsic, or one that the runtime got, is judged by a sum.
+#[test]
+fn every_size_of_a_block_counts() {
+    let results = Results::new();
+    for (list, field, named) in [
+        ("estimates", Some("total"), "estimates: total sum"),
+        ("told", None, "told: sum"),
+    ] {
+        results.change(|result| {
+            let size = &mut result[list][1];
+            let size = match field {
+                Some(field) => &mut size[field],
+                None => size,
+            };
+            *size = (size.as_u64().unwrap() + 1).into();
+        });
+        let judged = results.diff("a.json", "b.json", &["--fail-above-proof", "0"]);
+        assert_eq!(judged.code, Some(3), "{}", judged.printed);
+        assert_has(&judged.errors, &[named]);
+    }
+    // Sums of more and of fewer sizes are not comparable.
+    results.change(|result| {
+        result["told"].as_array_mut().unwrap().pop();
+        result["growth_bytes"]["max"] = 1_000_000.into();
+    });
+    let shown = results.diff("b.json", "a.json", &["--fail-above-proof", "0"]);
+    assert_eq!(shown.code, Some(0), "{}", shown.errors);
+    assert_has(
+        &shown.printed,
+        &["told: count: ", "growth_bytes/max: 1000000 in A"],
+    );
+    let line = shown
+        .printed
+        .lines()
+        .find(|line| line.contains("told: sum"));
+    assert_has(line.unwrap(), &["worse, not judged"]);
+    // No sum of numbers in a file overflows.
+    results.change(|result| {
+        for at in [0, 1] {
+            result["told"][at] = u64::MAX.into();
+            result["estimates"][at]["total"] = u64::MAX.into();
+        }
+    });
+    let judged = results.diff("a.json", "b.json", &["--fail-above-proof", "0"]);
+    assert_eq!(judged.code, Some(3), "{}", judged.errors);
+    assert_has(&judged.errors, &["estimates: total sum", "told: sum"]);
+}
+
+#[test]
+fn the_proofs_of_a_chain_are_judged() {
+    let results = Results(tempfile::tempdir().unwrap());
+    let command = "chain --accounts 100 --transfers 5 --blocks 3 --keep 2";
+    results.make("a.json", command);
+    results.make("again.json", command);
+    let again = results.diff("a.json", "again.json", &["--fail-above-proof", "0"]);
+    assert_eq!(again.code, Some(0), "{}", again.printed);
+    results.change(|result| {
+        let last = &mut result["rows"][2];
+        for field in ["proof_bytes", "disk_bytes"] {
+            last[field] = (last[field].as_u64().unwrap() + 1).into();
+        }
+    });
+    let judged = results.diff("a.json", "b.json", &["--fail-above", "0"]);
+    assert_eq!(judged.code, Some(3), "{}", judged.printed);
+    assert_has(&judged.errors, &["found total: proof_bytes\n"]);
+    let disk = "last block: disk_bytes";
+    let line = judged.printed.lines().find(|line| line.contains(disk));
+    assert_has(line.unwrap(), &["worse, not judged"]);
+}
+
+/// What the bytes of a proof belong to has no limit of its own, and says so.
+#[test]
+fn numbers_that_are_not_judged_are_marked() {
+    let results = Results::new();
+    results.change(|result| {
+        let item = &mut result["proof_bytes"]["attribution"]["by_item"][0];
+        item["bytes"] = (item["bytes"].as_u64().unwrap() * 2).into();
+    });
+    let told = results.diff("a.json", "b.json", &[]);
+    assert!(!told.printed.contains("not judged"), "{}", told.printed);
+    let limits = ["--fail-above", "0"];
+    let judged = results.diff("a.json", "b.json", &limits);
+    assert_eq!(judged.code, Some(0), "{}", judged.errors);
+    assert_has(&judged.printed, &["worse, not judged"]);
+    let json = results.diff("a.json", "b.json", &[&limits[..], &["--json"]].concat());
+    let report: Value = serde_json::from_str(&json.printed).unwrap();
+    let change = &report["changes"][0];
+    assert_eq!(
+        (&change["judged"], &change["worse"]),
+        (&false.into(), &true.into())
+    );
 }
 
 /// Six runs of one program on a busy machine, as results of its blocks: none is worse than another.

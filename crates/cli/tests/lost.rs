@@ -80,6 +80,23 @@ fn a_result_that_can_not_be_printed_is_on_standard_error() {
 }
 
 #[test]
+fn help_that_can_not_be_printed_is_an_error() {
+    for args in ["--help", "--version", "block --help", "help diff"] {
+        let output = command(args).stdout(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args}");
+        let errors = text(&output.stderr);
+        assert!(
+            errors.contains("error: can't print the result: No space left"),
+            "{errors}"
+        );
+        // The text is on standard error.
+        let printed = povmeter(args);
+        assert!(printed.status.success());
+        assert!(errors.starts_with(text(&printed.stdout)), "{errors}");
+    }
+}
+
+#[test]
 fn a_reader_that_stops_early_is_no_error() {
     let mut child = command(&format!("{SMALL} --json"))
         .stdout(Stdio::piped())

@@ -61,7 +61,7 @@ fn error(args: &[&str]) -> String {
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success(), "{args:?}: {errors}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{args:?}");
-    assert!(!errors.contains("panicked"), "{errors}");
+    assert!(!errors.contains("thread '"), "{errors}");
     errors
 }
 
@@ -570,7 +570,7 @@ fn the_runtime_tells_the_state_version() {
         ),
         (
             b"\0asm\x01\0\0\0",
-            ["state version    1, assumed; if", "--state-version 0"],
+            ["state version    0, assumed; if", "--state-version 1"],
         ),
         (
             &sections(&version[..9]),
@@ -582,7 +582,7 @@ fn the_runtime_tells_the_state_version() {
         (
             &code[..code.len() - 1],
             [
-                "state version    1, assumed; if",
+                "chain's: --state-version 0\n",
                 "expected a whole section at byte",
             ],
         ),
@@ -635,8 +635,8 @@ fn the_geneses_of_public_chains() {
         let report: Value = serde_json::from_str(&printed(&["genesis", file, "--json"])).unwrap();
         if report["state_version_from"] == "runtime" {
             told += 1;
-            assert_eq!(report["state_root"], row["state_root"]);
         }
+        assert_eq!(report["state_root"], row["state_root"]);
     }
     // The builds of the others are too old.
     assert_eq!(told, 3);

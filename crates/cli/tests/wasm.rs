@@ -17,7 +17,7 @@ fn povmeter(args: &[&str]) -> (String, String, bool) {
 fn error(args: &[&str]) -> String {
     let (printed, errors, done) = povmeter(args);
     assert!(!done && printed.is_empty(), "{printed}");
-    assert!(!errors.contains("panicked"), "{errors}");
+    assert!(!errors.contains("thread '"), "{errors}");
     errors
 }
 
@@ -63,6 +63,7 @@ mod with_wasm {
         wasm::{Parachain, ParachainAuthor},
     };
     use povmeter_dev_runtime::{CallKind, Plan, PlanOptions};
+    use povmeter_remote::Recording;
     use povmeter_substrate::SizeSource;
     use serde_json::{json, Map, Value};
     use std::{
@@ -328,6 +329,89 @@ mod with_wasm {
         assert!(message.contains("can't build the transfers"), "{message}");
         let both = error(&["block", "--chain-spec", "x", "--accounts", "3"]);
         assert!(both.contains("cannot be used with"), "{both}");
+    }
+
+    #[test]
+    #[ignore = "takes long: it fills a block. Needs the real chain data"]
+    fn takes_long_to_fill_a_block() {
+        let paseo = expect_data().join("chain-specs/paseo.json.gz");
+        let args = ["block", "--transfers", "6000", "--chain-spec"];
+        let message = error(&[&args[..], &[paseo.to_str().unwrap()]].concat());
+        let (error, help) = message.split_once('\n').unwrap();
+        let full = "expected a block with room for all 6002 extrinsics, found it full at number";
+        assert!(error.contains(full), "{message}");
+        assert_eq!(help, "help: lower `--transfers`\n");
+    }
+
+    /// The recorded block. The file has the nodes of the state that this block reads, and no others.
+    fn recording() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/kusama-1.povmeter")
+    }
+
+    #[test]
+    fn an_item_that_needs_more_than_a_recording_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fewer.povmeter");
+        let mut fewer = Recording::from_bytes(&fs::read(recording()).unwrap()).unwrap();
+        fewer.nodes.retain(|node| node.len() > 400_000);
+        assert_eq!(fewer.nodes.len(), 1);
+        fs::write(&file, fewer.to_bytes().unwrap()).unwrap();
+        let args = ["dry-run", file.to_str().unwrap(), "--extrinsic", "0x0400"];
+        let message = error(&args);
+        let parts = [
+            "in the recording, which has",
+            "\nhelp: a recording holds only",
+        ];
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    }
+
+    /// A runtime of this name. It reads the key of one byte that is the encoded length of the name.
+    fn frugal_runtime(spec_name: &str) -> Vec<u8> {
+        // The state version and the transactions' follow the list of APIs.
+        let fields = (spec_name, "impl", 1u32, 1_000_000u32, 1u32);
+        let bytes = (fields, Vec::<([u8; 8], u32)>::new(), 1u32, 0u8).encode();
+        let escaped = bytes.iter().map(|byte| format!("\\{byte:02x}"));
+        let answer = (bytes.len() as u64) << 32;
+        let module = format!(
+            r#"(module
+                (import "env" "memory" (memory 18))
+                (import "env" "ext_storage_exists_version_1" (func $exists (param i64) (result i32)))
+                (global (export "__heap_base") i32 (i32.const 65536))
+                (data (i32.const 0) "{}")
+                (func (export "Core_version") (param i32 i32) (result i64) (i64.const {answer}))
+                (func (export "Core_initialize_block") (param i32 i32) (result i64)
+                    (drop (call $exists (i64.const 0x100000000)))
+                    (i64.const 0)))"#,
+            escaped.collect::<String>()
+        );
+        wat::parse_str(module).unwrap()
+    }
+
+    #[test]
+    fn a_runtime_that_the_chain_would_refuse() {
+        let folder = tempfile::tempdir().unwrap();
+        let code = folder.path().join("new.wasm");
+        let (file, code_name) = (recording(), code.to_str().unwrap());
+        let args = ["dry-run", file.to_str().unwrap(), "--runtime", code_name];
+        for (name, accepted) in [("kusama", true), ("rococo", false)] {
+            fs::write(&code, frugal_runtime(name)).unwrap();
+            let (printed, errors, done) = povmeter(&args);
+            assert_eq!(done, accepted, "{errors}");
+            // It reads nothing that the chain's own runtime does not read.
+            assert!(printed.contains("It needs no further node"), "{printed}");
+            let line = match accepted {
+                true => "ok     accepted by set_code: its spec name is `kusama`",
+                false => {
+                    "FAILED accepted by set_code: expected the spec name `kusama`, found `rococo`"
+                }
+            };
+            assert!(printed.contains(line), "{printed}");
+            let help = "help: build the runtime of this chain";
+            assert_eq!(errors.contains(help), !accepted, "{errors}");
+            let (json, ..) = povmeter(&[&args[..], &["--json"]].concat());
+            let report: Value = serde_json::from_str(&json).unwrap();
+            assert_eq!(report["checks"][0]["holds"], accepted);
+        }
     }
 
     #[test]

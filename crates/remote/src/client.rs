@@ -9,7 +9,7 @@
 
 use crate::{
     answer::{self, shortened},
-    connection::{Connection, Interrupted},
+    connection::{Connection, Interrupted, NotOpened},
     error::RemoteError,
     url::NodeUrl,
 };
@@ -87,7 +87,7 @@ pub(crate) struct RpcClient {
 
 /// Why an attempt ended before all calls had an answer.
 enum Ended {
-    Connect(RemoteError),
+    Connect(NotOpened),
     Exchange(Interrupted),
     Limited(Refusal),
     /// Trying again would not help.
@@ -179,7 +179,7 @@ impl RpcClient {
             if attempt == attempts
                 || matches!(
                     ended,
-                    Ended::For(_) | Ended::Connect(RemoteError::NoTls { .. })
+                    Ended::For(_) | Ended::Connect(NotOpened::For(RemoteError::NoTls { .. }))
                 )
             {
                 return Err(self.error(ended, method, attempt));
@@ -197,7 +197,12 @@ impl RpcClient {
     fn error(&self, ended: Ended, method: &'static str, attempts: u32) -> RemoteError {
         let url = self.url.to_string();
         match ended {
-            Ended::Connect(error) | Ended::For(error) => error,
+            Ended::Connect(NotOpened::For(error)) | Ended::For(error) => error,
+            Ended::Connect(NotOpened::TimedOut) => RemoteError::NoHandshake {
+                url,
+                seconds: self.options.timeout.as_secs_f64(),
+                attempts,
+            },
             Ended::Exchange(Interrupted::TimedOut) => RemoteError::TimedOut {
                 url,
                 method,

@@ -26,6 +26,14 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// A connection to a node.
 pub(crate) struct Connection(WebSocket<MaybeTlsStream<TimedStream>>);
 
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) enum NotOpened {
+    /// The node accepted the connection, but did not answer the handshake in time.
+    TimedOut,
+    For(RemoteError),
+}
+
 /// Why an exchange on a connection failed.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
@@ -38,16 +46,19 @@ impl Connection {
     /// Connects to the node at `url` before `deadline`.
     ///
     /// # Errors
-    /// [`RemoteError::Connect`] if there is no connection in time, [`RemoteError::NoTls`] if TLS is missing.
-    pub(crate) fn open(url: &NodeUrl, deadline: Instant) -> Result<Self, RemoteError> {
-        let failed = |reason: String| RemoteError::Connect {
-            url: url.to_string(),
-            reason,
+    /// A [`NotOpened`], with [`RemoteError::Connect`] if there is no connection, and [`RemoteError::NoTls`] if TLS is
+    /// missing.
+    pub(crate) fn open(url: &NodeUrl, deadline: Instant) -> Result<Self, NotOpened> {
+        let failed = |reason: String| {
+            NotOpened::For(RemoteError::Connect {
+                url: url.to_string(),
+                reason,
+            })
         };
         if url.is_tls() && !cfg!(feature = "tls") {
-            return Err(RemoteError::NoTls {
+            return Err(NotOpened::For(RemoteError::NoTls {
                 url: url.to_string(),
-            });
+            }));
         }
         let tcp = connect(url, deadline).map_err(|error| failed(error.to_string()))?;
         let stream = TimedStream { tcp, deadline };
@@ -65,8 +76,11 @@ impl Connection {
             tungstenite::client::client_with_config(url.whole(), stream, Some(config))
         };
         let (socket, _) = shaken.map_err(|error| match error {
-            HandshakeError::Failure(error) => failed(error.to_string()),
-            HandshakeError::Interrupted(_) => failed("no answer in time".to_owned()),
+            HandshakeError::Failure(error) => match interrupted(error) {
+                Interrupted::TimedOut => NotOpened::TimedOut,
+                Interrupted::TooLarge(reason) | Interrupted::Broken(reason) => failed(reason),
+            },
+            HandshakeError::Interrupted(_) => NotOpened::TimedOut,
         })?;
         Ok(Self(socket))
     }

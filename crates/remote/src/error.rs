@@ -21,6 +21,16 @@ pub enum RemoteError {
         /// The node's address.
         url: String,
     },
+    /// The node accepted the connection, but did not answer the WebSocket handshake in time.
+    #[error("{url}: expected an answer to the WebSocket handshake within {seconds} s, found none in {attempts} attempts")]
+    NoHandshake {
+        /// The node's address.
+        url: String,
+        /// The time-out in seconds.
+        seconds: f64,
+        /// Number of attempts.
+        attempts: u32,
+    },
     /// The node did not answer in time.
     #[error("{url}: expected an answer to {method} within {seconds} s, found none in {attempts} attempts")]
     TimedOut {

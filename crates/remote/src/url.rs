@@ -15,12 +15,26 @@ pub struct NodeUrl {
 }
 
 /// The error for an address that is not a WebSocket address.
+///
+/// Its fields are scheme, host and port of the address as far as it has them, because the rest can hold a secret. `…`
+/// stands for a user name and a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected ws://HOST:PORT or wss://HOST, found `{found}`")]
 #[non_exhaustive]
-pub struct UrlError {
-    /// Scheme, host and port of the address as far as it has them, because the rest can hold a secret.
-    pub found: String,
+pub enum UrlError {
+    /// It has another form.
+    #[error("expected ws://HOST:PORT or wss://HOST, found `{0}`")]
+    Form(String),
+    /// It has a user name or a password. They would end up in messages.
+    #[error("expected an address without a user name and a password, found one: `{0}`")]
+    User(String),
+}
+
+impl UrlError {
+    /// Scheme, host and port of the address, with `…@` before the host if a user name was there.
+    pub fn found(&self) -> &str {
+        let (Self::Form(found) | Self::User(found)) = self;
+        found
+    }
 }
 
 impl NodeUrl {
@@ -49,15 +63,20 @@ impl FromStr for NodeUrl {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        let wrong = || UrlError { found: shown(text) };
         let (tls, rest) = match (text.strip_prefix("ws://"), text.strip_prefix("wss://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
-            _ => return Err(wrong()),
+            _ => return Err(UrlError::Form(shown(text))),
         };
+        // A backslash ends no authority, so a user name or a password may have one.
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.contains('@') {
+            let shown = shown(text).replacen("://", "://…@", 1);
+            return Err(UrlError::User(shown));
+        }
+        let wrong = || UrlError::Form(shown(text));
         let authority = rest.split(AFTER_PORT).next().unwrap_or_default();
-        // Names and passwords would end up in messages.
-        if authority.contains('@') || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err(wrong());
         }
         let default = if tls { 443 } else { 80 };
@@ -164,34 +183,57 @@ mod tests {
             "ws://[::1]x",
             "ws://no de",
         ] {
-            assert_eq!(text.parse::<NodeUrl>().unwrap_err().found, text);
+            let error = text.parse::<NodeUrl>().unwrap_err();
+            assert_eq!(error, UrlError::Form(text.to_owned()));
         }
     }
 
     #[test]
     fn no_message_shows_a_secret() {
-        for (text, found) in [
-            ("https://node.example:1/v1/secret", "https://node.example:1"),
-            ("http://node?key=secret", "http://node"),
-            ("ws://node:x#secret", "ws://node:x"),
-            ("ws://me:secret@node", "ws://node"),
-            ("wss://me:secret@secret@node:1/secret", "wss://node:1"),
-            ("ws://me:secret/secret@node", "ws://"),
-            ("ws://me:a@secret/secret@node", "ws://"),
-            ("node:1/secret", "node:1"),
-            ("me:secret@node/secret", "node"),
-            ("me:secret/secret@node", ""),
-            ("https:/node/secret", "https:"),
-            ("ws:\\\\node\\secret", "ws:"),
-            ("node/secret?to=ws://node", "node"),
-            ("me:secret@ws://node", "ws:"),
-            ("https://\u{e4}/secret", "https://\u{e4}"),
+        let form = |found: &str| UrlError::Form(found.to_owned());
+        let user = |found: &str| UrlError::User(found.to_owned());
+        for (text, expected) in [
+            (
+                "https://node.example:1/v1/secret",
+                form("https://node.example:1"),
+            ),
+            ("http://node?key=secret", form("http://node")),
+            ("ws://node:x#secret", form("ws://node:x")),
+            ("ws://node:70000/secret", form("ws://node:70000")),
+            // A password may have a slash, so what is before it is not shown.
+            ("ws://node:70000/secret@secret", form("ws://")),
+            ("ws://me:secret/secret@node", form("ws://")),
+            ("ws://node:x?secret@secret", form("ws://")),
+            ("ws://me:secret@node", user("ws://…@node")),
+            ("ws://secret@node:70000", user("ws://…@node:70000")),
+            ("ws://@node", user("ws://…@node")),
+            ("ws://me:sec ret@node", user("ws://…@node")),
+            (
+                "wss://me:secret@secret@node:1/secret",
+                user("wss://…@node:1"),
+            ),
+            ("ws://me:a@secret/secret@node", user("ws://…@")),
+            ("ws://me:secret\\secret@node", user("ws://…@")),
+            ("node:1/secret", form("node:1")),
+            ("me:secret@node/secret", form("node")),
+            ("me:secret/secret@node", form("")),
+            ("https://me:secret@node", form("https://node")),
+            ("https:/node/secret", form("https:")),
+            ("ws:\\\\node\\secret", form("ws:")),
+            ("node/secret?to=ws://node", form("node")),
+            ("me:secret@ws://node", form("ws:")),
+            ("https://\u{e4}/secret", form("https://\u{e4}")),
         ] {
             let error = text.parse::<NodeUrl>().unwrap_err();
-            assert_eq!(error.found, found, "{text}");
+            assert_eq!(error, expected, "{text}");
             assert!(!error.to_string().contains("secret"), "{error}");
         }
-        for text in ["ws://node#secret", "ws://node/secret", "ws://node\\secret"] {
+        for text in [
+            "ws://node#secret",
+            "ws://node/secret",
+            "ws://node/secret@secret",
+            "ws://node\\secret",
+        ] {
             let url: NodeUrl = text.parse().unwrap();
             assert_eq!(url.to_string(), "ws://node:80", "{text}");
         }

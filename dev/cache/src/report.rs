@@ -71,9 +71,9 @@ pub struct CacheRow {
     pub entries: usize,
     /// Bytes of memory at the end.
     pub memory_bytes: u64,
-    /// Bytes of memory for each node at the end.
+    /// Bytes of memory for each node at the end; all bytes if there is no node.
     pub bytes_per_entry: f64,
-    /// Memory divided by the payload, which is the bytes and hashes of the cached nodes.
+    /// Memory divided by the payload, which is the bytes and hashes of the cached nodes; all bytes if there is no node.
     pub memory_ratio: f64,
     /// Nanoseconds of a look-up on one thread, averaged over hits and misses.
     pub ns: f64,
@@ -168,6 +168,16 @@ pub(crate) enum RowKind {
 }
 
 impl CacheRow {
+    /// Bytes of memory for each node; `None` if there is no node.
+    pub fn bytes_per_node(&self) -> Option<f64> {
+        (self.entries > 0).then_some(self.bytes_per_entry)
+    }
+
+    /// Memory divided by the payload; `None` if there is no node.
+    pub fn ratio_of_nodes(&self) -> Option<f64> {
+        (self.entries > 0).then_some(self.memory_ratio)
+    }
+
     /// Whether both rows have the same load and memory.
     pub fn is_beside(&self, other: &Self) -> bool {
         (self.access, self.write_share, self.bytes_percent)

@@ -51,6 +51,7 @@ const API_ID: usize = 8;
 const API: usize = API_ID + 4;
 
 /// Returns the state version that the runtime `code` tells; `None` if its build embedded none, as builds before 2021.
+/// The state version 1 came later, so such a runtime has version 0.
 ///
 /// # Errors
 /// An [`EmbeddedVersionError`] if the code is no wasm, plain or compressed, or what it embeds is damaged.

@@ -2,6 +2,7 @@
 
 mod host_context;
 mod kept;
+mod logged;
 #[cfg(target_os = "linux")]
 mod written_pages;
 #[cfg(not(target_os = "linux"))]
@@ -14,6 +15,7 @@ use crate::{
 };
 use codec::{DecodeAll, Encode};
 use kept::Kept;
+pub use logged::{forget_logged_error, take_logged_error};
 use povmeter_signatures::{SignatureCache, SignatureCacheExt};
 use sc_executor::{WasmExecutor, DEFAULT_HEAP_ALLOC_PAGES};
 use sp_core::{
@@ -72,6 +74,18 @@ pub fn reading_versions<R>(call: impl FnOnce() -> R) -> R {
         ext.register_extension(ReadRuntimeVersionExt::new(EXECUTOR.clone()))
     });
     call()
+}
+
+/// What separates the message of a trap from its backtrace, in errors of the executor.
+const BACKTRACE: &str = "\nWASM backtrace:";
+
+/// Adds the last error that the runtime logged to the reason why its call failed. A panic is the last one.
+fn with_logged_error(reason: String) -> String {
+    let Some(logged) = take_logged_error() else {
+        return reason;
+    };
+    let (trap, backtrace) = reason.split_at(reason.find(BACKTRACE).unwrap_or(reason.len()));
+    format!("{trap}, after the runtime logged: {logged}{backtrace}")
 }
 
 /// The number of idle instances kept for each runtime: this many threads can call it without making
@@ -187,8 +201,9 @@ impl WasmRuntime {
     pub fn call(&self, call: &str, data: &[u8]) -> Result<Vec<u8>, RuntimeError> {
         let failed = |reason: String| RuntimeError {
             call: call.to_owned(),
-            reason,
+            reason: with_logged_error(reason),
         };
+        forget_logged_error();
         if let Some(kept) = self.kept.as_ref().filter(|_| !self.kept_to_prepare) {
             let result = with_externalities(|externalities| kept.call(externalities, call, data));
             let result = result.ok_or_else(|| failed("no externalities".to_owned()))?;
@@ -286,6 +301,42 @@ mod tests {
                 (i32.add (local.get $at) (i32.const 64))))
             (i64.or (i64.extend_i32_u (local.get $at)) (i64.const 0x100000000)))
     )"#;
+
+    /// Logs an error with the target of its argument, as a panic does, and traps.
+    const PANIC: &str = r#"(module
+        (import "env" "memory" (memory 18))
+        (import "env" "ext_logging_log_version_1" (func $log (param i32 i64 i64)))
+        (global (export "__heap_base") i32 (i32.const 1114112))
+        (data (i32.const 0) "panicked at lib.rs")
+        (func (export "panic") (param $at i32) (param $len i32) (result i64)
+            (call $log
+                (i32.const 1)
+                (i64.or
+                    (i64.extend_i32_u (local.get $at))
+                    (i64.shl (i64.extend_i32_u (local.get $len)) (i64.const 32)))
+                (i64.const 0x1200000000))
+            unreachable))"#;
+
+    #[test]
+    fn the_error_of_a_panic_says_why() {
+        let new = WasmRuntime::new(wat::parse_str(PANIC).unwrap(), None);
+        let kept = new.clone().keeping_instances().unwrap();
+        for runtime in [new, kept] {
+            let call = |target: &[u8]| {
+                let mut ext = BasicExternalities::default();
+                let called = ext.execute_with(|| runtime.call("panic", target));
+                called.unwrap_err().to_string()
+            };
+            let said = call(b"runtime");
+            let (message, _) = said.split_once(BACKTRACE).unwrap_or((&said, ""));
+            let reason = ", after the runtime logged: panicked at lib.rs";
+            assert!(message.contains("unreachable"), "{said}");
+            assert!(message.ends_with(reason), "{said}");
+            // The message of another call is not taken for the reason.
+            let other = call(b"other");
+            assert!(!other.contains("panicked"), "{other}");
+        }
+    }
 
     #[test]
     fn a_signature_is_checked_once() {

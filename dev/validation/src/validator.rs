@@ -3,6 +3,7 @@
 use codec::DecodeAll;
 use cpu_time::ThreadTime;
 use polkadot_parachain_primitives::primitives::ValidationResult;
+use povmeter_dev_runtime::wasm::{forget_logged_error, take_logged_error};
 use sc_executor_common::{
     error::Error,
     runtime_blob::RuntimeBlob,
@@ -98,57 +99,16 @@ impl Validator {
         let start = ThreadTime::now();
         let instance = self.0.new_instance(HEAP);
         let mut instance = instance.map_err(ValidatorError::Blob)?;
-        said::clear();
+        forget_logged_error();
         let (result, stats) = instance.call_with_allocation_stats("validate_block", arguments);
         let time = start.elapsed();
         Ok(Validation {
             // A blob logs why it panics; the error says only that it did.
-            result: result.map_err(|error| said::last().unwrap_or_else(|| error.to_string())),
+            result: result
+                .map_err(|error| take_logged_error().unwrap_or_else(|| error.to_string())),
             time,
             pages: stats.map_or(0, |stats| stats.address_space_used.div_ceil(PAGE)),
         })
-    }
-}
-
-/// What a blob logs before it panics.
-mod said {
-    use log::{Log, Metadata, Record};
-    use std::{cell::RefCell, sync::Once};
-
-    thread_local! {
-        static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
-    }
-
-    struct Keep;
-
-    impl Log for Keep {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            metadata.target() == "runtime"
-        }
-
-        fn log(&self, record: &Record<'_>) {
-            if self.enabled(record.metadata()) {
-                LAST.set(Some(record.args().to_string()));
-            }
-        }
-
-        fn flush(&self) {}
-    }
-
-    /// Forgets the last message. From now on keeps messages, unless the program has a logger.
-    pub(super) fn clear() {
-        static INSTALL: Once = Once::new();
-        INSTALL.call_once(|| {
-            if log::set_logger(&Keep).is_ok() {
-                log::set_max_level(log::LevelFilter::Error);
-            }
-        });
-        LAST.set(None);
-    }
-
-    /// Takes the last message of this thread.
-    pub(super) fn last() -> Option<String> {
-        LAST.take()
     }
 }
 

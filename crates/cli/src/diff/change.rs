@@ -16,9 +16,8 @@ const TOTAL: &str = "total";
 pub(crate) struct Change {
     /// What the number measures.
     pub(crate) measure: Measure,
-    /// Whether a limit applies to the number.
-    #[serde(skip)]
-    judged: bool,
+    /// Whether a limit on its measure applies to the number.
+    pub(crate) judged: bool,
     /// Name of the row; null if the number is in no row.
     pub(crate) row: Option<String>,
     /// Name of the field; slashes separate nested names.
@@ -115,7 +114,7 @@ impl Change {
         let change_percent = (a.value > 0.0).then(|| (b.value / a.value - 1.0) * 100.0);
         let mut change = Self {
             measure: gauge.measure,
-            judged: gauge.judged,
+            judged: gauge.judged && a.addends == b.addends,
             row: Some(a.row.clone()).filter(|row| !row.is_empty()),
             field: a.field.clone(),
             a: a.value,
@@ -301,6 +300,7 @@ mod tests {
             value,
             spread: None,
             only_total: false,
+            addends: None,
         }
     }
 

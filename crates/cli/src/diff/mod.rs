@@ -30,9 +30,11 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Compares the `--json` results of block, chain, replay, genesis and compare.
-Exit codes: 0 no number is worse than its limit, 1 an error, 2 wrong usage,
-3 a number is worse, or a check (`--pov-limit` is one) that holds in A fails in
-B. Proofs and allocations are exact; only the compressed size of a block that is
+Exit codes: 0 no number is worse than its limit, 1 an error, 2 wrong usage, 3 a
+number is worse, or a check (`--pov-limit` is one) that holds in A fails in B.
+Numbers that no limit applies to are marked `not judged`, such as what the bytes
+of a proof belong to, memory and files of a chain, and rows of sp-state-machine.
+Proofs and allocations are exact; only the compressed size of a block that is
 signed anew may be worse by 0.2 % more than the limit, because signatures are
 random. Times are judged by the ratio to sp-state-machine if there is one, and
 only if the rounds of both results lie apart; a time measured once may be worse
@@ -49,7 +51,7 @@ pub(crate) struct DiffArgs {
     /// The result after
     #[arg(value_name = "B.json")]
     b: PathBuf,
-    /// Exit with code 3 if any number is worse by more than this
+    /// Exit with code 3 if any judged number is worse by more than this
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above: Option<f64>,
     /// The same for bytes and nodes of proofs

@@ -34,6 +34,8 @@ pub(crate) struct Measured {
     pub(crate) spread: Option<Spread>,
     /// Whether only its sum over rows is compared, because the time of one row alone is too short.
     pub(crate) only_total: bool,
+    /// How many numbers it is the sum of, if it is judged only beside a sum of as many.
+    pub(crate) addends: Option<usize>,
 }
 
 impl Measured {
@@ -173,6 +175,15 @@ impl Row<'_> {
         self.add(gauge, format!("{folder}{field}"), value, (spread, false));
     }
 
+    /// Adds the sum of `addends` numbers. It is only shown beside a sum of more or fewer.
+    pub(super) fn sum(&mut self, gauge: Gauge, field: &str, sum: &impl Amount, addends: usize) {
+        let at = self.parts.numbers.len();
+        self.number(gauge, "", field, sum);
+        for added in &mut self.parts.numbers[at..] {
+            added.addends = Some(addends);
+        }
+    }
+
     /// Adds a number to the sum over all rows that both results have.
     pub(super) fn total(&mut self, gauge: Gauge, field: &str, value: &impl Amount) {
         self.add(gauge, field.to_owned(), value, (None, true));
@@ -195,6 +206,7 @@ impl Row<'_> {
             value,
             spread,
             only_total,
+            addends: None,
         });
         self.parts.numbers.extend(measured);
     }

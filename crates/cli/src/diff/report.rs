@@ -192,16 +192,7 @@ impl DiffReport {
                 short(change.a),
                 short(change.b),
                 or_dash(percent.map(|percent| format!("{percent:+.2} %"))),
-                match change {
-                    Change {
-                        regressed: true, ..
-                    } => "TOO MUCH".to_owned(),
-                    Change {
-                        may_be_noise: true, ..
-                    } => "worse, may be noise".to_owned(),
-                    Change { worse: true, .. } => "worse".to_owned(),
-                    _ => "better".to_owned(),
-                },
+                self.verdict(change),
             ]);
         }
         let _ = writeln!(text, "{table}");
@@ -210,6 +201,26 @@ impl DiffReport {
             let _ = writeln!(text, "  and {count} smaller changes; --all shows them");
         }
         Some(text)
+    }
+
+    /// How a change is judged, in words.
+    fn verdict(&self, change: &Change) -> String {
+        let word = match change {
+            Change {
+                regressed: true, ..
+            } => "TOO MUCH",
+            Change {
+                may_be_noise: true, ..
+            } => "worse, may be noise",
+            Change { worse: true, .. } => "worse",
+            _ => "better",
+        };
+        let is_limited = self.limits_percent.of(change.measure).is_some();
+        let exempt = match is_limited && !change.judged {
+            true => ", not judged",
+            false => "",
+        };
+        format!("{word}{exempt}")
     }
 
     /// A line for each check that fails only in B, and one for the limits if there are any.

@@ -1,7 +1,10 @@
 //! Options of all commands that can write a page.
 
 use super::{ReportError, ReportFolder};
-use crate::{error::CliError, output_file::expect_distinct};
+use crate::{
+    error::CliError,
+    output_file::{expect_distinct, place},
+};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +26,23 @@ impl ReportArgs {
         folder
             .map(|folder| ReportFolder::open(folder, charts))
             .transpose()
+    }
+
+    /// Checks that the folder is not that of the state at `db`, nor in it: a folder of a state holds nothing else.
+    ///
+    /// # Errors
+    /// [`ReportError::InState`] if it is.
+    pub(crate) fn expect_outside(&self, db: Option<&Path>) -> Result<(), ReportError> {
+        let (Some(report), Some(state)) = (&self.folder, db) else {
+            return Ok(());
+        };
+        match place(report).starts_with(place(state)) {
+            true => Err(ReportError::InState {
+                path: report.clone(),
+                state: state.to_owned(),
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Opens the folder for a command that also reads or writes `files`, each named by an option. All files

@@ -75,12 +75,20 @@ impl ChainReport {
         }
     }
 
+    /// The number of blocks, in words.
+    fn counted_blocks(&self) -> String {
+        match self.rows.len() {
+            1 => "1 block".to_owned(),
+            more => format!("{} blocks", count(more as u64)),
+        }
+    }
+
     fn plot(&self, name: &str, title: &str, unit: Unit, layers: Vec<Layer>) -> Chart {
-        let blocks = count(self.rows.len() as u64);
+        let blocks = self.counted_blocks();
         Chart {
             name: name.to_owned(),
-            title: format!("{title}, {blocks} blocks"),
-            desc: format!("{title}, for each of {blocks} blocks. The table below has the numbers."),
+            title: format!("{title}, {blocks}"),
+            desc: format!("{title}, for each of {blocks}. The table below has the numbers."),
             drawing: Drawing::Plot(Plot {
                 layers,
                 places: "block".to_owned(),
@@ -147,7 +155,7 @@ impl ChainReport {
             ]
         });
         Table {
-            caption: format!("Each of {} blocks", count(self.rows.len() as u64)),
+            caption: format!("Each of {}", self.counted_blocks()),
             folded: true,
             ..Table::new(columns, rows.collect())
         }

@@ -8,7 +8,10 @@ use super::{
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
-use crate::{dry_run_report::DryRunReport, pov::LimitRow};
+use crate::{
+    dry_run_report::{DryRunReport, NO_FURTHER_NODE},
+    pov::LimitRow,
+};
 
 /// The charts on the page.
 pub(crate) const CHARTS: [&str; 2] = ["added", attribution_part::CHARTS[0]];
@@ -41,13 +44,16 @@ impl DryRunReport {
                 .iter()
                 .map(|error| Part::Note(error.clone())),
         );
+        let checks = self.checks.iter();
+        parts.extend(checks.map(|check| Part::Note(format!("{}: {}", check.name, check.detail))));
         parts.push(Part::Chart(self.chart()));
         parts.push(Part::Table(self.table()));
         page.section("The block without it and with it", parts);
-        page.section(
-            "Whose the added bytes are",
-            attribution_part::parts(&self.attribution),
-        );
+        let bytes = match self.attribution.is_empty() {
+            true => vec![Part::Note(NO_FURTHER_NODE.to_owned())],
+            false => attribution_part::parts(&self.attribution),
+        };
+        page.section("Whose the added bytes are", bytes);
         page
     }
 
@@ -74,6 +80,7 @@ impl DryRunReport {
             let note = "picoseconds, by the runtime’s account";
             page.facts.push(Fact::new("weight", signed(weight), note));
         }
+        page.facts.extend(self.failed_checks());
         if let Some(row) = &self.pov_limit {
             let (word, note) = match row.fits {
                 true => ("fits", "within the limit of"),
@@ -84,6 +91,15 @@ impl DryRunReport {
                 ..Fact::new("the PoV", word, format!("{note} {}", limit(row.limit)))
             });
         }
+    }
+
+    /// The fact of each check that fails.
+    fn failed_checks(&self) -> impl Iterator<Item = Fact> + '_ {
+        let failed = self.checks.iter().filter(|check| !check.holds);
+        failed.map(|check| Fact {
+            bad: true,
+            ..Fact::new("check", "fails", check.name.clone())
+        })
     }
 
     fn in_words(&self) -> String {

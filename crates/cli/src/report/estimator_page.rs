@@ -7,7 +7,7 @@ use super::{
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
-use crate::estimator_report::EstimatorReport;
+use crate::{counted::counted, estimator_report::EstimatorReport};
 use povmeter_dev_measure::SpeedRow;
 
 /// The charts on the page.
@@ -130,8 +130,8 @@ impl EstimatorReport {
         });
         Table {
             caption: format!(
-                "Processor time for each changed key, medians of {} rounds",
-                self.rounds
+                "Processor time for each changed key, medians of {}",
+                counted(self.rounds as u64, "round")
             ),
             ..Table::new(columns, rows.collect())
         }

@@ -31,6 +31,9 @@ pub(crate) enum ReportError {
         #[source]
         source: io::Error,
     },
+    /// The folder would be in that of a state.
+    #[error("{}: expected a folder for the report outside of the state in {}, found one in it", path.display(), state.display())]
+    InState { path: PathBuf, state: PathBuf },
     /// A file that no report wrote would be lost.
     #[error("{}: expected a file of an earlier report, or none, found another", .0.display())]
     NotOurs(PathBuf),
@@ -56,7 +59,7 @@ impl ReportFolder {
     /// `charts`, unless a report wrote them.
     ///
     /// # Errors
-    /// A [`ReportError`]; then no file has been changed, and a folder made at `path` is removed.
+    /// A [`ReportError`]; then no file has been changed, and new folders are removed.
     pub(super) fn open(path: &Path, charts: &[&str]) -> Result<Self, ReportError> {
         let failed = |source| ReportError::Folder {
             path: path.to_owned(),

@@ -7,7 +7,7 @@ use super::{
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
-use crate::overlay::Report;
+use crate::{counted::counted, overlay::Report};
 use povmeter_dev_measure::OverlayRow;
 
 /// The charts on the page.
@@ -16,7 +16,11 @@ pub(crate) const CHARTS: [&str; 1] = ["overlay"];
 impl Report {
     /// The report as a page.
     pub(crate) fn page(&self) -> Page {
-        let lead = format!("{} rounds, keys drawn from seed {}", self.rounds, self.seed);
+        let lead = format!(
+            "{}, keys drawn from seed {}",
+            counted(self.rounds.into(), "round"),
+            self.seed
+        );
         let mut page = Page::new("The overlay beside sp-state-machine’s", lead);
         let transfer = self.rows.iter().find(|row| row.operation == "transfer");
         page.facts.extend(transfer.map(|row| {

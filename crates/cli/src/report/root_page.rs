@@ -7,7 +7,10 @@ use super::{
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
-use crate::compare_root_report::{RootReport, STATES_AGREE, UPDATES_AGREE};
+use crate::{
+    compare_root_report::{RootReport, STATES_AGREE, UPDATES_AGREE},
+    counted::counted,
+};
 use povmeter_dev_measure::RootRow;
 
 /// The charts on the page, one for each size of the parent state. Files beyond the fourth are checked
@@ -159,7 +162,10 @@ impl RootReport {
             ]
         });
         Table {
-            caption: format!("One update, medians of {} rounds", self.rounds),
+            caption: format!(
+                "One update, medians of {}",
+                counted(self.rounds as u64, "round")
+            ),
             ..Table::new(columns, rows.collect())
         }
     }

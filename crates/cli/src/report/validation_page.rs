@@ -7,7 +7,7 @@ use super::{
     page::{Column, Fact, Page, Part, Table},
     svg::Color,
 };
-use crate::validation::Report;
+use crate::{counted::counted, validation::Report};
 use povmeter_dev_validation::ValidationRow;
 
 /// The charts on the page.
@@ -18,8 +18,8 @@ impl Report {
     pub(crate) fn page(&self) -> Page {
         let measured = &self.0;
         let lead = format!(
-            "A parachain’s validate_block as validators run it, medians of {} rounds",
-            measured.rounds
+            "A parachain’s validate_block as validators run it, medians of {}",
+            counted(measured.rounds as u64, "round")
         );
         let mut page = Page::new("Validation beside the stock validate_block", lead);
         let ratios = measured.rows.iter().map(|row| row.ratio * 100.0);

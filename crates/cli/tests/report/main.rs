@@ -45,7 +45,7 @@ fn error(args: &str, folder: &str) -> String {
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success(), "{args:?}: {errors}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "");
-    assert!(!errors.contains("panicked"), "{errors}");
+    assert!(!errors.contains("thread '"), "{errors}");
     errors
 }
 
@@ -340,6 +340,29 @@ fn folders_that_take_no_report() {
     let made = folder.path().join("made");
     error("block --accounts 1 --state memory", made.to_str().unwrap());
     assert!(!made.exists());
+    let deep = made.join("a/b");
+    error("block --accounts 1 --state memory", deep.to_str().unwrap());
+    assert!(!made.exists());
+    // Nor does one that would write the page into the folder of its state.
+    for (command, report) in [("block", &deep), ("chain --blocks 1", &made)] {
+        let args = format!(
+            "{command} --accounts 100 --transfers 1 --db {}",
+            made.display()
+        );
+        let args: Vec<_> = args
+            .split(' ')
+            .chain(["--report", report.to_str().unwrap()])
+            .collect();
+        let refused = povmeter(&args);
+        assert_eq!(refused.status.code(), Some(2));
+        let errors = String::from_utf8(refused.stderr).unwrap();
+        let parts = [
+            "outside of the state in",
+            "help: name a folder beside that of the state",
+        ];
+        assert_has(&errors, &parts);
+        assert!(!made.exists());
+    }
     // The page of an earlier report is replaced.
     report(small, folder.path());
     report(small, folder.path());

@@ -10,7 +10,7 @@
 //!
 //! The block is not finalized, because that would need the inherents of an author.
 
-use super::{runtime_version, storage_names, ParentState, ReplayError};
+use super::{applied::Applied, runtime_version, storage_names, ParentState, ReplayError};
 use crate::real_blocks::RealHeader;
 use codec::{Compact, Decode, Encode};
 use povmeter::{Attributed, Consensus, Root};
@@ -23,8 +23,9 @@ use povmeter_dev_runtime::{
 use povmeter_substrate::SizeSource;
 use sp_core::{storage::StateVersion, H256};
 use sp_crypto_hashing::twox_128;
-use sp_runtime::{generic::Digest, ApplyExtrinsicResult, DigestItem};
+use sp_runtime::{generic::Digest, DigestItem};
 use sp_trie::StorageProof;
+use sp_version::RuntimeVersion;
 use std::collections::BTreeSet;
 
 /// An item to try in the next block.
@@ -81,6 +82,9 @@ pub struct DryRunResult {
     pub spec_version: u32,
     /// Version of the new runtime; `None` if the item is an extrinsic.
     pub new_spec_version: Option<u32>,
+    /// Names of the chain's runtime and of the new one; `None` if the item is an extrinsic. The call `set_code` refuses
+    /// a runtime of another name.
+    pub spec_names: Option<[String; 2]>,
     /// The outcome of the item.
     pub outcome: DryRunOutcome,
     /// The block without the item.
@@ -141,10 +145,19 @@ pub enum DryRunError {
         /// The runtime's reason.
         reason: String,
     },
-    /// The new runtime has the chain's spec version.
-    #[error("expected a runtime with another spec version than the chain's, {found}, because migrations run only then")]
-    SameVersion {
-        /// The version of both.
+    /// The extrinsic does not fit into a block, even an empty one.
+    #[error("block {number}: expected an extrinsic that fits into a block, found one with more weight or length than it has room for")]
+    Full {
+        /// Number of the block.
+        number: u32,
+    },
+    /// The new runtime has the chain's spec name, but no higher version. `set_code` refuses it, and no migrations would
+    /// run.
+    #[error("expected a runtime with a higher spec version than the chain's, {chain}, found {found}, which `set_code` refuses")]
+    NotHigher {
+        /// The version of the chain's runtime.
+        chain: u32,
+        /// The version of the new one.
         found: u32,
     },
 }
@@ -161,6 +174,7 @@ pub struct DryRun {
     runtime: WasmRuntime,
     version: StateVersion,
     spec_version: u32,
+    spec_name: String,
 }
 
 impl DryRun {
@@ -206,6 +220,7 @@ impl DryRun {
             header,
             version: parent.version.unwrap_or(version.state_version()),
             spec_version: version.spec_version,
+            spec_name: version.spec_name.into_owned(),
             parent,
             runtime,
         })
@@ -217,20 +232,12 @@ impl DryRun {
     /// [`DryRunError`] if the item cannot be in a block, or the state cannot be read.
     pub fn run(&self, item: &DryRunItem) -> Result<DryRunResult, DryRunError> {
         let number = self.header.number;
-        let (runtime, extrinsic, new_spec_version) = match item {
+        let (runtime, extrinsic, new_version) = match item {
             DryRunItem::Extrinsic(extrinsic) => (self.runtime.clone(), Some(&extrinsic[..]), None),
             DryRunItem::Runtime(code) => {
                 let runtime = self.runtime.with_code(code.clone());
-                let version = runtime_version(&runtime).map_err(|source| DryRunError::Runtime {
-                    number,
-                    part: DryRunError::NEW_CODE,
-                    source,
-                })?;
-                let found = version.spec_version;
-                if found == self.spec_version {
-                    return Err(DryRunError::SameVersion { found });
-                }
-                (runtime, None, Some(found))
+                let version = self.new_version(&runtime)?;
+                (runtime, None, Some(version))
             }
         };
         self.tell_keys(&runtime, extrinsic)?;
@@ -239,13 +246,32 @@ impl DryRun {
         Ok(DryRunResult {
             number,
             spec_version: self.spec_version,
-            new_spec_version,
+            new_spec_version: new_version.as_ref().map(|version| version.spec_version),
+            spec_names: new_version
+                .map(|version| [self.spec_name.clone(), version.spec_name.into_owned()]),
             outcome,
             without,
             with,
             attribution,
             names: storage_names(&runtime).unwrap_or_default(),
         })
+    }
+
+    /// The version of the new `runtime`.
+    ///
+    /// `set_code` compares the names and the versions. Another name is no error here, because some calls skip this
+    /// comparison, and migrations run then, too.
+    fn new_version(&self, runtime: &WasmRuntime) -> Result<RuntimeVersion, DryRunError> {
+        let version = runtime_version(runtime).map_err(|source| DryRunError::Runtime {
+            number: self.header.number,
+            part: DryRunError::NEW_CODE,
+            source,
+        })?;
+        let (chain, found) = (self.spec_version, version.spec_version);
+        match version.spec_name == self.spec_name && found <= chain {
+            true => Err(DryRunError::NotHigher { chain, found }),
+            false => Ok(version),
+        }
     }
 
     /// Tells a remote state the keys that the block will read.
@@ -332,21 +358,12 @@ impl DryRun {
     }
 
     fn outcome(&self, answer: &[u8]) -> Result<DryRunOutcome, DryRunError> {
-        let refused = |reason| DryRunError::Refused {
-            number: self.header.number,
-            reason,
-        };
-        let hex = || format!("0x{}", hex::encode(answer));
-        match ApplyExtrinsicResult::decode(&mut &answer[..]) {
-            Ok(Ok(Ok(()))) => Ok(DryRunOutcome::Succeeded),
-            Ok(Ok(Err(error))) => Ok(DryRunOutcome::CallFailed(format!("{error:?}"))),
-            Ok(Err(error)) => Err(refused(format!("{error:?}"))),
-            // Other versions of these types encode the same first two bytes.
-            Err(_) => match answer {
-                [0, 0, ..] => Ok(DryRunOutcome::Succeeded),
-                [0, ..] => Ok(DryRunOutcome::CallFailed(hex())),
-                _ => Err(refused(hex())),
-            },
+        let number = self.header.number;
+        match Applied::decode(answer) {
+            Applied::Succeeded => Ok(DryRunOutcome::Succeeded),
+            Applied::CallFailed(error) => Ok(DryRunOutcome::CallFailed(error)),
+            Applied::Full => Err(DryRunError::Full { number }),
+            Applied::Refused(reason) => Err(DryRunError::Refused { number, reason }),
         }
     }
 
@@ -434,13 +451,13 @@ mod tests {
     use povmeter_dev_runtime::{commit_state, Entries};
     use povmeter_store::MemoryStore;
     use sp_core::storage::well_known_keys::{CODE, HEAP_PAGES};
-    use sp_version::RuntimeVersion;
     use std::collections::BTreeMap;
 
-    /// Returns a runtime of this version. It traps when it initializes a block with a heap of about a thousand pages
+    /// Returns a runtime of this name and version. It traps when it initializes a block with a heap of about a thousand pages
     /// or more, such as the default.
-    fn small_heaps_only(spec_version: u32) -> Vec<u8> {
+    fn small_heaps_only(spec_name: &str, spec_version: u32) -> Vec<u8> {
         let version = RuntimeVersion {
+            spec_name: spec_name.to_owned().into(),
             spec_version,
             system_version: 1,
             ..RuntimeVersion::default()
@@ -465,33 +482,50 @@ mod tests {
         wat::parse_str(module).unwrap()
     }
 
+    /// Tries `runtime` on a chain named `spec`, whose runtime has version 5.
+    fn upgraded(heap_pages: Option<u64>, runtime: Vec<u8>) -> Result<DryRunResult, DryRunError> {
+        let mut top = Entries::from([(CODE.to_vec(), small_heaps_only("spec", 5))]);
+        top.extend(heap_pages.map(|pages| (HEAP_PAGES.to_vec(), pages.encode())));
+        let mut store = MemoryStore::new();
+        let version = StateVersion::V1;
+        let root = commit_state(&mut store, &top, &BTreeMap::new(), version, None).unwrap();
+        let parent = ParentState::new(SharedNodes::new(store), root);
+        let zero = H256::zero();
+        let header = RealHeader {
+            parent_hash: zero,
+            number: 1,
+            state_root: zero,
+            extrinsics_root: zero,
+            digest: Digest::default(),
+        };
+        let next = DryRun::after(&header, parent).unwrap();
+        next.run(&DryRunItem::Runtime(runtime))
+    }
+
     #[test]
     fn a_new_runtime_gets_the_heap_that_the_state_says() {
-        let run = |heap_pages: Option<u64>| {
-            let mut top = Entries::from([(CODE.to_vec(), small_heaps_only(1))]);
-            top.extend(heap_pages.map(|pages| (HEAP_PAGES.to_vec(), pages.encode())));
-            let mut store = MemoryStore::new();
-            let version = StateVersion::V1;
-            let root = commit_state(&mut store, &top, &BTreeMap::new(), version, None).unwrap();
-            let parent = ParentState::new(SharedNodes::new(store), root);
-            let zero = H256::zero();
-            let header = RealHeader {
-                parent_hash: zero,
-                number: 1,
-                state_root: zero,
-                extrinsics_root: zero,
-                digest: Digest::default(),
-            };
-            let next = DryRun::after(&header, parent).unwrap();
-            next.run(&DryRunItem::Runtime(small_heaps_only(2)))
-        };
-        let result = run(Some(100)).unwrap();
-        assert_eq!((result.spec_version, result.new_spec_version), (1, Some(2)));
-        let default = run(None);
+        let result = upgraded(Some(100), small_heaps_only("spec", 6)).unwrap();
+        assert_eq!((result.spec_version, result.new_spec_version), (5, Some(6)));
+        let default = upgraded(None, small_heaps_only("spec", 6));
         assert!(
             matches!(default, Err(DryRunError::Runtime { .. })),
             "{default:?}"
         );
+    }
+
+    #[test]
+    fn a_runtime_of_the_same_name_needs_a_higher_version() {
+        for found in [4, 5] {
+            let error = upgraded(Some(100), small_heaps_only("spec", found)).unwrap_err();
+            let is_told =
+                matches!(error, DryRunError::NotHigher { chain: 5, found: told } if told == found);
+            assert!(is_told, "{error}");
+        }
+        for found in [4, 5, 6] {
+            let result = upgraded(Some(100), small_heaps_only("other", found)).unwrap();
+            let names = ["spec", "other"].map(str::to_owned);
+            assert_eq!(result.spec_names, Some(names));
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Behind the feature `wasm`, because it compiles an optimizing compiler for wasm.
 
+mod applied;
 mod author;
 mod chain;
 mod dry_run;

@@ -2,7 +2,10 @@
 
 use super::{attribution, pov_limit};
 use crate::{
-    block_report::{BesidePeer, BlockReport, Extrinsics, PerExtrinsic, PhaseTimes, Proof, Time},
+    block_report::{
+        BesidePeer, BlockReport, Estimate, Extrinsics, Growth, PerExtrinsic, PhaseTimes, Proof,
+        Time,
+    },
     checks::Check,
     diff::{
         kind::Comparable,
@@ -23,14 +26,14 @@ impl Comparable for BlockReport {
             root,
             extrinsics,
             per_extrinsic_us,
-            growth_bytes: _,
+            growth_bytes,
             proof_bytes,
             pov,
             pov_limit,
             phases,
             beside_peer,
-            estimates: _,
-            told: _,
+            estimates: estimate_list,
+            told,
             checks,
         } = self;
         let mut parts = Parts::default();
@@ -43,6 +46,16 @@ impl Comparable for BlockReport {
             refused,
         } = extrinsics;
         facts!(top, "extrinsics/"; applied, failed, refused);
+        // Facts, because growth can be below zero. Growth that is too large is in the estimates, which are judged.
+        if let Some(Growth {
+            first,
+            last,
+            min,
+            max,
+        }) = growth_bytes
+        {
+            facts!(top, "growth_bytes/"; first, last, min, max);
+        }
         let Proof {
             estimate_after_last,
             root_adds_after_last,
@@ -120,9 +133,41 @@ impl Comparable for BlockReport {
             facts!(row, ""; holds);
             parts.checks([(&**name, *holds)]);
         }
+        add_sizes(&mut parts, estimate_list, told)?;
         if let Some(attribution) = attribution {
             attribution::add(&mut parts, attribution);
         }
         Ok(parts)
     }
+}
+
+/// Adds the estimates and the sizes that the runtime got. They are too many to list, but a change of one changes the
+/// sum.
+fn add_sizes(
+    parts: &mut Parts,
+    estimates: &[Estimate],
+    told: &[u64],
+) -> Result<(), serde_json::Error> {
+    let totals = estimates.iter().map(|estimate| {
+        // The other fields add up to the total, or follow from it and the extrinsics.
+        let Estimate {
+            recorded: _,
+            root_adds: _,
+            total,
+            block: _,
+            pov_bound: _,
+        } = estimate;
+        *total
+    });
+    // The maximum is mostly the last estimate, which is judged above. The numbers of a file may overflow a sum.
+    let sum = &totals.fold(0, u64::saturating_add);
+    let mut row = parts.row("estimates");
+    numbers!(row, PROOF, "total "; sum);
+    let count = &told.len();
+    let sum = &told.iter().copied().fold(0, u64::saturating_add);
+    let mut row = parts.row("told");
+    // How often the runtime asks says nothing of a proof.
+    facts!(row, ""; count);
+    row.sum(PROOF, "sum", sum, told.len());
+    Ok(())
 }

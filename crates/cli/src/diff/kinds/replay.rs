@@ -47,7 +47,7 @@ impl Comparable for ReplayReport {
                 compact,
                 nodes,
                 estimate_after_last,
-                truth_after_last: _,
+                truth_after_last,
                 sizes_told,
                 pov,
                 pov_limit,
@@ -56,6 +56,8 @@ impl Comparable for ReplayReport {
             let mut row = parts.row(format!("blocks {number}"));
             facts!(row, ""; hash, state_root, extrinsics, reads, writes, sizes_told);
             numbers!(row, PROOF, ""; estimate_after_last, recorded, encoded, compact, nodes);
+            // Not judged, because it is sp-state-machine's.
+            numbers!(row, PROOF.shown(), ""; truth_after_last);
             if let Some(PovRow {
                 total, compressed, ..
             }) = pov
