@@ -28,7 +28,7 @@ pub(crate) struct ReplayArgs {
     file: Option<PathBuf>,
     #[command(flatten)]
     remote: RemoteArgs,
-    /// Number, hash, `best` or `finalized` [default: finalized]
+    /// Number, hash, `best` or `finalized` (the default)
     #[arg(long, value_name = "BLOCK", conflicts_with = "file")]
     block: Option<BlockId>,
     /// Blocks from number A to number B

@@ -90,7 +90,7 @@ fn a_result_is_the_same_as_itself() {
     assert_has(
         &same.printed,
         &[
-            "proof: all 29 numbers are the same",
+            "proof: all 27 numbers are the same",
             "time: all 10 numbers",
             "ok     worse by more than allowed: 0",
         ],

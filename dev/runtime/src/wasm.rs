@@ -310,7 +310,7 @@ mod tests {
         (data (i32.const 0) "panicked at lib.rs")
         (func (export "panic") (param $at i32) (param $len i32) (result i64)
             (call $log
-                (i32.const 1)
+                (i32.const 0)
                 (i64.or
                     (i64.extend_i32_u (local.get $at))
                     (i64.shl (i64.extend_i32_u (local.get $len)) (i64.const 32)))

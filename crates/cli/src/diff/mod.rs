@@ -32,13 +32,12 @@ use std::path::{Path, PathBuf};
 Compares the `--json` results of block, chain, replay, genesis and compare.
 Exit codes: 0 no number is worse than its limit, 1 an error, 2 wrong usage, 3 a
 number is worse, or a check (`--pov-limit` is one) that holds in A fails in B.
-Numbers that no limit applies to are marked `not judged`, such as what the bytes
-of a proof belong to, memory and files of a chain, and rows of sp-state-machine.
-Proofs and allocations are exact; only the compressed size of a block that is
-signed anew may be worse by 0.2 % more than the limit, because signatures are
-random. Times are judged by the ratio to sp-state-machine if there is one, and
-only if the rounds of both results lie apart; a time measured once may be worse
-by 20 % more than the limit.
+Numbers to which no limit applies, such as rows of sp-state-machine, are marked
+`not judged`. Proofs and allocations are exact; only the compressed size of a
+block that is signed anew may be worse by 0.2 % more than the limit, because
+signatures are random. Times are judged by the ratio to sp-state-machine if
+there is one, and only if the rounds of both results lie apart; a time measured
+once may be worse by 20 % more than the limit.
 
 Example: the effect of a change on a block, in CI
   povmeter block --json > base.json
