@@ -19,8 +19,8 @@ use tokio::runtime::Handle;
 /// latest blocks again.
 ///
 /// # Errors
-/// The first thing that is missing or wrong; [`Error::TooFewBlocks`] if more blocks are to be executed than the chain has
-/// with their parents' states.
+/// The first thing that is missing or wrong; [`Error::TooFewBlocks`] if more blocks are to be executed than the chain
+/// has with their parents' states.
 pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), Error> {
     options.chain.check_nodes = true;
     // Nodes from the cache would not be checked.

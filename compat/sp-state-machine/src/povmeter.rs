@@ -25,9 +25,9 @@ pub use povmeter_node_cache::CacheCounters;
 /// number would be returned.
 pub use povmeter_proof_size::storage_proof_size;
 
-/// The proof sizes that a runtime gets from the extension that the node registers. An extension that replays the sizes of
-/// the author answers by its record, whatever is chosen here. The second version of the host
-/// function returns the recorded bytes and what the root computation adds, whatever is chosen here.
+/// The proof sizes that a runtime gets from the extension that the node registers. An extension that replays the
+/// sizes of the author answers by its record, whatever is chosen here. The second version of the host function
+/// returns the recorded bytes and what the root computation adds, whatever is chosen here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProofSizes {
     /// The recorded bytes, as with the original: a chain does not notice the difference, unless its runtime calls the
@@ -43,17 +43,17 @@ pub enum ProofSizes {
 /// The choices of a node.
 ///
 /// Each database has its own caches, which are made with the first block on one of its states, and dropped some time
-/// after the database is closed. They serve backends over the [`Storage`](crate::Storage) of a database that have a trie
-/// cache. As with that cache, a cached trie node is not read from the database, so it is not noticed if the database
-/// lacks it. Backends over other nodes, such as those of a proof, have no cache: a missing node is noticed.
+/// after the database is closed. They serve backends over the [`Storage`](crate::Storage) of a database that have a
+/// trie cache. As with that cache, a cached trie node is not read from the database, so it is not noticed if the
+/// database lacks it. Backends over other nodes, such as those of a proof, have no cache: a missing node is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Where proof sizes come from.
     pub sizes: ProofSizes,
     /// Bytes of memory for each database, for encoded trie nodes that its blocks, forks and calls share; 0 for none.
-    /// The new nodes of finished blocks enter when a block is built on these. Until then they take at most half as much
-    /// memory more. A client that begins a chain keeps the state of block 0 apart
-    /// until it is closed, like another database: two caches take twice the memory, and block 2 finds no nodes.
+    /// The new nodes of finished blocks enter when a block is built on these. Until then they take at most half as
+    /// much memory more. A client that begins a chain keeps the state of block 0 apart until it is closed, like
+    /// another database: two caches take twice the memory, and block 2 finds no nodes.
     ///
     /// Blocks do not use the node's own trie cache, so it can be as small as its options allow. Reads outside
     /// of blocks, such as those by RPC, still use it.
@@ -105,8 +105,9 @@ pub fn settings() -> Settings {
     chosen().settings
 }
 
-/// The counters of the node cache, for the node's metrics; `None` if the node has chosen that there is none. A process
-/// with several databases gets the sums over their caches; what the caches of closed ones have counted stays in the totals.
+/// The counters of the node cache, for the node's metrics; `None` if the node has chosen that there is none. A
+/// process with several databases gets the sums over their caches; what the caches of closed ones have counted stays
+/// in the totals.
 pub fn cache_counters() -> Option<CacheCounters> {
     let chosen = chosen();
     (chosen.settings.cache_bytes > 0).then(|| chosen.databases.counters())

@@ -23,7 +23,8 @@ use sp_trie::{
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use trie_db::{RecordedForKey, TrieAccess, TrieRecorder};
 
-/// What the original's backend and this crate's both use: a recorder, which also gets the reads of the block, or a cache.
+/// What the original's backend and this crate's both use: a recorder, which also gets the reads of the block, or a
+/// cache.
 #[derive(Debug)]
 pub struct Shared<T>(Arc<T>);
 

@@ -82,8 +82,8 @@ impl Page {
     }
 }
 
-/// The page with `usage`, as `--help` shows it, in place of its synopsis. `clap_mangen` lists the options one by one there,
-/// and knows neither which of them are required, nor the usage that a command has in place of clap's own.
+/// The page with `usage`, as `--help` shows it, in place of its synopsis. `clap_mangen` lists the options one by one
+/// there, and knows neither which of them are required, nor the usage that a command has in place of clap's own.
 fn with_synopsis(page: &str, usage: &str) -> String {
     const HEADING: &str = "\n.SH SYNOPSIS\n";
     let usage = usage.strip_prefix("Usage: ").unwrap_or(usage);

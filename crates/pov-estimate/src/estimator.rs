@@ -255,7 +255,8 @@ impl Estimator {
     /// Undoes the last boundary, whether it failed or was only a peek. The caller has to take back what
     /// the observer counted.
     ///
-    /// Since that boundary, nothing else may have been done with the estimator, nor anything that leaves marks in `state`.
+    /// Since that boundary, nothing else may have been done with the estimator, nor anything that leaves marks in
+    /// `state`.
     pub fn take_back<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {
         self.needs.take_back(state);
         self.roll_back(self.began);

@@ -453,8 +453,8 @@ mod tests {
     use sp_core::storage::well_known_keys::{CODE, HEAP_PAGES};
     use std::collections::BTreeMap;
 
-    /// Returns a runtime of this name and version. It traps when it initializes a block with a heap of about a thousand pages
-    /// or more, such as the default.
+    /// Returns a runtime of this name and version. It traps when it initializes a block with a heap of about a
+    /// thousand pages or more, such as the default.
     fn small_heaps_only(spec_name: &str, spec_version: u32) -> Vec<u8> {
         let version = RuntimeVersion {
             spec_name: spec_name.to_owned().into(),
