@@ -75,6 +75,8 @@ mod extensions;
 #[cfg(feature = "std")]
 mod fallback;
 #[cfg(feature = "std")]
+mod handover;
+#[cfg(feature = "std")]
 mod in_memory_backend;
 #[cfg(feature = "std")]
 mod machine;

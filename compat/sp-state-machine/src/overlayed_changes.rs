@@ -4,6 +4,7 @@ use crate::{
     backend::Backend,
     block::place,
     fallback::{self, AsOriginal},
+    handover::hand_over,
     machine::{panic_with, Machine},
     nodes::NodesOf,
     povmeter,
@@ -33,8 +34,6 @@ pub struct OverlayedChanges<H: Hasher> {
     /// Offchain changes, operations on the transaction index, and the state's changes if the original keeps
     /// them.
     rest: original::OverlayedChanges<H>,
-    /// Whether extrinsics are to be collected once no transaction is open.
-    collects_later: bool,
     /// The changes, for iteration; empty after a change.
     view: OnceLock<Box<View>>,
 }
@@ -55,7 +54,6 @@ impl<H: Hasher> Default for OverlayedChanges<H> {
         Self {
             machine: is_blake2::<H>().then(Machine::new),
             rest: original::OverlayedChanges::default(),
-            collects_later: false,
             view: OnceLock::new(),
         }
     }
@@ -66,7 +64,6 @@ impl<H: Hasher> Clone for OverlayedChanges<H> {
         Self {
             machine: self.machine.as_ref().map(Machine::copy),
             rest: self.rest.clone(),
-            collects_later: self.collects_later,
             view: OnceLock::new(),
         }
     }
@@ -120,44 +117,20 @@ impl<H: Hasher> OverlayedChanges<H> {
         }
     }
 
-    /// Collects the extrinsics that make each change. The original then keeps the state's changes. It can't take
-    /// them over while a transaction is open: if there are any, collecting begins when the outermost transaction is
-    /// closed.
+    /// Collects the extrinsics that make each change. The original then keeps the state's changes.
     pub fn set_collect_extrinsics(&mut self, collect_extrinsics: bool) {
-        self.collects_later = false;
-        if collect_extrinsics && self.machine.is_some() {
-            self.collects_later = self.transaction_depth() > 0 && !self.is_empty();
-            if self.collects_later {
-                return;
-            }
+        if collect_extrinsics {
             self.give_to_original();
         }
         self.rest.set_collect_extrinsics(collect_extrinsics);
     }
 
-    /// Begins to collect extrinsics, if that was put off and no transaction is open any more.
-    fn collect_if_closed(&mut self) {
-        if self.collects_later && self.transaction_depth() == 0 {
-            self.set_collect_extrinsics(true);
-        }
-    }
-
-    /// Hands the changes to the original. There must be no open transaction, or no changes.
+    /// Hands the changes to the original, if it does not have them.
     fn give_to_original(&mut self) {
         self.view.take();
-        let Some(machine) = self.machine.take() else {
-            return;
-        };
-        let Some(overlay) = machine.overlay() else {
-            return;
-        };
-        let View { top, children } = View::of(overlay);
-        for (key, value) in top {
-            self.rest.set_storage(key, value.to_option());
-        }
-        for (changes, info) in children.into_values() {
-            for (key, value) in changes {
-                self.rest.set_child_storage(&info, key, value.to_option());
+        if let Some(machine) = self.machine.take() {
+            if !machine.overlay().is_none_or(Overlay::is_empty) {
+                self.rest = hand_over(&machine, &self.rest);
             }
         }
     }
@@ -305,7 +278,6 @@ impl<H: Hasher> OverlayedChanges<H> {
             if let Some(machine) = &mut self.machine {
                 in_lockstep(machine.rollback_transaction());
             }
-            self.collect_if_closed();
         })
     }
 
@@ -318,7 +290,6 @@ impl<H: Hasher> OverlayedChanges<H> {
             if let Some(machine) = &mut self.machine {
                 in_lockstep(machine.block().commit_transaction());
             }
-            self.collect_if_closed();
         })
     }
 
@@ -344,14 +315,13 @@ impl<H: Hasher> OverlayedChanges<H> {
             if let Some(machine) = &mut self.machine {
                 in_lockstep(machine.exit_runtime());
             }
-            self.collect_if_closed();
         })
     }
 }
 
 /// Expects that the block allowed a step that the original allowed, because both have the same transactions
 /// open.
-fn in_lockstep(closed: Result<(), BlockError>) {
+pub(crate) fn in_lockstep(closed: Result<(), BlockError>) {
     debug_assert!(closed.is_ok(), "{closed:?}");
     if let Err(error) = closed {
         panic_with(&error);
@@ -486,10 +456,6 @@ impl<H: Hasher> OverlayedChanges<H> {
 /// Access through a backend.
 impl<H: Hasher> OverlayedChanges<H> {
     /// Must be called for each new backend. Returns its nodes, or `None` if the original executes.
-    ///
-    /// # Panics
-    /// If the backend is not made of trie nodes, and there are changes while a transaction is open: the
-    /// original can't take them over.
     pub(crate) fn meet_backend<'b, B: Backend<H>>(
         &mut self,
         backend: &'b B,
@@ -500,10 +466,6 @@ impl<H: Hasher> OverlayedChanges<H> {
             machine.meet_backend();
             return nodes;
         }
-        assert!(
-            self.transaction_depth() == 0 || self.is_empty(),
-            "expected a backend made of trie nodes for changes in open transactions, found {backend:?}",
-        );
         fallback::tell::<B>();
         self.give_to_original();
         None

@@ -8,8 +8,7 @@ use sp_core::{
     storage::{well_known_keys::EXTRINSIC_INDEX, ChildInfo},
     Blake2Hasher, KeccakHasher,
 };
-use sp_state_machine::OverlayedChanges;
-use std::collections::BTreeSet;
+use sp_state_machine::{IndexOperation, OverlayedChanges};
 
 type Listed = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
@@ -102,54 +101,159 @@ fn extrinsics_are_collected_in_a_transaction_without_changes() {
     assert_eq!(overlay.changes().count(), 0);
 }
 
-/// Closes the transactions of an overlay, and returns whether its changes stay.
-type Close = fn(&mut OverlayedChanges<Blake2Hasher>) -> bool;
+/// A step of a history that both overlays take.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Set(u8),
+    Delete(u8),
+    SetChild(u8),
+    Append(u8),
+    ClearPrefix(u8),
+    SetOffchain(u8),
+    DeleteOffchain(u8),
+    Index(u8),
+    Begin(u8),
+    Start,
+    Commit,
+    RollBack,
+    Enter,
+    Exit,
+}
 
-#[test]
-fn extrinsics_are_collected_from_the_end_of_the_outermost_transaction_on() {
-    let ways: [Close; 3] = [
-        |overlay| {
-            overlay.commit_transaction().unwrap();
-            overlay.commit_transaction().is_ok()
-        },
-        |overlay| {
-            overlay.commit_transaction().unwrap();
-            overlay.rollback_transaction().is_err()
-        },
-        |overlay| overlay.exit_runtime().is_err(),
-    ];
-    for (way, close) in ways.into_iter().enumerate() {
-        let mut overlay = OverlayedChanges::<Blake2Hasher>::default();
-        begin(&mut overlay, 1);
-        overlay.set_storage(vec![1], Some(vec![1]));
-        overlay.set_child_storage(&child(), vec![1], Some(vec![1]));
-        overlay.enter_runtime().unwrap();
-        overlay.start_transaction();
-        overlay.start_transaction();
-        overlay.set_storage(vec![2], Some(vec![2]));
-        overlay.set_collect_extrinsics(true);
-        overlay.set_storage(vec![3], Some(vec![3]));
-        let before = listed(&overlay);
-        let stays = close(&mut overlay);
-        let (kept, [_, below]) = (way == 0, listed(&overlay));
-        assert_eq!(stays, kept);
-        assert_eq!(overlay.storage(&[3]).is_some(), kept, "way {way}");
-        assert_eq!(overlay.storage(&[1]), Some(Some(&[1][..])));
-        assert_eq!(below, before[1]);
-        // What was changed before has no extrinsics.
-        assert_eq!(extrinsics(&overlay, &[1]), [0_u32; 0]);
-        begin(&mut overlay, 5);
-        overlay.set_storage(vec![1], Some(vec![6]));
-        assert_eq!(extrinsics(&overlay, &[1]), [5]);
-        overlay.set_child_storage(&child(), vec![1], Some(vec![6]));
-        let (mut changes, _) = overlay.child_changes(b"child").unwrap();
-        let of_child = changes.next().unwrap().1.extrinsics();
-        assert_eq!(of_child, BTreeSet::from([5]));
+impl Step {
+    fn of(number: u64) -> Self {
+        let key = u8::try_from((number >> 8) % 6).unwrap();
+        match number % 24 {
+            0..4 => Self::Set(key),
+            4 => Self::Delete(key),
+            5..7 => Self::SetChild(key),
+            7..9 => Self::Append(key),
+            9 => Self::ClearPrefix(key),
+            10 => Self::SetOffchain(key),
+            11 => Self::DeleteOffchain(key),
+            12 => Self::Index(key),
+            13 => Self::Begin(key),
+            14..18 => Self::Start,
+            18..20 => Self::Commit,
+            20..22 => Self::RollBack,
+            22 => Self::Enter,
+            _ => Self::Exit,
+        }
     }
 }
 
+/// Takes a step, and returns whether it was allowed. The two overlays have no trait in common.
+macro_rules! take {
+    ($overlay:expr, $step:expr, $value:expr) => {{
+        let (overlay, value) = ($overlay, $value.to_vec());
+        match $step {
+            Step::Set(key) => overlay.set_storage(vec![1, key], Some(value)),
+            Step::Delete(key) => overlay.set_storage(vec![1, key], None),
+            Step::SetChild(key) => {
+                let child = ChildInfo::new_default(&[key / 3]);
+                overlay.set_child_storage(&child, vec![key], Some(value));
+            }
+            Step::Append(key) => overlay.append_storage(vec![2, key], vec![key], Vec::new),
+            Step::ClearPrefix(key) => drop(overlay.clear_prefix(&[1 + key % 2])),
+            Step::SetOffchain(key) => overlay.set_offchain_storage(&[key], Some(&value)),
+            Step::DeleteOffchain(key) => overlay.set_offchain_storage(&[key], None),
+            Step::Index(key) => overlay.add_transaction_index(IndexOperation::Renew {
+                extrinsic: u32::from(key),
+                hash: value,
+            }),
+            Step::Begin(key) => {
+                let index = u32::from(key).encode();
+                overlay.set_storage(EXTRINSIC_INDEX.to_vec(), Some(index));
+            }
+            Step::Start => overlay.start_transaction(),
+            Step::Commit | Step::RollBack | Step::Enter | Step::Exit => {}
+        }
+        match $step {
+            Step::Commit => overlay.commit_transaction().is_ok(),
+            Step::RollBack => overlay.rollback_transaction().is_ok(),
+            Step::Enter => overlay.enter_runtime().is_ok(),
+            Step::Exit => overlay.exit_runtime().is_ok(),
+            _ => true,
+        }
+    }};
+}
+
+/// All that an overlay shows.
+macro_rules! shown {
+    ($overlay:expr) => {{
+        // The original shows the values of lists that were appended to only of a mutable overlay.
+        let mut overlay = $overlay.clone();
+        let mut shown = Vec::new();
+        for (key, value) in overlay.changes_mut() {
+            let extrinsics = value.extrinsics();
+            shown.push(format!("{key:?} {:?} {extrinsics:?}", value.value()));
+        }
+        for (changes, info) in overlay.children_mut() {
+            for (key, value) in changes {
+                let value = (
+                    info.storage_key(),
+                    key,
+                    value.value().cloned(),
+                    value.extrinsics(),
+                );
+                shown.push(format!("{value:?}"));
+            }
+        }
+        // The original's order is that of a hash map.
+        shown.sort();
+        for change in overlay.offchain().clone().into_iter() {
+            shown.push(format!("{change:?}"));
+        }
+        shown.push(format!("{:?}", overlay.transaction_index_ops()));
+        shown.push(format!("{} open", overlay.transaction_depth()));
+        shown
+    }};
+}
+
 #[test]
-fn what_was_put_off_can_be_taken_back() {
+fn extrinsics_are_collected_from_any_step_on() {
+    let mut number = 1_u64;
+    let mut next = || {
+        // Xorshift: any sequence will do.
+        number ^= number << 13;
+        number ^= number >> 7;
+        number ^= number << 17;
+        number
+    };
+    let (mut within, mut in_runtime) = (0, 0);
+    for _ in 0..800 {
+        let mut overlay = OverlayedChanges::<Blake2Hasher>::default();
+        let mut expected = original::OverlayedChanges::<Blake2Hasher>::default();
+        let begins = next() % 40;
+        let mut entered = false;
+        for step in 0..begins + 30 {
+            if step == begins {
+                overlay.set_collect_extrinsics(true);
+                expected.set_collect_extrinsics(true);
+                within += usize::from(overlay.transaction_depth() > 1);
+                in_runtime += usize::from(entered && overlay.transaction_depth() > 1);
+            }
+            let (of, value) = (Step::of(next()), next().to_le_bytes());
+            let value = &value[..usize::from(value[7] % 3)];
+            let allowed = take!(&mut overlay, of, value);
+            assert_eq!(allowed, take!(&mut expected, of, value), "{of:?}");
+            entered = match of {
+                Step::Enter => true,
+                Step::Exit => false,
+                _ => entered,
+            };
+            assert_eq!(
+                shown!(overlay),
+                shown!(expected),
+                "after step {step}, {of:?}"
+            );
+        }
+    }
+    assert!(within > 200 && in_runtime > 40, "{within} {in_runtime}");
+}
+
+#[test]
+fn collecting_ends_when_it_is_taken_back() {
     let mut overlay = OverlayedChanges::<Blake2Hasher>::default();
     overlay.start_transaction();
     begin(&mut overlay, 1);

@@ -239,6 +239,48 @@ fn another_wrapper_gets_each_read() {
     assert_eq!(wrapped.full_roots.load(Ordering::Relaxed), 1);
 }
 
+/// The overlay has changes in transactions of the host and of the runtime when it meets the wrapper.
+#[test]
+fn another_wrapper_gets_the_reads_of_open_transactions() {
+    let state = state();
+    let child = ChildInfo::new_default(b"child");
+    let change = |overlay: &mut OverlayedChanges<Blake2Hasher>, account: u32| {
+        overlay.set_storage(key(account), Some(vec![9; 50]));
+        overlay.set_child_storage(&child, key(account), Some(vec![9; 50]));
+    };
+    let expected = {
+        let mut overlay = OverlayedChanges::default();
+        change(&mut overlay, 1);
+        change(&mut overlay, 2);
+        overlay.storage_root(&state, VERSION).0
+    };
+    let wrapped = ForBenchmarks::new(state);
+    let mut overlay = OverlayedChanges::default();
+    change(&mut overlay, 1);
+    overlay.start_transaction();
+    change(&mut overlay, 2);
+    overlay.enter_runtime().unwrap();
+    overlay.start_transaction();
+    change(&mut overlay, 3);
+    overlay.start_transaction();
+    overlay.set_storage(key(4), None);
+    let mut ext = Ext::new(&mut overlay, &wrapped, None);
+    for (account, value) in [(3, Some(vec![9; 50])), (4, None), (5, Some(vec![7; 40]))] {
+        assert_eq!(ext.storage(&key(account)), value);
+    }
+    assert!(ext.storage_rollback_transaction().is_ok());
+    assert_eq!(ext.storage(&key(4)), Some(vec![7; 40]));
+    assert!(ext.storage_rollback_transaction().is_ok());
+    assert_eq!(ext.storage(&key(3)), Some(vec![7; 40]));
+    // The next one is the host's.
+    assert!(ext.storage_rollback_transaction().is_err());
+    assert_eq!(ext.child_storage(&child, &key(2)), Some(vec![9; 50]));
+    overlay.exit_runtime().unwrap();
+    overlay.commit_transaction().unwrap();
+    assert_eq!(overlay.storage_root(&wrapped, VERSION).0, expected);
+    assert!(wrapped.reads.load(Ordering::Relaxed) >= 3);
+}
+
 #[test]
 fn a_block_of_recorded_calls_ends_on_a_wrapper() {
     let state = state();
