@@ -3,6 +3,7 @@
 use super::{number::BlockNumber, Block};
 use crate::{accounting::Accounting, attribution::Notes, error::BlockError};
 use povmeter_delta_root::NodeSource;
+use povmeter_overlay::Reader;
 use povmeter_pov_estimate::{EstimatorMark, ProofSize, RecorderMark};
 
 /// Counts at the start of an open transaction.
@@ -56,9 +57,20 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// # Errors
     /// [`BlockError::Transaction`] if none is open, or if it is the host's while the runtime executes.
     pub fn rollback_transaction(&mut self) -> Result<(), BlockError> {
-        self.overlay.rollback_transaction()?;
+        let by_host = self.open_transactions.last().is_some_and(|of| of.by_host);
+        let reader = Self::reader_of_rollback(by_host);
+        self.overlay.rollback_transaction_for(reader)?;
         self.roll_back_counts();
         Ok(())
+    }
+
+    /// What the estimator does when a transaction is rolled back: [`Self::roll_back_counts`]. A transaction that asks
+    /// for the size and is rolled back then costs later sizes only what it changed.
+    fn reader_of_rollback(by_host: bool) -> Reader {
+        match A::PROVEN && !by_host {
+            true => Reader::Keeps,
+            false => Reader::Forgets,
+        }
     }
 
     fn roll_back_counts(&mut self) {
@@ -100,7 +112,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// # Errors
     /// [`BlockError::Transaction`] if the runtime does not execute.
     pub fn exit_runtime(&mut self) -> Result<usize, BlockError> {
-        let open = self.overlay.exit_runtime()?;
+        let reader = Self::reader_of_rollback(false);
+        let open = self.overlay.exit_runtime_for(reader)?;
         (0..open).for_each(|_| self.roll_back_counts());
         self.in_runtime = false;
         Ok(open)

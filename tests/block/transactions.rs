@@ -131,3 +131,33 @@ fn advisory_sizes_go_with_the_runtimes_transaction() {
     block.rollback_transaction().unwrap();
     assert_eq!(block.proof_size().unwrap(), read);
 }
+
+/// A transaction of the runtime that asks for the size and is rolled back leaves dirty what it changed, and no more.
+#[test]
+fn questions_inside_of_what_is_rolled_back_cost_little() {
+    let store = accounts(100);
+    let mut block = Block::new(&store, store.root());
+    block.enter_runtime().unwrap();
+    block.start_transaction();
+    for number in 0..50 {
+        block.remove(Top, &key(number)).unwrap();
+    }
+    let mut sizes = Vec::new();
+    for number in 50..60 {
+        block.start_transaction();
+        block.proof_size().unwrap();
+        block.rollback_transaction().unwrap();
+        assert_eq!(block.overlay().dirty().len(), 0);
+        block.start_transaction();
+        block.remove(Top, &key(number)).unwrap();
+        sizes.push(block.proof_size().unwrap());
+        block.rollback_transaction().unwrap();
+        assert_eq!(block.overlay().dirty().len(), 1);
+    }
+    block.commit_transaction().unwrap();
+    block.exit_runtime().unwrap();
+    // All that was counted stays, because the runtime was told so.
+    assert!(sizes.is_sorted_by(|one, other| one.total_bytes() <= other.total_bytes()));
+    assert_eq!(block.proof_size().unwrap(), sizes[9]);
+    assert_eq!(block.seal(V1).unwrap().size(), sizes[9]);
+}

@@ -14,6 +14,8 @@
 //!   no snapshot since: cut to the remembered length
 //!   a snapshot since:  cut to `reported`; restore the remembered `seen`; drop the second mention of each
 //!                      key in the dirty part; reported = length
+//!   the same, but the reader keeps what it learned:
+//!                      append the keys that the rollback restores, unless they are in the dirty part
 //! ```
 //!
 //! `reported` is the length of the part that snapshots reported. It lets a second rollback, of an outer
@@ -107,6 +109,23 @@ impl DirtyLog {
             self.ids.truncate(mark.len as usize);
         } else {
             self.go_back(mark, entries);
+        }
+    }
+
+    /// As [`Self::roll_back`], for a reader that keeps what it learned. `restored` are the entries that the rollback
+    /// restores.
+    pub(crate) fn roll_back_for_keeper(
+        &mut self,
+        mark: DirtyLogMark,
+        restored: impl Iterator<Item = u32>,
+        entries: &mut Entries,
+    ) {
+        if self.snapshots == mark.snapshots {
+            self.ids.truncate(mark.len as usize);
+        } else {
+            for id in restored {
+                self.note(id, entries.at_mut(id));
+            }
         }
     }
 

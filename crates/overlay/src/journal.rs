@@ -169,6 +169,13 @@ impl Journal {
         true
     }
 
+    /// The entries that [`Self::roll_back`] to `start` restores.
+    pub(crate) fn restored(&self, start: u32) -> impl Iterator<Item = u32> + '_ {
+        self.records[start as usize..]
+            .iter()
+            .map(|record| record.id)
+    }
+
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
         self.records.capacity() * size_of::<JournalRecord>()

@@ -94,7 +94,7 @@ pub use owned_changes::OwnedChanges;
 pub use place::{ChangedInTransaction, KeyPlace};
 /// The types that the tries use, too.
 pub use povmeter_primitives::{Fate, TrieId};
-pub use transaction::TransactionError;
+pub use transaction::{Reader, TransactionError};
 
 use alloc::vec::Vec;
 

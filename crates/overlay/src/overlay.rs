@@ -296,11 +296,11 @@ impl Overlay {
     /// The keys that changed since the last snapshot, each once, by first change.
     ///
     /// For a reader that stores what it saw last of every key and that, on a rollback, drops what it
-    /// learned in the transaction that is rolled back. After a rollback of a transaction in which a
-    /// snapshot was taken, two kinds of keys are dirty: those that were dirty at the start of the
-    /// transaction, and those that were dirty at the snapshot, with what the overlay holds for them now,
-    /// possibly [`Fate::Untouched`]. A key whose change no snapshot reported is not dirty after that
-    /// change is rolled back.
+    /// learned in the transaction that is rolled back; for one that keeps it, see [`Reader`](crate::Reader).
+    /// After a rollback of a transaction in which a snapshot was taken, two kinds of keys are dirty: those
+    /// that were dirty at the start of the transaction, and those that were dirty at the snapshot, with what
+    /// the overlay holds for them now, possibly [`Fate::Untouched`]. A key whose change no snapshot reported
+    /// is not dirty after that change is rolled back.
     pub fn dirty(&self) -> impl ExactSizeIterator<Item = Dirty<'_>> + '_ {
         self.log.dirty().iter().map(|&id| {
             let entry = self.entries.at(id);

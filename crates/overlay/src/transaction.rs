@@ -32,6 +32,16 @@ pub enum TransactionError {
     },
 }
 
+/// What the reader of [dirty](Overlay::dirty) keys does when a transaction is rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// It drops what it learned in the transaction. So the keys that it was told of become dirty again.
+    Forgets,
+    /// It keeps what it learned. So only the keys that the transaction changed become dirty, and keys that were dirty
+    /// stay so.
+    Keeps,
+}
+
 /// An open transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenTransaction {
@@ -91,8 +101,20 @@ impl Overlay {
     /// As [`Self::commit_transaction`].
     #[inline]
     pub fn rollback_transaction(&mut self) -> Result<(), TransactionError> {
+        self.rollback_transaction_for(Reader::Forgets)
+    }
+
+    /// As [`Self::rollback_transaction`], for the `reader` of [dirty](Self::dirty) keys.
+    ///
+    /// Costs what was changed in the transaction, and if the reader forgets, also the keys that snapshots taken in it
+    /// reported.
+    ///
+    /// # Errors
+    /// As [`Self::commit_transaction`].
+    #[inline]
+    pub fn rollback_transaction_for(&mut self, reader: Reader) -> Result<(), TransactionError> {
         let closed = self.pop_transaction()?;
-        self.roll_back(closed);
+        self.roll_back(closed, reader);
         Ok(())
     }
 
@@ -114,6 +136,14 @@ impl Overlay {
     /// # Errors
     /// [`TransactionError::NotInRuntime`] if the host is in control.
     pub fn exit_runtime(&mut self) -> Result<usize, TransactionError> {
+        self.exit_runtime_for(Reader::Forgets)
+    }
+
+    /// As [`Self::exit_runtime`], for the `reader` of [dirty](Self::dirty) keys.
+    ///
+    /// # Errors
+    /// As [`Self::exit_runtime`].
+    pub fn exit_runtime_for(&mut self, reader: Reader) -> Result<usize, TransactionError> {
         let host = self
             .host_transactions
             .take()
@@ -121,7 +151,7 @@ impl Overlay {
         let mut left_open = 0;
         while self.transactions.len() > host {
             let closed = self.pop_transaction()?;
-            self.roll_back(closed);
+            self.roll_back(closed, reader);
             left_open += 1;
         }
         Ok(left_open)
@@ -141,7 +171,7 @@ impl Overlay {
         self.transactions.pop().ok_or(TransactionError::NoneOpen)
     }
 
-    fn roll_back(&mut self, closed: OpenTransaction) {
+    fn roll_back(&mut self, closed: OpenTransaction, reader: Reader) {
         let Self {
             transactions,
             journal,
@@ -152,10 +182,16 @@ impl Overlay {
             revision,
             ..
         } = self;
+        match reader {
+            Reader::Forgets => log.roll_back(closed.log_mark, entries),
+            Reader::Keeps => {
+                let restored = journal.restored(closed.journal_start);
+                log.roll_back_for_keeper(closed.log_mark, restored, entries);
+            }
+        }
         if journal.roll_back(closed.journal_start, entries, stores, heap) {
             *revision += 1;
         }
-        log.roll_back(closed.log_mark, entries);
         if transactions.is_empty() {
             log.drop_seen(entries);
         }

@@ -1,6 +1,6 @@
 //! Dirty keys and snapshots.
 
-use povmeter_overlay::{Dirty, Fate, Overlay, TrieId::Child, TrieId::Top};
+use povmeter_overlay::{Dirty, Fate, Overlay, Reader, TrieId::Child, TrieId::Top};
 
 fn dirty(overlay: &Overlay) -> Vec<(&[u8], Fate)> {
     overlay
@@ -139,6 +139,40 @@ fn rollback_of_the_inner_then_of_the_outer() {
     assert_eq!(dirty(&overlay), all);
     overlay.snapshot();
     assert_eq!(dirty(&overlay), []);
+}
+
+/// A reader that keeps what it learned is told only of what the rolled back transaction changed.
+#[test]
+fn a_reader_that_keeps_is_told_of_little() {
+    let mut overlay = Overlay::new();
+    overlay.start_transaction();
+    write(&mut overlay, A);
+    for _ in 0..3 {
+        overlay.start_transaction();
+        overlay.snapshot();
+        overlay.rollback_transaction_for(Reader::Keeps).unwrap();
+        assert_eq!(dirty(&overlay), []);
+    }
+    for key in [B, C] {
+        overlay.start_transaction();
+        overlay.remove(Top, key);
+        overlay.snapshot();
+        overlay.rollback_transaction_for(Reader::Keeps).unwrap();
+        assert_eq!(dirty(&overlay), [(key, Fate::Untouched)]);
+    }
+    // What is dirty stays so, even if an outer transaction is rolled back.
+    overlay.start_transaction();
+    overlay.start_transaction();
+    write(&mut overlay, B);
+    overlay.snapshot();
+    overlay.rollback_transaction_for(Reader::Keeps).unwrap();
+    overlay.rollback_transaction_for(Reader::Keeps).unwrap();
+    assert_eq!(dirty(&overlay), [(B, Fate::Untouched)]);
+    // And without a snapshot a rollback leaves no trace.
+    overlay.start_transaction();
+    write(&mut overlay, C);
+    overlay.rollback_transaction_for(Reader::Keeps).unwrap();
+    assert_eq!(dirty(&overlay), [(B, Fate::Untouched)]);
 }
 
 /// At depth 0 the log drops what was seen and moves the other keys up; it must still find them.

@@ -3,7 +3,7 @@
 use crate::naive::{full, Naive};
 use bytes::Bytes;
 use codec::Encode;
-use povmeter_overlay::{Lookup, Overlay, TrieId::Top};
+use povmeter_overlay::{Lookup, Overlay, Reader, TrieId::Top};
 use rand::{rngs::SmallRng, seq::IndexedRandom, Rng, SeedableRng};
 
 const KEYS: [&[u8]; 3] = [b"a", b"ab", b"b"];
@@ -64,8 +64,11 @@ fn run(rng: &mut SmallRng, overlay: &mut Overlay, naive: &mut Naive, kept: &mut 
             overlay.start_transaction();
             naive.start();
         }
-        18 => assert_eq!(overlay.commit_transaction().is_ok(), naive.close(true)),
-        _ => assert_eq!(overlay.rollback_transaction().is_ok(), naive.close(false)),
+        18 => assert_eq!(overlay.commit_transaction().is_ok(), naive.close(None)),
+        _ => assert_eq!(
+            overlay.rollback_transaction().is_ok(),
+            naive.close(Some(Reader::Forgets))
+        ),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The naive model of an overlay: every transaction starts by copying everything.
 
 use codec::{Compact, Decode, Encode};
-use povmeter_overlay::{Fate, TrieId};
+use povmeter_overlay::{Fate, Reader, TrieId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The child storage key, if it is a child's, and the key.
@@ -23,6 +23,7 @@ pub(crate) struct Naive {
     /// For each open transaction, what it changed.
     changed: Vec<BTreeSet<FullKey>>,
     host: Option<usize>,
+    snapshots: u32,
 }
 
 impl Naive {
@@ -95,6 +96,7 @@ impl Naive {
     /// Returns the keys that were dirty.
     pub(crate) fn snapshot(&mut self) -> BTreeSet<FullKey> {
         let told = std::mem::take(&mut self.dirty);
+        self.snapshots += 1;
         self.open
             .iter_mut()
             .for_each(|(_, told_inside)| told_inside.extend(told.clone()));
@@ -120,23 +122,28 @@ impl Naive {
         self.changed.push(BTreeSet::new());
     }
 
-    /// `false` if the call is not allowed now.
-    pub(crate) fn close(&mut self, keep: bool) -> bool {
+    /// Closes the innermost transaction, and keeps its changes, or rolls them back for a reader. `false` if the call
+    /// is not allowed now.
+    pub(crate) fn close(&mut self, roll_back: Option<Reader>) -> bool {
         if self.open.len() <= self.host.unwrap_or(0) {
             return false;
         }
         let (start, told_inside) = self.open.pop().unwrap();
         let changed = self.changed.pop().unwrap();
-        if keep {
-            self.changed
-                .last_mut()
-                .into_iter()
-                .for_each(|outer| outer.extend(changed.clone()));
-        } else {
-            self.changes = start.changes;
-            self.dirty = start.dirty;
-            self.dirty.extend(told_inside);
+        match roll_back {
+            None => {
+                if let Some(outer) = self.changed.last_mut() {
+                    outer.extend(changed);
+                }
+                return true;
+            }
+            Some(Reader::Keeps) if self.snapshots > start.snapshots => self.dirty.extend(changed),
+            Some(_) => {
+                self.dirty = start.dirty;
+                self.dirty.extend(told_inside);
+            }
         }
+        self.changes = start.changes;
         true
     }
 
@@ -146,9 +153,9 @@ impl Naive {
         may
     }
 
-    pub(crate) fn exit(&mut self) -> Option<usize> {
+    pub(crate) fn exit(&mut self, reader: Reader) -> Option<usize> {
         let left_open = self.open.len() - self.host?;
-        (0..left_open).for_each(|_| assert!(self.close(false)));
+        (0..left_open).for_each(|_| assert!(self.close(Some(reader))));
         self.host = None;
         Some(left_open)
     }
