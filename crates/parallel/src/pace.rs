@@ -8,8 +8,9 @@
 //!            order. Only the first check is needed while transactions on the block take much longer than in parallel
 //! faster?    continue in parallel, and compare every 256 transactions; check again after 512, 2,048, 8,192, ... of
 //!            them, or when they have become an eighth faster
-//! slower?    far slower at any time; or much slower in a comparison; or slower in two in a row, or in the trial; or
-//!            the first 32 of the trial much slower; or its first 64 slower, and none of them of use ahead:
+//! slower?    far slower at any time, or in the first trial slower by a sixteenth of the time left; or much slower in
+//!            a comparison; or slower in two in a row, or in the trial; or the first 32 of the trial much slower; or
+//!            its first 64 slower, and none of them of use ahead:
 //!            512 transactions in order, then another trial if the transactions left are worth it; after a second
 //!            such trial in a row 1,024; after the third in order to the end
 //! ```
@@ -83,9 +84,15 @@ const SMALL: u32 = 64;
 const LITTLE: Duration = Duration::from_micros(300);
 /// Parallel execution gains if it takes less than this share of the time in order, in percent.
 const GAIN_PERCENT: u32 = 97;
+/// The time in order is measured again in the next block if that of the block before is above this share of the time
+/// that transactions on the block take beside other threads, in percent.
+const OUTDATED_PERCENT: u32 = 150;
 /// A phase in parallel ends as soon as it has taken this many times the time in order of all its transactions. On a
 /// machine whose cores are busy with something else, each transaction may wait for a thread that waits for its core.
 const FAR: u32 = 2;
+/// The first trial of a block also ends as soon as it has lost the time in order of all transactions left, divided by
+/// this.
+const FIRST_LOSS: u32 = 16;
 /// A trial ends early, and one slower comparison is enough, above this share of the time in order, in percent.
 const MUCH_PERCENT: u32 = 125;
 /// Another trial takes place only if the transactions left take more than this many times its expected loss.
@@ -179,6 +186,8 @@ pub(crate) struct Pace {
     ahead: u64,
     /// Whether parallel execution was faster in the last comparison that decided.
     gains: Option<bool>,
+    /// Whether the time in order, which is that of the block before, is far above what transactions take now.
+    outdated: bool,
     /// Whether the last comparison, or the block before, gained. Then one slower comparison is no reason to stop.
     gained: bool,
     /// Blocks since the last one that measured from its start; 0 in such a block.
@@ -220,8 +229,11 @@ impl Pace {
             in_order, parallel, ..
         } = before;
         let rest = transactions.saturating_sub(REST);
-        let (phase, left) = if before.gains {
-            (Phase::Parallel, WARM + TRIAL)
+        let (phase, left) = if in_order.saturating_mul(transactions) < LITTLE {
+            (Phase::Never, 0)
+        } else if before.gains {
+            // A small block compares, too.
+            (Phase::Parallel, (WARM + TRIAL).min(transactions / 2))
         } else if is_worth(lost_in_trial(parallel, in_order), in_order, rest) {
             (Phase::Rest, REST)
         } else {
@@ -243,11 +255,15 @@ impl Pace {
 
     /// Returns what the block found out, or what the block before it did. `None` if neither compared anything.
     pub(crate) fn experience(&self) -> Option<Experience> {
+        let gains = self.gains?;
+        // The last comparison was slower, or the time in order may have changed since it was measured.
+        let cheaper = self.parallel < self.checked.saturating_mul(CHEAPER_PERCENT) / 100;
+        let is_doubted = gains && (!self.gained || cheaper || self.outdated);
         Some(Experience {
             in_order: self.in_order,
             parallel: self.parallel,
-            gains: self.gains?,
-            age: self.age,
+            gains,
+            age: if is_doubted { RELEARN } else { self.age },
             losses: match self.gains {
                 Some(false) if self.age == 0 => self.losses.saturating_add(1),
                 Some(false) => self.losses.max(1),
@@ -288,6 +304,7 @@ impl Pace {
             warm_again: false,
             ahead: 0,
             gains: None,
+            outdated: false,
             gained: false,
             age: 0,
             losses: 0,
@@ -356,8 +373,7 @@ impl Pace {
             self.parts.push(now - self.part_since);
             self.part_since = now;
         }
-        let in_order = self.in_order.saturating_mul(self.length);
-        let far = self.is_parallel() && taken > in_order.saturating_mul(FAR);
+        let far = self.is_parallel() && taken > self.most(done, progress.left);
         if !far && self.left > 0 {
             return;
         }
@@ -377,6 +393,20 @@ impl Pace {
         self.parts.clear();
         self.beside.clear();
         self.ahead = progress.ahead;
+    }
+
+    /// Returns the most time that a phase in parallel may take, after `done` of its transactions, with `left`
+    /// transactions after them in the block.
+    fn most(&self, done: u32, left: u32) -> Duration {
+        let most = self
+            .in_order
+            .saturating_mul(self.length.saturating_mul(FAR));
+        if self.gains.is_some() {
+            return most;
+        }
+        // Nothing says yet that a trial is worth its time.
+        let lost = self.in_order.saturating_mul(left) / FIRST_LOSS;
+        most.min(self.in_order.saturating_mul(done).saturating_add(lost))
     }
 
     /// Returns the number of transactions of a part of the phase.
@@ -434,6 +464,11 @@ impl Pace {
             Phase::Warm => (Phase::Parallel, TRIAL),
             Phase::Parallel => {
                 self.unchecked = self.unchecked.saturating_add(self.length);
+                // Beside other threads a transaction takes longer than in order, unless it is a repetition, which finds
+                // its nodes loaded.
+                let beside = self.middle_beside().filter(|_| self.age > 0);
+                let is_far_above = |beside| self.in_order > beside * OUTDATED_PERCENT / 100;
+                self.outdated |= beside.is_some_and(is_far_above);
                 // Near the end, a check would cost more than it could save.
                 let saves = left / CHECKED > begun.saturating_add(SETTLE + CHECK);
                 let due = self.unchecked >= self.check_after;
@@ -455,6 +490,7 @@ impl Pace {
             Phase::Drain => (Phase::Check, CHECK),
             Phase::Check => {
                 self.in_order = each;
+                self.outdated = false;
                 self.beside_percent = self.beside_before.map(|beside| {
                     let percent = beside.as_nanos() * 100 / each.as_nanos().max(1);
                     let percent = u32::try_from(percent).unwrap_or(u32::MAX);

@@ -63,6 +63,9 @@ const WINDOW: u32 = 6;
 /// How far ahead a transaction may wait for its turn, in transactions for each worker. One that is farther ahead
 /// would keep its thread from work.
 const WAITING: u32 = 2;
+/// The most transactions that wait for their turns. Each may hold what a runtime has few of: sc-executor makes no more
+/// than 64 instances of one, and a call that needs another one waits until some call ends.
+const MOST_WAITING: u32 = 16;
 /// The smallest default window.
 const LEAST_WINDOW: u32 = 12;
 /// How many transactions in a row two workers leave to the thread of the block. With one at a time, blocks whose
@@ -164,7 +167,8 @@ impl Parallel {
     ///
     /// `source` holds the parent state of `block` for the other threads. Nodes that they load from it do not count.
     /// `block` may hold changes. If a transaction of the host is open, all of this happens inside of it, and it stays
-    /// open.
+    /// open. Transactions are no [parts](Block::begin_part) of the block: with `Attributed` accounting, all that they
+    /// need belongs to the part that was begun before the call.
     ///
     /// # Errors
     /// A [`FailedBatch`] holds the transactions before the error, as `block` does. Its error is
@@ -244,7 +248,7 @@ impl Parallel {
         let limits = Limits {
             transactions: slots,
             window: self.window,
-            waiting: workers.saturating_mul(WAITING),
+            waiting: workers.saturating_mul(WAITING).min(MOST_WAITING),
             left_to_block: self.left_to_block(),
         };
         let prepared = match self.strategy {

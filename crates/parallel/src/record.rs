@@ -177,13 +177,13 @@ impl Record {
     }
 
     /// Notes the answer to the question whether the last of `steps`, which apply to the value of `key` one after the
-    /// other, has `changed` the value.
+    /// other, has `changed` the value. Returns how many steps there are in the record.
     pub(crate) fn push_told<'o>(
         &mut self,
         key: KeyId,
         steps: impl Iterator<Item = (Kind, &'o [u8])>,
         changed: bool,
-    ) -> Result<(), TooLong> {
+    ) -> Result<usize, TooLong> {
         let first = self.steps.len();
         for (kind, operand) in steps {
             let operand = self.copy(operand)?;
@@ -196,7 +196,7 @@ impl Record {
             changed,
         });
         self.push(key, Seen::Told(number));
-        Ok(())
+        Ok(self.steps.len())
     }
 
     /// Whether answer `number` is right if the value below is `current`.

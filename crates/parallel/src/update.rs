@@ -26,6 +26,10 @@ impl Kind {
         (value, spare): (&mut Vec<u8>, &mut Vec<u8>),
         operand: &[u8],
     ) -> bool {
+        if let (Self::Append, true) = (self, *present) {
+            append_to(value, operand);
+            return true;
+        }
         spare.clear();
         let current = present.then_some(value.as_slice());
         let applied = self.apply(current, operand, spare);
@@ -52,16 +56,35 @@ impl Kind {
 /// list, as the overlay does.
 fn append(current: Option<&[u8]>, element: &[u8], new: &mut Vec<u8>) {
     let current = current.unwrap_or_default();
-    let list = read_compact(current)
-        .and_then(|(count, prefix)| Some((u32::try_from(count).ok()?, prefix)));
-    let (count, elements) = match list {
-        // As in the overlay, the length starts again at 0 after 2^32 - 1.
-        Some((count, prefix)) => (count.wrapping_add(1), &current[prefix..]),
-        None => (1, &[][..]),
-    };
+    let (count, prefix) = longer(current);
     push_compact(new, count as usize);
-    new.extend_from_slice(elements);
+    new.extend_from_slice(&current[prefix..]);
     new.extend_from_slice(element);
+}
+
+/// As [`append`], in place. Moves the elements only if the prefix becomes longer, so many appends take time for their
+/// elements alone.
+fn append_to(list: &mut Vec<u8>, element: &[u8]) {
+    let (count, prefix) = longer(list);
+    let mut new_prefix = Vec::with_capacity(MOST_PREFIX_BYTES);
+    push_compact(&mut new_prefix, count as usize);
+    list.splice(..prefix, new_prefix);
+    list.extend_from_slice(element);
+}
+
+/// The most bytes of the length of a list.
+const MOST_PREFIX_BYTES: usize = 5;
+
+/// How many elements `list` has after an append, and how many of its first bytes are no elements: its prefix, or all
+/// if it is no list.
+fn longer(list: &[u8]) -> (u32, usize) {
+    let found =
+        read_compact(list).and_then(|(count, prefix)| Some((u32::try_from(count).ok()?, prefix)));
+    match found {
+        // As in the overlay, the length starts again at 0 after 2^32 - 1.
+        Some((count, prefix)) => (count.wrapping_add(1), prefix),
+        None => (1, list.len()),
+    }
 }
 
 /// An addition to a counter: an unsigned little-endian integer, which is 0 if there is no value.
@@ -227,6 +250,10 @@ mod tests {
                 Lookup::Value(&appended),
                 "{value:?}"
             );
+            let (mut present, mut in_place) = (value.is_some(), value.unwrap_or_default());
+            let memory = (&mut in_place, &mut Vec::new());
+            assert!(Kind::Append.apply_to(&mut present, memory, b"xyz") && present);
+            assert_eq!(in_place, appended);
         }
     }
 

@@ -101,6 +101,55 @@ fn additions_are_committed_ahead() {
     assert!(batch.statistics.in_order < 20, "{:?}", batch.statistics);
 }
 
+/// Adds to one counter again and again, asks each time whether it could, and reads a list after each append to it.
+struct Repeat;
+
+impl Executor for Repeat {
+    type Worker = ();
+    type Output = (usize, usize);
+
+    fn worker(&self) {}
+
+    fn execute(
+        &self,
+        (): &mut (),
+        index: u32,
+        view: &mut View<'_>,
+    ) -> Result<(usize, usize), Interrupt> {
+        let one = Addition::new(CounterWidth::U64, 1).at_most(1_000);
+        let times = [5, 700][index as usize % 2];
+        let (mut made, mut read) = (0, 0);
+        for _ in 0..times {
+            made += usize::from(view.try_add(Top, b"total", one)?);
+            view.append(Top, b"events", &[7; 40])?;
+            read += view.get(Top, b"events")?.map_or(0, <[u8]>::len);
+        }
+        Ok((made, read))
+    }
+}
+
+/// What a transaction may ask ahead of its turn is bounded, because each answer holds all steps before it.
+#[test]
+fn repeated_questions_are_left_to_the_turn() {
+    let run = |way: Parallel| {
+        let store = MemoryStore::new();
+        let mut block = Block::new(&store, Root::EMPTY);
+        let batch = way.execute(&mut block, &store, &Repeat, 6).unwrap();
+        let outputs = batch.transactions.into_iter().map(|of| match of.ending {
+            Ending::Kept(output) => output,
+            other => panic!("{other:?}"),
+        });
+        let outputs: Vec<_> = outputs.collect();
+        let sealed = block.seal(V1).unwrap();
+        (outputs, sealed.update().root, batch.statistics)
+    };
+    let (expected, root, _) = run(workers(1, Strategy::Adaptive));
+    assert_eq!(expected.iter().map(|of| of.0).sum::<usize>(), 1_000);
+    let (found, found_root, statistics) = run(workers(1, Strategy::EachAhead));
+    assert_eq!((found, found_root), (expected, root));
+    assert!(statistics.in_order >= 3, "{statistics:?}");
+}
+
 /// Reads a large value and writes it again; every fifth transaction changes a byte of it.
 struct Rewrite;
 

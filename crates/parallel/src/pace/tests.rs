@@ -359,3 +359,47 @@ fn a_block_begins_as_the_one_before_it_ended() {
     let small = chain(3, 40, |_| 40_000);
     assert_eq!(small, [(100, 0); 3]);
 }
+
+/// Blocks too small for a check follow a block that gained, and gain nothing.
+#[test]
+fn small_blocks_lose_once() {
+    for transactions in [100, 200, 400] {
+        for parallel in [24_000, 26_000, 39_000] {
+            let mut experience = None;
+            let gained = block_after(&mut experience, 544, |_| 70_000, |_| 40_000, |_| 0);
+            assert!(gained.0 <= 66, "{gained:?}");
+            let costs = (|_| 20_000, |_| parallel, |_| 0);
+            let beside = |index: u32| index.is_multiple_of(2).then_some(22_000);
+            let mut block = || block_of_threads(&mut experience, transactions, costs, 0, beside).0;
+            let losing: Vec<_> = (0..16).map(|_| block()).collect();
+            assert!(
+                losing[1..].iter().all(|percent| *percent <= 110),
+                "{losing:?}"
+            );
+            let sum: u64 = losing.iter().sum();
+            assert!(sum <= 107 * 16, "{transactions} {parallel} {losing:?}");
+        }
+    }
+}
+
+/// A first trial is a part of the block's time.
+#[test]
+fn a_small_block_loses_little_in_a_trial() {
+    for transactions in [100, 200] {
+        for parallel in [24_000, 39_000, 100_000] {
+            let (percent, _) = block(transactions, |_| 20_000, |_| parallel);
+            assert!(percent <= 110, "{transactions} {parallel}: {percent}");
+        }
+    }
+}
+
+/// A block of little work starts no thread, whatever the block before it gained.
+#[test]
+fn little_work_is_done_in_order() {
+    let mut experience = None;
+    block_after(&mut experience, 544, |_| 70_000, |_| 1_000, |_| 0);
+    let mut little = experience.unwrap();
+    little.in_order = LITTLE / 101;
+    assert!(!Pace::adaptive(100, Some(little)).is_open());
+    assert!(Pace::adaptive(102, Some(little)).is_open());
+}

@@ -60,7 +60,7 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, '_, P, E> {
         self.or_halt(|this| {
             let asker = this.asker();
             let id = this.scratch.keys.number(trie, key);
-            if this.scratch.pending.iter().any(|update| update.key == id) {
+            if this.scratch.has_pending(id) {
                 // An update of an absent key may refuse. The read of an updated key counts already.
                 let at = this.find(trie, key, true)?;
                 return Ok(this.value_at(at).is_some());

@@ -23,24 +23,21 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
     /// the read; otherwise a likely value is enough.
     pub(super) fn find(&mut self, trie: TrieId<'_>, key: &[u8], noted: bool) -> Result<At, Halt> {
         let asker = self.asker();
+        let id = self.scratch.keys.number(trie, key);
+        let updated = self.scratch.has_pending(id);
         let Scratch {
             record,
             first_reads,
             below,
             value,
-            pending,
-            keys,
             ..
         } = &mut *self.scratch;
-        let id = keys.number(trie, key);
         let known = match noted {
             true => first_reads.find(id),
             false => None,
         };
-        if let Some(read) = known {
-            if pending.iter().all(|update| update.key != id) {
-                return Ok(At::Known(read));
-            }
+        if let Some(read) = known.filter(|_| !updated) {
+            return Ok(At::Known(read));
         }
         let reads = record.reads.len();
         value.clear();
@@ -60,7 +57,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         if noted && known.is_none() && record.reads.len() > reads {
             first_reads.add_last(record, id);
         }
-        if self.scratch.pending.iter().any(|update| update.key == id) {
+        if updated {
             if noted && !self.scratch.record.asks.is_empty() {
                 // At the turn, the block would compare the value after it has applied the updates before the ask.
                 return Err(Halt::InOrder);

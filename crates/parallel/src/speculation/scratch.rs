@@ -7,6 +7,7 @@ use crate::{
     store::{KeyId, Keys, LastKeys, Span, WriteSetBuilder},
     update::Kind,
 };
+use hashbrown::HashTable;
 use povmeter_overlay::Overlay;
 
 /// The memory of one thread for its executions ahead.
@@ -17,6 +18,8 @@ pub(crate) struct Scratch<'k, P> {
     pub(super) overlay: Overlay,
     /// Updates of keys that the overlay did not hold. They have no effect on keys that it holds now.
     pub(super) pending: Vec<Pending>,
+    /// The keys of these updates, and of those that were rolled back.
+    updated: HashTable<KeyId>,
     pub(super) operands: Vec<u8>,
     /// How many updates were pending at the start of each open transaction.
     pub(super) open: Vec<usize>,
@@ -48,6 +51,7 @@ impl<'k, P> Scratch<'k, P> {
             keys: LastKeys::new(keys),
             overlay: Overlay::new(),
             pending: Vec::new(),
+            updated: HashTable::new(),
             operands: Vec::new(),
             open: Vec::new(),
             record: Box::default(),
@@ -61,6 +65,22 @@ impl<'k, P> Scratch<'k, P> {
         }
     }
 
+    /// Adds an update.
+    pub(super) fn push_pending(&mut self, update: Pending) {
+        let key = update.key;
+        let entry = self
+            .updated
+            .entry(key.hash(), |other| *other == key, |other| other.hash());
+        entry.or_insert(key);
+        self.pending.push(update);
+    }
+
+    /// Whether there is an update of `key`. Most keys have none, which is found out without a look at all updates.
+    pub(super) fn has_pending(&self, key: KeyId) -> bool {
+        let perhaps = self.updated.find(key.hash(), |other| *other == key);
+        perhaps.is_some() && self.pending.iter().any(|update| update.key == key)
+    }
+
     /// Clears the memory for the next transaction.
     pub(super) fn begin(&mut self) {
         if self.overlay.memory() > KEPT_BYTES {
@@ -69,6 +89,7 @@ impl<'k, P> Scratch<'k, P> {
             self.overlay.reset();
         }
         self.pending.clear();
+        self.updated.clear();
         self.operands.clear();
         self.open.clear();
         self.builder.clear();

@@ -12,6 +12,10 @@ use povmeter::{NodeSource, TrieId};
 use povmeter_overlay::Lookup;
 use std::mem::take;
 
+/// The most steps of the answers to [`Speculation::tell`] together. Each answer holds the updates of its key before it,
+/// so a transaction that asks again and again is left to its turn.
+const MOST_STEPS: usize = 4096;
+
 impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
     /// Notes that a read of `key` counts, unless the record says so already.
     pub(super) fn note_counted(&mut self, key: KeyId) {
@@ -31,11 +35,8 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
     ) -> Result<(), Halt> {
         let id = self.scratch.keys.number(trie, key);
         self.note_counted(id);
-        let Scratch {
-            pending, operands, ..
-        } = &mut *self.scratch;
-        let operand = Span::push(operands, operand).ok_or(TooLong)?;
-        pending.push(Pending {
+        let operand = Span::push(&mut self.scratch.operands, operand).ok_or(TooLong)?;
+        self.scratch.push_pending(Pending {
             key: id,
             kind,
             operand,
@@ -64,9 +65,12 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         let asked = record.asks.last().map_or(0, |ask| ask.updates as usize);
         let own = pending.iter().skip(asked).filter(|update| update.key == id);
         let steps = own.map(|update| (update.kind, update.operand.of(operands)));
-        record.push_told(id, steps.chain([(Kind::Rule(rule), operand)]), changes)?;
+        let steps = record.push_told(id, steps.chain([(Kind::Rule(rule), operand)]), changes)?;
         self.scratch.other = other;
-        Ok(changes)
+        match steps > MOST_STEPS {
+            true => Err(Halt::InOrder),
+            false => Ok(changes),
+        }
     }
 
     pub(super) fn update_own(&mut self, trie: TrieId<'_>, key: &[u8], rule: (Rule, &[u8])) -> bool {

@@ -55,8 +55,8 @@ struct Undoable {
     before_turn: i128,
     /// The additions give the counter a value.
     added: bool,
-    /// An update with additions was made.
-    updated: bool,
+    /// The additions, as of the last update. `None` before the first one.
+    updated: Option<Additions>,
 }
 
 impl Counting {
@@ -247,7 +247,7 @@ impl Counting {
             let expected = sum(&found, &undoable.additions.made);
             let value = view.get(Top, key)?;
             let same = rule.form.parts(value) == expected
-                && value.is_some() == (present || undoable.updated);
+                && value.is_some() == (present || undoable.updated.is_some());
             if !same {
                 return view.leave_to_turn();
             }
@@ -277,6 +277,9 @@ impl Counting {
                 self.compare(rules, view, number)?;
                 continue;
             }
+            if item.undoable.updated == Some(*additions) {
+                continue;
+            }
             let (rule, key) = (rules.rule(number), rules.key(number));
             self.operand.clear();
             let update = additions.update(rule.form, rule.limits, &mut self.operand);
@@ -287,7 +290,7 @@ impl Counting {
                 return view.leave_to_turn();
             }
             additions.made = additions.all;
-            item.undoable.updated = true;
+            item.undoable.updated = Some(*additions);
         }
         Ok(())
     }
