@@ -7,8 +7,9 @@ use crate::{
     sizes::{recorded_bytes, Question, ReplayError, SizeSource, Sizes},
 };
 use povmeter::{
-    Accounting, Attributed, BlockError, BlockPool, Consensus, EarlierNodes, NodeSource,
-    PooledBlock, ProofSize, Root, SealedBlock, TrieId,
+    Accounting, Attributed, BlockError, BlockPool, Consensus, EarlierNodes, EstimatePolicy,
+    NodeSource, PooledBlock, ProofSize, Root, SealError, SealedBlock, SizeBound, StorageProof,
+    TrieId, Untold,
 };
 use povmeter_overlay::{Overlay, TransactionError};
 use povmeter_parallel::ParallelError;
@@ -54,6 +55,27 @@ pub enum MachineError {
     },
 }
 
+impl MachineError {
+    /// The error of a later call on a machine that has failed with this one.
+    fn again(&self) -> Self {
+        match self {
+            Self::Unfinished => Self::Unfinished,
+            Self::Failed { message } => Self::Failed {
+                message: message.clone(),
+            },
+            failure => Self::Failed {
+                message: failure.to_string(),
+            },
+        }
+    }
+}
+
+impl<S, A: Accounting> From<SealError<StateMachine<S, A>, MachineError>> for MachineError {
+    fn from(refused: SealError<StateMachine<S, A>, MachineError>) -> Self {
+        refused.into_parts().1
+    }
+}
+
 impl From<TransactionError> for MachineError {
     fn from(error: TransactionError) -> Self {
         Self::Block(error.into())
@@ -86,6 +108,7 @@ pub type OffchainChange = ((Vec<u8>, Vec<u8>), OffchainOverlayedChange);
 
 /// A sealed block and what its runtime produced besides state changes.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct SealedMachine {
     /// The block, with root, changes, and proof.
     pub block: SealedBlock,
@@ -256,10 +279,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// Checks that all calls so far have ended, without a failure.
     pub(crate) fn check_usable(&self) -> Result<(), MachineError> {
         match &self.failure {
-            Some(MachineError::Unfinished) => Err(MachineError::Unfinished),
-            Some(failure) => Err(MachineError::Failed {
-                message: failure.to_string(),
-            }),
+            Some(failure) => Err(failure.again()),
             None if self.inside => Err(MachineError::Unfinished),
             None => Ok(()),
         }
@@ -326,6 +346,49 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         }
     }
 
+    /// Length in bytes of the encoded compact proof if the block ended now, a question of the host, too. With
+    /// [`Consensus`] accounting it does not affect the sizes that the runtime gets.
+    ///
+    /// # Errors
+    /// As [`Block::peek_compact_proof_bytes`](povmeter::Block::peek_compact_proof_bytes).
+    pub fn compact_proof_bytes(&mut self) -> Result<u64, MachineError> {
+        if A::PROVEN {
+            Ok(self.block.peek_compact_proof_bytes()?)
+        } else {
+            Ok(self.block.compact_proof_bytes()?)
+        }
+    }
+
+    /// Loads the nodes of keys that are known in advance, such as those of the next extrinsic. Counts nothing; see
+    /// [`Block::prefetch_for`](povmeter::Block::prefetch_for).
+    ///
+    /// # Errors
+    /// [`MachineError::Block`] for the first node that can't be loaded. A caller may ignore the error, because a later
+    /// call that needs the node fails, too.
+    pub fn prefetch_for(
+        &mut self,
+        trie: TrieId<'_>,
+        read: &[impl AsRef<[u8]>],
+        changed: &[impl AsRef<[u8]>],
+    ) -> Result<(), MachineError> {
+        Ok(self.block.prefetch_for(trie, read, changed)?)
+    }
+
+    /// The root after the changes so far, which the host may compute before it seals the block. As when the runtime
+    /// asks for it, the nodes that it needs are in the proof from now on, so later sizes depend on the call: author
+    /// and importer must make it at the same points, or once nothing asks for a size any more.
+    ///
+    /// # Errors
+    /// [`MachineError::Block`] if a node can't be loaded. The call can be repeated.
+    pub fn root(&mut self, version: StateVersion) -> Result<Root, MachineError> {
+        Ok(self.block.root(state_version(version))?.root)
+    }
+
+    /// The nodes recorded so far.
+    pub fn recorded_proof(&self) -> StorageProof {
+        self.block.recorded_proof()
+    }
+
     /// Size of the nodes recorded so far; counts nothing new.
     pub fn recorded_size(&self) -> ProofSize {
         self.block.recorded_size()
@@ -351,32 +414,71 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     /// not asked for it.
     ///
     /// # Errors
-    /// The [failure](Self::failure) of the machine, if it has one. [`MachineError`] also if a call into the
-    /// runtime panicked, a replay has sizes left over, a transaction is open, or a node cannot be loaded.
-    pub fn seal(self, version: StateVersion) -> Result<SealedMachine, MachineError> {
-        if let Some(failure) = self.failure {
+    /// [`SealError`], which holds the machine: with the [failure](Self::failure) of the machine, if it has one; with
+    /// another [`MachineError`] if a call into the runtime panicked, a replay has sizes left over, a transaction is
+    /// open, or a node can't be loaded. In the last two cases the machine can be sealed once the cause is gone.
+    pub fn seal(
+        mut self,
+        version: StateVersion,
+    ) -> Result<SealedMachine, SealError<Self, MachineError>> {
+        let offchain = match self.offchain_changes() {
+            Ok(changes) => changes,
+            Err(error) => return Err(SealError::new(self, error)),
+        };
+        let Self {
+            block,
+            offchain: overlay,
+            transaction_index,
+            sizes,
+            accesses,
+            extensions,
+            parent,
+            failure,
+            inside,
+        } = self;
+        match block.seal(state_version(version)) {
+            Ok(block) => Ok(SealedMachine {
+                block,
+                offchain,
+                transaction_index,
+                sizes: sizes.handed_out().to_vec(),
+            }),
+            Err(refused) => {
+                let (block, error) = refused.into_parts();
+                let machine = Self {
+                    block,
+                    offchain: overlay,
+                    transaction_index,
+                    sizes,
+                    accesses,
+                    extensions,
+                    parent,
+                    failure,
+                    inside,
+                };
+                Err(SealError::new(machine, error.into()))
+            }
+        }
+    }
+
+    /// The changes of the offchain database, if the machine can be sealed, unless its root can't be computed. A
+    /// failure is handed out, and the machine stays failed.
+    fn offchain_changes(&mut self) -> Result<Vec<OffchainChange>, MachineError> {
+        if let Some(failure) = self.failure.take() {
+            self.failure = Some(failure.again());
             return Err(failure);
         }
-        if self.inside {
-            return Err(MachineError::Unfinished);
-        }
+        self.check_usable()?;
         self.sizes.finish()?;
-        let block = self.block.seal(state_version(version));
-        let block = block.map_err(BlockError::from)?;
-        let (offchain, _) = self.offchain.to_owned_changes()?.into_parts();
-        let offchain = offchain.into_iter().map(|(key, value)| {
+        let (changes, _) = self.offchain.to_owned_changes()?.into_parts();
+        let changes = changes.into_iter().map(|(key, value)| {
             let change = value.map_or(
                 OffchainOverlayedChange::Remove,
                 OffchainOverlayedChange::SetValue,
             );
             ((STORAGE_PREFIX.to_vec(), key), change)
         });
-        Ok(SealedMachine {
-            block,
-            offchain: offchain.collect(),
-            transaction_index: self.transaction_index,
-            sizes: self.sizes.handed_out().to_vec(),
-        })
+        Ok(changes.collect())
     }
 
     /// Commits all changes in memory and continues on that state, for benchmarks.
@@ -408,6 +510,17 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
         self.offchain = Overlay::new();
         self.transaction_index.clear();
         self.enter_runtime()
+    }
+}
+
+impl<S: NodeSource, A: Untold> StateMachine<S, A> {
+    /// The proof size if the block ended now, or an upper bound, as `policy` says; see
+    /// [`Block::proof_size_within`](povmeter::Block::proof_size_within).
+    ///
+    /// # Errors
+    /// [`MachineError::Block`] if it estimates exactly and a node can't be loaded.
+    pub fn proof_size_within(&mut self, policy: EstimatePolicy) -> Result<SizeBound, MachineError> {
+        Ok(self.block.proof_size_within(policy)?)
     }
 }
 

@@ -105,6 +105,6 @@ fn a_machine_whose_call_panicked_is_not_sealed() {
     assert!(catch_unwind(AssertUnwindSafe(|| half(&mut machine))).is_err());
     assert!(machine.failure().is_none());
     assert!(machine.execute(|| ()).is_err());
-    let error = machine.seal(V1).unwrap_err();
+    let error = MachineError::from(machine.seal(V1).unwrap_err());
     assert!(matches!(error, MachineError::Unfinished), "{error}");
 }

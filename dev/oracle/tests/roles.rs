@@ -242,6 +242,6 @@ fn an_exhausted_record_ends_the_call_and_the_block() {
     let expected = ReplayError::Exhausted { recorded: 1 };
     let failure = machine.failure().unwrap();
     assert!(matches!(failure, MachineError::Replay(error) if *error == expected));
-    let error = machine.seal(StateVersion::V1).unwrap_err();
+    let error = MachineError::from(machine.seal(StateVersion::V1).unwrap_err());
     assert!(matches!(error, MachineError::Replay(error) if error == expected));
 }

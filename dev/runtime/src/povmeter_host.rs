@@ -187,7 +187,7 @@ impl<S: NodeSource, A: Accounting> PovmeterBlock<S, A> {
             .filter(|machine| machine.failure().is_some());
         // Sealing a failed machine returns the failure.
         match failed.map(|machine| machine.seal(self.version)) {
-            Some(Err(error)) => HostError::state(error),
+            Some(Err(refused)) => HostError::state(MachineError::from(refused)),
             _ => resume_unwind(panic),
         }
     }
@@ -276,8 +276,8 @@ impl<S: NodeSource + 'static, A: Accounting + 'static> Host for PovmeterBlock<S,
             return Err(HostError::OpenTransactions { depth: self.depth });
         }
         let machine = self.machine.ok_or_else(gone)?;
-        let sealed = machine.seal(self.version);
-        let sealed = sealed.map_err(|error: MachineError| HostError::state(error))?;
+        let sealed = machine.seal(self.version).map_err(MachineError::from);
+        let sealed = sealed.map_err(HostError::state)?;
         Ok(PovmeterFinished {
             sealed,
             pool: self.pool,

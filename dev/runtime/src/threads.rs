@@ -13,7 +13,8 @@ use codec::Encode;
 use povmeter::{Accounting, BlockPool, NodeSource, ProofSize};
 use povmeter_parallel::{Decided, Ending, Experience, Parallel, Statistics, Strategy, Verdict};
 use povmeter_substrate::{
-    Calls, FrameLimits, LimitsError, SealedMachine, SizeSource, StateMachine, StorageRules,
+    Calls, FrameLimits, LimitsError, MachineError, SealedMachine, SizeSource, StateMachine,
+    StorageRules,
 };
 use sp_externalities::Extensions;
 use sp_runtime::ApplyExtrinsicResult;
@@ -179,7 +180,8 @@ pub fn execute_plan<S: NodeSource + Sync, A: Accounting>(
         let finalize = || runtime.finalize_block();
         let header = machine.execute(finalize).map_err(failed)?;
         let header = header.map_err(HostError::state)?;
-        let sealed = machine.seal(version).map_err(failed)?;
+        let sealed = machine.seal(version).map_err(MachineError::from);
+        let sealed = sealed.map_err(failed)?;
         Ok(PlanBlock {
             header,
             extrinsics,

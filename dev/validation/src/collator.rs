@@ -164,7 +164,8 @@ impl Collator {
             let built = self.build(&mut machine, header, inherent.encode(), draft)?;
             let (mut header, body, failures) = built;
             failed += failures;
-            let SealedMachine { block, sizes, .. } = machine.seal(VERSION)?;
+            let SealedMachine { block, sizes, .. } =
+                machine.seal(VERSION).map_err(MachineError::from)?;
             if draft.sealed {
                 let seal = sp_io::hashing::blake2_256(&(&header, SEALER.1.to_vec()).encode());
                 header

@@ -119,6 +119,7 @@ pub struct FrameLimits {
 /// Why limits could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected an encoded `{expected}`, found {found} bytes of something else")]
+#[non_exhaustive]
 pub struct LimitsError {
     /// The type of the constant.
     pub expected: &'static str,
