@@ -13,9 +13,9 @@ use sp_consensus::BlockOrigin;
 use sp_runtime::traits::{Block as _, Header as _};
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io::{self, BufReader, BufWriter, Write},
-    path::Path,
+    fs::{self, File},
+    io::{self, BufReader, BufWriter, Read, Write},
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 use tokio::runtime::Handle;
@@ -42,6 +42,9 @@ pub(crate) enum BlocksFileError {
     /// It is another file.
     #[error("expected a file of blocks, which begins with `povmblk1`, found another file")]
     Mark,
+    /// There is something after its blocks.
+    #[error("expected {expected} blocks, found more bytes after them")]
+    Longer { expected: u32 },
     /// Its blocks belong to another chain.
     #[error("expected blocks of the chain of block 0 {expected:?}, found blocks of {found:?}")]
     OtherChain { expected: Hash, found: Hash },
@@ -64,7 +67,9 @@ pub(crate) fn export(options: &ExportOptions, handle: Handle) -> Result<(), Erro
     let count = u32::try_from(blocks.len()).expect("a block's number is a u32");
     let write = || -> Result<(), Error> {
         let of_file = |error: io::Error| in_file(&options.file, error.into());
-        let file = File::create(&options.file).map_err(of_file)?;
+        // An earlier file stays until this one is whole.
+        let unfinished = unfinished(&options.file);
+        let file = File::create(&unfinished).map_err(of_file)?;
         let mut file = BufWriter::new(file);
         let genesis = chain.client.info().genesis_hash;
         let beginning = Beginning {
@@ -78,11 +83,25 @@ pub(crate) fn export(options: &ExportOptions, handle: Handle) -> Result<(), Erro
             let block = block.ok_or(Error::MissingBlock { number: *number })?.block;
             file.write_all(&block.encode()).map_err(of_file)?;
         }
-        file.flush().map_err(of_file)
+        let file = file
+            .into_inner()
+            .map_err(|error| of_file(error.into_error()))?;
+        file.sync_all().map_err(of_file)?;
+        fs::rename(&unfinished, &options.file).map_err(of_file)
     };
-    write()?;
+    write().inspect_err(|_| {
+        // The error counts, not that of removing what is of no use.
+        let _ = fs::remove_file(unfinished(&options.file));
+    })?;
     println!("{count} blocks");
     Ok(())
+}
+
+/// Where a file is written before it is whole.
+fn unfinished(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".unfinished");
+    name.into()
 }
 
 /// The numbers and hashes of all blocks but block 0, each after its parent. Of several blocks with one
@@ -119,7 +138,7 @@ fn all_blocks(chain: &Chain) -> Result<Vec<(u32, Hash)>, Error> {
 /// Those of the chain and of the file; [`Error::Import`] for a block that is refused, or whose execution has
 /// another result than its author's.
 pub(crate) fn import(options: &ImportOptions, handle: Handle) -> Result<(), Error> {
-    let chain = Chain::open_or_begin(&options.chain, handle.clone())?;
+    // Before a chain is begun for a file that is none.
     let of_file = |source| in_file(&options.file, source);
     let file = File::open(&options.file).map_err(|error| of_file(error.into()))?;
     let mut file = IoReader(BufReader::new(file));
@@ -127,6 +146,7 @@ pub(crate) fn import(options: &ImportOptions, handle: Handle) -> Result<(), Erro
     if beginning.mark != MARK {
         return Err(of_file(BlocksFileError::Mark));
     }
+    let chain = Chain::open_or_begin(&options.chain, handle.clone())?;
     let expected = chain.client.info().genesis_hash;
     if beginning.genesis != expected {
         let found = beginning.genesis;
@@ -154,6 +174,15 @@ pub(crate) fn import(options: &ImportOptions, handle: Handle) -> Result<(), Erro
         if let Some(lag) = options.finality_lag {
             Chain::finalize_below(&chain.client, chain.client.info().best_hash, lag)?;
         }
+    }
+    let expected = beginning.blocks;
+    if file
+        .0
+        .read(&mut [0])
+        .map_err(|error| of_file(error.into()))?
+        > 0
+    {
+        return Err(of_file(BlocksFileError::Longer { expected }));
     }
     let milliseconds = time.as_secs_f64() * 1e3;
     println!("{new} blocks imported, {known} known before, in {milliseconds:.1} ms");

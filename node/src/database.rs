@@ -9,7 +9,7 @@ use sc_client_db::{DbHash, PruningMode};
 use sp_core::hexdisplay::HexDisplay;
 use sp_database::{error::DatabaseError, Change, ColumnId, Database, Transaction};
 use sp_io::hashing::blake2_256;
-use std::path::Path;
+use std::{fs, path::Path};
 
 /// The columns of sc-client-db; those without a name are unused.
 const COLUMNS: [&str; 13] = [
@@ -66,8 +66,21 @@ impl ParityDb {
     /// Opens the database in `folder`, or creates it.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As [`Self::open`]. Also if there are other files of a database, but not the one that says how to read them.
     pub(crate) fn open_or_create(folder: &Path, check_nodes: bool) -> parity_db::Result<Self> {
+        if !folder.join(METADATA).is_file() {
+            for file in fs::read_dir(folder).map_err(parity_db::Error::Io)? {
+                let name = file.map_err(parity_db::Error::Io)?.file_name();
+                let name = name.to_string_lossy();
+                if ["table_", "index_", "log"]
+                    .iter()
+                    .any(|kind| name.starts_with(kind))
+                {
+                    let found = format!("expected the file {METADATA}, found {name} without it");
+                    return Err(parity_db::Error::Corruption(found));
+                }
+            }
+        }
         let db = Db::open_or_create(&options(folder))?;
         Ok(Self { db, check_nodes })
     }

@@ -74,6 +74,13 @@ pub(crate) async fn fault() -> Arc<DatabaseFault> {
 
 static FIRST_PANIC: OnceLock<String> = OnceLock::new();
 
+static DATABASE_PANIC: OnceLock<String> = OnceLock::new();
+
+/// The message of a panic inside of the database, after which commits may be lost.
+pub(crate) fn database_panic() -> Option<&'static str> {
+    DATABASE_PANIC.get().map(String::as_str)
+}
+
 /// Logs each panic as one line, and keeps the message of the first.
 pub(crate) fn keep_panics() {
     set_hook(Box::new(|info| {
@@ -87,7 +94,16 @@ pub(crate) fn keep_panics() {
             format!(" ({}:{})", place.file(), place.line())
         });
         let message = format!("{message}{place}");
-        log::debug!("panic: {message}");
+        // Nothing returns those of the database's own threads.
+        if info
+            .location()
+            .is_some_and(|place| place.file().contains("parity-db"))
+        {
+            log::error!("panic: {message}");
+            let _ = DATABASE_PANIC.set(message.clone());
+        } else {
+            log::debug!("panic: {message}");
+        }
         // Only the first is the cause; others are about its consequences.
         let _ = FIRST_PANIC.set(message);
     }));

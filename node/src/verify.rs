@@ -27,7 +27,8 @@ pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), E
     options.chain.trie_cache = 0;
     let chain = Chain::open(&options.chain, handle)?;
     print_info(&chain);
-    let mut header = chain.client.expect_header(chain.client.info().best_hash)?;
+    let info = chain.client.info();
+    let mut header = header(&chain, info.best_number, info.best_hash)?;
     let (entries, children) = read_state(&chain, &header)?;
     println!(
         "state of block {}: {entries} entries, {children} of them in child tries",
@@ -39,7 +40,7 @@ pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), E
     };
     let mut executed = 0;
     while executed < most && *header.number() > 0 {
-        let parent = chain.client.expect_header(*header.parent_hash())?;
+        let parent = self::header(&chain, *header.number() - 1, *header.parent_hash())?;
         if !chain.backend.have_state_at(parent.hash(), *parent.number()) {
             break;
         }
@@ -55,6 +56,21 @@ pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), E
         }),
         _ => Ok(()),
     }
+}
+
+/// Reads the header of block `number`, and checks that it has the hash by which it was found.
+fn header(chain: &Chain, number: u32, expected: Hash) -> Result<Header, Error> {
+    let header = chain.client.expect_header(expected)?;
+    let found = header.hash();
+    if found != expected {
+        return Err(Error::Differs {
+            what: "hash of the header",
+            number,
+            expected,
+            found,
+        });
+    }
+    Ok(header)
 }
 
 /// Reads every entry of the state of a block. Returns how many there are, and how many of them are in child
