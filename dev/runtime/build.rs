@@ -34,8 +34,12 @@ const FLAGS: [&str; 5] = [
     "-Clink-arg=--export=__heap_base",
 ];
 
+/// If this is set, the runtimes are compiled faster, and are slower: for checks that measure nothing.
+const QUICK: &str = "POVMETER_QUICK_WASM";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed={QUICK}");
     if env::var_os("CARGO_FEATURE_WASM").is_none() {
         return;
     }
@@ -54,9 +58,9 @@ fn main() {
         println!("cargo::rerun-if-changed={source}");
     }
     println!("cargo::rerun-if-changed=src/runtime.rs");
-    // The crates that the runtime depends on by path.
-    for source in [
-        "../../src",
+    // The crates that the runtime depends on by path, without their tests.
+    for name in [
+        "../..",
         "../../crates/overlay",
         "../../crates/delta-root",
         "../../crates/pov-estimate",
@@ -64,7 +68,8 @@ fn main() {
         "../../crates/proof-size",
         "../../crates/validate-block",
     ] {
-        println!("cargo::rerun-if-changed={source}");
+        println!("cargo::rerun-if-changed={name}/src");
+        println!("cargo::rerun-if-changed={name}/Cargo.toml");
     }
     build();
 }
@@ -85,7 +90,13 @@ fn build() {
     expect_target();
     let out = variable("OUT_DIR");
     // Build in the target folder, four levels up, so that all profiles share one build.
-    let shared = out.ancestors().nth(4).unwrap_or(&out).join("wasm-runtime");
+    let quick = env::var_os(QUICK).is_some();
+    let folder = if quick {
+        "wasm-runtime-quick"
+    } else {
+        "wasm-runtime"
+    };
+    let shared = out.ancestors().nth(4).unwrap_or(&out).join(folder);
     let manifest = variable("CARGO_MANIFEST_DIR").join("wasm-runtime/Cargo.toml");
     if !manifest.is_file() {
         // Cargo leaves nested workspaces out of a package.
@@ -94,7 +105,12 @@ fn build() {
              none; build the program from a checkout of the repository, or without the feature `wasm`",
         );
     }
-    let status = Command::new(variable("CARGO"))
+    let mut cargo = Command::new(variable("CARGO"));
+    if quick {
+        cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
+        cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    }
+    let status = cargo
         .args(["build", "--release", "--locked", "--target", TARGET])
         .args(PACKAGES.iter().flat_map(|(package, _)| ["-p", package]))
         .arg("--manifest-path")

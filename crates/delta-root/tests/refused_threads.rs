@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 // Elsewhere, a system may start a thread with more stack than there is memory.
-#![cfg(all(feature = "parallel", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 
 use bytes::Bytes;
 use povmeter_delta_root::{

@@ -1,6 +1,5 @@
 //! Compares root updates on several threads with those on one thread, to the last byte.
 
-#![cfg(feature = "parallel")]
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;

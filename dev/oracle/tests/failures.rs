@@ -177,7 +177,7 @@ fn run<A: Watched>(case: &Case, seed: u64, counts: &mut Failures) {
             Question::Peek,
             Question::PeekCompact,
         ];
-        let question = questions[dice.random_range(0..3)];
+        let question = questions[dice.random_range(0..questions.len())];
         let before = seen(&tried);
         let mut answers = 0;
         let told = loop {

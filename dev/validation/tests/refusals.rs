@@ -178,7 +178,7 @@ fn an_upgrade_is_alone_in_its_pov() {
 }
 
 #[test]
-fn messages_have_limits() {
+fn messages_of_all_blocks_are_collected() {
     let draft = |messages: u8| Draft {
         acts: (0..messages).map(|byte| Act::SendUp(vec![byte])).collect(),
         ..Draft::default()
