@@ -159,7 +159,7 @@ pub use povmeter_delta_root::{
 pub use povmeter_overlay::{Lookup, Overlay, TransactionError};
 pub use povmeter_pov_estimate::{CompactProof, ProofError, ProofNodes, ProofSize, StorageProof};
 pub use povmeter_primitives::{
-    child_root_key, seed_hash_tables, NodeHash, Root, StateVersion, TrieId,
+    child_root_key, seed_hash_tables, HashError, NodeHash, Root, StateVersion, TrieId,
 };
 
 /// Runs the example of the README as a test.

@@ -47,6 +47,7 @@ pub enum Cause {
 
 /// The owner of a recorded node; see [`RecordedEntry::owner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Owner<T> {
     /// The lowest number among the parts that need it; 0 if none is known.
     pub part: u32,
@@ -60,6 +61,7 @@ pub struct Owner<T> {
 
 /// A reason to need a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Want<'a> {
     /// The number of the part, from [`Block::begin_part`](crate::Block::begin_part).
     pub part: u32,
@@ -101,6 +103,7 @@ pub struct Attribution {
     /// Indices into `wants`, grouped by entry.
     pub(super) wanted_by: Vec<usize>,
     pub(super) keys: Vec<u8>,
+    pub(super) parts: u32,
 }
 
 impl Attribution {
@@ -111,6 +114,11 @@ impl Attribution {
         self.entries
             .iter()
             .map(move |entry| RecordedEntry { whole, entry })
+    }
+
+    /// How many parts the block had begun, which have the numbers from 1 to this one.
+    pub fn parts(&self) -> u32 {
+        self.parts
     }
 
     /// Bytes of all entries together: the recorded size.

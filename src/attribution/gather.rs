@@ -40,7 +40,10 @@ pub(super) fn gather<S: NodeSource>(
         deletions: Deletions::of(ledger, overlay, state),
         of_accesses: vec![None; ledger.accesses()],
         known: BTreeMap::new(),
-        attribution: Attribution::default(),
+        attribution: Attribution {
+            parts: ledger.parts(),
+            ..Attribution::default()
+        },
     };
     let mut notes = notes.as_slice();
     for node in recorder.nodes() {

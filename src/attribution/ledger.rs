@@ -72,6 +72,11 @@ impl Ledger {
         self.part
     }
 
+    /// How many parts were begun.
+    pub(super) fn parts(&self) -> u32 {
+        self.part
+    }
+
     /// How many accesses there are.
     pub(super) fn accesses(&self) -> usize {
         self.accesses.len()

@@ -13,6 +13,17 @@ pub enum BlockPart {
     Finalize,
 }
 
+/// A list names more or fewer parts than a block has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected names of the {expected} parts that the block has begun, found {found}")]
+#[non_exhaustive]
+pub struct PartsError {
+    /// How many parts the block has begun.
+    pub expected: u32,
+    /// How many names there are.
+    pub found: usize,
+}
+
 /// The recorded nodes of a block with the parts that need them.
 #[derive(Clone, Debug, Default)]
 pub struct BlockAttribution {
@@ -21,10 +32,18 @@ pub struct BlockAttribution {
 }
 
 impl BlockAttribution {
-    /// Names the parts of the `attribution` of a sealed block. The block must have called
-    /// [`begin_part`](povmeter::Block::begin_part) once for each of `parts`, in this order.
-    pub fn new(parts: Vec<BlockPart>, attribution: Attribution) -> Self {
-        Self { parts, attribution }
+    /// Names the parts of the `attribution` of a sealed block, in the order in which the host has called
+    /// [`begin_part`](povmeter::Block::begin_part).
+    ///
+    /// # Errors
+    /// [`PartsError`] unless there are as many of `parts` as of these calls.
+    pub fn new(parts: Vec<BlockPart>, attribution: Attribution) -> Result<Self, PartsError> {
+        let expected = attribution.parts();
+        if u32::try_from(parts.len()) != Ok(expected) {
+            let found = parts.len();
+            return Err(PartsError { expected, found });
+        }
+        Ok(Self { parts, attribution })
     }
 
     /// Returns the recorded nodes.

@@ -39,7 +39,7 @@
 //!
 //! let mut names = Names::well_known();
 //! names.add(StorageName::item("System", "Account"));
-//! let tally = ByteTally::of(&BlockAttribution::new(parts, attribution.clone()), &names);
+//! let tally = ByteTally::of(&BlockAttribution::new(parts, attribution.clone())?, &names);
 //! assert_eq!(tally.total.bytes, sealed.proof().recorded_bytes());
 //! let accounts = tally.by_item[&Item::One(StorageName::item("System", "Account"))];
 //! assert_eq!(accounts.bytes, tally.total.bytes);
@@ -55,6 +55,6 @@ mod block;
 mod names;
 mod tally;
 
-pub use block::{BlockAttribution, BlockPart};
+pub use block::{BlockAttribution, BlockPart, PartsError};
 pub use names::{Names, NamesError, StorageName};
 pub use tally::{ByteTally, CauseBytes, Depth, Item};

@@ -57,7 +57,7 @@ pub enum NamesError {
     },
     /// A prefix is not in hexadecimal.
     #[error(
-        "line {line}: expected a prefix of whole bytes in hexadecimal, found `{found}`: {source}"
+        "line {line}: expected a prefix of whole bytes in hexadecimal, found `{found}`: {reason}"
     )]
     Prefix {
         /// Number of the line, from 1 on.
@@ -65,7 +65,7 @@ pub enum NamesError {
         /// The prefix.
         found: String,
         /// Why it was refused.
-        source: hex::FromHexError,
+        reason: String,
     },
 }
 
@@ -130,10 +130,10 @@ impl Names {
                 }
                 (Some(prefix), Some(name), None) => {
                     let digits = prefix.strip_prefix("0x").ok_or_else(refused)?;
-                    let prefix = hex::decode(digits).map_err(|source| NamesError::Prefix {
+                    let prefix = hex::decode(digits).map_err(|error| NamesError::Prefix {
                         line,
                         found: prefix.to_owned(),
-                        source,
+                        reason: error.to_string(),
                     })?;
                     self.insert(prefix, parse(name).ok_or_else(refused)?);
                 }

@@ -52,6 +52,7 @@ impl fmt::Display for Item {
 
 /// Bytes of recorded nodes by [`Cause`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CauseBytes {
     /// Sum of the causes.
     pub bytes: u64,
@@ -115,6 +116,7 @@ impl CauseBytes {
 
 /// Nodes at one depth of the tries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Depth {
     /// Bytes of these nodes.
     pub bytes: u64,
@@ -144,6 +146,7 @@ impl Depth {
 /// Proof bytes of one block or several, by part, by item and by cause. Each sum contains each
 /// recorded node once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ByteTally {
     /// All bytes, by cause.
     pub total: CauseBytes,
@@ -405,7 +408,7 @@ mod tests {
         }
         let sealed = block.seal(StateVersion::V1).unwrap();
         let parts = (0..3).map(BlockPart::Extrinsic).collect();
-        BlockAttribution::new(parts, sealed.attribution().unwrap().clone())
+        BlockAttribution::new(parts, sealed.attribution().unwrap().clone()).unwrap()
     }
 
     #[test]

@@ -118,7 +118,8 @@ pub use node_batch::{NodeBatch, NodeRequest, OpenRequests};
 pub use node_changes::{NodeChange, NodeChanges};
 /// The types that this crate shares with the overlay.
 pub use povmeter_primitives::{
-    child_root_key, Fate, NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFIX, HASH_LENGTH,
+    child_root_key, Fate, HashError, NodeHash, Root, StateVersion, TrieId, CHILD_ROOT_PREFIX,
+    HASH_LENGTH,
 };
 pub use root::{
     child_root, child_root_in_key_order, child_root_of_loaded, state_update,

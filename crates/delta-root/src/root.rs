@@ -386,6 +386,8 @@ fn with_child_roots(
     children: &[(Vec<u8>, Root)],
     update: impl FnOnce(&[KeyChange<'_>]) -> Result<Root, RootError>,
 ) -> Result<Root, RootError> {
+    // Sorting below would hide it, until a block comes that changes no child trie.
+    expect_ordered(&[], top)?;
     let root_keys: Vec<_> = children
         .iter()
         .map(|(key, _)| child_root_key(key))
@@ -399,6 +401,16 @@ fn with_child_roots(
     update(&entries)
 }
 
+/// Fails if the keys of `entries`, which lie in `keyspace`, are not ordered, each once.
+fn expect_ordered(keyspace: &[u8], entries: &[KeyChange<'_>]) -> Result<(), RootError> {
+    let wrong = entries.windows(2).find(|pair| pair[0].0 >= pair[1].0);
+    wrong.map_or(Ok(()), |pair| {
+        let key = [keyspace, pair[1].0].concat();
+        let key = KeyPath::new((&key, None));
+        Err(RootError::Unordered { key })
+    })
+}
+
 fn trie_update<S: NodeSource>(
     state: &mut ShadowState<S>,
     handle: TrieHandle,
@@ -406,11 +418,7 @@ fn trie_update<S: NodeSource>(
     version: StateVersion,
     memory: &mut RootMemory,
 ) -> Result<Root, RootError> {
-    if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-        let key = [state.trie(handle).keyspace(), pair[1].0].concat();
-        let key = KeyPath::new((&key, None));
-        return Err(RootError::Unordered { key });
-    }
+    expect_ordered(state.trie(handle).keyspace(), entries)?;
     let present = without_absent(state, handle, entries)?;
     if present.is_empty() {
         return Ok(state.trie(handle).root());

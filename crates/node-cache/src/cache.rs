@@ -35,12 +35,17 @@ const BEGUN: u64 = 1 << 32;
 #[repr(align(128))]
 struct Slot(Mutex<Shard>);
 
+/// The most memory that a cache uses.
+const MOST_CACHE_BYTES: u64 = 256 << 30;
+
 impl NodeCache {
     /// Makes an empty cache that uses at most `bytes` of memory, its own tables included. The operating
-    /// system provides the memory as the cache fills.
+    /// system provides the memory as the cache fills, except about a hundredth of it, for tables that are there from
+    /// the start. More than 256 GiB is taken as 256 GiB.
     ///
     /// Below about 8,000 bytes large branches do not fit; a cache of zero bytes keeps no node.
     pub fn new(bytes: usize) -> Self {
+        let bytes = bytes.min(usize::try_from(MOST_CACHE_BYTES).unwrap_or(usize::MAX));
         // One more shard costs its tables, so a rest of up to an eighth of a shard goes to the others.
         let count = bytes
             .saturating_sub(MOST_BYTES / 8)
@@ -58,7 +63,7 @@ impl NodeCache {
         }
     }
 
-    /// The bytes that the cache was made for.
+    /// The most bytes of memory that the cache uses.
     pub fn capacity_bytes(&self) -> usize {
         self.bytes
     }

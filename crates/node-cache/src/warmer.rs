@@ -75,7 +75,8 @@ pub struct Warmer {
 pub struct WarmerOptions {
     /// Number of threads. They mostly wait for the store.
     pub threads: NonZeroUsize,
-    /// The most pieces of work that wait, of up to 32 keys each. Further pieces are refused.
+    /// The most pieces of work that wait, of up to 32 keys each. Further pieces are refused. The memory of the queue
+    /// is there from the start, about 100 bytes for each, so more than 65,536 are taken as 65,536.
     pub queue: usize,
 }
 
@@ -134,6 +135,9 @@ struct Shared {
 /// cache.
 const MOST_NODES: usize = 50_000;
 
+/// The most pieces of work that a queue has room for.
+const LONGEST_QUEUE: usize = 1 << 16;
+
 impl Warmer {
     /// Starts threads that read from `source` through `cache`.
     ///
@@ -143,7 +147,7 @@ impl Warmer {
     where
         S: NodeSource + Clone + Send + 'static,
     {
-        let (queue, jobs) = bounded(options.queue);
+        let (queue, jobs) = bounded(options.queue.min(LONGEST_QUEUE));
         let mut warmer = Self {
             queue: Some(queue),
             shared: Arc::default(),

@@ -53,7 +53,7 @@
 //! | [`Statistics`] | how the transactions were executed |
 //! | [`Experience`] | what a block measured of their speed, for the next block |
 //! | [`FailedBatch`], [`ParallelError`] | what was executed before an error, and the error |
-//! | [`VersionStore`], [`VersionRead`] | the multi-version store alone |
+//! | [`VersionStore`], [`VersionRead`], [`WritesTooLong`] | the multi-version store alone |
 //!
 //! # Guarantees
 //! - The result is that of [`Strategy::Adaptive`] with one worker, which executes each transaction on the
@@ -138,5 +138,5 @@ pub use outcome::{
 pub use pace::Experience;
 pub use parallel::{Parallel, SizeAfter, Strategy};
 pub use update::{Addition, CounterWidth, Rule};
-pub use version_store::{VersionRead, VersionStore};
+pub use version_store::{VersionRead, VersionStore, WritesTooLong};
 pub use view::View;

@@ -59,6 +59,7 @@ pub struct Batch<T> {
 
 /// How transactions were executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Transactions whose turn ended with what they did ahead of it, those that were left out or trapped included.
     pub ahead: u64,

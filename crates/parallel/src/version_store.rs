@@ -17,12 +17,13 @@ use std::sync::Arc;
 /// use povmeter::TrieId::Top;
 ///
 /// let store = VersionStore::new(3);
-/// store.publish(0, [(Top, &b"alice"[..], Some(&b"10"[..]))]);
-/// store.publish(2, [(Top, &b"alice"[..], None)]);
+/// store.publish(0, [(Top, &b"alice"[..], Some(&b"10"[..]))])?;
+/// store.publish(2, [(Top, &b"alice"[..], None)])?;
 /// let read = |position| store.read(position, Top, b"alice", |value| value.map(<[u8]>::to_vec));
 /// assert_eq!(read(0), VersionRead::Parent);
 /// assert_eq!(read(2), VersionRead::Written(0, Some(b"10".to_vec())));
 /// assert_eq!(read(3), VersionRead::Written(2, None));
+/// # Ok::<(), povmeter_parallel::WritesTooLong>(())
 /// ```
 #[derive(Debug)]
 pub struct VersionStore {
@@ -42,6 +43,12 @@ pub enum VersionRead<T> {
     Estimate(u32),
 }
 
+/// The values of a transaction take 4 GiB or more, which a [`VersionStore`] does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected values of less than 4 GiB together, found more")]
+#[non_exhaustive]
+pub struct WritesTooLong {}
+
 impl VersionStore {
     /// Returns a store for transactions at the positions `0..positions`.
     pub fn new(positions: u32) -> Self {
@@ -52,8 +59,10 @@ impl VersionStore {
     }
 
     /// Replaces the writes of the transaction at `position`: keys, each once, with their values, or `None` for a
-    /// deletion. Returns whether they differ from the writes before. If the values take 4 GiB or more, changes
-    /// nothing and returns `false`.
+    /// deletion. Returns whether they differ from the writes before.
+    ///
+    /// # Errors
+    /// [`WritesTooLong`] if the values take 4 GiB or more. Then the writes before stay.
     ///
     /// # Panics
     /// If there is no such position.
@@ -61,18 +70,16 @@ impl VersionStore {
         &self,
         position: u32,
         writes: impl IntoIterator<Item = (TrieId<'w>, &'w [u8], Option<&'w [u8]>)>,
-    ) -> bool {
+    ) -> Result<bool, WritesTooLong> {
         let mut builder = lock(&self.builders).pop().unwrap_or_default();
         builder.clear();
         for (trie, key, value) in writes {
             let key = self.store.keys.number(trie, key);
-            if builder.write(key, value).is_err() {
-                return false;
-            }
+            builder.write(key, value).map_err(|_| WritesTooLong {})?;
         }
         let writes = Arc::new(builder.finish());
         lock(&self.builders).push(builder);
-        self.store.publish(position, writes).changed
+        Ok(self.store.publish(position, writes).changed)
     }
 
     /// Marks the writes of the transaction at `position` as an estimate, until it publishes again.
@@ -144,7 +151,7 @@ mod tests {
                     .collect();
                 let listed = keys.iter().zip(writes.values());
                 let listed = listed.map(|((trie, key), value)| (*trie, &key[..], value.as_deref()));
-                assert_eq!(store.publish(position, listed), writes != *written);
+                assert_eq!(store.publish(position, listed), Ok(writes != *written));
                 *written = writes;
                 *estimate = false;
             }

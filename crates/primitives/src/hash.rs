@@ -5,6 +5,42 @@ use core::fmt;
 /// Bytes in a Blake2b-256 hash.
 pub const HASH_LENGTH: usize = 32;
 
+/// A text is no hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HashError {}
+
+impl fmt::Display for HashError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a hash: 0x and 64 hexadecimal digits")
+    }
+}
+
+impl core::error::Error for HashError {}
+
+/// The bytes that are printed as `text`. The digits may be upper case.
+fn from_hex(text: &str) -> Result<[u8; HASH_LENGTH], HashError> {
+    let digits = text.strip_prefix("0x").map(str::as_bytes);
+    let (pairs, rest) = digits.ok_or(HashError {})?.as_chunks::<2>();
+    if pairs.len() != HASH_LENGTH || !rest.is_empty() {
+        return Err(HashError {});
+    }
+    let mut bytes = [0; HASH_LENGTH];
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Ok(bytes)
+}
+
+fn digit(character: u8) -> Result<u8, HashError> {
+    match character {
+        b'0'..=b'9' => Ok(character - b'0'),
+        b'a'..=b'f' => Ok(character - b'a' + 10),
+        b'A'..=b'F' => Ok(character - b'A' + 10),
+        _ => Err(HashError {}),
+    }
+}
+
 macro_rules! hash_newtype {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -66,6 +102,14 @@ macro_rules! hash_newtype {
             }
         }
 
+        impl core::str::FromStr for $name {
+            type Err = HashError;
+
+            fn from_str(text: &str) -> Result<Self, HashError> {
+                from_hex(text).map(Self)
+            }
+        }
+
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, concat!(stringify!($name), "({})"), self)
@@ -111,6 +155,25 @@ impl Default for Root {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::{format, string::ToString};
+
+    #[test]
+    fn a_hash_is_read_as_it_is_printed() {
+        let mut next = 0_u8;
+        let bytes = core::array::from_fn(|_| {
+            next += 7;
+            next
+        });
+        let text = Root::from(bytes).to_string();
+        assert_eq!(text.parse(), Ok(Root::from(bytes)));
+        let upper = format!("0x{}", text[2..].to_uppercase());
+        assert_eq!(upper.parse(), Ok(NodeHash::from(bytes)));
+        let longer = format!("{text}0");
+        let other = text.replace('9', "g");
+        for wrong in ["", "0x", &text[2..], &text[..65], &longer, &other] {
+            assert_eq!(wrong.parse::<Root>(), Err(HashError {}), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_default_root_is_that_of_the_state_without_entries() {

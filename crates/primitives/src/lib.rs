@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`TrieId`] | which trie of the state a key is in: the top trie, or a child trie |
 //! | [`Fate`] | what the changes of a block do to a key |
-//! | [`Root`], [`NodeHash`] | the hash that commits to a trie, and the hash that names a node |
+//! | [`Root`], [`NodeHash`], [`HashError`] | the hash that commits to a trie, the hash that names a node, and why a text is none |
 //! | [`StateVersion`] | how values are laid out in tries |
 //! | [`common_bytes`] | the length of the common prefix of two keys |
 //! | [`FastState`], [`QualityState`], [`seed_hash_tables`] | keys of hash tables, and a seed for them |
@@ -37,7 +37,7 @@ mod version;
 
 pub use common_bytes::common_bytes;
 pub use fate::Fate;
-pub use hash::{NodeHash, Root, HASH_LENGTH};
+pub use hash::{HashError, NodeHash, Root, HASH_LENGTH};
 pub use short_hash::ShortHash;
 pub use table_state::{seed_hash_tables, FastState, QualityState};
 pub use trie_id::{child_root_key, TrieId, CHILD_ROOT_PREFIX};

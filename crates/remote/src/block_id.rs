@@ -16,22 +16,34 @@ pub enum BlockId {
     Finalized,
 }
 
-impl FromStr for BlockId {
-    type Err = String;
+/// A text names no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockIdError {
+    /// It begins as a hash.
+    #[error("expected a hash of 64 hexadecimal digits after 0x")]
+    Hash,
+    /// It is none of the four forms.
+    #[error("expected a block's number, its hash with 0x, `best` or `finalized`")]
+    Form,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for BlockId {
+    type Err = BlockIdError;
+
+    fn from_str(text: &str) -> Result<Self, BlockIdError> {
         match (text, text.strip_prefix("0x")) {
             ("best", _) => Ok(Self::Best),
             ("finalized", _) => Ok(Self::Finalized),
             (_, Some(digits)) => {
                 let mut hash = [0; 32];
-                hex::decode_to_slice(digits, &mut hash)
-                    .map_err(|_| "expected a hash of 64 hexadecimal digits after 0x".to_owned())?;
+                hex::decode_to_slice(digits, &mut hash).map_err(|_| BlockIdError::Hash)?;
                 Ok(Self::Hash(hash))
             }
-            _ => text.parse().map(Self::Number).map_err(|_| {
-                "expected a block's number, its hash with 0x, `best` or `finalized`".to_owned()
-            }),
+            _ => text
+                .parse()
+                .map(Self::Number)
+                .map_err(|_| BlockIdError::Form),
         }
     }
 }

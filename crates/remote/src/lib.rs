@@ -24,7 +24,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`RemoteNode`], [`RpcOptions`] | a running node; time-out, attempts, requests in flight |
-//! | [`NodeUrl`], [`BlockId`] | where it listens; a block by number or hash, the best, the finalized one |
+//! | [`NodeUrl`], [`BlockId`], [`BlockIdError`] | where it listens; a block by number or hash, the best, the finalized one |
 //! | [`RemoteBlock`], [`HeaderParts`] | a block with its encoded header, and what a header says |
 //! | [`RemoteState`], [`RemoteKey`] | the state after a block, as a source of nodes; a key of it |
 //! | [`DiskCache`] | nodes and blocks on disk, which are not requested again |
@@ -59,7 +59,7 @@ mod recording;
 mod state;
 mod url;
 
-pub use block_id::BlockId;
+pub use block_id::{BlockId, BlockIdError};
 pub use cache::{CacheError, DiskCache};
 pub use client::RpcOptions;
 pub use error::RemoteError;

@@ -96,7 +96,7 @@ impl RemoteNode {
         })
     }
 
-    /// The hash of a block.
+    /// The hash of a block. A hash is returned as it is, without a request.
     ///
     /// # Errors
     /// [`RemoteError::BeyondBest`] if the number is above that of the best block, [`RemoteError::UnknownBlock`] if
@@ -105,6 +105,7 @@ impl RemoteNode {
         const METHOD: &str = "chain_getBlockHash";
         const FINALIZED: &str = "chain_getFinalizedHead";
         match id {
+            // Whoever reads the block finds out whether the node has it.
             BlockId::Hash(hash) => Ok(*hash),
             BlockId::Best => answer::hash(METHOD, &self.call(METHOD, json!([]))?),
             BlockId::Finalized => answer::hash(FINALIZED, &self.call(FINALIZED, json!([]))?),

@@ -28,6 +28,12 @@ impl StateId {
     pub const fn number(self) -> u64 {
         self.0
     }
+
+    /// The name with this number, for a caller that has kept the number. Whether a store keeps such a state is known
+    /// when the name is used.
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
 }
 
 impl fmt::Display for StateId {

@@ -90,6 +90,11 @@ impl<S> Parallel<S> {
         &self.source
     }
 
+    /// The wrapped source, for calls that the wrapper does not have, such as a backup of a store.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
     /// Stops the threads and unwraps the source.
     pub fn into_inner(self) -> S {
         self.source

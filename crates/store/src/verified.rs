@@ -39,6 +39,11 @@ impl<S> Verified<S> {
         &self.0
     }
 
+    /// The wrapped source, for calls that the wrapper does not have, such as a backup of a store.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.0
+    }
+
     /// Unwraps the source; its nodes are no longer checked.
     pub fn into_inner(self) -> S {
         self.0

@@ -264,10 +264,9 @@ impl<'m> Measured<'m> {
         let strategy = match mode {
             Mode::Sequential => {
                 self.transfers.run_sequentially(block)?;
-                return Ok(Statistics {
-                    in_order: u64::from(self.settings.transactions),
-                    ..Statistics::default()
-                });
+                let mut statistics = Statistics::default();
+                statistics.in_order = u64::from(self.settings.transactions);
+                return Ok(statistics);
             }
             Mode::Adaptive => Strategy::Adaptive,
             Mode::Always => Strategy::Always,

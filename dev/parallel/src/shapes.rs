@@ -176,7 +176,8 @@ impl Versions for Ours {
 
     fn publish(&self, position: u32, writes: &[(&[u8], &[u8])]) {
         let writes = writes.iter().map(|(key, value)| (Top, *key, Some(*value)));
-        self.0.publish(position, writes);
+        let published = self.0.publish(position, writes);
+        debug_assert!(published.is_ok(), "the values are short");
     }
 
     fn read(&self, position: u32, key: &[u8]) -> Option<usize> {

@@ -110,7 +110,8 @@ impl<S: NodeSource + 'static> Host for AttributedBlock<'_, S> {
         let finished = self.block.finish()?;
         let attribution = finished.sealed.block.attribution().cloned();
         let none = || HostError::state("expected an attribution of the block, found none");
-        *self.into = BlockAttribution::new(self.parts, attribution.ok_or_else(none)?);
+        let attributed = BlockAttribution::new(self.parts, attribution.ok_or_else(none)?);
+        *self.into = attributed.map_err(|error| HostError::state(error.to_string()))?;
         Ok(finished)
     }
 }
