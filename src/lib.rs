@@ -87,7 +87,8 @@
 //!   Proofs are checked when they are opened.
 //! - A root needs stack for each branch above a changed key: about 1.3 KB, where trie-db needs 2.7. So 2 MiB last for
 //!   a chain of 1,500 keys each of which is the beginning of the next, and without optimisation for one of 500; those
-//!   of a hashed map need some twenty levels.
+//!   of a hashed map need some twenty levels. The length of a compact proof during the block needs stack for each node on
+//!   a path that is in several tries, or in one at several places.
 //! - A failed call leaves nothing behind but loaded nodes: it changes no value, transaction, size or
 //!   proof. It can be repeated.
 //! - [`Block::seal`] consumes the block and returns it only on failure. A sealed block can't be

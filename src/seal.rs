@@ -150,7 +150,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`Self::count_roots_in_key_order`] only those that this one root needs.
     ///
     /// Costs a walk for each key changed since the last size or root, and the hashes of the child. With
-    /// [`Advisory`](crate::Advisory) accounting, whose root counts as read, it costs a walk for each change of the block
+    /// [`Advisory`](crate::Advisory) accounting, whose root counts as read, and after
+    /// [`Self::count_roots_in_key_order`] once a size was asked for, it costs a walk for each change of the block
     /// instead, at each call.
     ///
     /// # Errors

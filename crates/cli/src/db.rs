@@ -14,6 +14,7 @@ use povmeter::Root;
 use povmeter_store::{prune_to_last, prune_to_root, stat, verify, PruneError};
 use std::{
     num::NonZeroUsize,
+    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
@@ -134,6 +135,9 @@ fn run_prune(args: &PruneArgs) -> Result<(), CliError> {
             prune_to_last(&mut *store, keep, &mut step).map_err(PruneError::from)?
         }
     };
+    // A look at the first node waits until all is on disk, and fails if it can't be.
+    let on_disk = store.each_node(&mut |_| ControlFlow::Break(()));
+    on_disk.map_err(PruneError::from)?;
     drop(counter);
     let report = PruneReport::of(&gone, store.states());
     printed(&report, args.store.json, Vec::new())

@@ -98,7 +98,7 @@ fn inspect_once<E: FolderEngine>(path: &Path) -> Result<Result<Found, FolderCont
             return Ok(Err(FolderContent::OtherEngine { engine }));
         }
         Some(Marker::First) => {
-            E::check(path)?;
+            check::<E>(path)?;
             return Ok(Ok(Found { format: 1 }));
         }
         Some(Marker::Second { engine, .. }) if engine != E::NAME => {
@@ -106,7 +106,7 @@ fn inspect_once<E: FolderEngine>(path: &Path) -> Result<Result<Found, FolderCont
             return Ok(Err(FolderContent::OtherEngine { engine }));
         }
         Some(Marker::Second { complete: true, .. }) => {
-            E::check(path)?;
+            check::<E>(path)?;
             return Ok(Ok(Found { format: FORMAT }));
         }
         Some(Marker::Second { .. }) => {
@@ -119,6 +119,14 @@ fn inspect_once<E: FolderEngine>(path: &Path) -> Result<Result<Found, FolderCont
         None => {}
     }
     without_marker(path).map(Err)
+}
+
+/// Checks the files of a store. Those of an open one may change at any time, so that it looks damaged.
+fn check<E: FolderEngine>(path: &Path) -> Result<(), OpenError> {
+    E::check(path).map_err(|damaged| match hold(path) {
+        Err(in_use @ OpenError::InUse { .. }) => in_use,
+        _ => damaged,
+    })
 }
 
 /// Returns what the folder `path`, which has no marker, holds.

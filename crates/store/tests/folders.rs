@@ -53,6 +53,11 @@ fn an_open_store_cannot_be_opened_again<S: DiskStore>() {
         "{error}"
     );
     assert_eq!(read(&store, "a"), Some(encoded("a")));
+    // Its files may change between two looks at them, so that it looks damaged.
+    let list = "index_00_16 9999999999\n999999.sst 9999999999\n";
+    fs::write(home.path().join("povmeter-files"), list).unwrap();
+    let error = S::open_at(home.path()).unwrap_err();
+    assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
 }
 
 fn opening_makes_nothing<S: DiskStore>() {
