@@ -1,5 +1,4 @@
 //! The second version of the proof-size function, which includes what the root adds.
-#![allow(clippy::unwrap_used)]
 
 use hash_db::Hasher;
 use povmeter_proof_size::{RootedProofSizeExt, PROOF_RECORDING_DISABLED};

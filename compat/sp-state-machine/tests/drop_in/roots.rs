@@ -1,5 +1,4 @@
 //! Roots that a backend computes without a block.
-#![allow(clippy::unwrap_used)]
 
 use hash_db::{HashDB, Hasher, EMPTY_PREFIX};
 use sp_core::{

@@ -1,5 +1,4 @@
 //! Proofs of reads on a backend with a trie cache.
-#![allow(clippy::unwrap_used)]
 
 use hash_db::{HashDB, Prefix};
 use sp_core::{

@@ -1,9 +1,6 @@
 //! The code of the runtime, which is read once for each state of a database.
-#![allow(clippy::unwrap_used)]
 
-mod database;
-
-use database::{Database, Nodes};
+use crate::database::{Database, Nodes};
 use hash_db::Hasher;
 use sp_core::{
     storage::{

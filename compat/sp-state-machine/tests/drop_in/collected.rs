@@ -1,6 +1,5 @@
 //! Overlays whose changes the original keeps: what they list after each change, and the extrinsics that they
 //! collect.
-#![allow(clippy::unwrap_used)]
 
 use codec::Encode;
 use hash_db::Hasher;

@@ -1,5 +1,4 @@
 //! Writes of a runtime to the keys under which the roots of child tries lie.
-#![allow(clippy::unwrap_used)]
 
 use sp_core::{
     storage::{ChildInfo, StateVersion},

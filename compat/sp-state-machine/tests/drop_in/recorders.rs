@@ -1,5 +1,4 @@
 //! An overlay that outlives its backends and their recorders, and goes to other states.
-#![allow(clippy::unwrap_used)]
 
 use hash_db::Hasher;
 use sp_core::{storage::StateVersion, Blake2Hasher, KeccakHasher};
