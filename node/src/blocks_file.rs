@@ -138,7 +138,7 @@ fn all_blocks(chain: &Chain) -> Result<Vec<(u32, Hash)>, Error> {
 /// Those of the chain and of the file; [`Error::Import`] for a block that is refused, or whose execution has
 /// another result than its author's.
 pub(crate) fn import(options: &ImportOptions, handle: Handle) -> Result<(), Error> {
-    // Before a chain is begun for a file that is none.
+    // Its beginning is read first, so that no chain is begun for another file.
     let of_file = |source| in_file(&options.file, source);
     let file = File::open(&options.file).map_err(|error| of_file(error.into()))?;
     let mut file = IoReader(BufReader::new(file));

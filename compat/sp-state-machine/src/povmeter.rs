@@ -64,7 +64,7 @@ pub struct Settings {
 }
 
 /// The default of [`Settings::cache_bytes`]: the default size of the trie cache of Substrate's client.
-/// The operating system provides the memory as the cache fills.
+/// The operating system provides most of the memory as the cache fills.
 pub const DEFAULT_CACHE_BYTES: usize = 64 << 20;
 
 impl Default for Settings {

@@ -412,6 +412,16 @@ mod tests {
     }
 
     #[test]
+    fn each_part_of_a_block_has_a_name() {
+        let whole = block([b"alice", b"bobby"]);
+        for found in [0, 2, 4] {
+            let parts = (0..found).map(BlockPart::Extrinsic).collect();
+            let refused = BlockAttribution::new(parts, whole.attribution().clone()).unwrap_err();
+            assert_eq!((refused.expected, refused.found), (3, found));
+        }
+    }
+
+    #[test]
     fn shared_bytes_are_divided_among_those_who_need_them() {
         let tally = ByteTally::of(&block([b"alice", b"bobby"]), &Names::default());
         for (breakdown, sum) in tally.sums() {

@@ -40,8 +40,8 @@ const MOST_CACHE_BYTES: u64 = 256 << 30;
 
 impl NodeCache {
     /// Makes an empty cache that uses at most `bytes` of memory, its own tables included. The operating
-    /// system provides the memory as the cache fills, except about a hundredth of it, for tables that are there from
-    /// the start. More than 256 GiB is taken as 256 GiB.
+    /// system provides the memory as the cache fills, except a twenty-fifth of it, for tables that are there
+    /// from the start. More than 256 GiB is taken as 256 GiB.
     ///
     /// Below about 8,000 bytes large branches do not fit; a cache of zero bytes keeps no node.
     pub fn new(bytes: usize) -> Self {

@@ -53,6 +53,21 @@ fn a_block_finds_all_it_was_warmed_for() {
     assert!(cache.counters().hits > before.hits + 50);
 }
 
+#[test]
+fn a_queue_may_be_as_long_as_a_number_can_say() {
+    let store = Arc::new(genesis(3));
+    let warmer = Warmer::new(
+        Arc::clone(&store),
+        Arc::new(NodeCache::new(1 << 20)),
+        options(1, usize::MAX),
+    );
+    let warmer = warmer.unwrap();
+    warmer.start_block(store.root());
+    let keys = [b"none"; 5_000];
+    assert_eq!(warmer.warm(TrieId::Top, &keys), keys.len());
+    warmer.wait();
+}
+
 /// A source that waits for a word at each read, and then panics, fails or answers, as the word
 /// says.
 #[derive(Clone)]

@@ -29,6 +29,7 @@
 //! | [`Lookup`] | what the overlay knows about a key |
 //! | [`Dirty`], [`Fate`] | a key that changed since the last snapshot, and what the overlay holds for it |
 //! | [`KeyPlace`], [`ChangedInTransaction`] | where the overlay has a key, and what a transaction did to it |
+//! | [`Reader`] | what the reader of dirty keys does when a transaction is rolled back |
 //! | [`TransactionError`] | a transaction that may not be closed, or was left open |
 //! | [`OwnedChanges`] | the changes when the block is over |
 //! | [`Change`], [`OwnedChange`] | a key and its new value, or `None` for a deletion |

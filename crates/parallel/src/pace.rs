@@ -19,8 +19,10 @@
 //! The first ones of a block take longer, because they load nodes.
 //!
 //! A block with the experience of the block before it begins as that block ended: in parallel, with a comparison
-//! after 128 transactions; or in order, until another trial is worth it. At most sixteen blocks in a row begin like
-//! this before one measures from its start; fewer at first, after it was found that nothing is gained.
+//! after 128 transactions, or half of a small block; or in order, until another trial is worth it. At most sixteen
+//! blocks in a row begin like this before one measures from its start; fewer at first, after it was found that nothing
+//! is gained. So does the next block if the last comparison was slower, or if transactions take much less time than
+//! those that were measured.
 //!
 //! The time of a transaction is that of the middle part of its phase, because a part in which a table grows, a thread
 //! wakes, or something else has the core, says nothing about the rest. Checks exist because the first transactions of

@@ -27,7 +27,7 @@ impl Kind {
         operand: &[u8],
     ) -> bool {
         if let (Self::Append, true) = (self, *present) {
-            append_to(value, operand);
+            append_to(value, spare, operand);
             return true;
         }
         spare.clear();
@@ -62,18 +62,15 @@ fn append(current: Option<&[u8]>, element: &[u8], new: &mut Vec<u8>) {
     new.extend_from_slice(element);
 }
 
-/// As [`append`], in place. Moves the elements only if the prefix becomes longer, so many appends take time for their
-/// elements alone.
-fn append_to(list: &mut Vec<u8>, element: &[u8]) {
+/// As [`append`], in place, with `spare` as memory. Moves the elements only if the prefix becomes longer, so many
+/// appends take time for their elements alone.
+fn append_to(list: &mut Vec<u8>, spare: &mut Vec<u8>, element: &[u8]) {
     let (count, prefix) = longer(list);
-    let mut new_prefix = Vec::with_capacity(MOST_PREFIX_BYTES);
-    push_compact(&mut new_prefix, count as usize);
-    list.splice(..prefix, new_prefix);
+    spare.clear();
+    push_compact(spare, count as usize);
+    list.splice(..prefix, spare.drain(..));
     list.extend_from_slice(element);
 }
-
-/// The most bytes of the length of a list.
-const MOST_PREFIX_BYTES: usize = 5;
 
 /// How many elements `list` has after an append, and how many of its first bytes are no elements: its prefix, or all
 /// if it is no list.

@@ -425,38 +425,16 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
             Ok(changes) => changes,
             Err(error) => return Err(SealError::new(self, error)),
         };
-        let Self {
-            block,
-            offchain: overlay,
-            transaction_index,
-            sizes,
-            accesses,
-            extensions,
-            parent,
-            failure,
-            inside,
-        } = self;
-        match block.seal(state_version(version)) {
+        match self.block.seal(state_version(version)) {
             Ok(block) => Ok(SealedMachine {
                 block,
                 offchain,
-                transaction_index,
-                sizes: sizes.handed_out().to_vec(),
+                transaction_index: self.transaction_index,
+                sizes: self.sizes.handed_out().to_vec(),
             }),
             Err(refused) => {
                 let (block, error) = refused.into_parts();
-                let machine = Self {
-                    block,
-                    offchain: overlay,
-                    transaction_index,
-                    sizes,
-                    accesses,
-                    extensions,
-                    parent,
-                    failure,
-                    inside,
-                };
-                Err(SealError::new(machine, error.into()))
+                Err(SealError::new(Self { block, ..self }, error.into()))
             }
         }
     }
