@@ -13,21 +13,30 @@
 //! roll back,
 //!   no snapshot since: cut to the remembered length
 //!   a snapshot since:  cut to `reported`; restore the remembered `seen`; drop the second mention of each
-//!                      key in the dirty part; reported = length
+//!                      key in the dirty part, and known keys; reported = length
 //!   the same, but the reader keeps what it learned:
 //!                      append the keys that the rollback restores, unless they are in the dirty part
 //! ```
 //!
 //! `reported` is the length of the part that snapshots reported. It lets a second rollback, of an outer
-//! transaction, keep that part too. Dropping the *second* mention of a key leaves the log up to the start
-//! of any open transaction as it was, because the dirty part had no key twice when the transaction
-//! started.
+//! transaction, keep that part too.
+//!
+//! A key is *known* if it became dirty by such a rollback alone: when the transaction started, the reader knew the key
+//! as it is again now. It is dirty because it was told of another state of the key, and may have left marks of it.
+//! If the reader is told once more, and the transaction in which it is told is rolled back, then there is
+//! nothing to tell it a third time. Without this, each of many transactions that are rolled back in a row would leave
+//! all keys dirty that those before it have touched. `known` ends with the first change that is not rolled back.
+//!
+//! What a rollback drops or moves lies behind its remembered `seen`. Transactions that stay open remember a `seen` that
+//! is not greater, and their remembered lengths are not used any more, because there was a snapshot since they started.
 
 use crate::{
     entries::{Entries, Entry},
-    index::index,
+    index::{index, NOWHERE},
+    journal::Journal,
 };
 use alloc::vec::Vec;
+use core::ops::Range;
 use povmeter_primitives::{Fate, TrieId};
 
 /// A key that changed since the last snapshot.
@@ -50,6 +59,8 @@ pub(crate) struct DirtyLog {
     ids: Vec<u32>,
     seen: u32,
     reported: u32,
+    /// The places of the known keys. All keys in it are known, but not all known keys are in it.
+    known: Range<u32>,
     snapshots: u64,
 }
 
@@ -101,14 +112,27 @@ impl DirtyLog {
             entries.at_mut(*id).logged_at = at;
         }
         (self.seen, self.reported) = (0, 0);
+        self.known = 0..0;
     }
 
+    /// Notes that what has changed, or changes next, will not be rolled back.
     #[inline]
-    pub(crate) fn roll_back(&mut self, mark: DirtyLogMark, entries: &mut Entries) {
+    pub(crate) fn changes_for_good(&mut self) {
+        self.known = 0..0;
+    }
+
+    /// Takes the log back to `mark`, before `journal` restores the entries.
+    #[inline]
+    pub(crate) fn roll_back(
+        &mut self,
+        mark: DirtyLogMark,
+        journal: &Journal,
+        entries: &mut Entries,
+    ) {
         if self.snapshots == mark.snapshots {
             self.ids.truncate(mark.len as usize);
         } else {
-            self.go_back(mark, entries);
+            self.go_back(mark, journal, entries);
         }
     }
 
@@ -124,28 +148,48 @@ impl DirtyLog {
             self.ids.truncate(mark.len as usize);
         } else {
             for id in restored {
-                self.note(id, entries.at_mut(id));
+                let entry = entries.at_mut(id);
+                self.note(id, entry);
+                // The reader keeps what it was told inside of the transaction.
+                if self.known.contains(&entry.logged_at) {
+                    self.known.start = entry.logged_at + 1;
+                }
             }
         }
     }
 
-    fn go_back(&mut self, mark: DirtyLogMark, entries: &mut Entries) {
-        self.ids.truncate(self.reported as usize);
-        self.seen = mark.seen;
-        let mut end = self.seen;
-        for at in self.seen..self.len() {
+    fn go_back(&mut self, mark: DirtyLogMark, journal: &Journal, entries: &mut Entries) {
+        let mut end = mark.seen;
+        let mut known_from = end;
+        let before = self.ids.len();
+        for at in mark.seen..self.reported {
             let id = self.ids[at as usize];
             let entry = entries.at_mut(id);
-            // Only a mention before `end` is in its final place.
-            if entry.logged_at < end && self.is_dirty(id, entry) {
+            let is_known = self.known.contains(&at);
+            // The second mention of a key that was dropped, or is in its final place.
+            if entry.logged_at == NOWHERE || self.is_placed(id, entry, mark.seen..end) {
+                continue;
+            }
+            if is_known && !self.is_dirty(id, entry) && !journal.has_record_of(id, entry) {
+                entry.logged_at = NOWHERE;
+                self.ids.push(id);
                 continue;
             }
             entry.logged_at = end;
             self.ids[end as usize] = id;
             end += 1;
+            if !is_known && at < mark.len {
+                known_from = end;
+            }
+        }
+        for dropped in self.ids.drain(before..) {
+            // The place of no key yet, and then of another one.
+            entries.at_mut(dropped).logged_at = end;
         }
         self.ids.truncate(end as usize);
+        self.seen = mark.seen;
         self.reported = end;
+        self.known = known_from..end;
     }
 
     /// Drops the part that was seen. Must not be called while a transaction is open, because rolling it
@@ -165,6 +209,8 @@ impl DirtyLog {
         for (at, id) in (0..).zip(&self.ids) {
             entries.at_mut(*id).logged_at = at;
         }
+        let moved = |at: u32| at.saturating_sub(self.seen);
+        self.known = moved(self.known.start)..moved(self.known.end);
         self.seen = 0;
         self.reported = 0;
     }
@@ -180,10 +226,12 @@ impl DirtyLog {
             ids,
             seen,
             reported,
+            known,
             snapshots,
         } = self;
         ids.clear();
         ids.shrink_to(most);
+        *known = 0..0;
         (*seen, *reported, *snapshots) = (0, 0, 0);
     }
 
@@ -197,6 +245,11 @@ impl DirtyLog {
     fn is_dirty(&self, id: u32, entry: &Entry) -> bool {
         entry.logged_at >= self.seen && self.ids.get(entry.logged_at as usize) == Some(&id)
     }
+
+    /// Whether `entry` is at the place that it remembers, and the place is in `range`.
+    fn is_placed(&self, id: u32, entry: &Entry, range: Range<u32>) -> bool {
+        range.contains(&entry.logged_at) && self.ids.get(entry.logged_at as usize) == Some(&id)
+    }
 }
 
 #[cfg(test)]
@@ -207,9 +260,10 @@ impl DirtyLog {
             ids,
             seen,
             reported,
+            known,
             snapshots,
         } = self;
-        assert!(ids.is_empty());
+        assert!(ids.is_empty() && known.is_empty());
         assert_eq!((*seen, *reported, *snapshots), (0, 0, 0));
     }
 }

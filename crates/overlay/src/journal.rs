@@ -176,6 +176,12 @@ impl Journal {
             .map(|record| record.id)
     }
 
+    /// Whether an open transaction has changed `entry`.
+    pub(crate) fn has_record_of(&self, id: u32, entry: &Entry) -> bool {
+        let record = self.records.get(entry.undo_at as usize);
+        record.is_some_and(|record| record.id == id)
+    }
+
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
         self.records.capacity() * size_of::<JournalRecord>()

@@ -300,7 +300,9 @@ impl Overlay {
     /// After a rollback of a transaction in which a snapshot was taken, two kinds of keys are dirty: those
     /// that were dirty at the start of the transaction, and those that were dirty at the snapshot, with what
     /// the overlay holds for them now, possibly [`Fate::Untouched`]. A key whose change no snapshot reported
-    /// is not dirty after that change is rolled back.
+    /// is not dirty after that change is rolled back. Nor is a key that was dirty because of a rollback alone, if the
+    /// reader was told of it again since, and the key was not changed. So each of many transactions that are rolled
+    /// back in a row costs the reader its own changes and those of the one before.
     pub fn dirty(&self) -> impl ExactSizeIterator<Item = Dirty<'_>> + '_ {
         self.log.dirty().iter().map(|&id| {
             let entry = self.entries.at(id);
@@ -367,8 +369,11 @@ impl Overlay {
         } = self;
         let entry = entries.at_mut(id);
         let before = entry.slot.fate();
-        if let Some(transaction) = transactions.last() {
-            journal.before_replacing(transaction.journal_start, id, entry, heap);
+        match transactions.last() {
+            Some(transaction) => {
+                journal.before_replacing(transaction.journal_start, id, entry, heap);
+            }
+            None => log.changes_for_good(),
         }
         entry.slot = replace(entry.slot, heap);
         log.note(id, entry);
@@ -399,9 +404,12 @@ impl Overlay {
         let Some((mut list, mark)) = list.and_then(|list| list.open_list(&mut self.heap)) else {
             return self.replace_by_list(id, &[], element);
         };
-        if let Some(transaction) = self.transactions.last() {
-            self.journal
-                .before_appending(transaction.journal_start, id, entry, mark);
+        match self.transactions.last() {
+            Some(transaction) => {
+                self.journal
+                    .before_appending(transaction.journal_start, id, entry, mark);
+            }
+            None => self.log.changes_for_good(),
         }
         list.append(element, mark, &mut self.heap);
         entry.slot = Slot::of(list);

@@ -87,6 +87,7 @@ impl Overlay {
             }
             None => {
                 journal.forget(heap);
+                log.changes_for_good();
                 log.drop_seen(entries);
             }
         }
@@ -183,7 +184,7 @@ impl Overlay {
             ..
         } = self;
         match reader {
-            Reader::Forgets => log.roll_back(closed.log_mark, entries),
+            Reader::Forgets => log.roll_back(closed.log_mark, journal, entries),
             Reader::Keeps => {
                 let restored = journal.restored(closed.journal_start);
                 log.roll_back_for_keeper(closed.log_mark, restored, entries);

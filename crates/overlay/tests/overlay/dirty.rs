@@ -141,6 +141,101 @@ fn rollback_of_the_inner_then_of_the_outer() {
     assert_eq!(dirty(&overlay), []);
 }
 
+/// An author that drops one transaction after the other, and asks for the size in each.
+#[test]
+fn transactions_rolled_back_in_a_row_cost_what_they_change() {
+    let mut overlay = Overlay::new();
+    let key = |number: u32| number.to_be_bytes();
+    (0..100).for_each(|number| write(&mut overlay, &key(number)));
+    overlay.snapshot();
+    // Dirty at the start of each of them, and told only inside of them.
+    write(&mut overlay, A);
+    for number in 0..100 {
+        overlay.start_transaction();
+        // A key that all of them change, one that the block has changed before, and a new one.
+        overlay.remove(Top, B);
+        overlay.remove(Top, &key(number));
+        write(&mut overlay, &key(1_000 + number));
+        assert!(overlay.dirty().len() <= 6, "{number}");
+        overlay.snapshot();
+        overlay.rollback_transaction().unwrap();
+        let left = [
+            (A, Fate::Written),
+            (B, Fate::Untouched),
+            (&key(number), Fate::Written),
+            (&key(1_000 + number), Fate::Untouched),
+        ];
+        assert_eq!(dirty(&overlay), left);
+    }
+    // Without a question inside, there is nothing to tell.
+    overlay.start_transaction();
+    overlay.remove(Top, &key(0));
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(overlay.dirty().len(), 4);
+    let tell_in_vain = |overlay: &mut Overlay| {
+        overlay.start_transaction();
+        overlay.snapshot();
+        overlay.rollback_transaction().unwrap();
+    };
+    let mut starts_anew = overlay.clone();
+    tell_in_vain(&mut overlay);
+    assert_eq!(dirty(&overlay), [(A, Fate::Written)]);
+    starts_anew.forget_snapshots();
+    let all = starts_anew.dirty().len();
+    tell_in_vain(&mut starts_anew);
+    assert_eq!(starts_anew.dirty().len(), all);
+    // What a rolled back transaction has told of a change that stays is told again.
+    let last = key(99);
+    write(&mut overlay, &last);
+    for _ in 0..3 {
+        tell_in_vain(&mut overlay);
+        let changed = [A, &last].map(|key| (key, Fate::Written));
+        assert_eq!(dirty(&overlay)[..2], changed);
+    }
+}
+
+/// Also inside of a transaction that stays open, whose own changes are told again.
+#[test]
+fn known_keys_are_those_that_no_open_transaction_has_changed() {
+    let mut overlay = Overlay::new();
+    write(&mut overlay, A);
+    overlay.snapshot();
+    overlay.start_transaction();
+    write(&mut overlay, B);
+    overlay.snapshot();
+    for _ in 0..3 {
+        overlay.start_transaction();
+        for key in [A, B, C] {
+            overlay.remove(Top, key);
+        }
+        overlay.snapshot();
+        overlay.rollback_transaction().unwrap();
+        assert_eq!(overlay.dirty().len(), 3);
+        overlay.start_transaction();
+        overlay.snapshot();
+        overlay.rollback_transaction().unwrap();
+        assert_eq!(dirty(&overlay), [(B, Fate::Written)]);
+    }
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(dirty(&overlay), [(B, Fate::Untouched)]);
+    // The mention of a dropped key that an outer transaction finds again.
+    write(&mut overlay, C);
+    overlay.start_transaction();
+    overlay.snapshot();
+    for _ in 0..2 {
+        overlay.start_transaction();
+        overlay.remove(Top, C);
+        overlay.snapshot();
+        overlay.rollback_transaction().unwrap();
+        overlay.start_transaction();
+        overlay.snapshot();
+        overlay.rollback_transaction().unwrap();
+        assert_eq!(dirty(&overlay), []);
+    }
+    overlay.rollback_transaction().unwrap();
+    assert_eq!(dirty(&overlay), [(B, Fate::Untouched), (C, Fate::Written)]);
+}
+
 /// A reader that keeps what it learned is told only of what the rolled back transaction changed.
 #[test]
 fn a_reader_that_keeps_is_told_of_little() {
