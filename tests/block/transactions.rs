@@ -1,8 +1,14 @@
 //! Transactions of the host and of the runtime, and their misuse.
 
 use crate::{accounts, key};
-use povmeter::{Advisory, Block, BlockError, StateVersion::V1, TransactionError, TrieId::Top};
+use povmeter::{
+    Accounting, Advisory, Block, BlockError, Consensus, ProofSize, Root,
+    StateVersion::V1,
+    TransactionError,
+    TrieId::{self, Child, Top},
+};
 use povmeter_store::{MemoryStore, NodeStore};
+use rand::{rngs::SmallRng, Rng, SeedableRng};
 
 type Misuse = fn(&mut Block<MemoryStore>) -> Result<(), BlockError>;
 
@@ -160,4 +166,114 @@ fn questions_inside_of_what_is_rolled_back_cost_little() {
     assert!(sizes.is_sorted_by(|one, other| one.total_bytes() <= other.total_bytes()));
     assert_eq!(block.proof_size().unwrap(), sizes[9]);
     assert_eq!(block.seal(V1).unwrap().size(), sizes[9]);
+}
+
+/// An author that drops one transaction after the other hands in the keys of each twice, and no more.
+#[test]
+fn dropped_transactions_cost_later_ones_little() {
+    let store = accounts(200);
+    let mut block = Block::new(&store, store.root());
+    let before = block.proof_size().unwrap();
+    for number in 0..100 {
+        block.start_transaction();
+        block.remove(Top, &key(number)).unwrap();
+        assert!(block.overlay().dirty().len() <= 3, "{number}");
+        assert!(block.proof_size().unwrap().root_bytes > 0);
+        block.rollback_transaction().unwrap();
+    }
+    assert_eq!(block.overlay().dirty().len(), 1);
+    assert_eq!(block.proof_size().unwrap(), before);
+}
+
+/// Keys that lie close together, so that deletions merge branches, in three tries.
+fn close_key(rng: &mut SmallRng) -> (TrieId<'static>, Vec<u8>) {
+    let trie = [Top, Top, Child(b"c"), Child(b"d")][rng.random_range(0..4)];
+    let len = rng.random_range(1..4);
+    let byte = |_| [0x00, 0x01, 0x10, 0x11, 0x21][rng.random_range(0..5)];
+    (trie, (0..len).map(byte).collect())
+}
+
+/// A random transaction with questions for the size, which it returns.
+fn transaction<A: Accounting>(block: &mut Block<&MemoryStore, A>, seed: u64) -> Vec<ProofSize> {
+    let rng = &mut SmallRng::seed_from_u64(seed);
+    let mut sizes = Vec::new();
+    block.enter_runtime().unwrap();
+    for _ in 0..rng.random_range(1..8) {
+        let (trie, key) = close_key(rng);
+        match rng.random_range(0..10) {
+            0..3 => block.remove(trie, &key).unwrap(),
+            3..5 => block.set(trie, &key, &[8; 40]).unwrap(),
+            5 => _ = block.get(trie, &key).unwrap(),
+            6 => block.start_transaction(),
+            7 => _ = block.rollback_transaction(),
+            8 => _ = block.commit_transaction(),
+            _ => sizes.push(block.proof_size().unwrap()),
+        }
+    }
+    block.exit_runtime().unwrap();
+    if rng.random_ratio(3, 4) {
+        sizes.push(block.proof_size().unwrap());
+    }
+    sizes
+}
+
+/// An author drops transactions, of which an importer knows nothing.
+fn drop_transactions<A: Accounting>(seed: u64) {
+    let rng = &mut SmallRng::seed_from_u64(seed);
+    let mut store = MemoryStore::new();
+    let mut genesis = Block::new(&store, Root::EMPTY);
+    for _ in 0..rng.random_range(2..60) {
+        let (trie, key) = close_key(rng);
+        genesis.set(trie, &key, &[7; 40]).unwrap();
+    }
+    let genesis = genesis.seal(V1).unwrap();
+    store.commit(genesis.update()).unwrap();
+    let new = || Block::with_accounting(&store, store.root(), A::default());
+    let (mut author, mut importer) = (new(), new());
+    for _ in 0..25 {
+        // Sometimes several in one, which is dropped as a whole.
+        let together = rng.random_ratio(1, 3).then(|| rng.random_range(1..6));
+        if together.is_some() {
+            author.start_transaction();
+        }
+        let mut kept = Vec::new();
+        for _ in 0..together.unwrap_or(1) {
+            let seed = rng.random();
+            author.start_transaction();
+            let sizes = transaction(&mut author, seed);
+            if rng.random_ratio(2, 3) {
+                author.rollback_transaction().unwrap();
+            } else {
+                author.commit_transaction().unwrap();
+                kept.push((seed, sizes));
+            }
+        }
+        if together.is_some() {
+            if rng.random() {
+                author.rollback_transaction().unwrap();
+                continue;
+            }
+            author.commit_transaction().unwrap();
+        }
+        for (seed, sizes) in kept {
+            importer.start_transaction();
+            assert_eq!(transaction(&mut importer, seed), sizes);
+            importer.commit_transaction().unwrap();
+        }
+        if rng.random_ratio(1, 3) {
+            assert_eq!(author.proof_size().unwrap(), importer.proof_size().unwrap());
+        }
+    }
+    let [author, importer] = [author, importer].map(|block| block.seal(V1).unwrap());
+    assert_eq!(author.update().root, importer.update().root);
+    assert_eq!(author.size(), importer.size());
+    assert_eq!(author.proof(), importer.proof());
+}
+
+#[test]
+fn dropped_transactions_leave_no_trace_in_sizes() {
+    for seed in 0..1_500 {
+        drop_transactions::<Consensus>(seed);
+        drop_transactions::<Advisory>(seed);
+    }
 }
