@@ -6,7 +6,7 @@ mod recorded;
 mod sizes;
 mod transactions;
 
-pub use recorded::RecordedNodes;
+pub use recorded::SeenNodes;
 pub use sizes::ReadsMark;
 
 pub(crate) use transactions::TransactionMark;

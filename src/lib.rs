@@ -61,7 +61,7 @@
 //! | [`StorageProof`], [`CompactProof`] | the proof as a set of nodes, and in the form that collators send |
 //! | [`ProofNodes`] | the nodes of a proof: the [`NodeSource`] of a validator |
 //! | [`ReadsMark`] | a point to which the counts of reads can be taken back |
-//! | [`RecordedNodes`] | which nodes of the proof a host with its own recorder has seen |
+//! | [`SeenNodes`] | which nodes of the proof a host with its own recorder has seen |
 //! | [`EarlierNodes`] | nodes that earlier blocks of the same PoV brought, so they do not count again |
 //! | [`Hashing`], [`HashMode`] | how roots are hashed: with which instructions, or by a function, such as that of a wasm host |
 //! | [`UnsupportedMode`] | why a [`HashMode`] was refused |
@@ -140,7 +140,7 @@ mod seal_error;
 
 pub use accounting::{Accounting, Advisory, Consensus, Untold};
 pub use attribution::{Attributed, Attribution, Cause, EntryKind, Owner, RecordedEntry, Want, Why};
-pub use block::{Block, ReadsMark, RecordedNodes, Removal};
+pub use block::{Block, ReadsMark, Removal, SeenNodes};
 pub use changed::Change;
 pub use earlier::EarlierNodes;
 pub use error::BlockError;

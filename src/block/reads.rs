@@ -89,7 +89,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     ///
     /// Costs a call of the source for each level of the trie and one for the values, for each 32 keys. It
     /// pays off where a call takes long and many nodes take no longer than one: a store behind
-    /// `povmeter_store::Parallel`, or a store in a network.
+    /// `povmeter_store::ParallelReads`, or a store in a network.
     ///
     /// ```
     /// use povmeter::{Block, TrieId::Top};

@@ -9,7 +9,7 @@ use povmeter_primitives::NodeHash;
 /// How far a caller has seen the recorded nodes of a block; see [`Block::for_each_recorded`]. The default is
 /// that of a caller that has seen none.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RecordedNodes {
+pub struct SeenNodes {
     /// The block whose nodes they are.
     block: BlockNumber,
     reads: usize,
@@ -38,16 +38,12 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`Self::forget_reads`]; a call of [`Self::forget_rolled_back`] after each of these prevents that.
     ///
     /// With [`Advisory`](crate::Advisory) accounting nodes that only an estimate touched are left out.
-    pub fn for_each_recorded(
-        &self,
-        seen: &mut RecordedNodes,
-        mut look: impl FnMut(&NodeHash, &Bytes),
-    ) {
+    pub fn for_each_recorded(&self, seen: &mut SeenNodes, mut look: impl FnMut(&NodeHash, &Bytes)) {
         if seen.block != self.number {
-            *seen = RecordedNodes {
+            *seen = SeenNodes {
                 block: self.number,
                 cuts: self.cut.number,
-                ..RecordedNodes::default()
+                ..SeenNodes::default()
             };
         }
         self.forget_rolled_back(seen);
@@ -69,7 +65,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     /// Removes from `seen` the nodes that a rollback or [`Self::forget_reads`] has removed from the proof. Called after
     /// each of these, it keeps the others; called later, it may remove all of them, so that all nodes come again.
-    pub fn forget_rolled_back(&self, seen: &mut RecordedNodes) {
+    pub fn forget_rolled_back(&self, seen: &mut SeenNodes) {
         if seen.block != self.number || seen.cuts == self.cut.number {
             return;
         }

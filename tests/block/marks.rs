@@ -1,7 +1,7 @@
 //! Points of a block that a caller keeps: they are of no use in another block, nor once their block began anew.
 
 use crate::{accounts, key};
-use povmeter::{Block, BlockPool, RecordedNodes, TrieId::Top};
+use povmeter::{Block, BlockPool, SeenNodes, TrieId::Top};
 use povmeter_store::{MemoryStore, NodeStore};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use std::collections::BTreeSet;
@@ -62,7 +62,7 @@ fn a_mark_from_before_a_block_began_anew_takes_nothing_back() {
 }
 
 /// How many nodes a host gets that has seen those in `seen`.
-fn handed_out(block: &OnStore<'_>, seen: &mut RecordedNodes) -> usize {
+fn handed_out(block: &OnStore<'_>, seen: &mut SeenNodes) -> usize {
     let mut count = 0;
     block.for_each_recorded(seen, |_, _| count += 1);
     count
@@ -74,7 +74,7 @@ fn a_host_gets_all_nodes_of_a_block_that_began_anew() {
     let other = Block::new(&store, store.root());
     for begin_anew in ANEW {
         let mut block = Block::new(&store, store.root());
-        let mut seen = RecordedNodes::default();
+        let mut seen = SeenNodes::default();
         read(&mut block, 0..5);
         assert!(handed_out(&block, &mut seen) > 0);
         begin_anew(&mut block, &other);
@@ -88,7 +88,7 @@ fn a_host_gets_all_nodes_of_a_block_that_began_anew() {
 #[test]
 fn a_host_gets_all_nodes_of_another_block() {
     let store = accounts(40);
-    let mut seen = RecordedNodes::default();
+    let mut seen = SeenNodes::default();
     for accounts in [0..5, 10..15] {
         let mut block = Block::new(&store, store.root());
         read(&mut block, accounts);
@@ -105,7 +105,7 @@ fn a_host_has_the_proof_after_rollbacks() {
     for seed in 0..300 {
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut block = Block::new(&store, store.root());
-        let mut seen = RecordedNodes::default();
+        let mut seen = SeenNodes::default();
         let mut has = BTreeSet::new();
         let mut mark = block.reads_mark();
         for _ in 0..40 {

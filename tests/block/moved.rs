@@ -2,8 +2,8 @@
 
 use crate::{accounts, key};
 use povmeter::{
-    Accounting, Advisory, Block, BlockPool, Consensus, NodeSource, RecordedNodes, Root,
-    SealedBlock, StateVersion, TrieId,
+    Accounting, Advisory, Block, BlockPool, Consensus, NodeSource, Root, SealedBlock, SeenNodes,
+    StateVersion, TrieId,
 };
 use povmeter_store::NodeStore;
 use rand::{rngs::SmallRng, Rng, SeedableRng};
@@ -130,14 +130,14 @@ fn rolled_back_changes_load_nothing() {
 
 /// A recorder of a host, with its own rollbacks.
 struct HostRecorder {
-    seen: RecordedNodes,
+    seen: SeenNodes,
     nodes: Vec<HashSet<Vec<u8>>>,
 }
 
 impl HostRecorder {
     fn new() -> Self {
         Self {
-            seen: RecordedNodes::default(),
+            seen: SeenNodes::default(),
             nodes: vec![HashSet::new()],
         }
     }

@@ -6,7 +6,7 @@ use crate::{
     nodes::{self, Nodes},
     povmeter::settings,
 };
-use ::povmeter::{BlockError, RecordedNodes, Root, SealedBlock, StateVersion};
+use ::povmeter::{BlockError, Root, SealedBlock, SeenNodes, StateVersion};
 use povmeter_overlay::Overlay;
 use std::{
     panic::panic_any,
@@ -24,7 +24,7 @@ pub(crate) struct Machine {
     /// The state that the block is on; `None` before the first access.
     parent: Option<[u8; 32]>,
     /// The nodes of the block's proof that the recorder has.
-    recorded: RecordedNodes,
+    recorded: SeenNodes,
     /// Whether the current recorder is known to have these nodes.
     recorder_is_known: bool,
     /// The database of the parent state, whose cache the block uses.
@@ -47,7 +47,7 @@ impl Machine {
         Self {
             block: None,
             parent: None,
-            recorded: RecordedNodes::default(),
+            recorded: SeenNodes::default(),
             recorder_is_known: false,
             database: None,
             database_is_known: false,
@@ -158,7 +158,7 @@ impl Machine {
         }
         self.block = Some(block);
         self.parent = Some(root);
-        self.recorded = RecordedNodes::default();
+        self.recorded = SeenNodes::default();
         self.root_of = None;
     }
 
@@ -169,7 +169,7 @@ impl Machine {
         if !self.recorder_is_known {
             if !nodes.is_marked(self.number) {
                 // Another recorder, or its owner rolled it back to before the mark.
-                self.recorded = RecordedNodes::default();
+                self.recorded = SeenNodes::default();
                 nodes.mark(self.number);
             }
             self.recorder_is_known = true;

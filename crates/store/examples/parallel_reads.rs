@@ -9,7 +9,7 @@ use bytes::Bytes;
 use povmeter_delta_root::{
     Blake2b256, NodeBatch, NodeHash, NodePrefix, NodeRequest, NodeSource, SourceError,
 };
-use povmeter_store::Parallel;
+use povmeter_store::ParallelReads;
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 ..SlowSource::default()
             };
             let count = NonZeroUsize::new(threads).ok_or("no threads")?;
-            let parallel = Parallel::new(source, count)?;
+            let parallel = ParallelReads::new(source, count)?;
             let calls = &parallel.get_ref().calls;
             print_row(
                 &parallel,

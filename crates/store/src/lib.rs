@@ -37,7 +37,7 @@
 //! | [`StateHistory`], [`KeptStates`], [`KeptState`], [`StateId`] | several states, which each store above keeps |
 //! | `RedisCluster` | nodes that many machines share, in a Redis or Valkey Cluster; no [`NodeStore`], because it removes nothing |
 //! | [`Verified`] | a wrapper around a store or source that checks the hash of every node it reads |
-//! | [`Parallel`] | a wrapper that reads the nodes of a batch on several threads |
+//! | [`ParallelReads`] | a wrapper that reads the nodes of a batch on several threads |
 //! | [`verify`], [`VerifyReport`], [`Problem`], [`NodeFault`] | a check whether a store is whole |
 //! | [`stat`], [`StoreStat`] | numbers about a store |
 //! | [`prune_to_last`], [`prune_to_root`] | pruning by number or root |
@@ -67,7 +67,7 @@
 //! # Features
 //! - `parity-db` (default): [`ParityDbStore`].
 //! - `rocksdb`: `RocksDbStore`. Compiles RocksDB, which takes minutes, a C++ compiler and libclang.
-//! - `parallel` (default): [`Parallel`]; uses rayon.
+//! - `parallel` (default): [`ParallelReads`]; uses rayon.
 //! - `redis`: `RedisCluster`.
 
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
@@ -131,7 +131,7 @@ pub use memory::MemoryStore;
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
 pub use open_error::{FolderContent, OpenError};
 #[cfg(feature = "parallel")]
-pub use parallel::{Parallel, ReadPanic, ThreadsError};
+pub use parallel::{ParallelReads, ReadPanic, ThreadsError};
 #[cfg(feature = "parity-db")]
 pub use parity::ParityDbStore;
 pub use progress::Progress;

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 ///
 /// Put it directly around a store, below caches and [`Verified`](crate::Verified), because it asks for
 /// one node at a time.
-pub struct Parallel<S> {
+pub struct ParallelReads<S> {
     source: S,
     pool: ThreadPool,
     limit: Duration,
@@ -36,7 +36,7 @@ pub struct Parallel<S> {
 /// A read that takes longer was not answered from memory. To use the threads costs about as much.
 const SLOW_READ: Duration = Duration::from_micros(20);
 
-/// The threads of a [`Parallel`] could not be started.
+/// The threads of a [`ParallelReads`] could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("could not start {threads} threads: {source}")]
 #[non_exhaustive]
@@ -58,7 +58,7 @@ pub struct ReadPanic {
     pub message: String,
 }
 
-impl<S> Parallel<S> {
+impl<S> ParallelReads<S> {
     /// Wraps `source` and starts `threads` threads, which wait until they are needed. More threads than
     /// processors are useful, because they wait for the disk: 8 suit a local disk.
     ///
@@ -101,9 +101,9 @@ impl<S> Parallel<S> {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for Parallel<S> {
+impl<S: fmt::Debug> fmt::Debug for ParallelReads<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parallel")
+        f.debug_struct("ParallelReads")
             .field("source", &self.source)
             .field("threads", &self.pool.current_num_threads())
             .field("limit", &self.limit)
@@ -123,7 +123,7 @@ fn read(source: &impl NodeSource, request: &NodeRequest<'_>) -> Result<Option<By
     })
 }
 
-impl<S: NodeSource + Sync> NodeSource for Parallel<S> {
+impl<S: NodeSource + Sync> NodeSource for ParallelReads<S> {
     fn node(&self, hash: &NodeHash, prefix: NodePrefix<'_>) -> Result<Option<Bytes>, SourceError> {
         self.source.node(hash, prefix)
     }
@@ -155,7 +155,7 @@ impl<S: NodeSource + Sync> NodeSource for Parallel<S> {
     }
 }
 
-impl<S: NodeStore + Sync> NodeStore for Parallel<S> {
+impl<S: NodeStore + Sync> NodeStore for ParallelReads<S> {
     fn root(&self) -> Root {
         self.source.root()
     }
@@ -165,7 +165,7 @@ impl<S: NodeStore + Sync> NodeStore for Parallel<S> {
     }
 }
 
-impl<S: StateHistory + Sync> StateHistory for Parallel<S> {
+impl<S: StateHistory + Sync> StateHistory for ParallelReads<S> {
     fn states(&self) -> &KeptStates {
         self.source.states()
     }

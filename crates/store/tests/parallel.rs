@@ -7,7 +7,7 @@ mod common;
 use bytes::Bytes;
 use common::{encoded, hash};
 use povmeter_delta_root::{NodeBatch, NodeHash, NodePrefix, NodeRequest, NodeSource, SourceError};
-use povmeter_store::Parallel;
+use povmeter_store::ParallelReads;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,7 +91,9 @@ impl NodeSource for SlowSource {
 /// Asks for all nodes of `source` through `threads` threads and checks each answer.
 fn ask(source: SlowSource, threads: usize, limit: Duration) -> SlowSource {
     let threads = NonZeroUsize::new(threads).unwrap();
-    let parallel = Parallel::new(source, threads).unwrap().with_limit(limit);
+    let parallel = ParallelReads::new(source, threads)
+        .unwrap()
+        .with_limit(limit);
     let source = parallel.get_ref();
     let names: Vec<_> = source
         .nodes

@@ -400,11 +400,11 @@ suites! {
     #[cfg(feature = "parity-db")]
     verified_parity_db: povmeter_store::Verified<povmeter_store::ParityDbStore>;
     #[cfg(all(feature = "parity-db", feature = "parallel"))]
-    parallel_parity_db: povmeter_store::Parallel<povmeter_store::ParityDbStore>;
+    parallel_parity_db: povmeter_store::ParallelReads<povmeter_store::ParityDbStore>;
     #[cfg(feature = "rocksdb")]
     rocksdb: povmeter_store::RocksDbStore;
     #[cfg(feature = "rocksdb")]
     verified_rocksdb: povmeter_store::Verified<povmeter_store::RocksDbStore>;
     #[cfg(all(feature = "rocksdb", feature = "parallel"))]
-    parallel_rocksdb: povmeter_store::Parallel<povmeter_store::RocksDbStore>;
+    parallel_rocksdb: povmeter_store::ParallelReads<povmeter_store::RocksDbStore>;
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use povmeter::{Block, BlockError, BlockPool, NodeSource, Root, TrieId::Top};
 use povmeter_delta_root::{NodeHash, NodePrefix, SourceError};
 use povmeter_node_cache::{CachedSource, NodeCache, Warmer, WarmerOptions};
-use povmeter_parallel::{Executor, Interrupt, Parallel as Workers, ParallelError, Strategy, View};
-use povmeter_store::{MemoryStore, NodeStore, Parallel, ThreadsError};
+use povmeter_parallel::{Executor, Interrupt, Parallel, ParallelError, Strategy, View};
+use povmeter_store::{MemoryStore, NodeStore, ParallelReads, ThreadsError};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
 use sp_core::{Blake2Hasher, H256};
 use sp_state_machine::{
@@ -197,7 +197,7 @@ fn measure_ours(
         on_block(&mut Block::new(slow, parent), transfers)
     })?;
 
-    let parallel = Parallel::new(slow, options.threads)?;
+    let parallel = ParallelReads::new(slow, options.threads)?;
     rows.measure("povmeter, prefetch", || {
         let mut block = Block::new(&parallel, parent);
         block.prefetch(Top, keys)?;
@@ -298,7 +298,7 @@ fn ahead<S: NodeSource + Send>(
 ) -> Result<Root, SlowError> {
     let mut block = Block::new(source, parent);
     let count = u32::try_from(transfers.len()).unwrap_or(u32::MAX);
-    let workers = Workers::new(threads).with_strategy(Strategy::Always);
+    let workers = Parallel::new(threads).with_strategy(Strategy::Always);
     let executed = workers.execute(&mut block, of_threads, &Transfers(transfers), count);
     executed.map_err(ParallelError::from)?;
     Ok(block.root(VERSION)?.root)

@@ -5,7 +5,7 @@ use super::{
     mismatch::Mismatch,
     peer_side::PeerSide,
 };
-use povmeter::{Accounting, Block, NodeSource, RecordedNodes, TrieId};
+use povmeter::{Accounting, Block, NodeSource, SeenNodes, TrieId};
 use povmeter_vectors::{ask, Op};
 use std::collections::BTreeSet;
 
@@ -91,7 +91,7 @@ pub fn compare_stock_nodes<A: Accounting>(case: &Case) -> Result<StockNodes, Mis
 /// The recorded nodes, without those that only an estimate touched.
 fn recorded<S: NodeSource, A: Accounting>(block: &Block<S, A>) -> Nodes {
     let mut nodes = Nodes::new();
-    block.for_each_recorded(&mut RecordedNodes::default(), |_, node| {
+    block.for_each_recorded(&mut SeenNodes::default(), |_, node| {
         nodes.insert(node.to_vec());
     });
     nodes

@@ -140,7 +140,7 @@ impl<S: TestStore> TestStore for Verified<S> {
 }
 
 #[cfg(feature = "parallel")]
-impl<S: TestStore> TestStore for povmeter_store::Parallel<S> {
+impl<S: TestStore> TestStore for povmeter_store::ParallelReads<S> {
     type Home = S::Home;
 
     fn make() -> (Self::Home, Self) {
