@@ -199,7 +199,7 @@ fn a_folder_names_its_engine() {
 #[test]
 fn a_state_on_rocksdb_needs_the_feature() {
     let folder = tempfile::tempdir().unwrap();
-    let marker = "povmeter node store, format 2\nengine rocksdb\nstate complete\n";
+    let marker = "povmeter node store, format 3\nengine rocksdb\nstate complete\n";
     fs::write(folder.path().join("povmeter-store"), marker).unwrap();
     let before = content(folder.path());
     let path = folder.path().to_str().unwrap();

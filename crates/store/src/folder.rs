@@ -5,11 +5,12 @@
 //! that a half-made store is recognized and made again:
 //!
 //! ```text
-//! povmeter node store, format 2
+//! povmeter node store, format 3
 //! engine parity-db
 //! state being made            then, when all is on disk: state complete
 //! ```
-//! A marker of format 1 is the first line alone. Its store has one state and no journals.
+//! A marker of format 1 is the first line alone. Its store has one state and no journals. In format 2, the records about
+//! the states have no checksums.
 
 use crate::file_list::{FILE_LIST, NEW_FILE_LIST};
 use crate::open_error::{FolderContent, OpenError};
@@ -28,7 +29,7 @@ pub(crate) const COMPLETE_MARKER: &str = "povmeter-store.complete";
 /// Start of the marker file; the format number follows, then a line end.
 const MARKER_TEXT: &str = "povmeter node store, format ";
 /// The format that this version writes.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 /// Limit in bytes for reading a marker or a similar file; those of a store are much shorter.
 const SMALL_FILE: u64 = 1 << 20;
 /// Bytes that stay free on the disk, because databases write in the background, and some fail badly
@@ -55,8 +56,12 @@ pub(crate) trait FolderEngine {
 enum Marker<'a> {
     /// Format 1, which only parity-db had.
     First,
-    /// The second format.
-    Second { engine: &'a str, complete: bool },
+    /// A later format that this version reads.
+    Later {
+        format: u32,
+        engine: &'a str,
+        complete: bool,
+    },
     /// Another format.
     Other(u32),
 }
@@ -101,15 +106,19 @@ fn inspect_once<E: FolderEngine>(path: &Path) -> Result<Result<Found, FolderCont
             check::<E>(path)?;
             return Ok(Ok(Found { format: 1 }));
         }
-        Some(Marker::Second { engine, .. }) if engine != E::NAME => {
+        Some(Marker::Later { engine, .. }) if engine != E::NAME => {
             let engine = engine.to_owned();
             return Ok(Err(FolderContent::OtherEngine { engine }));
         }
-        Some(Marker::Second { complete: true, .. }) => {
+        Some(Marker::Later {
+            format,
+            complete: true,
+            ..
+        }) => {
             check::<E>(path)?;
-            return Ok(Ok(Found { format: FORMAT }));
+            return Ok(Ok(Found { format }));
         }
-        Some(Marker::Second { .. }) => {
+        Some(Marker::Later { .. }) => {
             return Ok(Err(match foreign_entry::<E>(path)? {
                 Some(entry) => FolderContent::Other { entry },
                 None => FolderContent::Unfinished,
@@ -222,10 +231,19 @@ pub(crate) fn lock(marker: &File, path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Writes the marker of a complete store over that of an earlier format.
-#[cfg(feature = "parity-db")]
-pub(crate) fn upgrade<E: FolderEngine>(path: &Path) -> Result<(), OpenError> {
-    replace_file(path, MARKER, &marker_text(E::NAME, true))
+/// Writes the marker of a complete store over that of the store `found`, if that is of an earlier format. Returns the
+/// lock of the marker, which replaces `held`. The caller has the database open, so that it is locked meanwhile.
+pub(crate) fn upgrade<E: FolderEngine>(
+    path: &Path,
+    found: Found,
+    held: File,
+) -> Result<File, OpenError> {
+    if found.format == FORMAT {
+        return Ok(held);
+    }
+    replace_file(path, MARKER, &marker_text(E::NAME, true))?;
+    // The new marker is another file.
+    hold(path)
 }
 
 /// The text of the marker of a store of the engine `engine`.
@@ -302,14 +320,18 @@ fn read_marker(text: &str) -> Option<Marker<'_>> {
     let mut lines = text.strip_prefix(MARKER_TEXT)?.lines();
     match lines.next()?.trim_end().parse().ok()? {
         1 => Some(Marker::First),
-        FORMAT => {
+        format @ 2..=FORMAT => {
             let engine = lines.next()?.strip_prefix("engine ")?;
             let complete = match lines.next()? {
                 "state complete" => true,
                 "state being made" => false,
                 _ => return None,
             };
-            Some(Marker::Second { engine, complete })
+            Some(Marker::Later {
+                format,
+                engine,
+                complete,
+            })
         }
         format => Some(Marker::Other(format)),
     }
@@ -350,7 +372,7 @@ pub fn engine_of(path: impl AsRef<Path>) -> Result<Option<String>, OpenError> {
         .and_then(read_marker)
         .and_then(|marker| match marker {
             Marker::First => Some("parity-db".to_owned()),
-            Marker::Second { engine, .. } => Some(engine.to_owned()),
+            Marker::Later { engine, .. } => Some(engine.to_owned()),
             Marker::Other(_) => None,
         }))
 }

@@ -3,7 +3,7 @@
 use crate::disk::{disk_store, DiskStore};
 use crate::engine::{self, Batch, Engine, Held};
 use crate::file_list::FileList;
-use crate::folder::{check_space, hold, upgrade, Found, FORMAT};
+use crate::folder::{check_space, hold, upgrade, Found};
 use crate::history::{KeptStates, StateId};
 use crate::journal::StateDiff;
 use crate::net::{NetChange, NULL_NODE};
@@ -36,7 +36,7 @@ use std::thread;
 /// parity-db panics on some damage. Such a panic becomes an error with its message; a panic while the store is
 /// dropped is swallowed.
 ///
-/// Opening a store of format 1 converts it to format 2, which earlier versions refuse.
+/// Opening a store of format 1 or 2 converts it to format 3, which earlier versions refuse.
 ///
 /// ```
 /// use povmeter::{Block, Root, StateVersion::V1, TrieId::Top};
@@ -145,16 +145,12 @@ impl DiskStore for ParityDbStore {
     }
 
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError> {
-        let mut held = hold(path)?;
+        let held = hold(path)?;
         let database = Database::open(path)?;
         let kept = states_of(path, &database)?;
         let kept =
             kept.ok_or_else(|| OpenError::damaged(path, "a record of the kept states", "none"))?;
-        if found.format < FORMAT {
-            // The new marker is another file. The database is locked meanwhile.
-            upgrade::<Parity>(path)?;
-            held = hold(path)?;
-        }
+        let held = upgrade::<Parity>(path, found, held)?;
         let mut store = Self {
             database,
             path: path.to_owned(),

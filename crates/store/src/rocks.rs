@@ -13,7 +13,7 @@
 use crate::disk::{disk_store, DiskStore};
 use crate::engine::{self, Batch, Engine, Held};
 use crate::file_list::{length_text, rewrite_list, FileList};
-use crate::folder::{check_space, hold, Found};
+use crate::folder::{check_space, hold, upgrade, Found};
 use crate::history::{KeptStates, StateId};
 use crate::journal::{StateDiff, RECORD_STARTS};
 use crate::memory::COPIED_BYTES;
@@ -40,6 +40,8 @@ use std::path::{Path, PathBuf};
 /// the last commit that reached the disk, kept states and nodes together; later commits are lost.
 ///
 /// RocksDB verifies a checksum of everything that it reads from a table, so most damage is an error.
+///
+/// Opening a store of format 2 converts it to format 3, which earlier versions refuse.
 pub struct RocksDbStore {
     database: DB,
     path: PathBuf,
@@ -140,7 +142,7 @@ impl DiskStore for RocksDbStore {
         self._held = Some(marker);
     }
 
-    fn open_found(path: &Path, _: Found) -> Result<Self, OpenError> {
+    fn open_found(path: &Path, found: Found) -> Result<Self, OpenError> {
         let held = hold(path)?;
         // Fails if the folder can not be written, which RocksDB would report only in a text.
         rewrite_list::<Rocks>(path)?;
@@ -148,6 +150,7 @@ impl DiskStore for RocksDbStore {
         check_tables(path, &database)?;
         let kept = read_states(path, &database)?
             .ok_or_else(|| OpenError::damaged(path, "a record of the kept states", "none"))?;
+        let held = upgrade::<Rocks>(path, found, held)?;
         let mut store = Self::of(database, path, kept, Some(held));
         store.list_files();
         Ok(store)

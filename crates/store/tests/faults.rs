@@ -157,7 +157,7 @@ fn half_made<S: DiskStore>() {
 
 /// A folder with only the beginning of a marker is free for a store.
 fn begun<S: DiskStore>() {
-    for text in ["", "povmeter", "povmeter node store, format 2\nengine"] {
+    for text in ["", "povmeter", "povmeter node store, format 3\nengine"] {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("povmeter-store.new"), text).unwrap();
         drop(S::create_at(home.path()).unwrap());

@@ -149,17 +149,17 @@ fn another_format_is_left_alone<S: DiskStore>() {
     let home = stored::<S>();
     fs::write(
         home.path().join("povmeter-store"),
-        "povmeter node store, format 3\n",
+        "povmeter node store, format 4\n",
     )
     .unwrap();
     let (opened, _) = refused::<S>(home.path());
     assert!(
         opened
             .to_string()
-            .contains("format 2, found a povmeter node store of format 3"),
+            .contains("format 3, found a povmeter node store of format 4"),
         "{opened}"
     );
-    assert_eq!(not_a_store(opened), FolderContent::Format(3));
+    assert_eq!(not_a_store(opened), FolderContent::Format(4));
 }
 
 /// The marker names an engine that does not exist.
@@ -241,7 +241,7 @@ fn a_marker_that_is_none_is_left_alone<S: DiskStore>() {
         whole.replace("state complete", "state odd"),
         whole.replace("state complete\n", ""),
         whole.replace("engine ", "motor "),
-        whole.replace("format 2", "format two"),
+        whole.replace("format 3", "format three"),
         whole.replace("povmeter node", "another"),
         // As long as a file that is not read at all.
         whole.clone() + &" ".repeat(1 << 20),
@@ -259,7 +259,7 @@ fn a_marker_that_is_none_is_left_alone<S: DiskStore>() {
         assert_eq!((&found, &occupied(created)), (&of_database, &of_database));
     }
     // A text editor may have added spaces and lines.
-    fs::write(&marker, whole.replace("format 2", "format 2 ") + "\n\n").unwrap();
+    fs::write(&marker, whole.replace("format 3", "format 3 ") + "\n\n").unwrap();
     assert_eq!(S::open_at(home.path()).unwrap().root(), root("first"));
 }
 
@@ -347,7 +347,7 @@ fn what_keeps_a_store_from_being_made_is_named<S: DiskStore>() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{path}: expected nothing or an empty folder, found a povmeter node store of format 2"
+            "{path}: expected nothing or an empty folder, found a povmeter node store of format 3"
         )
     );
     let store = S::open_at(home.path()).unwrap();

@@ -7,7 +7,7 @@ mod common;
 use common::folders::{not_a_store, occupied, refused, snapshot, stored};
 use common::{change, encoded, hash, read, root, step};
 use parity_db::{Db, Options};
-use povmeter_delta_root::NodeSource;
+use povmeter_delta_root::{Blake2b256, NodeSource};
 use povmeter_store::{
     stat, verify, BackupError, FolderContent, NodeStore, OpenError, ParityDbStore, StateHistory,
     StoreError, StoredNodes, Verified,
@@ -115,14 +115,19 @@ fn a_store_without_its_records_is_damaged() {
     );
 }
 
-/// The database below the closed store in `home`, as no other program should open it.
-fn database(home: &Path) -> Db {
+/// The options of the database below a store in `home`.
+fn options(home: &Path) -> Options {
     let mut options = Options::with_columns(home, 2);
     options.columns[0].uniform = true;
     options.columns[0].preimage = true;
     options.columns[0].ref_counted = true;
     options.stats = false;
-    Db::open(&options).unwrap()
+    options
+}
+
+/// The database below the closed store in `home`, as no other program should open it.
+fn database(home: &Path) -> Db {
+    Db::open(&options(home)).unwrap()
 }
 
 /// Changes the names of the base and of the next state in the record about all states.
@@ -130,7 +135,9 @@ fn set_history(home: &Path, base: u64, next: u64) {
     let database = database(home);
     let mut record = database.get(1, b"history").unwrap().unwrap();
     record[..8].copy_from_slice(&base.to_le_bytes());
-    record[48..].copy_from_slice(&next.to_le_bytes());
+    record[48..56].copy_from_slice(&next.to_le_bytes());
+    let checksum = Blake2b256::hash(&record[..56]);
+    record[56..].copy_from_slice(checksum.as_bytes());
     let set = (1, b"history".to_vec(), Some(record));
     database.commit([set]).unwrap();
 }
@@ -271,12 +278,7 @@ fn a_damaged_node_is_not_copied() {
 
 /// Makes a store of format 1, as earlier versions did, with the nodes "first" and "a".
 fn first_format(path: &Path) {
-    let mut options = Options::with_columns(path, 2);
-    options.columns[0].uniform = true;
-    options.columns[0].preimage = true;
-    options.columns[0].ref_counted = true;
-    options.stats = false;
-    let database = Db::open_or_create(&options).unwrap();
+    let database = Db::open_or_create(&options(path)).unwrap();
     let node = |name: &str| {
         (
             0,
@@ -294,14 +296,104 @@ fn first_format(path: &Path) {
     .unwrap();
 }
 
+/// A store with the states "first", "second" on it, which lacks the node "a", and "third" on that.
+fn three_states() -> tempfile::TempDir {
+    let home = stored::<ParityDbStore>();
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    for (name, lost) in [("second", "a"), ("third", "second")] {
+        let update = step(&store, name, vec![change(lost, &[1], -1)]);
+        store.keep(store.states().newest().id, &update).unwrap();
+    }
+    home
+}
+
 #[test]
-fn a_store_of_format_1_becomes_one_of_format_2() {
+fn a_store_of_format_2_becomes_one_of_format_3() {
+    let home = three_states();
+    let kept = ParityDbStore::open(home.path()).unwrap().states().clone();
+    let marker = home.path().join("povmeter-store");
+    let third = fs::read_to_string(&marker).unwrap();
+    // Format 2 is the same without checksums.
+    let numbered = |start: &str, id: u64| [start.as_bytes(), &id.to_be_bytes()].concat();
+    let ids = kept.iter().skip(1).map(|state| state.id.number());
+    let keys = ids.flat_map(|id| [numbered("state", id), numbered("diff", id)]);
+    let keys: Vec<_> = keys.chain([b"history".to_vec()]).collect();
+    assert_eq!(keys.len(), 5);
+    let old = database(home.path());
+    for key in &keys {
+        let mut record = old.get(1, key).unwrap().unwrap();
+        record.truncate(record.len() - 32);
+        old.commit([(1, key, Some(record))]).unwrap();
+    }
+    drop(old);
+    fs::write(&marker, third.replace("format 3", "format 2")).unwrap();
+
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(fs::read_to_string(&marker).unwrap(), third);
+    assert_eq!(*store.states(), kept);
+    assert!(matches!(
+        ParityDbStore::open(home.path()),
+        Err(OpenError::InUse { .. })
+    ));
+    let update = step(&store, "fourth", vec![]);
+    let fourth = store.keep(kept.newest().id, &update).unwrap();
+    store.prune(kept.newest().id).unwrap();
+    drop(store);
+    let store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(store.states().newest().id, fourth);
+    let held = ["first", "second", "third", "fourth", "a"].map(|name| read(&store, name).is_some());
+    assert_eq!(held, [true, false, true, true, false]);
+}
+
+/// A journal whose counts have changed on the disk would remove nodes in use.
+#[test]
+fn nothing_is_removed_by_a_damaged_journal() {
+    let home = three_states();
+    let lost = hash("a");
+    let mut found = 0;
+    for (path, content) in snapshot(home.path()) {
+        let mut content = content.unwrap();
+        let name = path.file_name().unwrap().to_string_lossy();
+        let place = |content: &[u8]| {
+            let mut windows = content.windows(lost.as_bytes().len());
+            windows.position(|window| window == lost.as_bytes())
+        };
+        if let (true, Some(at)) = (name.starts_with("table_01_"), place(&content)) {
+            assert_eq!(content[at + 32..][..8], 1_u64.to_le_bytes());
+            content[at + 32] = 2;
+            fs::write(path, content).unwrap();
+            found += 1;
+        }
+    }
+    assert_eq!(found, 1, "the journal should lie in one table");
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    let kept = store.states().clone();
+    let [second, third] = [1, 2].map(|at| kept.iter().nth(at).unwrap().id);
+    for refused in [
+        store.prune(second),
+        store.prune(third),
+        store.discard(second),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(&error, StoreError::DamagedRecord { key, .. } if *key == format!("diff {second}")),
+            "{error:?}"
+        );
+    }
+    assert_eq!(*store.states(), kept);
+    // The other state's own is whole.
+    store.discard(third).unwrap();
+    assert_eq!(read(&store, "a"), Some(encoded("a")));
+}
+
+#[test]
+fn a_store_of_format_1_becomes_one_of_format_3() {
     let home = tempfile::tempdir().unwrap();
     first_format(home.path());
     let mut store = ParityDbStore::open(home.path()).unwrap();
     let marker = || fs::read_to_string(home.path().join("povmeter-store")).unwrap();
-    let second = "povmeter node store, format 2\nengine parity-db\nstate complete\n";
-    assert_eq!(marker(), second);
+    let third = "povmeter node store, format 3\nengine parity-db\nstate complete\n";
+    assert_eq!(marker(), third);
     // The converted store is closed before anything is written to it.
     for name in ["second", "third"] {
         drop(store);
