@@ -6,7 +6,7 @@
 mod common;
 
 use common::folders::{not_a_store, occupied, refused, snapshot, stored};
-use common::stores::DiskStore;
+use common::stores::{open_released, DiskStore};
 use common::{change, encoded, read, root, step};
 use povmeter_delta_root::Root;
 use povmeter_store::{engine_of, FolderContent, OpenError};
@@ -160,6 +160,21 @@ fn another_format_is_left_alone<S: DiskStore>() {
         "{opened}"
     );
     assert_eq!(not_a_store(opened), FolderContent::Format(4));
+}
+
+/// The store is locked before and after its marker is replaced.
+fn an_earlier_format_is_converted<S: DiskStore>() {
+    let home = stored::<S>();
+    let marker = home.path().join("povmeter-store");
+    let whole = fs::read_to_string(&marker).unwrap();
+    fs::write(&marker, whole.replace("format 3", "format 2")).unwrap();
+    let store = S::open_at(home.path()).unwrap();
+    assert_eq!(fs::read_to_string(&marker).unwrap(), whole);
+    let opened = S::open_at(home.path()).unwrap_err();
+    assert!(matches!(opened, OpenError::InUse { .. }), "{opened:?}");
+    drop(store);
+    let store: S = open_released(home.path()).unwrap();
+    assert_eq!(read(&store, "a"), Some(encoded("a")));
 }
 
 /// The marker names an engine that does not exist.
@@ -445,6 +460,7 @@ macro_rules! each {
             a_folder_of_other_files_is_left_alone
             files_that_go_by_our_names_are_left_alone
             another_format_is_left_alone
+            an_earlier_format_is_converted
             another_engine_is_left_alone
             a_marker_that_is_none_is_left_alone
             a_store_that_is_being_made_is_named
