@@ -1,9 +1,9 @@
 //! Copies a store into another.
 
 use crate::disk::DiskStore;
-use crate::engine::{Batch, Engine};
+use crate::engine::{self, Batch, Engine};
 use crate::history::KeptStates;
-use crate::journal::{diff_key, history_record, state_key, HISTORY_KEY};
+use crate::journal::{diff_key, history_record, state_key, state_record, HISTORY_KEY};
 use crate::net::NetChange;
 use crate::open_error::OpenError;
 use crate::progress::{Progress, PROGRESS_STEPS};
@@ -115,13 +115,14 @@ fn records(from: &impl Engine, kept: &KeptStates) -> Result<Vec<Record>, StoreEr
         HISTORY_KEY.to_vec(),
         Some(history_record(kept.base(), kept.next())),
     )];
-    for state in kept.iter().filter(|state| state.parent.is_some()) {
-        for key in [state_key(state.id), diff_key(state.id)] {
-            let Some(record) = from.record(&key)? else {
-                return Err(StoreError::missing_record(state.id));
-            };
-            records.push((key, Some(record)));
-        }
+    for state in kept.iter() {
+        // The base has neither record.
+        let Some(parent) = state.parent else { continue };
+        let named = state_record(parent, state.height, state.root);
+        // Fails if the journal is damaged.
+        let diff = engine::diff(from, state.id)?.record();
+        records.push((state_key(state.id), Some(named)));
+        records.push((diff_key(state.id), Some(diff)));
     }
     Ok(records)
 }

@@ -216,8 +216,39 @@ pub(crate) fn occupied(path: &Path, found: FolderContent) -> OpenError {
 pub(crate) fn hold(path: &Path) -> Result<File, OpenError> {
     let marker = path.join(MARKER);
     let file = File::open(&marker).map_err(OpenError::io(&marker))?;
-    lock(&file, path)?;
+    lock_named(&file, path)?;
     Ok(file)
+}
+
+/// Locks the marker of the folder `path`, and checks that another process has not replaced it since it was opened.
+pub(crate) fn lock_named(marker: &File, path: &Path) -> Result<(), OpenError> {
+    lock(marker, path)?;
+    let named = path.join(MARKER);
+    match is_at(marker, &named) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OpenError::InUse {
+            path: path.to_owned(),
+        }),
+        Err(error) => Err(OpenError::io(&named)(error)),
+    }
+}
+
+/// Whether `file` is the file at `path` now.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let opened = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((opened.dev(), opened.ino()) == (found.dev(), found.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns `true`, because a file that is open can not be replaced on this system.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 /// Locks the marker of the folder `path`.
@@ -229,21 +260,6 @@ pub(crate) fn lock(marker: &File, path: &Path) -> Result<(), OpenError> {
         }),
         Err(error) => Err(OpenError::io(path)(error)),
     }
-}
-
-/// Writes the marker of a complete store over that of the store `found`, if that is of an earlier format. Returns the
-/// lock of the marker, which replaces `held`. The caller has the database open, so that it is locked meanwhile.
-pub(crate) fn upgrade<E: FolderEngine>(
-    path: &Path,
-    found: Found,
-    held: File,
-) -> Result<File, OpenError> {
-    if found.format == FORMAT {
-        return Ok(held);
-    }
-    replace_file(path, MARKER, &marker_text(E::NAME, true))?;
-    // The new marker is another file.
-    hold(path)
 }
 
 /// The text of the marker of a store of the engine `engine`.

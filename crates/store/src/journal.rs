@@ -7,7 +7,10 @@
 //! ```
 //! Ids in keys are big-endian, other numbers little-endian; counts are compact. Each record ends with the Blake2b-256 of
 //! the rest: a number that has changed on the disk would otherwise be a number like any other, and pruning would remove
-//! nodes by it. Records of format 2 end without. A record that is damaged is none of format 2, because it is too long.
+//! nodes by it.
+//!
+//! Records of format 2 have no checksum. A damaged record is not taken for one of them: of those about states, each has
+//! one length, and that of a journal follows from its counts, which would have to leave no rest with the 32 bytes.
 
 use crate::history::{KeptState, KeptStates, StateId};
 use crate::net::NetChange;

@@ -62,7 +62,7 @@
 //! accesses and a copy. A read from `RocksDbStore` is a look-up in its newest writes, then in a table or two
 //! after a Bloom filter, and a copy; a batch is one call of the database. A read from `RedisCluster` is a
 //! round trip and a hash; the reads of a batch go out at once. [`Verified`] adds one Blake2b-256 of the node.
-//! Keeping a state writes 40 bytes for each change besides the nodes.
+//! Keeping a state writes 40 bytes for each change besides the nodes, and hashes them for a checksum.
 //!
 //! # Features
 //! - `parity-db` (default): [`ParityDbStore`].

@@ -5,8 +5,8 @@
 
 use crate::file_list::{FILE_LIST, NEW_FILE_LIST};
 use crate::folder::{
-    available, inspect, is_free, lock, marker_text, names, occupied, sync_folder, FolderEngine,
-    COMPLETE_MARKER, DISK_RESERVE, MARKER, NEW_MARKER,
+    available, inspect, is_free, lock, lock_named, marker_text, names, occupied, sync_folder,
+    FolderEngine, Found, COMPLETE_MARKER, DISK_RESERVE, FORMAT, MARKER, NEW_MARKER,
 };
 use crate::open_error::{FolderContent, OpenError};
 use std::fs::{self, File};
@@ -138,62 +138,56 @@ fn lock_earlier(path: &Path) -> Result<Option<File>, OpenError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(OpenError::io(&marker)(error)),
         Ok(earlier) => {
-            lock(&earlier, path)?;
-            // Another process may have replaced the marker since it was opened, and have ended since.
-            match is_at(&earlier, &marker) {
-                Ok(true) => Ok(Some(earlier)),
-                Ok(false) => Err(OpenError::InUse {
-                    path: path.to_owned(),
-                }),
-                Err(error) => Err(OpenError::io(&marker)(error)),
-            }
+            lock_named(&earlier, path)?;
+            Ok(Some(earlier))
         }
     }
-}
-
-/// Whether `file` is the file at `path` now.
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    let opened = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(found) => Ok((opened.dev(), opened.ino()) == (found.dev(), found.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Returns `true`, because a file that is open can not be replaced on this system.
-#[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> io::Result<bool> {
-    Ok(true)
 }
 
 impl Making<'_> {
     /// Marks the folder as complete. Its database must be on disk. Returns the new marker, which is locked until the
     /// file is closed.
     pub(crate) fn finish(self) -> Result<File, OpenError> {
-        // No other process writes to a file of this name, because it would have to lock the marker first.
-        let temporary = self.path.join(COMPLETE_MARKER);
-        let write = || {
-            let mut marker = File::create(&temporary).map_err(OpenError::io(&temporary))?;
-            lock(&marker, self.path)?;
-            let mut replace = || {
-                marker.write_all(marker_text(self.engine, true).as_bytes())?;
-                marker.sync_all()?;
-                fs::rename(&temporary, self.path.join(MARKER))?;
-                sync_folder(self.path)
-            };
-            replace().map_err(OpenError::io(&temporary))?;
-            Ok(marker)
-        };
-        let marker = write().inspect_err(|_| {
-            // If this fails too, the first error is enough.
-            let _ = fs::remove_file(&temporary);
-        })?;
+        let marker = complete(self.path, self.engine)?;
         // A process that began a store at the same time may have left this. A marker is complete without it.
         let _ = fs::remove_file(self.path.join(NEW_MARKER));
         Ok(marker)
+    }
+}
+
+/// Replaces the marker of the folder `path`, which the caller has locked, by that of a complete store. Returns the new
+/// marker, which is locked until the file is closed.
+fn complete(path: &Path, engine: &str) -> Result<File, OpenError> {
+    // No other process writes to a file of this name, because it would have to lock the marker first.
+    let temporary = path.join(COMPLETE_MARKER);
+    let write = || {
+        let mut marker = File::create(&temporary).map_err(OpenError::io(&temporary))?;
+        lock(&marker, path)?;
+        let mut replace = || {
+            marker.write_all(marker_text(engine, true).as_bytes())?;
+            marker.sync_all()?;
+            fs::rename(&temporary, path.join(MARKER))?;
+            sync_folder(path)
+        };
+        replace().map_err(OpenError::io(&temporary))?;
+        Ok(marker)
+    };
+    write().inspect_err(|_| {
+        // If this fails too, the first error is enough.
+        let _ = fs::remove_file(&temporary);
+    })
+}
+
+/// Replaces the marker of the complete store `found` in the folder `path` by that of this version's format, if it is of
+/// an earlier one. `held` is the marker, which is locked. Returns the locked marker.
+pub(crate) fn upgrade<E: FolderEngine>(
+    path: &Path,
+    found: Found,
+    held: File,
+) -> Result<File, OpenError> {
+    match found.format {
+        FORMAT => Ok(held),
+        _ => complete(path, E::NAME),
     }
 }
 
@@ -282,34 +276,49 @@ mod tests {
         released(|| lock_marker(home.path()).then_some(()));
     }
 
-    /// Others try to lock the marker all the time. None of them succeeds as long as its maker holds it.
+    /// Replaces the marker in the folder `path` while others try to lock it all the time. None of them succeeds.
+    fn replace_watched(path: &Path, replace: impl FnOnce() -> Result<File, OpenError>) {
+        let (watched, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (held, was_locked) = thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut was_locked = false;
+                while !was_locked && !over.load(Ordering::SeqCst) {
+                    // The marker that was opened may have been replaced before it is locked.
+                    let marker = File::open(path.join(MARKER)).unwrap();
+                    was_locked = lock_named(&marker, path).is_ok();
+                    watched.store(true, Ordering::SeqCst);
+                }
+                was_locked
+            });
+            while !watched.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            let held = replace();
+            over.store(true, Ordering::SeqCst);
+            (held, watcher.join().unwrap())
+        });
+        held.unwrap();
+        assert!(!was_locked, "another locked the marker");
+    }
+
     #[test]
     fn nobody_locks_the_marker_while_it_is_replaced() {
         for _ in 0..50 {
             let home = tempfile::tempdir().unwrap();
             let making = begin::<Nothing>(home.path()).unwrap();
-            let (watched, over) = (AtomicBool::new(false), AtomicBool::new(false));
-            let (held, was_locked) = thread::scope(|scope| {
-                let watcher = scope.spawn(|| {
-                    let mut was_locked = false;
-                    while !was_locked && !over.load(Ordering::SeqCst) {
-                        // The marker that was opened may have been replaced before it is locked.
-                        let marker = File::open(home.path().join(MARKER)).unwrap();
-                        was_locked = marker.try_lock_exclusive().unwrap()
-                            && is_at(&marker, &home.path().join(MARKER)).unwrap();
-                        watched.store(true, Ordering::SeqCst);
-                    }
-                    was_locked
-                });
-                while !watched.load(Ordering::SeqCst) {
-                    thread::yield_now();
-                }
-                let held = making.finish();
-                over.store(true, Ordering::SeqCst);
-                (held, watcher.join().unwrap())
+            replace_watched(home.path(), || making.finish());
+        }
+    }
+
+    #[test]
+    fn nobody_locks_the_marker_while_it_is_upgraded() {
+        for _ in 0..50 {
+            let home = tempfile::tempdir().unwrap();
+            let held = begin::<Nothing>(home.path()).unwrap().finish().unwrap();
+            let earlier = Found { format: FORMAT - 1 };
+            replace_watched(home.path(), || {
+                upgrade::<Nothing>(home.path(), earlier, held)
             });
-            held.unwrap();
-            assert!(!was_locked, "another locked the marker");
         }
     }
 

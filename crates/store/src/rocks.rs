@@ -13,9 +13,10 @@
 use crate::disk::{disk_store, DiskStore};
 use crate::engine::{self, Batch, Engine, Held};
 use crate::file_list::{length_text, rewrite_list, FileList};
-use crate::folder::{check_space, hold, upgrade, Found};
+use crate::folder::{check_space, hold, Found};
 use crate::history::{KeptStates, StateId};
 use crate::journal::{StateDiff, RECORD_STARTS};
+use crate::making::upgrade;
 use crate::memory::COPIED_BYTES;
 use crate::net::{NetChange, NULL_NODE};
 use crate::open_error::OpenError;

@@ -141,15 +141,6 @@ pub enum StoreError {
     },
 }
 
-impl StoreError {
-    /// The error for a kept state `id` without a record.
-    #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
-    pub(crate) fn missing_record(id: StateId) -> Self {
-        let key = format!("state {id}");
-        Self::DamagedRecord { key, bytes: 0 }
-    }
-}
-
 /// What was found in place of a record, if it has `bytes` bytes.
 pub(crate) fn record_text(bytes: usize) -> String {
     match bytes {

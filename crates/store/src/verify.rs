@@ -10,6 +10,7 @@
 use crate::history::StateId;
 use crate::journal::StateDiff;
 use crate::progress::{Progress, PROGRESS_STEPS};
+use crate::store::record_text;
 use crate::stored::StoredNodes;
 use crate::walk::{NodeFault, Walk};
 use crate::StoreError;
@@ -92,6 +93,14 @@ pub enum Problem {
         /// Change in the journal.
         found: i128,
     },
+    /// The journal of a state is missing or damaged. The state can neither be pruned to nor discarded.
+    #[error("state {state}: expected its journal, found {}", record_text(*.found))]
+    DamagedJournal {
+        /// The state.
+        state: StateId,
+        /// Bytes of its record; 0 if there is none.
+        found: usize,
+    },
 }
 
 /// Checks every kept state: that every node reachable from its root, child tries included, is there and
@@ -99,7 +108,7 @@ pub enum Problem {
 /// `progress` with the places visited so far. Changes nothing.
 ///
 /// # Errors
-/// If a journal or the list of nodes can not be read. Faults of nodes are in the report.
+/// If the database fails to return a journal or the list of nodes. Faults of nodes and journals are in the report.
 ///
 /// # Cost
 /// Reads each place of the base, and each node of the store once more. Takes about 100 bytes of memory
@@ -122,8 +131,16 @@ pub fn verify<S: StoredNodes + ?Sized>(
         match parent {
             None => check.base(store, state.id, state.root),
             Some(parent) => {
-                let diff = store.diff(state.id)?;
-                check.block(store, state.id, [parent.root, state.root], &diff);
+                let diff = match store.diff(state.id) {
+                    Ok(diff) => Some(diff),
+                    Err(StoreError::DamagedRecord { bytes: found, .. }) => {
+                        let state = state.id;
+                        check.report.add(Problem::DamagedJournal { state, found });
+                        None
+                    }
+                    Err(error) => return Err(error),
+                };
+                check.block(store, state.id, [parent.root, state.root], diff.as_ref());
             }
         }
     }
@@ -163,13 +180,13 @@ impl Check<'_> {
         }
     }
 
-    /// Visits the places of a state that its parent lacks, and compares its journal.
+    /// Visits the places of a state that its parent lacks, and compares its journal, if that can be read.
     fn block(
         &mut self,
         source: &(impl NodeSource + ?Sized),
         state: StateId,
         [parent, root]: [Root; 2],
-        diff: &StateDiff,
+        diff: Option<&StateDiff>,
     ) {
         let mut changes = BTreeMap::<NodeHash, i128>::new();
         let [mut before, mut after] = [parent, root].map(|root| Walk::new(source, root));
@@ -201,15 +218,30 @@ impl Check<'_> {
                 }
             }
         }
-        self.journal(state, changes, diff);
+        match diff {
+            Some(diff) => self.journal(state, changes, diff),
+            // A whole journal would have these gains.
+            None => {
+                for (hash, change) in changes {
+                    self.expect(hash, u64::try_from(change).unwrap_or(0));
+                }
+            }
+        }
+    }
+
+    /// Counts references that a node should have.
+    fn expect(&mut self, hash: NodeHash, references: u64) {
+        if references > 0 {
+            let expected = self.expected.entry(hash).or_default();
+            *expected = expected.saturating_add(references);
+        }
     }
 
     /// Compares the changes between two tries with a journal, and counts the journal's gains.
     fn journal(&mut self, state: StateId, changes: BTreeMap<NodeHash, i128>, diff: &StateDiff) {
         let mut differences = changes.clone();
         for (hash, references) in &diff.gains {
-            let expected = self.expected.entry(*hash).or_default();
-            *expected = expected.saturating_add(*references);
+            self.expect(*hash, *references);
             *differences.entry(*hash).or_default() -= i128::from(*references);
         }
         for (hash, references) in &diff.losses {

@@ -5,12 +5,13 @@
 mod common;
 
 use common::folders::{not_a_store, occupied, refused, snapshot, stored};
+use common::tries::{block, random_changes};
 use common::{change, encoded, hash, read, root, step};
 use parity_db::{Db, Options};
 use povmeter_delta_root::{Blake2b256, NodeSource};
 use povmeter_store::{
-    stat, verify, BackupError, FolderContent, NodeStore, OpenError, ParityDbStore, StateHistory,
-    StateId, StoreError, StoredNodes, Verified,
+    stat, verify, BackupError, FolderContent, NodeStore, OpenError, ParityDbStore, Problem,
+    StateHistory, StateId, StoreError, StoredNodes, Verified,
 };
 use std::fs;
 use std::ops::ControlFlow;
@@ -350,66 +351,59 @@ fn a_store_of_format_2_becomes_one_of_format_3() {
 /// A journal whose counts have changed on the disk would remove nodes in use.
 #[test]
 fn nothing_is_removed_by_a_damaged_journal() {
-    let home = three_states();
-    let lost = hash("a");
-    let mut found = 0;
-    for (path, content) in snapshot(home.path()) {
-        let mut content = content.unwrap();
-        let name = path.file_name().unwrap().to_string_lossy();
-        let place = |content: &[u8]| {
-            let mut windows = content.windows(lost.as_bytes().len());
-            windows.position(|window| window == lost.as_bytes())
-        };
-        if let (true, Some(at)) = (name.starts_with("table_01_"), place(&content)) {
-            assert_eq!(content[at + 32..][..8], 1_u64.to_le_bytes());
-            content[at + 32] = 2;
-            fs::write(path, content).unwrap();
-            found += 1;
-        }
+    let [home, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let mut store = ParityDbStore::create(home.path()).unwrap();
+    for seed in 1..=3 {
+        let parent = *store.states().newest();
+        let update = block(&store, parent.root, &random_changes(seed, 10));
+        store.keep(parent.id, &update).unwrap();
     }
-    assert_eq!(found, 1, "the journal should lie in one table");
-    let mut store = ParityDbStore::open(home.path()).unwrap();
     let kept = store.states().clone();
-    let [second, third] = [1, 2].map(|at| kept.iter().nth(at).unwrap().id);
-    for refused in [
-        store.prune(second),
-        store.prune(third),
-        store.discard(second),
-    ] {
-        let error = refused.unwrap_err();
+    let [first, second, third] = [1, 2, 3].map(StateId::from_number);
+    assert!(verify(&mut store, &mut |_| ()).unwrap().is_clean());
+    drop(store);
+    let key = [&b"diff"[..], &first.number().to_be_bytes()].concat();
+    let whole = database(home.path()).get(1, &key).unwrap().unwrap();
+    let mut damaged = whole.clone();
+    // The number of references that the first node gains: after the count of gains, and its hash.
+    damaged[1 + 32] += 1;
+    for damaged in [Some(damaged), None] {
+        let bytes = damaged.as_ref().map_or(0, Vec::len);
+        let raw = database(home.path());
+        raw.commit([(1, key.clone(), damaged)]).unwrap();
+        drop(raw);
+        let mut store = ParityDbStore::open(home.path()).unwrap();
+        let refused = [store.prune(first), store.prune(third), store.discard(first)];
+        let copied = store.backup(copies.path().join("copy"), &mut |_| ());
+        let copied = copied.map_err(|error| match error {
+            BackupError::Store(error) => error,
+            other => panic!("{other:?}"),
+        });
+        for refused in refused
+            .map(|refused| refused.map(drop))
+            .into_iter()
+            .chain([copied])
+        {
+            let error = refused.unwrap_err();
+            assert!(
+                matches!(&error, StoreError::DamagedRecord { key, bytes: found } if *key == "diff 1" && *found == bytes),
+                "{error:?}"
+            );
+        }
+        assert_eq!(*store.states(), kept);
+        let report = verify(&mut store, &mut |_| ()).unwrap();
         assert!(
-            matches!(&error, StoreError::DamagedRecord { key, .. } if *key == format!("diff {second}")),
-            "{error:?}"
+            matches!(report.problems[..], [Problem::DamagedJournal { state, found }] if state == first && found == bytes),
+            "{:?}",
+            report.problems
         );
     }
-    assert_eq!(*store.states(), kept);
-    // The other state's own is whole.
-    store.discard(third).unwrap();
-    assert_eq!(read(&store, "a"), Some(encoded("a")));
-}
-
-#[test]
-fn a_store_of_format_1_becomes_one_of_format_3() {
-    let home = tempfile::tempdir().unwrap();
-    first_format(home.path());
+    let raw = database(home.path());
+    raw.commit([(1, key, Some(whole))]).unwrap();
+    drop(raw);
     let mut store = ParityDbStore::open(home.path()).unwrap();
-    let marker = || fs::read_to_string(home.path().join("povmeter-store")).unwrap();
-    let third = "povmeter node store, format 3\nengine parity-db\nstate complete\n";
-    assert_eq!(marker(), third);
-    // The converted store is closed before anything is written to it.
-    for name in ["second", "third"] {
-        drop(store);
-        store = ParityDbStore::open(home.path()).unwrap();
-        assert_eq!(store.kept_roots().len(), 1);
-        let update = step(&store, name, vec![]);
-        store.commit(&update).unwrap();
-    }
-    drop(store);
-    let store = ParityDbStore::open(home.path()).unwrap();
-    assert_eq!(store.root(), root("third"));
-    for name in ["first", "second", "third", "a"] {
-        assert_eq!(read(&store, name), Some(encoded(name)));
-    }
+    store.prune(second).unwrap();
+    assert!(verify(&mut store, &mut |_| ()).unwrap().is_clean());
 }
 
 #[test]
