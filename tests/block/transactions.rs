@@ -200,13 +200,16 @@ fn transaction<A: Accounting>(block: &mut Block<&MemoryStore, A>, seed: u64) -> 
     block.enter_runtime().unwrap();
     for _ in 0..rng.random_range(1..8) {
         let (trie, key) = close_key(rng);
-        match rng.random_range(0..10) {
+        match rng.random_range(0..14) {
             0..3 => block.remove(trie, &key).unwrap(),
             3..5 => block.set(trie, &key, &[8; 40]).unwrap(),
             5 => _ = block.get(trie, &key).unwrap(),
             6 => block.start_transaction(),
             7 => _ = block.rollback_transaction(),
             8 => _ = block.commit_transaction(),
+            9 => _ = block.root(V1).unwrap(),
+            10 => _ = block.child_root(b"c", V1).unwrap(),
+            11 => sizes.push(block.peek_proof_size().unwrap()),
             _ => sizes.push(block.proof_size().unwrap()),
         }
     }

@@ -12,8 +12,10 @@
 //! commit:              nothing
 //! roll back,
 //!   no snapshot since: cut to the remembered length
-//!   a snapshot since:  cut to `reported`; restore the remembered `seen`; drop the second mention of each
-//!                      key in the dirty part, and known keys; reported = length
+//!   a snapshot since:  cut to `reported`; restore the remembered `seen`; in the dirty part, drop
+//!                      the second mention of each key
+//!                      known keys that are not dirty now, and that no open transaction has changed
+//!                      reported = length
 //!   the same, but the reader keeps what it learned:
 //!                      append the keys that the rollback restores, unless they are in the dirty part
 //! ```
@@ -22,18 +24,21 @@
 //! transaction, keep that part too.
 //!
 //! A key is *known* if it became dirty by such a rollback alone: when the transaction started, the reader knew the key
-//! as it is again now. It is dirty because it was told of another state of the key, and may have left marks of it.
-//! If the reader is told once more, and the transaction in which it is told is rolled back, then there is
-//! nothing to tell it a third time. Without this, each of many transactions that are rolled back in a row would leave
-//! all keys dirty that those before it have touched. `known` ends with the first change that is not rolled back.
+//! as it is again now. It is dirty because the reader was told of another state of the key, and may have left marks of
+//! it. If it is told of the key once more, in a transaction that is rolled back too, then nothing is left to tell. Without
+//! this, each of many transactions that are rolled back in a row would leave dirty what all before it have changed. A key
+//! is no longer known once a change stays that is made outside of transactions or committed by the outermost one: the
+//! change may be one of the key. Until then, a key that an open transaction has changed may be marked as known, and is not
+//! dropped.
 //!
-//! What a rollback drops or moves lies behind its remembered `seen`. Transactions that stay open remember a `seen` that
-//! is not greater, and their remembered lengths are not used any more, because there was a snapshot since they started.
+//! What a rollback drops or moves lies behind its remembered `seen`. Transactions that stay open remember a `seen` that is
+//! not greater. Their remembered lengths move with the keys, because they tell which keys were dirty when they started.
 
 use crate::{
     entries::{Entries, Entry},
     index::{index, NOWHERE},
     journal::Journal,
+    transaction::OpenTransaction,
 };
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -56,12 +61,27 @@ pub struct Dirty<'a> {
 /// See the top of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DirtyLog {
-    ids: Vec<u32>,
+    mentions: Vec<Mention>,
     seen: u32,
     reported: u32,
-    /// The places of the known keys. All keys in it are known, but not all known keys are in it.
-    known: Range<u32>,
+    /// Whether a mention may be known.
+    has_known: bool,
     snapshots: u64,
+}
+
+/// A key in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mention {
+    /// The id of its entry.
+    pub(crate) id: u32,
+    /// Whether the key is known, unless an open transaction has changed it.
+    known: bool,
+}
+
+impl Mention {
+    const fn new(id: u32) -> Self {
+        Self { id, known: false }
+    }
 }
 
 /// Where the log stood when a transaction started.
@@ -78,13 +98,13 @@ impl DirtyLog {
     pub(crate) fn note(&mut self, id: u32, entry: &mut Entry) {
         if !self.is_dirty(id, entry) {
             entry.logged_at = self.len();
-            self.ids.push(id);
+            self.mentions.push(Mention::new(id));
         }
     }
 
-    /// The entries of the dirty keys, each once, by first change.
-    pub(crate) fn dirty(&self) -> &[u32] {
-        &self.ids[self.seen as usize..]
+    /// The dirty keys, each once, by first change.
+    pub(crate) fn dirty(&self) -> &[Mention] {
+        &self.mentions[self.seen as usize..]
     }
 
     #[inline]
@@ -106,33 +126,42 @@ impl DirtyLog {
     /// Sets the log to that of an overlay without snapshots in which the entries `ids` are dirty. The caller
     /// renews the marks of open transactions.
     pub(crate) fn relist(&mut self, ids: impl Iterator<Item = u32>, entries: &mut Entries) {
-        self.ids.clear();
-        self.ids.extend(ids);
-        for (at, id) in (0..).zip(&self.ids) {
-            entries.at_mut(*id).logged_at = at;
-        }
-        (self.seen, self.reported) = (0, 0);
-        self.known = 0..0;
+        self.mentions.clear();
+        self.mentions.extend(ids.map(Mention::new));
+        (self.seen, self.reported, self.has_known) = (0, 0, false);
+        self.place(entries);
     }
 
-    /// Notes that what has changed, or changes next, will not be rolled back.
+    /// Notes that what has changed, or changes next, will not be rolled back. No transaction is open then, so what was
+    /// seen never becomes dirty again.
     #[inline]
     pub(crate) fn changes_for_good(&mut self) {
-        self.known = 0..0;
+        if self.has_known {
+            self.forget_known();
+        }
     }
 
-    /// Takes the log back to `mark`, before `journal` restores the entries.
+    #[cold]
+    fn forget_known(&mut self) {
+        self.has_known = false;
+        for mention in &mut self.mentions[self.seen as usize..] {
+            mention.known = false;
+        }
+    }
+
+    /// Takes the log back to `mark`, before `journal` restores the entries. `open` are the transactions that stay open.
     #[inline]
     pub(crate) fn roll_back(
         &mut self,
         mark: DirtyLogMark,
         journal: &Journal,
         entries: &mut Entries,
+        open: &mut [OpenTransaction],
     ) {
         if self.snapshots == mark.snapshots {
-            self.ids.truncate(mark.len as usize);
+            self.mentions.truncate(mark.len as usize);
         } else {
-            self.go_back(mark, journal, entries);
+            self.go_back(mark, journal, entries, open);
         }
     }
 
@@ -145,51 +174,61 @@ impl DirtyLog {
         entries: &mut Entries,
     ) {
         if self.snapshots == mark.snapshots {
-            self.ids.truncate(mark.len as usize);
+            self.mentions.truncate(mark.len as usize);
         } else {
             for id in restored {
                 let entry = entries.at_mut(id);
                 self.note(id, entry);
-                // The reader keeps what it was told inside of the transaction.
-                if self.known.contains(&entry.logged_at) {
-                    self.known.start = entry.logged_at + 1;
-                }
+                // The reader keeps what it was told inside of the transaction, so it does not know the key any more.
+                self.mentions[entry.logged_at as usize].known = false;
             }
         }
     }
 
-    fn go_back(&mut self, mark: DirtyLogMark, journal: &Journal, entries: &mut Entries) {
+    fn go_back(
+        &mut self,
+        mark: DirtyLogMark,
+        journal: &Journal,
+        entries: &mut Entries,
+        open: &mut [OpenTransaction],
+    ) {
+        let before = self.mentions.len();
+        // From outer to inner ones; lengths do not decrease.
+        let first = open.partition_point(|open| open.log_mark.len <= mark.seen);
+        let mut open = open[first..].iter_mut().peekable();
         let mut end = mark.seen;
-        let mut known_from = end;
-        let before = self.ids.len();
         for at in mark.seen..self.reported {
-            let id = self.ids[at as usize];
+            while let Some(open) = open.next_if(|open| open.log_mark.len <= at) {
+                open.log_mark.len = end;
+            }
+            let mention = self.mentions[at as usize];
+            let Mention { id, known } = mention;
             let entry = entries.at_mut(id);
-            let is_known = self.known.contains(&at);
             // The second mention of a key that was dropped, or is in its final place.
             if entry.logged_at == NOWHERE || self.is_placed(id, entry, mark.seen..end) {
                 continue;
             }
-            if is_known && !self.is_dirty(id, entry) && !journal.has_record_of(id, entry) {
+            if known && !self.is_dirty(id, entry) && !journal.has_record_of(id, entry) {
                 entry.logged_at = NOWHERE;
-                self.ids.push(id);
+                self.mentions.push(mention);
                 continue;
             }
             entry.logged_at = end;
-            self.ids[end as usize] = id;
+            // What was not dirty when the transaction started is known now.
+            let known = known || at >= mark.len;
+            self.has_known |= known;
+            self.mentions[end as usize] = Mention { id, known };
             end += 1;
-            if !is_known && at < mark.len {
-                known_from = end;
-            }
         }
-        for dropped in self.ids.drain(before..) {
-            // The place of no key yet, and then of another one.
-            entries.at_mut(dropped).logged_at = end;
+        open.for_each(|open| open.log_mark.len = end);
+        for dropped in self.mentions.drain(before..) {
+            // If it stayed nowhere, the rollback of an outer transaction would drop an earlier mention of the key. No
+            // other place is that of the key: this one has none yet, and then another one.
+            entries.at_mut(dropped.id).logged_at = end;
         }
-        self.ids.truncate(end as usize);
+        self.mentions.truncate(end as usize);
         self.seen = mark.seen;
         self.reported = end;
-        self.known = known_from..end;
     }
 
     /// Drops the part that was seen. Must not be called while a transaction is open, because rolling it
@@ -205,50 +244,59 @@ impl DirtyLog {
     }
 
     fn drop(&mut self, entries: &mut Entries) {
-        self.ids.drain(..self.seen as usize);
-        for (at, id) in (0..).zip(&self.ids) {
-            entries.at_mut(*id).logged_at = at;
+        self.mentions.drain(..self.seen as usize);
+        (self.seen, self.reported) = (0, 0);
+        self.place(entries);
+    }
+
+    /// Tells each entry its place.
+    fn place(&self, entries: &mut Entries) {
+        for (at, mention) in (0..).zip(&self.mentions) {
+            entries.at_mut(mention.id).logged_at = at;
         }
-        let moved = |at: u32| at.saturating_sub(self.seen);
-        self.known = moved(self.known.start)..moved(self.known.end);
-        self.seen = 0;
-        self.reported = 0;
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.ids.capacity() * size_of::<u32>()
+        self.mentions.capacity() * size_of::<Mention>()
     }
 
     /// Removes all keys; keeps memory for up to `most` of them.
     pub(crate) fn reset(&mut self, most: usize) {
         let Self {
-            ids,
+            mentions,
             seen,
             reported,
-            known,
+            has_known,
             snapshots,
         } = self;
-        ids.clear();
-        ids.shrink_to(most);
-        *known = 0..0;
+        mentions.clear();
+        mentions.shrink_to(most);
+        *has_known = false;
         (*seen, *reported, *snapshots) = (0, 0, 0);
     }
 
     #[inline]
     fn len(&self) -> u32 {
-        index(self.ids.len())
+        index(self.mentions.len())
     }
 
     /// Whether `entry` is in the dirty part, at the place that the entry remembers.
     #[inline]
     fn is_dirty(&self, id: u32, entry: &Entry) -> bool {
-        entry.logged_at >= self.seen && self.ids.get(entry.logged_at as usize) == Some(&id)
+        entry.logged_at >= self.seen && self.is_mentioned(id, entry)
     }
 
     /// Whether `entry` is at the place that it remembers, and the place is in `range`.
     fn is_placed(&self, id: u32, entry: &Entry, range: Range<u32>) -> bool {
-        range.contains(&entry.logged_at) && self.ids.get(entry.logged_at as usize) == Some(&id)
+        range.contains(&entry.logged_at) && self.is_mentioned(id, entry)
+    }
+
+    /// Whether `entry` is at the place that it remembers.
+    #[inline]
+    fn is_mentioned(&self, id: u32, entry: &Entry) -> bool {
+        let mention = self.mentions.get(entry.logged_at as usize);
+        mention.is_some_and(|mention| mention.id == id)
     }
 }
 
@@ -257,13 +305,13 @@ impl DirtyLog {
     /// Panics unless equal to a new one but for memory. Names every field.
     pub(crate) fn assert_as_new(&self) {
         let Self {
-            ids,
+            mentions,
             seen,
             reported,
-            known,
+            has_known,
             snapshots,
         } = self;
-        assert!(ids.is_empty() && known.is_empty());
+        assert!(mentions.is_empty() && !has_known);
         assert_eq!((*seen, *reported, *snapshots), (0, 0, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! The overlay itself: reads and writes.
 
 use crate::{
-    dirty::{Dirty, DirtyLog},
+    dirty::{Dirty, DirtyLog, Mention},
     entries::Entries,
     heap::Heap,
     journal::Journal,
@@ -300,11 +300,11 @@ impl Overlay {
     /// After a rollback of a transaction in which a snapshot was taken, two kinds of keys are dirty: those
     /// that were dirty at the start of the transaction, and those that were dirty at the snapshot, with what
     /// the overlay holds for them now, possibly [`Fate::Untouched`]. A key whose change no snapshot reported
-    /// is not dirty after that change is rolled back. Nor is a key that was dirty because of a rollback alone, if the
-    /// reader was told of it again since, and the key was not changed. So each of many transactions that are rolled
-    /// back in a row costs the reader its own changes and those of the one before.
+    /// is not dirty after that change is rolled back. Nor is a key that was dirty because of an earlier rollback alone,
+    /// if the reader was told of it again since, and no open transaction has changed it. So each of many transactions
+    /// that are rolled back in a row costs the reader its own changes and those of the one before.
     pub fn dirty(&self) -> impl ExactSizeIterator<Item = Dirty<'_>> + '_ {
-        self.log.dirty().iter().map(|&id| {
+        self.log.dirty().iter().map(|&Mention { id, .. }| {
             let entry = self.entries.at(id);
             Dirty {
                 trie: self.stores.id(entry.store),

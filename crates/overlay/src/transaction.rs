@@ -35,7 +35,8 @@ pub enum TransactionError {
 /// What the reader of [dirty](Overlay::dirty) keys does when a transaction is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// It drops what it learned in the transaction. So the keys that it was told of become dirty again.
+    /// It drops what it learned in the transaction. So the keys that it was told of become dirty again, except those of
+    /// which it knew the same before.
     Forgets,
     /// It keeps what it learned. So only the keys that the transaction changed become dirty, and keys that were dirty
     /// stay so.
@@ -184,7 +185,7 @@ impl Overlay {
             ..
         } = self;
         match reader {
-            Reader::Forgets => log.roll_back(closed.log_mark, journal, entries),
+            Reader::Forgets => log.roll_back(closed.log_mark, journal, entries, transactions),
             Reader::Keeps => {
                 let restored = journal.restored(closed.journal_start);
                 log.roll_back_for_keeper(closed.log_mark, restored, entries);

@@ -1,6 +1,7 @@
 //! Dirty keys and snapshots.
 
 use povmeter_overlay::{Dirty, Fate, Overlay, Reader, TrieId::Child, TrieId::Top};
+use rand::{rngs::SmallRng, Rng, SeedableRng};
 
 fn dirty(overlay: &Overlay) -> Vec<(&[u8], Fate)> {
     overlay
@@ -191,6 +192,42 @@ fn transactions_rolled_back_in_a_row_cost_what_they_change() {
         tell_in_vain(&mut overlay);
         let changed = [A, &last].map(|key| (key, Fate::Written));
         assert_eq!(dirty(&overlay)[..2], changed);
+    }
+}
+
+/// Several transactions in one that is rolled back as a whole, some of them rolled back before, with questions between.
+#[test]
+fn nested_transactions_rolled_back_in_a_row_cost_what_they_change() {
+    for seed in 0..500 {
+        let rng = &mut SmallRng::seed_from_u64(seed);
+        let mut overlay = Overlay::new();
+        let mut number = 0_u32;
+        for round in 0..12 {
+            let first = number;
+            overlay.start_transaction();
+            for _ in 0..rng.random_range(0..12) {
+                match rng.random_range(0..8) {
+                    0..3 => {
+                        write(&mut overlay, &number.to_be_bytes());
+                        number += 1;
+                    }
+                    3..5 => overlay.start_transaction(),
+                    5 if overlay.depth() > 1 => overlay.commit_transaction().unwrap(),
+                    6 if overlay.depth() > 1 => overlay.rollback_transaction().unwrap(),
+                    _ => overlay.snapshot(),
+                }
+            }
+            // All is told of before the last rollback, so that only this round can leave something.
+            overlay.snapshot();
+            while overlay.depth() > 0 {
+                overlay.rollback_transaction().unwrap();
+            }
+            let first = &first.to_be_bytes()[..];
+            assert!(
+                overlay.dirty().all(|dirty| dirty.key >= first),
+                "{seed}, {round}"
+            );
+        }
     }
 }
 
