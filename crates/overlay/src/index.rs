@@ -12,7 +12,7 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 /// | arena | place | full at |
 /// |---|--:|--:|
 /// | a single value, or key | 1 byte | 4 GiB |
-/// | dirty keys | 4 bytes | 16 GiB |
+/// | dirty keys | 8 bytes | 32 GiB |
 /// | keys | 8 bytes | 32 GiB |
 /// | values | 16 bytes | 64 GiB |
 /// | entries, journal records | 24 bytes and more | 96 GiB |

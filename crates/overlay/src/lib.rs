@@ -37,7 +37,7 @@
 //!
 //! # Guarantees
 //! - No call panics unless memory runs out. A value of 4 GiB counts as out of memory, and so does an overlay
-//!   that fills an arena, at 16 GiB or more. [`Overlay::memory`] returns how much is held. Misuse of
+//!   that fills an arena, at 32 GiB or more. [`Overlay::memory`] returns how much is held. Misuse of
 //!   transactions is an error and changes nothing.
 //! - Every order follows from the calls alone: by key, or by first change. Hash tables draw a new seed for
 //!   each overlay and each reset, and no result depends on it.
