@@ -407,6 +407,30 @@ fn nothing_is_removed_by_a_damaged_journal() {
 }
 
 #[test]
+fn a_store_of_format_1_becomes_one_of_format_3() {
+    let home = tempfile::tempdir().unwrap();
+    first_format(home.path());
+    let mut store = ParityDbStore::open(home.path()).unwrap();
+    let marker = || fs::read_to_string(home.path().join("povmeter-store")).unwrap();
+    let third = "povmeter node store, format 3\nengine parity-db\nstate complete\n";
+    assert_eq!(marker(), third);
+    // The converted store is closed before anything is written to it.
+    for name in ["second", "third"] {
+        drop(store);
+        store = ParityDbStore::open(home.path()).unwrap();
+        assert_eq!(store.kept_roots().len(), 1);
+        let update = step(&store, name, vec![]);
+        store.commit(&update).unwrap();
+    }
+    drop(store);
+    let store = ParityDbStore::open(home.path()).unwrap();
+    assert_eq!(store.root(), root("third"));
+    for name in ["first", "second", "third", "a"] {
+        assert_eq!(read(&store, name), Some(encoded(name)));
+    }
+}
+
+#[test]
 fn a_damaged_store_of_format_1_is_left_alone() {
     let home = tempfile::tempdir().unwrap();
     first_format(home.path());
