@@ -109,7 +109,7 @@ impl Overlay {
     /// As [`Self::rollback_transaction`], for the `reader` of [dirty](Self::dirty) keys.
     ///
     /// Costs what was changed in the transaction, and if the reader forgets, also the keys that snapshots taken in it
-    /// reported.
+    /// reported, and a step for each open transaction that has started since the snapshot before these.
     ///
     /// # Errors
     /// As [`Self::commit_transaction`].
