@@ -1,5 +1,6 @@
 //! A block under construction, and its writes.
 
+mod forgotten;
 mod number;
 mod reads;
 mod recorded;
@@ -21,6 +22,7 @@ use crate::{
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::mem::take;
+use forgotten::Forgotten;
 use number::BlockNumber;
 #[cfg(feature = "std")]
 use povmeter_delta_root::CarriedState;
@@ -61,6 +63,7 @@ pub struct Block<S, A: Accounting = Consensus> {
     /// and changes that read the parent state.
     pub(crate) lasting_counts: u64,
     cut: Cut,
+    forgotten: Forgotten,
     /// The last root update, with the revision of the overlay and the state version it was computed for.
     pub(crate) root: Option<(u64, StateVersion, RootUpdate)>,
     pub(crate) notes: A::Notes,
@@ -107,6 +110,7 @@ impl<S, A: Accounting> Block<S, A> {
             roots_in_key_order: _,
             lasting_counts: _,
             cut: _,
+            forgotten: _,
             root,
             seal_memory,
             notes: _,
@@ -168,6 +172,7 @@ impl<S, A: Accounting> Block<S, A> {
             roots_in_key_order: false,
             lasting_counts: 0,
             cut: Cut::default(),
+            forgotten: Forgotten::default(),
             root: None,
             seal_memory,
             notes: A::Notes::default(),
@@ -384,6 +389,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             roots_in_key_order: _,
             lasting_counts,
             cut,
+            forgotten,
             root: last_root,
             // Empty until the block is sealed.
             seal_memory: _,
@@ -400,6 +406,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         *in_runtime = false;
         *lasting_counts = 0;
         *cut = Cut::default();
+        *forgotten = Forgotten::default();
         *last_root = None;
         *notes = A::Notes::default();
     }

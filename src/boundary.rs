@@ -103,6 +103,46 @@ fn mark_dirty<S: NodeSource>(
     }
 }
 
+/// Marks the dirty keys of the child trie `child` in its shadow trie, and counts nothing. The boundary has to be
+/// [taken back](Estimator::take_back) before the next one.
+///
+/// # Errors
+/// As [`count_dirty`].
+pub(crate) fn mark_child<S: NodeSource>(
+    overlay: &Overlay,
+    state: &mut ShadowState<S>,
+    estimator: &mut Estimator,
+    child: &[u8],
+) -> Result<(), LoadError> {
+    let mut mark = || {
+        let mut boundary = estimator.boundary(overlay.dirty().len());
+        let mut opened = state.opened(TrieId::Child(child));
+        let of_child = overlay
+            .dirty()
+            .filter(|dirty| dirty.trie == TrieId::Child(child));
+        for dirty in of_child {
+            let trie = match opened {
+                Some(trie) => trie,
+                None if dirty.fate == Fate::Untouched => continue,
+                None => *opened.insert(state.open(dirty.trie, &mut ())?),
+            };
+            let changed = ChangedKey {
+                trie,
+                index: dirty.index,
+                key: dirty.key,
+                fate: dirty.fate,
+            };
+            boundary.mark_key(state, changed, &mut ())?;
+        }
+        boundary.leave_unsettled(state, &mut ())
+    };
+    let marked = mark();
+    if marked.is_err() {
+        estimator.take_back(state);
+    }
+    marked
+}
+
 /// The child trie whose root lies at `key`.
 fn child_of_root<'k>(trie: TrieId<'_>, key: &'k [u8]) -> Option<&'k [u8]> {
     match trie {

@@ -171,6 +171,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             }
             return Ok(root);
         }
+        let mark = self.recorder.mark();
         let Some(value) = self.get(TrieId::Top, &key)? else {
             return Ok(Root::EMPTY);
         };
@@ -178,7 +179,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             key: child.to_vec(),
             found: value.len(),
         });
-        Ok(root.map(Root::from)?)
+        // The read has begun a call of its own.
+        root.map(Root::from)
+            .map_err(|error| self.take_back_call(mark, error))
     }
 
     /// The update of [`Self::root`], taken out of the block.
@@ -261,7 +264,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// The root update of all changes, which counts what the computation reads in the order of the keys. The estimator's
     /// counts stay as they are, so the keys stay dirty.
     fn update_in_key_order(&mut self, version: StateVersion) -> Result<RootUpdate, RootError> {
-        let marks = self.renew_marks()?;
+        let marks = self.renew_marks(None)?;
         let (changes, recorder) = (net_changes(&self.overlay), &mut self.recorder);
         let state = &mut self.state;
         let update = if A::PROVEN {
@@ -283,7 +286,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         child: &[u8],
         version: StateVersion,
     ) -> Result<Root, RootError> {
-        let marks = self.renew_marks()?;
+        let marks = self.renew_marks(Some(child))?;
         let (changes, recorder) = (changes_of_child(&self.overlay, child), &mut self.recorder);
         let state = &mut self.state;
         let root = if A::PROVEN {
@@ -299,14 +302,19 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         root
     }
 
-    /// Begins a boundary for a root that leaves the estimator's counts as they are. If there are marks of earlier
-    /// estimates, brings them up to date, and returns `true`: the estimator has to take them back.
-    fn renew_marks(&mut self) -> Result<bool, LoadError> {
-        self.begin_boundary()?;
+    /// Begins a boundary for a root that leaves the estimator's counts as they are, or for that of `child`. If there are
+    /// marks of earlier estimates, brings them up to date, and returns `true`: the estimator has to take them back.
+    ///
+    /// For a child's root only its own keys are marked. The root counts the paths to these, and to no others, so nothing
+    /// else may be loaded: whoever has the proof alone does not have it.
+    fn renew_marks(&mut self, child: Option<&[u8]>) -> Result<bool, LoadError> {
+        self.begin_boundary(child)?;
         let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
         let marks = estimator.is_used();
-        if marks {
-            boundary::count_dirty(overlay, state, estimator, &mut (), Purpose::Marks)?;
+        match child {
+            _ if !marks => {}
+            None => boundary::count_dirty(overlay, state, estimator, &mut (), Purpose::Marks)?,
+            Some(child) => boundary::mark_child(overlay, state, estimator, child)?,
         }
         Ok(marks)
     }

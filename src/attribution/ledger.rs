@@ -199,7 +199,8 @@ impl Ledger {
         }
     }
 
-    /// Walks to the keys changed since the last boundary, and notes the paths.
+    /// Walks to the keys changed since the last boundary, and notes the paths. If `only` names a child trie, walks to the
+    /// keys of that trie alone, and the next boundary begins with the same keys.
     ///
     /// # Errors
     /// [`LoadError`] if a node can't be loaded. The caller then has to call [`Self::take_back_call`];
@@ -208,11 +209,15 @@ impl Ledger {
         &mut self,
         overlay: &Overlay,
         state: &mut ShadowState<S>,
+        only: Option<&[u8]>,
     ) -> Result<(), LoadError> {
         let mut met = BTreeSet::new();
         for change in &self.changes[self.walked..] {
             let access = &self.accesses[change.access];
             let child = access.child.clone().map(|range| &self.keys[range]);
+            if only.is_some() && only != child {
+                continue;
+            }
             let trie = child.map_or(TrieId::Top, TrieId::Child);
             let key = &self.keys[access.key.clone()];
             let untouched = matches!(overlay.get(trie, key), Lookup::Untouched);
@@ -227,7 +232,9 @@ impl Ledger {
             let handle = state.open(trie, &mut observer)?;
             state.find(handle, key, &mut observer)?;
         }
-        self.walked = self.changes.len();
+        if only.is_none() {
+            self.walked = self.changes.len();
+        }
         Ok(())
     }
 

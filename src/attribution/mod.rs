@@ -139,8 +139,9 @@ impl<A: Accounting> Notes for LedgerNotes<A> {
         &mut self,
         overlay: &Overlay,
         state: &mut ShadowState<S>,
+        child: Option<&[u8]>,
     ) -> Result<(), LoadError> {
-        self.ledger.walk_to_changed(overlay, state)
+        self.ledger.walk_to_changed(overlay, state, child)
     }
 
     fn opened(&mut self) {

@@ -9,7 +9,7 @@ use povmeter_pov_estimate::{Reading, Recorder};
 use super::Attribution;
 
 /// A point in the notes of reads; always the same where no notes are taken.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotesMark(pub(super) usize);
 
 /// Takes no notes. Costs nothing, because the compiler removes all of it.
@@ -73,7 +73,7 @@ pub trait Notes: Default + Debug + Send {
     #[inline]
     fn clears(&mut self, _: &mut Overlay, _: TrieId<'_>, _prefix: &[u8]) {}
 
-    /// A boundary is about to count.
+    /// A boundary is about to count, or the boundary of the root of the child trie `child`.
     ///
     /// # Errors
     /// [`LoadError`] if a node that the boundary needs too can't be loaded.
@@ -82,6 +82,7 @@ pub trait Notes: Default + Debug + Send {
         &mut self,
         _: &Overlay,
         _: &mut ShadowState<S>,
+        _child: Option<&[u8]>,
     ) -> Result<(), LoadError> {
         Ok(())
     }

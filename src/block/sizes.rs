@@ -1,21 +1,22 @@
 //! Sizes of a block's storage proof: estimated, recorded, compact.
 
-use super::{number::BlockNumber, Block};
+use super::{forgotten::ReadsPoint, number::BlockNumber, Block};
 use crate::{
     accounting::Accounting,
-    attribution::{Notes, NotesMark},
+    attribution::Notes,
     boundary::{self, Purpose},
     error::BlockError,
 };
 use povmeter_delta_root::{LoadError, NodeSource};
-use povmeter_pov_estimate::{ProofSize, RecorderMark, StorageProof};
+use povmeter_pov_estimate::{ProofSize, StorageProof};
 
 /// A point in the reads of a block; see [`Block::forget_reads`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReadsMark {
     block: BlockNumber,
-    recorder: RecorderMark,
-    notes: NotesMark,
+    point: ReadsPoint,
+    /// How often reads had been taken back.
+    forgotten: u64,
     lasting_counts: u64,
     /// The number of the innermost open transaction.
     transaction: u64,
@@ -44,7 +45,7 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     /// Counts what the root needs for the dirty keys. The caller then takes the overlay's snapshot.
     pub(crate) fn count_dirty(&mut self, purpose: Purpose) -> Result<(), LoadError> {
-        self.begin_boundary()?;
+        self.begin_boundary(None)?;
         boundary::count_dirty(
             &self.overlay,
             &mut self.state,
@@ -54,11 +55,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         )
     }
 
-    /// Begins to count what the root needs.
-    pub(crate) fn begin_boundary(&mut self) -> Result<(), LoadError> {
+    /// Begins to count what the root needs, or only that of the child trie `child`.
+    pub(crate) fn begin_boundary(&mut self, child: Option<&[u8]>) -> Result<(), LoadError> {
         // No block lives long enough for a number to come back.
         self.lasting_counts = self.lasting_counts.wrapping_add(1);
-        self.notes.boundary(&self.overlay, &mut self.state)
+        self.notes.boundary(&self.overlay, &mut self.state, child)
     }
 
     /// What [`Self::proof_size`] would return, without a trace: no later size and no proof depends on
@@ -142,8 +143,11 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     pub fn reads_mark(&self) -> ReadsMark {
         ReadsMark {
             block: self.number,
-            recorder: self.recorder.mark(),
-            notes: self.notes.mark(),
+            point: ReadsPoint {
+                recorder: self.recorder.mark(),
+                notes: self.notes.mark(),
+            },
+            forgotten: self.forgotten.times(),
             lasting_counts: self.lasting_counts,
             transaction: self.open_transaction(),
         }
@@ -163,23 +167,26 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// Takes nothing back either if the innermost open transaction is not the one in which the mark was taken, because
     /// a rollback in between or later would not find the counts as they were. Transactions that were opened and closed
     /// since do not matter. A mark of another block, or from before [`Self::rebase`] or [`Self::copy_changes`], takes
-    /// nothing back.
+    /// nothing back. Nor does a mark that was taken after another one, once reads were taken back to that one.
     #[must_use = "if it returns `false`, the reads still count"]
     pub fn forget_reads(&mut self, mark: ReadsMark) -> bool {
         let ReadsMark {
             block,
-            recorder,
-            notes,
+            point,
+            forgotten,
             lasting_counts,
             transaction,
         } = mark;
         let now = (self.number, self.lasting_counts, self.open_transaction());
-        let can = (block, lasting_counts, transaction) == now;
+        let can =
+            (block, lasting_counts, transaction) == now && !self.forgotten.voids(forgotten, &point);
         if can {
             let before = self.recorded_counts();
-            self.recorder.roll_back_reads(recorder, self.state.table());
-            self.notes.reads_forgotten(notes);
+            self.recorder
+                .roll_back_reads(point.recorder, self.state.table());
+            self.notes.reads_forgotten(point.notes);
             self.note_cut(before);
+            self.forgotten.note(point);
         }
         can
     }

@@ -248,13 +248,40 @@ fn what_a_change_has_read_is_not_forgotten() {
     }
 }
 
+/// The place that such a mark names is one between other reads.
+#[test]
+fn a_mark_is_void_once_reads_were_taken_back_to_an_earlier_one() {
+    let store = state();
+    let read = |block: &mut Block<_>, key: u8| {
+        block.get(Top, &[key]).unwrap();
+        block.recorded_size().total_bytes()
+    };
+    let mut block = Block::new(&store, store.root());
+    let first = block.reads_mark();
+    assert_eq!(read(&mut block, 0x3f), ROOT);
+    let second = block.reads_mark();
+    assert!(block.forget_reads(first));
+    assert_eq!(read(&mut block, 0x1a), ROOT + BRANCH + LEAF);
+    assert!(!block.forget_reads(second));
+    assert_eq!(read(&mut block, 0x1a), ROOT + BRANCH + LEAF);
+    // Earlier marks, and those taken since, still count.
+    let third = block.reads_mark();
+    assert_eq!(read(&mut block, 0x1b), ROOT + BRANCH + 2 * LEAF);
+    assert!(block.forget_reads(third));
+    assert_eq!(block.recorded_size().total_bytes(), ROOT + BRANCH + LEAF);
+    assert!(block.forget_reads(third));
+    assert!(block.forget_reads(first));
+    assert_eq!(block.recorded_size().total_bytes(), 0);
+    assert!(!block.forget_reads(third));
+}
+
 /// Reads, transactions and marks in any order: what was read and not taken back can be read from the proof alone.
 #[test]
 fn what_was_read_is_in_the_proof_whatever_mark_is_used() {
     const KEYS: [[u8; 1]; 6] = [[0x1a], [0x1b], [0x1c], [0x2d], [0x3f], [0x4f]];
     let store = state();
     let (mut forgotten, mut kept) = (0, 0);
-    for seed in 0..2_000 {
+    for seed in 0..20_000 {
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut block = Block::new(&store, store.root());
         let mut marks = Vec::new();

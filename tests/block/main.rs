@@ -1,6 +1,7 @@
 //! The guarantees of [`povmeter::Block`], tested through its public calls.
 #![allow(clippy::unwrap_used)]
 
+mod child_roots;
 mod errors;
 mod guarantees;
 mod left_over;

@@ -45,6 +45,13 @@ pub struct RecorderMark {
     known_paths: usize,
 }
 
+impl RecorderMark {
+    /// Whether the recorder had counted more reads at this point than at `other`, a mark of the same recorder.
+    pub fn has_more_reads(&self, other: &Self) -> bool {
+        self.reads > other.reads || self.known_paths > other.known_paths
+    }
+}
+
 impl Recorder {
     /// Forgets everything; keeps memory for up to `most` nodes.
     pub fn reset(&mut self, most: usize) {
