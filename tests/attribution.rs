@@ -305,6 +305,42 @@ fn who_deletes_what_is_deleted_changes_nothing() {
         .all(|entry| parts(&entry) == [(1, Why::Path)]));
 }
 
+/// Neither the removal of a key that the parent state lacks, nor that of a key that the block has made, merges anything.
+#[test]
+fn who_deletes_what_was_not_there_merges_nothing() {
+    let pool = Child(b"pool");
+    let keys: [&[u8]; 4] = [&[0x1a], &[0x1b], &[0x1c], &[0x2d]];
+    let entries = keys.map(|key| (Top, key));
+    let store = state(V0, &[&entries[..], &[(pool, &[0x1a])]].concat());
+    fn sealed<A: Accounting>(store: &MemoryStore, pool: TrieId<'_>) -> SealedBlock {
+        let mut block = block::<A>(store);
+        assert_eq!(block.begin_part(), 1);
+        block.remove(Top, &[0x1e]).unwrap();
+        block.set(Top, &[0x1f], b"made").unwrap();
+        block.remove(Top, &[0x1f]).unwrap();
+        block.remove(pool, &[0x1b]).unwrap();
+        assert_eq!(block.begin_part(), 2);
+        block.remove(Top, &[0x1a]).unwrap();
+        block.remove(Top, &[0x1b]).unwrap();
+        block.remove(pool, &[0x1a]).unwrap();
+        block.seal(V0).unwrap()
+    }
+    for sealed in [
+        sealed::<Consensus>(&store, pool),
+        sealed::<Advisory>(&store, pool),
+    ] {
+        let attribution = sealed.attribution().unwrap();
+        let sibling = at(attribution, &[1, 0xc], EntryKind::Node);
+        assert_eq!(parts(&sibling), [(2, Why::Merge)]);
+        assert_eq!(sibling.owner(nibble).cause, Cause::Sibling);
+        let null = attribution
+            .entries()
+            .find(|entry| entry.kind() == EntryKind::Null)
+            .unwrap();
+        assert_eq!(parts(&null), [(2, Why::Merge)]);
+    }
+}
+
 #[test]
 fn child_tries_and_the_ways_to_them() {
     let pool = Child(b"pool");

@@ -3,7 +3,7 @@
 //! ```text
 //! for each node that the recorder counts:
 //!     its wants = the accesses noted at it
-//!     for a noted merge, instead: the deletions below the branch above each of its places;
+//!     for a noted merge, instead: the deletions of entries below the branch above each of its places;
 //!                                 if they were rolled back, the boundary that merged it
 //! ```
 
@@ -219,7 +219,9 @@ struct Deletion<'a> {
 struct Deletions<'a>(Vec<Deletion<'a>>);
 
 impl<'a> Deletions<'a> {
-    /// The deletions in `ledger` whose keys are still deleted.
+    /// The deletions in `ledger` whose keys are still deleted, and had a value in the parent state. A merge needs such
+    /// a deletion: the others took nothing out of the parent's tries. Their keys are loaded, because each deletion
+    /// that merged something has walked to its key.
     fn of<S: NodeSource>(ledger: &'a Ledger, overlay: &Overlay, state: &ShadowState<S>) -> Self {
         let handles: BTreeMap<_, _> = state
             .handles()
@@ -233,6 +235,9 @@ impl<'a> Deletions<'a> {
             let Some(&handle) = handles.get(&trie).filter(|_| deleted) else {
                 continue;
             };
+            if !state.has_loaded_entry(handle, key) {
+                continue;
+            }
             if let TrieId::Child(storage_key) = trie {
                 if state.is_bare(handle) && !overlay.has_values(trie) {
                     deletions.push(Deletion {

@@ -190,6 +190,15 @@ impl<S> ShadowState<S> {
         self.trie(handle).loaded()
     }
 
+    /// Whether trie `handle` has an entry at `key` in the parent state, as far as loaded nodes tell: `false` also if the
+    /// way to the key is not loaded. Loads and observes nothing.
+    ///
+    /// # Panics
+    /// If the handle is of another state.
+    pub fn has_loaded_entry(&self, handle: TrieHandle, key: &[u8]) -> bool {
+        self.trie(handle).has_loaded_entry(key, &self.table)
+    }
+
     /// The key of node `at` of trie `handle` in nibbles, one a byte: from the root to the end of the
     /// node's partial key.
     ///

@@ -73,6 +73,21 @@ impl ShadowTrie {
         }
     }
 
+    /// Whether the loaded nodes lead to an entry at `key`.
+    pub(crate) fn has_loaded_entry(&self, key: &[u8], table: &NodeTable) -> bool {
+        let Some(at) = self.loaded_root() else {
+            return false;
+        };
+        let mut walk = Walk { at, depth: 0 };
+        loop {
+            match self.step(key, walk, table, &mut ()) {
+                Progress::Goes(on) => walk = on,
+                Progress::Stopped(_) => return false,
+                Progress::Ended(found) => return found.is_some(),
+            }
+        }
+    }
+
     /// The walk that begins at the root.
     pub(crate) fn begin<S: NodeSource>(
         &mut self,
