@@ -6,7 +6,7 @@
 //! [patch.crates-io]
 //! sp-state-machine = { path = "FOLDER/sp-state-machine" }
 //! ```
-//! and runs `cargo update sp-state-machine@0.54.0` once.
+//! Then `cargo update sp-state-machine@0.54.0` is needed once.
 //!
 //! Items that the table does not name are the original's. Without the feature `std`, as runtimes compile the
 //! crate, all items are.
@@ -68,6 +68,8 @@ mod block;
 mod cache;
 #[cfg(feature = "std")]
 mod database;
+#[cfg(feature = "std")]
+mod essence;
 #[cfg(feature = "std")]
 mod ext;
 #[cfg(feature = "std")]

@@ -3,6 +3,7 @@
 use crate::{
     backend::{AsTrieBackend, Backend, BackendTransaction, IterArgs, StorageIterator},
     database::Database,
+    essence::{Original, TrieBackendEssence},
     machine::fail,
     nodes::{Nodes, NodesOf},
     storage::OriginalsStorage,
@@ -162,23 +163,22 @@ impl<S: TrieBackendStorage<H>, H: Hasher, C, R> TrieBackendBuilder<S, H, C, R> {
         let inner =
             original::TrieBackendBuilder::new_with_cache(OriginalsStorage(storage), root, ());
         TrieBackend {
-            inner: inner
-                .with_optional_cache(cache.clone())
-                .with_optional_recorder(recorder.clone())
-                .build(),
+            essence: TrieBackendEssence {
+                backend: inner
+                    .with_optional_cache(cache.clone())
+                    .with_optional_recorder(recorder.clone())
+                    .build(),
+            },
             cache,
             recorder,
         }
     }
 }
 
-/// The original's backend, over a storage of this crate.
-type Original<S, H, C, R> = original::TrieBackend<OriginalsStorage<S>, H, Shared<C>, Shared<R>>;
-
 /// The original's backend. A block also reads nodes through it, and records each.
 pub struct TrieBackend<S: TrieBackendStorage<H>, H: Hasher, C = LocalTrieCache<H>, R = Recorder<H>>
 {
-    inner: Original<S, H, C, R>,
+    essence: TrieBackendEssence<S, H, C, R>,
     cache: Option<Shared<C>>,
     recorder: Option<Shared<R>>,
 }
@@ -191,38 +191,43 @@ where
     R: TrieRecorderProvider<H> + Send + Sync,
     H::Out: Codec,
 {
+    /// The nodes as a hash database.
+    pub fn essence(&self) -> &TrieBackendEssence<S, H, C, R> {
+        &self.essence
+    }
+
     /// Where nodes come from.
     pub fn backend_storage(&self) -> &S {
-        &self.inner.backend_storage().0
+        self.essence.backend_storage()
     }
 
     /// Where nodes come from.
     pub fn backend_storage_mut(&mut self) -> &mut S {
-        &mut self.inner.backend_storage_mut().0
+        &mut self.essence.backend.backend_storage_mut().0
     }
 
     /// Moves to the state of `root`.
     pub fn set_root(&mut self, root: H::Out) {
-        self.inner.set_root(root);
+        self.essence.backend.set_root(root);
     }
 
     /// The root of the state.
     pub fn root(&self) -> &H::Out {
-        self.inner.root()
+        self.essence.root()
     }
 
     /// Returns the storage of the nodes.
     pub fn into_storage(self) -> S {
-        self.inner.into_storage().0
+        self.essence.backend.into_storage().0
     }
 
     /// The proof that was recorded; `None` without a recorder.
     pub fn extract_proof(self) -> Option<StorageProof> {
         let Self {
-            inner, recorder, ..
+            essence, recorder, ..
         } = self;
         drop(recorder);
-        inner.extract_proof()
+        essence.backend.extract_proof()
     }
 }
 
@@ -283,14 +288,14 @@ where
     type Error = DefaultError;
 
     fn next_key(&mut self, backend: &Self::Backend) -> Option<Result<StorageKey, DefaultError>> {
-        self.inner.next_key(&backend.inner)
+        self.inner.next_key(&backend.essence.backend)
     }
 
     fn next_pair(
         &mut self,
         backend: &Self::Backend,
     ) -> Option<Result<(StorageKey, StorageValue), DefaultError>> {
-        self.inner.next_pair(&backend.inner)
+        self.inner.next_pair(&backend.essence.backend)
     }
 
     fn was_complete(&self) -> bool {
@@ -311,25 +316,25 @@ where
     type RawIter = RawIter<S, H, C, R>;
 
     fn storage(&self, key: &[u8]) -> Result<Option<StorageValue>, DefaultError> {
-        original::Backend::storage(&self.inner, key)
+        original::Backend::storage(&self.essence.backend, key)
     }
 
     fn storage_hash(&self, key: &[u8]) -> Result<Option<H::Out>, DefaultError> {
-        original::Backend::storage_hash(&self.inner, key)
+        original::Backend::storage_hash(&self.essence.backend, key)
     }
 
     fn exists_storage(&self, key: &[u8]) -> Result<bool, DefaultError> {
         if H::LENGTH == 32 && wrapped::answer(key, self) {
             return Ok(false);
         }
-        original::Backend::exists_storage(&self.inner, key)
+        original::Backend::exists_storage(&self.essence.backend, key)
     }
 
     fn closest_merkle_value(
         &self,
         key: &[u8],
     ) -> Result<Option<MerkleValue<H::Out>>, DefaultError> {
-        original::Backend::closest_merkle_value(&self.inner, key)
+        original::Backend::closest_merkle_value(&self.essence.backend, key)
     }
 
     fn child_closest_merkle_value(
@@ -337,7 +342,7 @@ where
         child_info: &ChildInfo,
         key: &[u8],
     ) -> Result<Option<MerkleValue<H::Out>>, DefaultError> {
-        original::Backend::child_closest_merkle_value(&self.inner, child_info, key)
+        original::Backend::child_closest_merkle_value(&self.essence.backend, child_info, key)
     }
 
     fn child_storage(
@@ -345,7 +350,7 @@ where
         child_info: &ChildInfo,
         key: &[u8],
     ) -> Result<Option<StorageValue>, DefaultError> {
-        original::Backend::child_storage(&self.inner, child_info, key)
+        original::Backend::child_storage(&self.essence.backend, child_info, key)
     }
 
     fn child_storage_hash(
@@ -353,11 +358,11 @@ where
         child_info: &ChildInfo,
         key: &[u8],
     ) -> Result<Option<H::Out>, DefaultError> {
-        original::Backend::child_storage_hash(&self.inner, child_info, key)
+        original::Backend::child_storage_hash(&self.essence.backend, child_info, key)
     }
 
     fn next_storage_key(&self, key: &[u8]) -> Result<Option<StorageKey>, DefaultError> {
-        original::Backend::next_storage_key(&self.inner, key)
+        original::Backend::next_storage_key(&self.essence.backend, key)
     }
 
     fn next_child_storage_key(
@@ -365,12 +370,12 @@ where
         child_info: &ChildInfo,
         key: &[u8],
     ) -> Result<Option<StorageKey>, DefaultError> {
-        original::Backend::next_child_storage_key(&self.inner, child_info, key)
+        original::Backend::next_child_storage_key(&self.essence.backend, child_info, key)
     }
 
     fn raw_iter(&self, args: IterArgs<'_>) -> Result<Self::RawIter, DefaultError> {
         Ok(RawIter {
-            inner: original::Backend::raw_iter(&self.inner, args)?,
+            inner: original::Backend::raw_iter(&self.essence.backend, args)?,
             backend: PhantomData,
         })
     }
@@ -385,8 +390,9 @@ where
     {
         let delta: Vec<_> = delta.collect();
         let changes = delta.iter().copied();
-        let (root, nodes) = original::Backend::storage_root(&self.inner, changes, state_version);
-        if root == *self.inner.root() {
+        let (root, nodes) =
+            original::Backend::storage_root(&self.essence.backend, changes, state_version);
+        if root == *self.essence.backend.root() {
             expect_unchanged::<H>(&delta, |key| self.storage_hash(key));
         }
         (root, nodes)
@@ -408,8 +414,12 @@ where
             .unwrap_or_else(|error| fail(failed_read(&root_key, &error)));
         let delta: Vec<_> = delta.collect();
         let changes = delta.iter().copied();
-        let (root, is_empty, nodes) =
-            original::Backend::child_storage_root(&self.inner, child_info, changes, state_version);
+        let (root, is_empty, nodes) = original::Backend::child_storage_root(
+            &self.essence.backend,
+            child_info,
+            changes,
+            state_version,
+        );
         let is_same = match &before {
             None => is_empty,
             Some(before) => root.as_ref() == &before[..],
@@ -421,15 +431,15 @@ where
     }
 
     fn register_overlay_stats(&self, stats: &StateMachineStats) {
-        original::Backend::register_overlay_stats(&self.inner, stats);
+        original::Backend::register_overlay_stats(&self.essence.backend, stats);
     }
 
     fn usage_info(&self) -> UsageInfo {
-        original::Backend::usage_info(&self.inner)
+        original::Backend::usage_info(&self.essence.backend)
     }
 
     fn wipe(&self) -> Result<(), DefaultError> {
-        original::Backend::wipe(&self.inner)
+        original::Backend::wipe(&self.essence.backend)
     }
 
     fn povmeter_nodes(&self) -> Option<NodesOf<'_, H, Self>> {
@@ -483,7 +493,7 @@ where
 {
     fn root(&self) -> [u8; 32] {
         let mut root = [0; 32];
-        root.copy_from_slice(self.inner.root().as_ref());
+        root.copy_from_slice(self.essence.backend.root().as_ref());
         root
     }
 
@@ -497,7 +507,7 @@ where
 
     fn record(&self, hash: &[u8; 32], node: &[u8]) {
         if let Some(recorder) = &self.recorder {
-            let mut recorder = recorder.as_trie_recorder(*self.inner.root());
+            let mut recorder = recorder.as_trie_recorder(*self.essence.backend.root());
             recorder.record(TrieAccess::EncodedNode {
                 hash: out_of::<H>(hash),
                 encoded_node: Cow::Borrowed(node),

@@ -8,6 +8,7 @@ mod child_root_keys;
 mod collected;
 #[path = "../database/mod.rs"]
 mod database;
+mod essence;
 mod reading;
 mod recorders;
 mod rooted_size;
