@@ -13,6 +13,8 @@ pub(crate) struct Record {
     pub(crate) reads: Vec<Read>,
     pub(crate) nexts: Vec<NextRead>,
     pub(crate) asks: Vec<Ask>,
+    /// Entries of the writes of all asks.
+    asked: usize,
     tolds: Vec<Told>,
     steps: Vec<(Kind, Span)>,
     large: Vec<Bytes>,
@@ -90,6 +92,7 @@ impl Record {
             reads,
             nexts,
             asks,
+            asked,
             tolds,
             steps,
             large,
@@ -98,6 +101,7 @@ impl Record {
         reads.clear();
         nexts.clear();
         asks.clear();
+        *asked = 0;
         tolds.clear();
         steps.clear();
         large.clear();
@@ -155,16 +159,25 @@ impl Record {
         Ok(())
     }
 
-    /// Returns the large value that was read at `key`, if it equals `value`.
-    pub(crate) fn shared(&self, key: KeyId, value: &[u8]) -> Option<&Bytes> {
-        let seen = self.reads.iter().filter(|read| read.key == key);
-        seen.into_iter().find_map(|read| match read.seen {
+    /// Returns the large value that read `number` saw, if it equals `value`.
+    pub(crate) fn shared(&self, number: u32, value: &[u8]) -> Option<&Bytes> {
+        match self.reads[number as usize].seen {
             Seen::Large(number) => {
                 let large = &self.large[number as usize];
                 same_bytes(large, value).then_some(large)
             }
             _ => None,
-        })
+        }
+    }
+
+    /// Notes a question for the size. Returns how many entries the writes of the questions before it have.
+    pub(crate) fn push_ask(&mut self, ask: Ask) -> Result<usize, TooLong> {
+        let number = u32::try_from(self.asks.len()).map_err(|_| TooLong)?;
+        let before = self.asked;
+        self.asked += ask.writes.entries().len();
+        self.asks.push(ask);
+        self.push(KeyId::NONE, Seen::Ask(number));
+        Ok(before)
     }
 
     /// Notes that the value of `key` was read as the executor predicted it.

@@ -258,7 +258,8 @@ impl View<'_> {
 
     /// Returns whether the size of the storage proof would be at most `bytes` if the block ended here. An execution
     /// ahead continues with the answer for the last known size, and is repeated at its turn if the answer differs
-    /// then. Inside a transaction of the view, it is left to its turn.
+    /// then. Inside a transaction of the view, it is left to its turn, and so is a transaction that asks again and again:
+    /// each question holds all writes before it.
     ///
     /// # Errors
     /// [`Stopped`].

@@ -4,8 +4,8 @@
 
 use povmeter::{Block, BlockError, Root, StateVersion::V1, TrieId::Top};
 use povmeter_parallel::{
-    Addition, CounterWidth, Ending, Executor, Interrupt, Parallel, ParallelError, Strategy, Trap,
-    Verdict, View,
+    Addition, CounterWidth, Ending, Executor, Interrupt, Parallel, ParallelError, Statistics,
+    Strategy, Trap, Verdict, View,
 };
 use povmeter_store::{MemoryStore, NodeStore};
 use std::num::NonZeroUsize;
@@ -128,26 +128,56 @@ impl Executor for Repeat {
     }
 }
 
+/// Writes items as long as there is room, which is always.
+struct Fill;
+
+impl Executor for Fill {
+    type Worker = ();
+    type Output = usize;
+
+    fn worker(&self) {}
+
+    fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<usize, Interrupt> {
+        let times = [3, 300][index as usize % 2];
+        for item in 0..times {
+            let key = [index, item].map(u32::to_le_bytes).concat();
+            view.set(Top, &key, &[7; 40])?;
+            if !view.proof_size_at_most(1 << 40)? {
+                return Ok(item as usize);
+            }
+        }
+        Ok(times as usize)
+    }
+}
+
 /// What a transaction may ask ahead of its turn is bounded, because each answer holds all steps before it.
 #[test]
 fn repeated_questions_are_left_to_the_turn() {
-    let run = |way: Parallel| {
+    fn run<E: Executor>(executor: &E, strategy: Strategy) -> (Vec<E::Output>, Root, Statistics) {
         let store = MemoryStore::new();
         let mut block = Block::new(&store, Root::EMPTY);
-        let batch = way.execute(&mut block, &store, &Repeat, 6).unwrap();
+        let way = workers(1, strategy);
+        let batch = way.execute(&mut block, &store, executor, 6).unwrap();
         let outputs = batch.transactions.into_iter().map(|of| match of.ending {
             Ending::Kept(output) => output,
-            other => panic!("{other:?}"),
+            _ => panic!("not kept"),
         });
-        let outputs: Vec<_> = outputs.collect();
+        let outputs = outputs.collect();
         let sealed = block.seal(V1).unwrap();
         (outputs, sealed.update().root, batch.statistics)
-    };
-    let (expected, root, _) = run(workers(1, Strategy::Adaptive));
+    }
+    let (expected, root, _) = run(&Repeat, Strategy::Adaptive);
     assert_eq!(expected.iter().map(|of| of.0).sum::<usize>(), 1_000);
-    let (found, found_root, statistics) = run(workers(1, Strategy::EachAhead));
+    let (found, found_root, statistics) = run(&Repeat, Strategy::EachAhead);
     assert_eq!((found, found_root), (expected, root));
     assert!(statistics.in_order >= 3, "{statistics:?}");
+
+    let (expected, root, _) = run(&Fill, Strategy::Adaptive);
+    assert_eq!(expected, [3, 300, 3, 300, 3, 300]);
+    let (found, found_root, statistics) = run(&Fill, Strategy::EachAhead);
+    assert_eq!((found, found_root), (expected, root));
+    let counts = (statistics.ahead, statistics.in_order);
+    assert_eq!(counts, (3, 3), "{statistics:?}");
 }
 
 /// Reads a large value and writes it again; every fifth transaction changes a byte of it.

@@ -195,7 +195,7 @@ impl<P: NodeSource, E: Executor> Access for Speculation<'_, '_, P, E> {
         self.or_halt(|this| {
             this.scratch.overlay.rollback_transaction()?;
             if let Some(pending) = this.scratch.open.pop() {
-                this.scratch.pending.truncate(pending);
+                this.scratch.truncate_pending(pending);
             }
             Ok(())
         })

@@ -138,7 +138,8 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
         let left_open = self.scratch.overlay.exit_runtime()?;
         let kept = self.scratch.open.len().saturating_sub(left_open);
         if let Some(pending) = self.scratch.open.get(kept) {
-            self.scratch.pending.truncate(*pending);
+            let pending = *pending;
+            self.scratch.truncate_pending(pending);
         }
         let writes = if part_of_block {
             self.writes()?
@@ -161,6 +162,7 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
             builder,
             large,
             record,
+            first_reads,
             keys: last_keys,
             ..
         } = &mut *self.scratch;
@@ -172,7 +174,8 @@ impl<'s, 'k, P: NodeSource, E: Executor> Speculation<'s, 'k, P, E> {
             match overlay.get(dirty.trie, dirty.key) {
                 Lookup::Value(value) if value.len() > LARGE_BYTES => {
                     let id = key();
-                    match record.shared(id, value) {
+                    let read = first_reads.find(id);
+                    match read.and_then(|read| record.shared(read, value)) {
                         // A value that is written as it was read is kept once.
                         Some(read) => builder.write_large(id, read.clone())?,
                         None => large.push(id),

@@ -115,11 +115,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         let number = keys.trie_number(trie);
         let changed = self.scratch.overlay.next_after(trie, after);
         let changed = changed.map(|(key, value)| (key, Some(value.is_some())));
-        let updated = self
-            .scratch
-            .pending
-            .iter()
-            .map(|update| keys.key(update.key));
+        let updated = self.scratch.updated_keys().map(|id| keys.key(id));
         let updated = updated
             .filter(|key| key.trie == number && *key.bytes > *after)
             .map(|key| (&key.bytes[..], None));

@@ -18,8 +18,8 @@ pub(crate) struct Scratch<'k, P> {
     pub(super) overlay: Overlay,
     /// Updates of keys that the overlay did not hold. They have no effect on keys that it holds now.
     pub(super) pending: Vec<Pending>,
-    /// The keys of these updates, and of those that were rolled back.
-    updated: HashTable<KeyId>,
+    /// The keys of these updates, each with their number.
+    updated: HashTable<(KeyId, usize)>,
     pub(super) operands: Vec<u8>,
     /// How many updates were pending at the start of each open transaction.
     pub(super) open: Vec<usize>,
@@ -68,17 +68,41 @@ impl<'k, P> Scratch<'k, P> {
     /// Adds an update.
     pub(super) fn push_pending(&mut self, update: Pending) {
         let key = update.key;
-        let entry = self
-            .updated
-            .entry(key.hash(), |other| *other == key, |other| other.hash());
-        entry.or_insert(key);
+        let entry = self.updated.entry(
+            key.hash(),
+            |(other, _)| *other == key,
+            |(other, _)| other.hash(),
+        );
+        entry.or_insert((key, 0)).get_mut().1 += 1;
         self.pending.push(update);
     }
 
-    /// Whether there is an update of `key`. Most keys have none, which is found out without a look at all updates.
+    /// Removes the last updates, so that `count` stay.
+    pub(super) fn truncate_pending(&mut self, count: usize) {
+        for update in self.pending.drain(count.min(self.pending.len())..) {
+            let key = update.key;
+            let found = self
+                .updated
+                .find_entry(key.hash(), |(other, _)| *other == key);
+            if let Ok(mut found) = found {
+                found.get_mut().1 -= 1;
+                if found.get().1 == 0 {
+                    found.remove();
+                }
+            }
+        }
+    }
+
+    /// Whether there is an update of `key`.
     pub(super) fn has_pending(&self, key: KeyId) -> bool {
-        let perhaps = self.updated.find(key.hash(), |other| *other == key);
-        perhaps.is_some() && self.pending.iter().any(|update| update.key == key)
+        self.updated
+            .find(key.hash(), |(other, _)| *other == key)
+            .is_some()
+    }
+
+    /// The keys of which there are updates, each once, in no special order.
+    pub(super) fn updated_keys(&self) -> impl Iterator<Item = KeyId> + '_ {
+        self.updated.iter().map(|(key, _)| *key)
     }
 
     /// Clears the memory for the next transaction.

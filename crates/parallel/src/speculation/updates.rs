@@ -16,6 +16,10 @@ use std::mem::take;
 /// so a transaction that asks again and again is left to its turn.
 const MOST_STEPS: usize = 4096;
 
+/// The most entries in the writes of all questions for the size but the last. Each question holds all writes before it,
+/// so a transaction that asks again and again is left to its turn.
+const MOST_ASKED: usize = 4096;
+
 impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
     /// Notes that a read of `key` counts, unless the record says so already.
     pub(super) fn note_counted(&mut self, key: KeyId) {
@@ -98,14 +102,15 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         let Scratch {
             record, pending, ..
         } = &mut *self.scratch;
-        let number = u32::try_from(record.asks.len()).map_err(|_| TooLong)?;
-        record.asks.push(Ask {
+        let repeated = record.push_ask(Ask {
             writes,
             updates: u32::try_from(pending.len()).map_err(|_| TooLong)?,
             holds,
             bytes,
-        });
-        record.push(KeyId::NONE, Seen::Ask(number));
-        Ok(holds)
+        })?;
+        match repeated > MOST_ASKED {
+            true => Err(Halt::InOrder),
+            false => Ok(holds),
+        }
     }
 }

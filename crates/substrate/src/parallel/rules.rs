@@ -138,6 +138,10 @@ impl FrameLimits {
     /// Reads the limits from a runtime's metadata: the values of the constants `BlockWeights` and
     /// `BlockLength` of its pallet `System`.
     ///
+    /// A runtime may compute `BlockWeights` from its state, as with `MaxParachainBlockWeight` of
+    /// cumulus-pallet-parachain-system. Then the metadata has the limits of one state only, and the smallest limits that
+    /// any block can have must be given instead: the runtime must refuse nothing within them.
+    ///
     /// # Errors
     /// [`LimitsError`] if a value is not the encoding of its constant. What follows the maximum of each class in
     /// `BlockLength`, as in newer runtimes, is ignored.
@@ -201,7 +205,9 @@ impl StorageRules {
     /// | `Balances::TotalIssuance` | a counter |
     ///
     /// If another pallet of the runtime breaks the promise of one of these counters, leave the counter out
-    /// with [`Self::without`].
+    /// with [`Self::without`]. An extension such as `DynamicMaxBlockWeight` of cumulus-pallet-parachain-system, which looks
+    /// at `System::BlockWeight` in each extrinsic, breaks nothing, because the weight is compared; but then extrinsics
+    /// depend on each other, and executing them ahead gains nothing.
     pub fn of_frame(limits: &FrameLimits) -> Self {
         const U32: CounterWidth = CounterWidth::U32;
         let events = ItemRule::counter(U32).unless_written("System", "EventTopics");
