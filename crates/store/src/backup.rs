@@ -1,18 +1,20 @@
 //! Copies a store into another.
 
 use crate::disk::DiskStore;
-use crate::engine::{self, Batch, Engine};
-use crate::history::KeptStates;
+use crate::engine::{self, Batch};
+use crate::history::{KeptStates, StateId};
 use crate::journal::{diff_key, history_record, state_key, state_record, HISTORY_KEY};
 use crate::net::NetChange;
 use crate::open_error::OpenError;
 use crate::progress::{Progress, PROGRESS_STEPS};
+use crate::walk::{NodeFault, Walk};
 use crate::StoreError;
 use bytes::Bytes;
+use povmeter_delta_root::{Blake2b256, NodeHash, NodeSource, Root};
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 
-/// Bytes of nodes that are copied in one write.
+/// Bytes of nodes or of records that are copied in one write.
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// Why a store was not copied.
@@ -65,16 +67,17 @@ fn will_be_at(path: &Path) -> PathBuf {
     place
 }
 
-/// Copies all nodes and states of `from` into `into`, which is a new store.
-pub(crate) fn copy(
-    from: &mut impl DiskStore,
-    into: &mut impl Engine,
+/// Copies all nodes and states of `from` into `into`, which is a new store, and checks that the copy has every node of
+/// every kept state: a database may list fewer nodes than it should if it is damaged.
+pub(crate) fn copy<S: DiskStore>(
+    from: &mut S,
+    into: &mut S,
     progress: Progress<'_>,
 ) -> Result<(), StoreError> {
     let (mut copied, mut bytes) = (0_u64, 0);
     let mut batch = Batch::default();
     let mut done = Ok(());
-    from.each_sound_node(&mut |node| {
+    from.each_node(&mut |node| {
         if done.is_err() {
             return ControlFlow::Break(());
         }
@@ -98,31 +101,80 @@ pub(crate) fn copy(
         }
     })?;
     done?;
-    let kept = from.kept().clone();
-    batch.records = records(from, &kept)?;
     into.write(batch)?;
+    let kept = from.kept().clone();
+    let base = kept.base();
+    expect_places(into, base.id, base.root, &mut || progress(copied))?;
+    copy_states(from, into, &kept)?;
     *into.kept_mut() = kept;
     progress(copied);
     Ok(())
 }
 
-/// A record: its key and its value.
-type Record = (Vec<u8>, Option<Vec<u8>>);
+/// Checks that `copy` has the node at each place of the state `id`. Calls `step` now and then.
+fn expect_places(
+    copy: &impl NodeSource,
+    id: StateId,
+    root: Root,
+    step: &mut dyn FnMut(),
+) -> Result<(), StoreError> {
+    let mut walk = Walk::new(copy, root);
+    let mut places = 0_u64;
+    while let Some((place, found)) = walk.enter() {
+        found.map_err(|fault| StoreError::DamagedNode {
+            state: id,
+            hash: place.hash,
+            fault,
+        })?;
+        places += 1;
+        if places.is_multiple_of(PROGRESS_STEPS) {
+            step();
+        }
+    }
+    Ok(())
+}
 
-/// The records about the states `kept` of `from`.
-fn records(from: &impl Engine, kept: &KeptStates) -> Result<Vec<Record>, StoreError> {
-    let mut records = vec![(
-        HISTORY_KEY.to_vec(),
-        Some(history_record(kept.base(), kept.next())),
-    )];
+/// Copies the records about the states `kept` of `from`, and checks that `into` has the nodes that the states add. There
+/// may be many states if no block was final for long, so they are written in several batches. Nobody reads them before
+/// all are there.
+fn copy_states<S: DiskStore>(from: &S, into: &mut S, kept: &KeptStates) -> Result<(), StoreError> {
+    let mut batch = Batch::default();
     for state in kept.iter() {
         // The base has neither record.
         let Some(parent) = state.parent else { continue };
         let named = state_record(parent, state.height, state.root);
         // Fails if the journal is damaged.
-        let diff = engine::diff(from, state.id)?.record();
-        records.push((state_key(state.id), Some(named)));
-        records.push((diff_key(state.id), Some(diff)));
+        let diff = engine::diff(from, state.id)?;
+        for (hash, _) in &diff.gains {
+            expect_node(into, state.id, hash)?;
+        }
+        batch.records.push((state_key(state.id), Some(named)));
+        batch
+            .records
+            .push((diff_key(state.id), Some(diff.record())));
+        if batch.bytes() >= CHUNK_BYTES {
+            into.write(std::mem::take(&mut batch))?;
+        }
     }
-    Ok(records)
+    let history = history_record(kept.base(), kept.next());
+    batch.records.push((HISTORY_KEY.to_vec(), Some(history)));
+    into.write(batch)
+}
+
+/// Checks that `copy` has the node `hash` of the state `id`.
+fn expect_node(copy: &impl NodeSource, id: StateId, hash: &NodeHash) -> Result<(), StoreError> {
+    // The store keys nodes by hash alone.
+    let fault = match copy.node(hash, (&[], None)) {
+        Ok(Some(node)) => match Blake2b256::hash(&node) {
+            found if found == *hash => return Ok(()),
+            found => NodeFault::Hash { found },
+        },
+        Ok(None) => NodeFault::Missing,
+        Err(error) => NodeFault::Source(error),
+    };
+    Err(StoreError::DamagedNode {
+        state: id,
+        hash: *hash,
+        fault,
+    })
 }

@@ -7,10 +7,8 @@ use crate::history::KeptStates;
 use crate::making::begin;
 use crate::open_error::{FolderContent, OpenError};
 use crate::progress::Progress;
-use crate::stored::{CountedNode, StoredNodes};
-use crate::StoreError;
+use crate::stored::StoredNodes;
 use std::fs::File;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 /// A store on a database in a folder. Dropping it waits until all is on disk.
@@ -33,18 +31,6 @@ pub(crate) trait DiskStore: Engine + StoredNodes + Sized {
 
     /// Opens the store that was found in the folder `path`.
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError>;
-
-    /// As [`each_node`](StoredNodes::each_node), and also finds what not every engine notices: bytes that are not those of
-    /// the node under whose name they are stored.
-    ///
-    /// # Errors
-    /// As that method, and [`StoreError::DamagedNode`].
-    fn each_sound_node(
-        &mut self,
-        visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
-        self.each_node(visit)
-    }
 }
 
 pub(crate) fn open<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
@@ -164,12 +150,15 @@ macro_rules! disk_store {
             }
 
             /// Copies the store, with all kept states, into the folder `path`, which must be absent,
-            /// empty, or left by an interrupted copy, and outside of the store's folder. Calls
-            /// `progress` with the nodes copied so far.
+            /// empty, or left by an interrupted copy, and outside of the store's folder. Checks that the
+            /// copy has every node of every kept state. Calls `progress` with the nodes copied so far.
             ///
             /// # Errors
-            /// [`BackupError`](crate::BackupError). The store is unchanged, and a copy that failed does
-            /// not count as a store.
+            /// [`BackupError`](crate::BackupError), also if the store lacks a node. The store is unchanged,
+            /// and a copy that failed does not count as a store.
+            ///
+            /// # Cost
+            /// Reads each node of the store, writes it, and reads each place of the base from the copy.
             pub fn backup(
                 &mut self,
                 path: impl AsRef<std::path::Path>,

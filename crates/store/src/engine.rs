@@ -59,6 +59,12 @@ impl Batch {
         Self { nodes, records }
     }
 
+    /// Makes a write of that record alone.
+    #[cfg(feature = "parity-db")]
+    pub(crate) fn of_states(base: &KeptState, next: u64) -> Self {
+        Self::new(Vec::new(), base, next)
+    }
+
     /// Bytes of the nodes and records, for the check of the free disk space.
     #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
     pub(crate) fn bytes(&self) -> usize {

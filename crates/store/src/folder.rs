@@ -215,9 +215,14 @@ pub(crate) fn occupied(path: &Path, found: FolderContent) -> OpenError {
 /// Locks the complete store in the folder `path` until the returned file is closed.
 pub(crate) fn hold(path: &Path) -> Result<File, OpenError> {
     let marker = path.join(MARKER);
-    let file = File::open(&marker).map_err(OpenError::io(&marker))?;
+    let file = open_to_lock(&marker).map_err(OpenError::io(&marker))?;
     lock_named(&file, path)?;
     Ok(file)
+}
+
+/// Opens a marker to lock it. For writing too, because network file systems lock no other files.
+pub(crate) fn open_to_lock(marker: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).open(marker)
 }
 
 /// Locks the marker of the folder `path`, and checks that another process has not replaced it since it was opened.

@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Names a state that a store keeps. Unlike a root it is unique: two forks may arrive at one root. A
-/// store never gives a name twice, and a name stays valid when the store is opened again.
+/// store does not give a name twice, and a name stays valid when the store is opened again. But if a crash loses
+/// commits, the names of their states are given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId(pub(crate) u64);
 
@@ -30,7 +31,8 @@ impl StateId {
     }
 
     /// The name with this number, for a caller that has kept the number. Whether a store keeps such a state is known
-    /// when the name is used.
+    /// when the name is used. Keep the root of the state, too, and compare it: after a crash that lost commits, the
+    /// number may name another state.
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }

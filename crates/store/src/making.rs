@@ -5,8 +5,8 @@
 
 use crate::file_list::{FILE_LIST, NEW_FILE_LIST};
 use crate::folder::{
-    available, inspect, is_free, lock, lock_named, marker_text, names, occupied, sync_folder,
-    FolderEngine, Found, COMPLETE_MARKER, DISK_RESERVE, FORMAT, MARKER, NEW_MARKER,
+    available, inspect, is_free, lock, lock_named, marker_text, names, occupied, open_to_lock,
+    sync_folder, FolderEngine, Found, COMPLETE_MARKER, DISK_RESERVE, FORMAT, MARKER, NEW_MARKER,
 };
 use crate::open_error::{FolderContent, OpenError};
 use std::fs::{self, File};
@@ -134,7 +134,7 @@ fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
 /// Opens and locks the marker of an earlier attempt in the folder `path`; `None` if there is none.
 fn lock_earlier(path: &Path) -> Result<Option<File>, OpenError> {
     let marker = path.join(MARKER);
-    match File::open(&marker) {
+    match open_to_lock(&marker) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(OpenError::io(&marker)(error)),
         Ok(earlier) => {

@@ -3,7 +3,7 @@
 use crate::disk::{disk_store, DiskStore};
 use crate::engine::{self, Batch, Engine, Held};
 use crate::file_list::FileList;
-use crate::folder::{check_space, hold, Found};
+use crate::folder::{check_space, hold, Found, FORMAT};
 use crate::history::{KeptStates, StateId};
 use crate::journal::StateDiff;
 use crate::making::upgrade;
@@ -19,10 +19,7 @@ use parity_db::Operation;
 use povmeter_delta_root::{Blake2b256, NodeHash, NodePrefix, NodeSource, Root, SourceError};
 use std::fs::File;
 use std::ops::ControlFlow;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
 
 /// A store that keeps nodes on disk in a parity-db, keyed by hash. The database counts references.
 ///
@@ -77,6 +74,14 @@ const ROOT_KEY: &[u8] = b"root";
 type Change = (u8, Operation<Vec<u8>, Vec<u8>>);
 
 impl ParityDbStore {
+    /// Writes the record about all states, which a store of format 1 lacks, and waits until it is on the disk.
+    fn record_states(&mut self) -> Result<(), OpenError> {
+        let record = Batch::of_states(self.kept.base(), self.kept.next());
+        let written = self.write(record);
+        written.map_err(|error| OpenError::records(&self.path, error))?;
+        self.write_out()
+    }
+
     /// Waits until all commits are in the tables, by closing the database and opening it again.
     ///
     /// # Errors
@@ -86,7 +91,7 @@ impl ParityDbStore {
         self.database.close()?;
         let reopening = |error| Failure::Reopening(Box::new(error));
         let database = Database::open_again(&self.path, PATIENCE).map_err(reopening)?;
-        let kept = states_of(&self.path, &database).map_err(reopening)?;
+        let kept = read_states(&self.path, &database).map_err(reopening)?;
         if kept.as_ref() != Some(&self.kept) {
             return Err(Failure::LostCommits);
         }
@@ -96,15 +101,22 @@ impl ParityDbStore {
     }
 }
 
-/// Returns the states in `database`, which is in the folder `path`; `None` if there is no record of them.
-fn states_of(path: &Path, database: &Database) -> Result<Option<KeptStates>, OpenError> {
-    if let Some(kept) = read_states(path, database)? {
-        return Ok(Some(kept));
-    }
+/// Returns the only state of the store of format 1 in the folder `path`, if its `database` has the record of that format.
+fn first_format(path: &Path, database: &Database) -> Result<Option<KeptStates>, OpenError> {
     let root = database.call(|database| database.get(STATE, ROOT_KEY));
     let root = root.map_err(|failure| failure.opening(path))?;
-    root.map(|root| first_format(path, root)).transpose()
+    let state = |root: Vec<u8>| {
+        let root = <[u8; 32]>::try_from(root).map_err(|found| {
+            let found = format!("a root of {} bytes", found.len());
+            OpenError::damaged(path, STATES, found)
+        })?;
+        Ok(KeptStates::only(0, 0, root.into()))
+    };
+    root.map(state).transpose()
 }
+
+/// What a store is expected to have, for errors.
+const STATES: &str = "a record of the kept states";
 
 impl Records for Database {
     fn record(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -148,96 +160,33 @@ impl DiskStore for ParityDbStore {
     fn open_found(path: &Path, found: Found) -> Result<Self, OpenError> {
         let held = hold(path)?;
         let database = Database::open(path)?;
-        let kept = states_of(path, &database)?;
-        let kept =
-            kept.ok_or_else(|| OpenError::damaged(path, "a record of the kept states", "none"))?;
-        let held = upgrade::<Parity>(path, found, held)?;
+        let recorded = read_states(path, &database)?;
+        let is_recorded = recorded.is_some();
+        let kept = match recorded {
+            // A record of format 1 stays when the store is converted, and is of an old state then.
+            None if found.format < FORMAT => first_format(path, &database)?,
+            recorded => recorded,
+        };
         let mut store = Self {
             database,
             path: path.to_owned(),
-            kept,
+            kept: kept.ok_or_else(|| OpenError::damaged(path, STATES, "none"))?,
             files: FileList::new(path),
-            _held: Some(held),
+            _held: None,
         };
+        if !is_recorded {
+            store.record_states()?;
+        }
+        store.hold(upgrade::<Parity>(path, found, held)?);
         store.files.update();
         Ok(store)
-    }
-
-    /// Looks up each node under its name, which is the hash of its bytes here.
-    fn each_sound_node(
-        &mut self,
-        visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
-        self.settle().map_err(|failure| failed(LISTING, failure))?;
-        let (store, (sender, names)) = (&*self, mpsc::channel());
-        thread::scope(|scope| {
-            // On another thread, because the listing holds a lock of the tables, which this thread must not take again.
-            // The channel has no bound, so that the listing never waits for a thread that waits for that lock.
-            let check = || names.into_iter().try_for_each(|name| store.expect(name));
-            let checking = thread::Builder::new().spawn_scoped(scope, check);
-            let checking = checking.map_err(|error| failed(LISTING, Failure::Thread(error)))?;
-            let listed = store.list(&mut |node| match sender.send(node.hash) {
-                Ok(()) => visit(node),
-                // A node was not found.
-                Err(_) => ControlFlow::Break(()),
-            });
-            drop(sender);
-            match checking.join() {
-                Ok(checked) => checked?,
-                Err(panic) => resume_unwind(panic),
-            }
-            listed
-        })
     }
 }
 
 /// The task of going through all nodes, for errors.
 const LISTING: &str = "list all nodes";
 
-impl ParityDbStore {
-    /// Calls `visit` with each node until it breaks.
-    fn list(
-        &self,
-        visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
-        // The database asks once for each of its tables, also after an answer that ends the listing.
-        let mut over = false;
-        let listed = self.database.call(|database| {
-            database.iter_column_while(NODES, |entry| {
-                if over {
-                    return false;
-                }
-                let node = CountedNode {
-                    hash: Blake2b256::hash(&entry.value),
-                    references: u64::from(entry.rc),
-                    encoded: &entry.value,
-                };
-                over = visit(node).is_break();
-                !over
-            })
-        });
-        listed.map_err(|failure| failed(LISTING, failure))
-    }
-
-    /// Fails if the store has no node with this `hash`.
-    fn expect(&self, hash: NodeHash) -> Result<(), StoreError> {
-        match self.held(&hash)? {
-            Held::Count(0) => Err(StoreError::DamagedNode { hash }),
-            _ => Ok(()),
-        }
-    }
-}
-
 disk_store!(ParityDbStore);
-
-/// Returns the only state of a store of format 1, whose record is `root`.
-fn first_format(path: &Path, root: Vec<u8>) -> Result<KeptStates, OpenError> {
-    let root = <[u8; 32]>::try_from(root).map_err(|found| {
-        let found = format!("a root of {} bytes", found.len());
-        OpenError::damaged(path, "a record of the kept states", found)
-    })?;
-    Ok(KeptStates::only(0, 0, root.into()))
-}
 
 /// The database operations for `change`, one for each reference.
 fn operations(change: NetChange) -> Box<dyn Iterator<Item = Change>> {
@@ -326,7 +275,23 @@ impl StoredNodes for ParityDbStore {
         visit: &mut dyn FnMut(CountedNode<'_>) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.settle().map_err(|failure| failed(LISTING, failure))?;
-        self.list(visit)
+        // The database asks once for each of its tables, also after an answer that ends the listing.
+        let mut over = false;
+        let listed = self.database.call(|database| {
+            database.iter_column_while(NODES, |entry| {
+                if over {
+                    return false;
+                }
+                let node = CountedNode {
+                    hash: Blake2b256::hash(&entry.value),
+                    references: u64::from(entry.rc),
+                    encoded: &entry.value,
+                };
+                over = visit(node).is_break();
+                !over
+            })
+        });
+        listed.map_err(|failure| failed(LISTING, failure))
     }
 
     fn diff(&self, state: StateId) -> Result<StateDiff, StoreError> {

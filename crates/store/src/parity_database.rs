@@ -103,8 +103,6 @@ pub(crate) enum Failure {
     Closed,
     #[error("it lost commits, because it could not write them to the disk")]
     LostCommits,
-    #[error("no thread could be started: {0}")]
-    Thread(#[source] std::io::Error),
     #[error("it was closed, and could not be opened again: {0}")]
     Reopening(#[source] Box<OpenError>),
 }

@@ -1,6 +1,6 @@
 //! The interface and the errors of all stores.
 
-use crate::StateId;
+use crate::{NodeFault, StateId};
 use povmeter_delta_root::{NodeHash, NodeSource, Root, RootUpdate};
 use std::path::PathBuf;
 
@@ -114,12 +114,17 @@ pub enum StoreError {
         /// Length of what was found; zero if the record is missing.
         bytes: usize,
     },
-    /// A copy found bytes in parity-db that are not those of the node under which they are stored. Run
+    /// A backup lacks a node of a kept state, because the store does not have it, or has other bytes in its place. Run
     /// [`verify`](crate::verify), and restore the store from a backup, or make it again.
-    #[error("damaged store: expected the bytes of a node, found others, with the hash {hash}, which no node has")]
+    #[error("damaged store: node {hash} of state {state} is {fault}")]
     DamagedNode {
-        /// Hash of the bytes.
+        /// A state that has the node.
+        state: StateId,
+        /// Hash of the node.
         hash: NodeHash,
+        /// What is wrong with the node in the copy.
+        #[source]
+        fault: NodeFault,
     },
     /// The disk is nearly full. Nothing was written. Free space and commit again.
     #[error("{available} bytes are free on the disk of {}, the commit needs {needed}", path.display())]

@@ -247,34 +247,71 @@ fn a_store_stays_locked_while_its_nodes_are_listed() {
 /// A copy in which a node is missing must not take the place of an earlier one.
 #[test]
 fn a_damaged_node_is_not_copied() {
-    let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("store");
-    let mut store = ParityDbStore::create(&path).unwrap();
-    let update = step(&store, "first", vec![change("a", &[1], 1)]);
-    store.commit(&update).unwrap();
-    drop(store);
-    let whole = encoded("a");
-    let damage = |file: &Path| {
-        let mut bytes = fs::read(file).unwrap();
-        let at = bytes
-            .windows(whole.len())
-            .position(|bytes| bytes == &whole[..]);
-        let Some(at) = at else { return false };
-        bytes[at] ^= 1;
-        fs::write(file, bytes).unwrap();
-        true
-    };
-    let tables = snapshot(&path).into_keys();
-    assert_eq!(tables.filter(|file| damage(file)).count(), 1);
-    let mut store = ParityDbStore::open(&path).unwrap();
-    let copy = home.path().join("copy");
-    let error = store.backup(&copy, &mut |_| ()).unwrap_err();
-    assert!(
-        matches!(&error, BackupError::Store(StoreError::DamagedNode { hash: found }) if *found != hash("a")),
-        "{error:?}"
-    );
-    let opened = ParityDbStore::open(&copy).unwrap_err();
-    assert_eq!(not_a_store(opened), FolderContent::Unfinished);
+    // Each lies in a table of its own: a value in entries of 4 KiB, and a value that fits into an entry.
+    let values = [vec![0xa1; 40_000], vec![0xa2; 3_000]];
+    // The first one is added by a state that is not the base.
+    for (value, in_base) in [(0, true), (0, false), (1, true)] {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("store");
+        let mut store = ParityDbStore::create(&path).unwrap();
+        let mut update = block(&store, store.root(), &random_changes(1, 30));
+        let first = store.keep(StateId::from_number(0), &update).unwrap();
+        let mut changes = random_changes(2, 30);
+        for (key, value) in [b"long", b"less"].into_iter().zip(&values) {
+            changes.top.insert(key.to_vec(), Some(value.clone()));
+        }
+        update = block(&store, update.root, &changes);
+        let second = store.keep(first, &update).unwrap();
+        store.prune(if in_base { second } else { first }).unwrap();
+        let (whole, hash) = (&values[value], Blake2b256::hash(&values[value]));
+        // A bit of the value; the head of its first entry.
+        type Damage = fn(&mut [u8], usize);
+        let damages: [Damage; 2] = [
+            |file, at| file[at + 1_000] ^= 1,
+            |file, at| file[at - at % 4096..][..4096].fill(0),
+        ];
+        let copy = home.path().join("copy");
+        store.backup(&copy, &mut |_| ()).unwrap();
+        fs::remove_dir_all(&copy).unwrap();
+        drop(store);
+        let damages = if value == 0 {
+            &damages[..]
+        } else {
+            &damages[..1]
+        };
+        for damage in damages {
+            let tables = snapshot(&path);
+            let mut damaged = 0;
+            for (file, content) in &tables {
+                let mut content = content.clone().unwrap();
+                let starts = content
+                    .windows(500)
+                    .position(|found| found == &whole[..500]);
+                if let Some(at) = starts {
+                    damage(&mut content, at);
+                    fs::write(file, content).unwrap();
+                    damaged += 1;
+                }
+            }
+            assert_eq!(damaged, 1);
+            let mut store = ParityDbStore::open(&path).unwrap();
+            let error = store.backup(&copy, &mut |_| ()).unwrap_err();
+            assert!(
+                matches!(
+                    &error,
+                    BackupError::Store(StoreError::DamagedNode { state, hash: found, .. })
+                        if (*state, *found) == (second, hash)
+                ),
+                "{error:?}"
+            );
+            drop(store);
+            let opened = ParityDbStore::open(&copy).unwrap_err();
+            assert_eq!(not_a_store(opened), FolderContent::Unfinished);
+            for (file, content) in tables {
+                fs::write(file, content.unwrap()).unwrap();
+            }
+        }
+    }
 }
 
 /// Makes a store of format 1, as earlier versions did, with the nodes "first" and "a".
@@ -428,6 +465,19 @@ fn a_store_of_format_1_becomes_one_of_format_3() {
     for name in ["first", "second", "third", "a"] {
         assert_eq!(read(&store, name), Some(encoded(name)));
     }
+}
+
+/// The record of format 1 stays in a converted store, and must not take the place of one that was lost.
+#[test]
+fn a_converted_store_without_its_states_is_damaged() {
+    let home = tempfile::tempdir().unwrap();
+    first_format(home.path());
+    drop(ParityDbStore::open(home.path()).unwrap());
+    let raw = database(home.path());
+    raw.commit([(1, b"history", None)]).unwrap();
+    drop(raw);
+    let (opened, _) = refused::<ParityDbStore>(home.path());
+    assert!(matches!(opened, OpenError::Damaged { .. }), "{opened:?}");
 }
 
 #[test]
