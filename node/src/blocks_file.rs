@@ -146,12 +146,14 @@ pub(crate) fn import(options: &ImportOptions, handle: Handle) -> Result<(), Erro
     if beginning.mark != MARK {
         return Err(of_file(BlocksFileError::Mark));
     }
+    let found = beginning.genesis;
+    let expect = |expected| match found == expected {
+        true => Ok(()),
+        false => Err(of_file(BlocksFileError::OtherChain { expected, found })),
+    };
+    options.chain.genesis_of_new_chain()?.map_or(Ok(()), expect)?;
     let chain = Chain::open_or_begin(&options.chain, handle.clone())?;
-    let expected = chain.client.info().genesis_hash;
-    if beginning.genesis != expected {
-        let found = beginning.genesis;
-        return Err(of_file(BlocksFileError::OtherChain { expected, found }));
-    }
+    expect(chain.client.info().genesis_hash)?;
     let (mut new, mut known) = (0u32, 0u32);
     let mut time = Duration::ZERO;
     for index in 0..beginning.blocks {

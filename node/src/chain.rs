@@ -159,6 +159,27 @@ impl Chain {
 }
 
 impl ChainOptions {
+    /// The hash of the block 0 that the options describe, for a chain that is not there yet; `None` if there may be a
+    /// chain.
+    ///
+    /// # Errors
+    /// If the runtime can't make the storage of block 0.
+    pub(crate) fn genesis_of_new_chain(&self) -> Result<Option<Hash>, Error> {
+        if self.base_path.join("db").exists() {
+            return Ok(None);
+        }
+        let (storage, release) = self.storage_of_genesis()?;
+        Ok(Some(genesis_hash(&storage, release)))
+    }
+
+    /// The storage of the block 0 that the options describe, and its runtime.
+    fn storage_of_genesis(&self) -> Result<(sp_core::storage::Storage, Release), Error> {
+        let ids = accounts::ids(self.accounts.unwrap_or(crate::cli::ACCOUNTS));
+        let release = self.runtime.unwrap_or_default().into();
+        let storage = genesis(&ids, release).map_err(Error::Genesis)?;
+        Ok((storage, release))
+    }
+
     /// The storage of block 0 if there is no block yet. Otherwise checks that the options agree with block 0,
     /// and returns a storage that is not used.
     fn genesis(&self, backend: &Backend) -> Result<sp_core::storage::Storage, Error> {
@@ -166,9 +187,7 @@ impl ChainOptions {
         if found.is_some() && self.accounts.is_none() && self.runtime.is_none() {
             return Ok(Default::default());
         }
-        let ids = accounts::ids(self.accounts.unwrap_or(crate::cli::ACCOUNTS));
-        let release = self.runtime.unwrap_or_default().into();
-        let storage = genesis(&ids, release).map_err(Error::Genesis)?;
+        let (storage, release) = self.storage_of_genesis()?;
         if let Some(found) = found {
             let expected = genesis_hash(&storage, release);
             if expected != found {

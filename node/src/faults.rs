@@ -38,6 +38,9 @@ pub(crate) enum DatabaseFault {
     /// Changes cannot be written.
     #[error("expected to write to the database, found: {0}")]
     Write(parity_db::Error),
+    /// The database panicked, perhaps on a thread of its own. Later changes may stay in its memory.
+    #[error("expected a database that works, found a panic in it: {0}")]
+    Panic(String),
 }
 
 static FIRST_FAULT: OnceLock<Arc<DatabaseFault>> = OnceLock::new();
@@ -74,14 +77,7 @@ pub(crate) async fn fault() -> Arc<DatabaseFault> {
 
 static FIRST_PANIC: OnceLock<String> = OnceLock::new();
 
-static DATABASE_PANIC: OnceLock<String> = OnceLock::new();
-
-/// The message of a panic inside of the database, after which commits may be lost.
-pub(crate) fn database_panic() -> Option<&'static str> {
-    DATABASE_PANIC.get().map(String::as_str)
-}
-
-/// Logs each panic as one line, and keeps the message of the first.
+/// Logs each panic as one line, and keeps the message of the first. One inside of the database is a fault of it.
 pub(crate) fn keep_panics() {
     set_hook(Box::new(|info| {
         let message = info.payload();
@@ -100,7 +96,7 @@ pub(crate) fn keep_panics() {
             .is_some_and(|place| place.file().contains("parity-db"))
         {
             log::error!("panic: {message}");
-            let _ = DATABASE_PANIC.set(message.clone());
+            report(DatabaseFault::Panic(message.clone()));
         } else {
             log::debug!("panic: {message}");
         }

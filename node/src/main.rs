@@ -64,9 +64,6 @@ fn execute(options: Options) -> Result<(), Error> {
     if let Some(fault) = faults::first_fault() {
         return Err(Error::Database(fault));
     }
-    if let Some(cause) = faults::database_panic() {
-        return Err(Error::GaveUp(cause.to_owned()));
-    }
     result.unwrap_or_else(|_| {
         let cause = faults::first_panic().unwrap_or("no message");
         Err(Error::GaveUp(cause.to_owned()))
