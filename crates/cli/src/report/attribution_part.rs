@@ -91,6 +91,7 @@ fn division(attribution: &AttributionReport, desc: String) -> Chart {
                 layer("its part of what it shares", Color::Orange, share),
             ],
             places: "extrinsic".to_owned(),
+            first: 0,
             unit: Unit::of_bytes(most),
             parted: false,
             limits: Vec::new(),

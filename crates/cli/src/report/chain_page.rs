@@ -92,6 +92,7 @@ impl ChainReport {
             drawing: Drawing::Plot(Plot {
                 layers,
                 places: "block".to_owned(),
+                first: self.rows.first().map_or(1, |row| row.number),
                 unit,
                 parted: false,
                 limits: Vec::new(),

@@ -127,7 +127,8 @@ impl CompareReport {
                 decimal(row.per_extrinsic_us, 1),
                 decimal(row.finalize_ms, 3),
                 decimal(row.state_machine_percent, 1),
-                decimal(row.allocations_per_extrinsic, 1),
+                row.allocations_per_extrinsic
+                    .map_or_else(|| "–".to_owned(), |number| decimal(number, 1)),
                 count(row.rounds as u64),
             ]
         });

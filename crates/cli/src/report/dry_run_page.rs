@@ -73,7 +73,7 @@ impl DryRunReport {
             Fact::new(
                 "processor time",
                 format!("{} ms", decimal(added.ms, 3)),
-                "of its calls",
+                self.what_takes_the_time(),
             ),
         ]);
         if let Some(weight) = added.weight_ref_time {

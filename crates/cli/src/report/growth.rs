@@ -314,6 +314,7 @@ impl Growth {
             drawing: Drawing::Plot(Plot {
                 layers,
                 places: "extrinsic".to_owned(),
+                first: 0,
                 unit: Unit::of_bytes(most),
                 parted: true,
                 limits: limits.into_iter().flatten().collect(),
@@ -428,6 +429,7 @@ fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> 
                 values,
             }],
             places: "extrinsic".to_owned(),
+            first: 0,
             unit,
             parted: false,
             limits: Vec::new(),

@@ -12,8 +12,10 @@ use std::fmt::Write;
 pub(super) struct Plot {
     /// From the bottom up, all of one length.
     pub(super) layers: Vec<Layer>,
-    /// The name of the horizontal axis, which counts from zero.
+    /// The name of the horizontal axis.
     pub(super) places: String,
+    /// The number of the first place.
+    pub(super) first: u32,
     pub(super) unit: Unit,
     /// Whether a line in the background's colour separates layers whose values change little between places.
     pub(super) parted: bool,
@@ -181,15 +183,19 @@ impl Plot {
             "axis",
             &format!("M{:.1} {bottom:.1}h{:.1}", frame.left, frame.width),
         );
-        let last = frame.places.saturating_sub(1);
+        let first = f64::from(self.first);
+        let last = first + place(frame.places.saturating_sub(1) as u64);
         let wanted = if layout == Layout::Wide { 8.0 } else { 5.0 };
-        let apart = step(place(last as u64), wanted).max(1.0);
+        let apart = step(last, wanted).max(1.0);
         for tick in 0.. {
             let at = f64::from(tick) * apart;
-            if at > place(last as u64) || frame.places == 0 {
+            if at > last || frame.places == 0 {
                 break;
             }
-            let x = frame.left + frame.width * (at + 0.5) / place(frame.places as u64);
+            if at < first {
+                continue;
+            }
+            let x = frame.left + frame.width * (at - first + 0.5) / place(frame.places as u64);
             canvas.path("axis", &format!("M{x:.1} {bottom:.1}v4"));
             let label = tick_label(at, apart);
             canvas.text(Anchor::Middle, "", (x, bottom + 17.0), &label);
@@ -216,7 +222,17 @@ impl Plot {
             } else {
                 (Anchor::End, x - 8.0)
             };
-            canvas.text(anchor, "ink halo", (x, y - 9.0), said);
+            // Below the line if another one is where the label would be.
+            let is_free = |limit: &Limit| {
+                let above = y - frame.y(limit.value);
+                !(2.0..24.0).contains(&above)
+            };
+            let below = if self.limits.iter().all(is_free) {
+                -9.0
+            } else {
+                18.0
+            };
+            canvas.text(anchor, "ink halo", (x, y + below), said);
         }
     }
 }
@@ -232,15 +248,15 @@ fn area(upper: &[(f64, f64, f64)], lower: &[(f64, f64, f64)]) -> String {
     let mut commands = String::new();
     let mut height = f64::NAN;
     let mut go = |(at, until, y): (f64, f64, f64), first: bool| {
-        // Writing to a string does not fail.
-        let _ = if first {
-            write!(commands, "M{at:.1} {y:.1}")
-        } else if (y - height).abs() >= 0.05 {
-            write!(commands, "H{at:.1}V{y:.1}")
-        } else {
-            Ok(())
-        };
-        height = y;
+        // Many small steps are a large one, so a step that is left out leaves the height as it is drawn.
+        if first || (y - height).abs() >= 0.05 {
+            height = y;
+            // Writing to a string does not fail.
+            let _ = match first {
+                true => write!(commands, "M{at:.1} {y:.1}"),
+                false => write!(commands, "H{at:.1}V{y:.1}"),
+            };
+        }
         until
     };
     let mut end = 0.0;
@@ -265,6 +281,23 @@ mod tests {
         assert_eq!(area(&upper, &lower), "M0.0 5.0H1.0V3.0H3.0V9.0H0.0Z");
     }
 
+    /// Each step is too small to be drawn.
+    #[test]
+    fn an_area_rises_in_small_steps() {
+        let steps = |by: f64| -> Vec<_> {
+            let places = (0..100).map(f64::from);
+            let steps = places.map(|at| (at, at + 1.0, 100.0 - by * at));
+            steps.collect()
+        };
+        let path = area(&steps(0.04), &steps(0.0));
+        let heights = path.split('V').skip(1);
+        let heights = heights.map(|rest| rest.split('H').next().unwrap().parse::<f64>().unwrap());
+        let highest = heights.fold(100.0, f64::min);
+        // Within one step and the rounding of what the area really reaches.
+        assert!((highest - 96.04).abs() <= 0.1, "{path}");
+        assert!(path.ends_with("V100.0H0.0Z"), "{path}");
+    }
+
     fn plot(values: Vec<f64>, cut: Option<f64>, limits: Vec<Limit>) -> String {
         let plot = Plot {
             layers: vec![Layer {
@@ -273,6 +306,7 @@ mod tests {
                 values,
             }],
             places: "extrinsic".to_owned(),
+            first: 0,
             unit: Unit::of_bytes(100.0),
             parted: false,
             limits,
