@@ -89,6 +89,9 @@ impl CliError {
             Self::Plan(PlanError::TooManyTransfers { .. }) => {
                 "raise `--accounts` or lower `--transfers`"
             }
+            Self::TooManyInChain { .. } => {
+                "raise `--accounts`, or lower `--blocks` or `--transfers`, because each account is emptied once"
+            }
             #[cfg(feature = "wasm")]
             Self::Validation(MeasureError::Blocks(RandomError::Plan(
                 PlanError::TooManyTransfers { .. },
@@ -120,6 +123,7 @@ impl CliError {
                 "lower `--transfers`, because only a block with all extrinsics is measured"
             }
             Self::FolderForMemory => "omit `--db` or use `--state parity-db`",
+            Self::EstimatesOfPeer => "omit one of them, because sp-state-machine makes no estimates",
             #[cfg(not(feature = "rocksdb"))]
             Self::NoRocksDb { stored: true } => {
                 "install the program with `--features rocksdb`, or name another folder for a state on parity-db"
@@ -187,8 +191,6 @@ impl CliError {
             Self::NoCacheFolder => "name a folder with `--cache`",
             #[cfg(feature = "wasm")]
             Self::Recording { source, .. } => of_recording(source)?,
-            #[cfg(feature = "wasm")]
-            Self::NoRecording(_) => "make one with `povmeter record --from BLOCKS.json FILE`",
             #[cfg(feature = "wasm")]
             Self::RecordRecording(_) => "name a file of blocks, or replay the recording as it is",
             #[cfg(feature = "wasm")]
@@ -299,6 +301,9 @@ fn of_file(error: &FileError) -> Option<&'static str> {
 fn of_recording(error: &RecordingError) -> Option<&'static str> {
     Some(match error {
         RecordingError::File(_) => "check that the file and its folder can be read and written",
+        RecordingError::Foreign => {
+            "make one with `povmeter record`, which also takes a file of blocks with `--from`"
+        }
         RecordingError::Version { .. } => "record the block again with this program",
         _ => "record the block again, or fetch the file again",
     })

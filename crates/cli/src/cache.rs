@@ -38,15 +38,15 @@ pub(crate) struct CacheArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     /// How accounts are drawn: uniform, zipf, active-set
-    #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true, value_delimiter = ',',
+    #[arg(long, value_enum, value_name = "HOW,..", hide_possible_values = true, value_delimiter = ',',
         default_values_t = [AccessArg::Uniform, AccessArg::Zipf, AccessArg::ActiveSet])]
     access: Vec<AccessArg>,
     /// Accounts that are written, in percent of those touched
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_values_t = [20, 50, 100],
+    #[arg(long, value_name = "PERCENT,..", value_delimiter = ',', default_values_t = [20, 50, 100],
         value_parser = whole::<u8>(0..=100))]
     writes: Vec<u8>,
     /// Memory of a cache, in percent of the state's bytes
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_values_t = [1, 5, 20, 40],
+    #[arg(long, value_name = "PERCENT,..", value_delimiter = ',', default_values_t = [1, 5, 20, 40],
         value_parser = whole::<u16>(1..=1_000))]
     bytes: Vec<u16>,
     /// Print JSON

@@ -18,7 +18,8 @@ use clap::Args;
 use povmeter::{BlockPool, Bytes, NodeBatch, NodeHash, NodePrefix, NodeSource, SourceError};
 use povmeter_dev_oracle::on_one_thread;
 use povmeter_dev_runtime::{
-    build_block, commit_parent, BlockOutcome, Chain, Estimates, Plan, PovmeterBlock, SealedUpdate,
+    build_block, commit_parent, BlockOutcome, Chain, Estimates, Plan, PlanError, PovmeterBlock,
+    SealedUpdate,
 };
 use povmeter_store::verify;
 use std::{
@@ -121,7 +122,20 @@ fn build(args: &ChainArgs, path: &Path) -> Result<ChainReport, CliError> {
     let accounts = args.plan.accounts;
     let what = format!("creating a state of {accounts} accounts");
     let (mut chain, mut plan, store) = progress::during(what, || {
-        let (chain, plan) = Chain::new(args.plan.options(args.signatures), args.blocks)?;
+        let chain = Chain::new(args.plan.options(args.signatures), args.blocks);
+        let (chain, plan) = chain.map_err(|error| match error {
+            PlanError::TooManyTransfers {
+                accounts,
+                most,
+                found,
+            } => CliError::TooManyInChain {
+                accounts,
+                most,
+                found,
+                blocks: args.blocks,
+            },
+            error => error.into(),
+        })?;
         let mut store = args.state.store(path, Mode::Create, CliError::Open)?;
         commit_parent(&mut *store, &plan)?;
         // Closing waits until the engine has written the state. Otherwise a commit of one of the first blocks

@@ -38,8 +38,9 @@ pub(crate) struct Row {
     pub(crate) compact: u64,
     /// Number of nodes.
     pub(crate) nodes: u64,
-    /// Allocations per extrinsic, including the estimate after it.
-    pub(crate) allocations_per_extrinsic: f64,
+    /// Allocations per extrinsic, including the estimate after it. The first extrinsic does not count; null if there is
+    /// no other.
+    pub(crate) allocations_per_extrinsic: Option<f64>,
     /// Wall time of the whole block in milliseconds, median of the rounds.
     pub(crate) median_wall_ms: f64,
     /// Processor time of one extrinsic in microseconds, without the estimate after it.
@@ -294,7 +295,10 @@ impl CompareReport {
                 row.encoded.to_string(),
                 row.compact.to_string(),
                 row.nodes.to_string(),
-                format!("{:.1}", row.allocations_per_extrinsic),
+                or_dash(
+                    row.allocations_per_extrinsic
+                        .map(|number| format!("{number:.1}")),
+                ),
             ]);
         }
         table

@@ -72,9 +72,9 @@ pub(crate) struct Arena<'a> {
 /// A block and its allocations.
 pub(crate) struct Attempt {
     pub(crate) outcome: BlockOutcome,
-    /// Allocations per extrinsic, the estimate after it included. The first extrinsic does not count,
-    /// because it grows buffers that the others reuse. Zero for fewer than two extrinsics.
-    pub(crate) allocations_per_extrinsic: f64,
+    /// Allocations per extrinsic, the estimate after it included. The first extrinsic does not count, because it grows
+    /// buffers that the others reuse; `None` if there is no other.
+    pub(crate) allocations_per_extrinsic: Option<f64>,
 }
 
 /// The state machine's share of a block's time.
@@ -153,7 +153,8 @@ impl Arena<'_> {
         expect_none_refused(outcome.refused.len(), planned)?;
         let counted = planned.saturating_sub(1);
         // Exact, because both are far below 2^52.
-        let allocations_per_extrinsic = (last - first) as f64 / counted.max(1) as f64;
+        let allocations_per_extrinsic =
+            (counted > 0).then(|| (last - first) as f64 / counted as f64);
         Ok(Attempt {
             outcome,
             allocations_per_extrinsic,

@@ -93,7 +93,7 @@ mod with_wasm {
         checks::Check,
         dry_run_report::{AddedRow, DryRunReport, PartialRow, ITEMS, OUTCOMES},
         error::CliError,
-        origin::{chain_name, remote_or, remote_state, Origin},
+        origin::{chain_name, read_recording, remote_or, remote_state},
         output::finish,
         pov::expect_within,
         progress,
@@ -173,11 +173,7 @@ mod with_wasm {
     impl Place {
         /// Returns the place of the recorded block.
         fn of_file(path: &Path) -> Result<Self, CliError> {
-            let origin = Origin::of_file(path)?;
-            let name = origin.name();
-            let Origin::Recording(block, _, nodes, root) = origin else {
-                return Err(CliError::NoRecording(path.to_owned()));
-            };
+            let (block, name, nodes, root) = read_recording(path)?;
             let parent = ParentState::new(shared(nodes), root);
             let run = DryRun::in_place_of(&block.header, parent).map_err(CliError::from)?;
             Ok(Self {

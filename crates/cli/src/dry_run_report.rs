@@ -157,6 +157,16 @@ impl AddedRow {
     }
 }
 
+impl DryRunReport {
+    /// Whose processor time the added one is.
+    pub(crate) fn what_takes_the_time(&self) -> &'static str {
+        match self.new_spec_version {
+            None => "of its call alone",
+            Some(_) => "the difference of the two blocks",
+        }
+    }
+}
+
 impl fmt::Display for DryRunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -234,8 +244,12 @@ impl fmt::Display for DryRunReport {
         }
         writeln!(
             f,
-            "{:<28} {:>16.3} {:>16.3} {:>16.3}",
-            "processor time, ms", without.ms, with.ms, added.ms
+            "{:<28} {:>16.3} {:>16.3} {:>16.3}  ({})",
+            "processor time, ms",
+            without.ms,
+            with.ms,
+            added.ms,
+            self.what_takes_the_time()
         )?;
         if let Some(limit) = &self.pov_limit {
             writeln!(f)?;

@@ -30,6 +30,14 @@ const WRONG_USAGE: u8 = 2;
 pub(crate) enum CliError {
     #[error("can't plan the block: {0}")]
     Plan(#[from] PlanError),
+    #[error("can't plan the chain: {accounts} accounts allow {most} transfers that empty the sender, not the {found} of \
+             {blocks} blocks")]
+    TooManyInChain {
+        accounts: u32,
+        most: u32,
+        found: u32,
+        blocks: u32,
+    },
     #[error("can't open the state: {0}")]
     Open(#[from] OpenError),
     /// The error of a folder that must hold a state already.
@@ -54,9 +62,8 @@ pub(crate) enum CliError {
     #[cfg(feature = "wasm")]
     #[error("{}: expected a file of blocks and their state to record from, found a recording", .0.display())]
     RecordRecording(PathBuf),
-    #[cfg(feature = "wasm")]
-    #[error("{}: expected a recording, found a file of blocks; record one of them", .0.display())]
-    NoRecording(PathBuf),
+    #[error("expected `--sizes reads` or a file with `--peer`, found `--sizes estimate`")]
+    EstimatesOfPeer,
     #[cfg(feature = "wasm")]
     #[error(transparent)]
     DryRun(#[from] povmeter_dev_data::wasm::DryRunError),
@@ -388,6 +395,7 @@ impl CliError {
         match self {
             Self::Regressed { .. } | Self::OverLimit { .. } => ExitCode::from(REGRESSED),
             Self::FolderForMemory
+            | Self::EstimatesOfPeer
             | Self::Url(_)
             | Self::OutputFile(OutputFileError::Twice { .. })
             | Self::Report(ReportError::InState { .. }) => ExitCode::from(WRONG_USAGE),

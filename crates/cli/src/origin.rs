@@ -40,15 +40,8 @@ impl Origin {
     /// A [`CliError`] if it is neither, or the state file that it names can't be read.
     pub(crate) fn of_file(path: &Path) -> Result<Self, CliError> {
         if is_recording(path) {
-            let recording = read_recording(path)?;
-            let (block, root) = (recorded_block(path, &recording)?, recording.parent_root);
-            let nodes = recording.source();
-            return Ok(Self::Recording(
-                Box::new(block),
-                recording.name,
-                nodes,
-                root,
-            ));
+            let (block, name, nodes, root) = read_recording(path)?;
+            return Ok(Self::Recording(block, name, nodes, root));
         }
         let file = RealBlocks::read(path).map_err(CliError::blocks(path))?;
         let state = file.read_state();
@@ -125,18 +118,21 @@ fn is_recording(path: &Path) -> bool {
     matches!(read, Ok(Ok(_))) && Recording::is_one(&start)
 }
 
-fn read_recording(path: &Path) -> Result<Recording, CliError> {
-    Recording::read(path).map_err(|source| CliError::Recording {
+/// Reads the recording at `path`: its block, the name of its chain, and the nodes and the root of the parent state.
+///
+/// # Errors
+/// A [`CliError`] if the file is no recording, or a damaged one.
+pub(crate) fn read_recording(
+    path: &Path,
+) -> Result<(Box<RealBlock>, String, RecordedNodes, povmeter::Root), CliError> {
+    let recording = Recording::read(path).map_err(|source| CliError::Recording {
         path: path.to_owned(),
         source,
-    })
-}
-
-/// The block in the recording at `path`.
-fn recorded_block(path: &Path, recording: &Recording) -> Result<RealBlock, CliError> {
-    let (header, body) = (&recording.header, recording.body.clone());
-    let block = RealBlock::from_header(header, body);
-    block.map_err(CliError::blocks(path))
+    })?;
+    let (nodes, root) = (recording.source(), recording.parent_root);
+    let block = RealBlock::from_header(&recording.header, recording.body);
+    let block = block.map_err(CliError::blocks(path))?;
+    Ok((Box::new(block), recording.name, nodes, root))
 }
 
 /// A block of a running chain, and the state that it starts from.

@@ -29,15 +29,15 @@ pub(crate) struct ParallelArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole::<u32>(1..=1_000_000))]
     transactions: u32,
     /// What transactions do: random-100, random-10000, no-conflict, worst, iterate, same-value, existence
-    #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true, value_delimiter = ',',
+    #[arg(long, value_enum, value_name = "WHAT,..", hide_possible_values = true, value_delimiter = ',',
         hide_default_value = true, default_values_t = WorkloadArg::all())]
     workload: Vec<WorkloadArg>,
     /// Extra computation of each transaction, in microseconds
-    #[arg(long, value_name = "US", value_delimiter = ',', default_values_t = [0, 1, 10, 125],
+    #[arg(long, value_name = "US,..", value_delimiter = ',', default_values_t = [0, 1, 10, 125],
         value_parser = whole::<u32>(0..=1_000_000))]
     cost_us: Vec<u32>,
     /// Numbers of workers
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 5, 10, 15, 20],
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = [1, 2, 5, 10, 15, 20],
         value_parser = whole::<u32>(1..=1_000))]
     workers: Vec<u32>,
     /// Rounds, each of which runs every mode once; the median counts

@@ -1,10 +1,12 @@
 //! `povmeter replay`: blocks of real chains, executed again by the chain's own runtime.
 
-use crate::attribution::AttributionArgs;
-#[cfg(not(feature = "wasm"))]
-use crate::error::CliError;
-use crate::remote_args::{BlockRange, RemoteArgs};
-use crate::{pov::LimitArg, report::ReportArgs};
+use crate::{
+    attribution::AttributionArgs,
+    error::CliError,
+    pov::LimitArg,
+    remote_args::{BlockRange, RemoteArgs},
+    report::ReportArgs,
+};
 use clap::Args;
 use povmeter_remote::BlockId;
 #[cfg(not(feature = "wasm"))]
@@ -61,6 +63,16 @@ pub(crate) struct ReplayArgs {
     limit: LimitArg,
 }
 
+impl ReplayArgs {
+    /// Fails if the options ask sp-state-machine for sizes that it can't tell.
+    fn expect_sizes(&self) -> Result<(), CliError> {
+        match (self.peer, &self.sizes) {
+            (true, SizesArg::Estimate) => Err(CliError::EstimatesOfPeer),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The source of the proof sizes that a runtime is told.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
@@ -88,6 +100,7 @@ impl FromStr for SizesArg {
 /// A [`CliError`] if the file is not valid, else [`CliError::NoWasm`].
 #[cfg(not(feature = "wasm"))]
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
+    args.expect_sizes()?;
     args.remote.url()?;
     // Report a bad file first, as a program with wasm does.
     if let Some(path) = &args.file {
@@ -142,6 +155,7 @@ mod with_wasm {
     const WRITE_SIZES: &str = "--write-sizes";
 
     pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
+        args.expect_sizes()?;
         on_one_thread()?;
         let sizes = args.sizes.sizes()?;
         let files = args.attribution.files().chain(named(args));

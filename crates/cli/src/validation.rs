@@ -25,7 +25,7 @@ Examples:
   povmeter compare validation --accounts 10000 --rounds 5 --report validation")]
 pub(crate) struct ValidationArgs {
     /// Accounts in the parent states of plain transfers, one case each
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10_000, 100_000, 1_000_000],
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = [10_000, 100_000, 1_000_000],
         value_parser = whole::<u32>(2..=u64::from(u32::MAX)))]
     accounts: Vec<u32>,
     /// Accounts in the parent states of the other cases

@@ -284,7 +284,7 @@ mod with_wasm {
             "--sizes",
             "estimate",
         ];
-        assert!(error(&peer).contains("found estimates"));
+        assert!(error(&peer).contains("found `--sizes estimate`"));
 
         let estimate = ParachainAuthor::Povmeter(SizeSource::Estimate);
         let estimated = parachain_block(folder.path(), estimate);

@@ -157,7 +157,7 @@ const NUMBERS: [Case; 52] = [
     case("diff result.json result.json --fail-above NaN"),
 ];
 
-const COMBINATIONS: [Case; 13] = [
+const COMBINATIONS: [Case; 15] = [
     case("block --state memory --db new"),
     case("block --no-attribute --top 3"),
     case("block --chain-spec state.json --accounts 5"),
@@ -169,6 +169,8 @@ const COMBINATIONS: [Case; 13] = [
     wasm("block --runtime wasm --state-version 0"),
     case("replay blocks-other-hash.json --peer --lockstep"),
     case("replay blocks-other-hash.json --every-node --peer"),
+    case("replay blocks-other-hash.json --peer --sizes estimate"),
+    case("chain --call transfer_all"),
     case("db prune store"),
     case("db prune store --keep 2 --to 0xab"),
 ];
