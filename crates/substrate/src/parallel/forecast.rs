@@ -39,13 +39,33 @@ struct State {
     /// By transaction and rule, from the first transaction that is not committed to the last one that was begun ahead.
     /// So the memory depends on how far ahead threads are, and not on the length of the block.
     ahead: VecDeque<Ahead>,
+    /// Of how many of these transactions the numbers that they find are computed. A thread may be hundreds of
+    /// transactions ahead, so a prediction continues where the last one ended.
+    computed: usize,
 }
 
 /// What is known of one transaction and one rule.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ahead {
     effect: Effect,
+    /// The number that the transaction finds, by what was known when it was computed.
+    finds: Option<u128>,
+    /// The same when the transaction was begun.
     prediction: Option<u128>,
+}
+
+impl Ahead {
+    /// The number after the transaction, if another one adds `usual` as long as it is not executed.
+    fn leaves(&self, usual: i128) -> Option<u128> {
+        let by = match self.effect {
+            Effect::Unknown => usual,
+            // The difference, because at its turn the transaction may find another number.
+            Effect::Added(by) | Effect::Made(_, Some(by)) => by,
+            Effect::Made(parts, None) => return Some(parts),
+            Effect::Lost => return None,
+        };
+        self.finds?.checked_add_signed(by)
+    }
 }
 
 impl State {
@@ -61,9 +81,37 @@ impl State {
 
     /// Notes that all transactions below `index` are committed or left out.
     fn forget_below(&mut self, index: usize) {
-        let over = index.saturating_sub(self.committed) * self.items.len();
-        self.ahead.drain(..over.min(self.ahead.len()));
+        let over = index.saturating_sub(self.committed);
+        let gone = over * self.items.len();
+        self.ahead.drain(..gone.min(self.ahead.len()));
+        self.computed = self.computed.saturating_sub(over);
         self.committed = self.committed.max(index);
+    }
+
+    /// Computes the numbers that the transactions up to `last` find, counted from the first that is not committed.
+    fn compute_until(&mut self, last: usize) {
+        let count = self.items.len();
+        for at in self.computed..=last {
+            for (number, item) in self.items.iter().enumerate() {
+                let before = at
+                    .checked_sub(1)
+                    .map(|before| &self.ahead[before * count + number]);
+                let finds = before.map_or(item.now, |before| before.leaves(item.usual));
+                self.ahead[at * count + number].finds = finds;
+            }
+        }
+        self.computed = self.computed.max(last + 1);
+    }
+
+    /// Drops what was computed if the first transaction finds something else.
+    fn expect_first(&mut self) {
+        let first = self.ahead.iter().zip(&self.items);
+        let is_right = first
+            .into_iter()
+            .all(|(ahead, item)| ahead.finds == item.now);
+        if !is_right {
+            self.computed = 0;
+        }
     }
 }
 
@@ -92,6 +140,7 @@ impl Forecast {
             committed: 0,
             items: now.into_iter().enumerate().map(item).collect(),
             ahead: VecDeque::new(),
+            computed: 0,
         }))
     }
 
@@ -108,25 +157,9 @@ impl Forecast {
             return;
         };
         let count = state.items.len();
-        for (number, item) in state.items.iter().enumerate() {
-            let mut now = item.now;
-            for before in (number..place).step_by(count) {
-                let by = match state.ahead[before].effect {
-                    Effect::Unknown => item.usual,
-                    // The difference, because at its turn the transaction may find another number.
-                    Effect::Added(by) | Effect::Made(_, Some(by)) => by,
-                    Effect::Made(parts, None) => {
-                        now = Some(parts);
-                        continue;
-                    }
-                    Effect::Lost => {
-                        now = None;
-                        continue;
-                    }
-                };
-                now = now.and_then(|now| now.checked_add_signed(by));
-            }
-            state.ahead[place + number].prediction = now;
+        state.compute_until(index - state.committed);
+        for known in state.ahead.range_mut(place..place + count) {
+            known.prediction = known.finds;
         }
     }
 
@@ -141,11 +174,18 @@ impl Forecast {
     /// Notes that transaction `index` was executed ahead, with these effects.
     pub(crate) fn executed(&self, index: usize, effects: &[Effect]) {
         let state = &mut *self.state();
-        if let Some(place) = state.place(index) {
-            let known = state.ahead.range_mut(place..);
-            for (known, effect) in known.zip(effects) {
-                known.effect = *effect;
-            }
+        let Some(place) = state.place(index) else {
+            return;
+        };
+        let mut is_as_expected = true;
+        let known = state.ahead.range_mut(place..);
+        for ((known, item), effect) in known.zip(&state.items).zip(effects) {
+            let expected = known.leaves(item.usual);
+            known.effect = *effect;
+            is_as_expected &= known.leaves(item.usual) == expected;
+        }
+        if !is_as_expected {
+            state.computed = state.computed.min(index - state.committed + 1);
         }
     }
 
@@ -154,6 +194,7 @@ impl Forecast {
     pub(crate) fn at_turn(&self, index: usize) {
         let state = &mut *self.state();
         state.forget_below(index);
+        state.expect_first();
     }
 
     /// Notes that transaction `index` is committed with these effects; `None` if it is left out of the block.
@@ -173,6 +214,7 @@ impl Forecast {
                 }
             };
         }
+        state.expect_first();
     }
 }
 
@@ -182,6 +224,7 @@ mod tests {
     use super::*;
     use crate::ItemRule;
     use povmeter_parallel::CounterWidth::U32;
+    use std::collections::BTreeMap;
 
     #[test]
     fn predictions_use_what_is_known() {
@@ -218,5 +261,96 @@ mod tests {
         forecast.executed(1, &[Effect::Lost, Effect::Lost]);
         assert_eq!(predict(1), [None, None]);
         assert_eq!(predict(4), [None, Some(9)]);
+    }
+
+    /// The sum over all transactions in between, computed anew for each prediction.
+    #[derive(Default)]
+    struct Naive {
+        now: Option<u128>,
+        committed: usize,
+        effects: BTreeMap<usize, Effect>,
+    }
+
+    impl Naive {
+        fn predict(&self, index: usize, usual: i128) -> Option<u128> {
+            let between = self.committed..index;
+            between.fold(self.now, |finds, before| {
+                let effect = self.effects.get(&before).copied().unwrap_or_default();
+                let ahead = Ahead {
+                    effect,
+                    finds,
+                    prediction: None,
+                };
+                ahead.leaves(usual)
+            })
+        }
+    }
+
+    #[test]
+    fn predictions_are_those_of_a_sum_over_all_between() {
+        let rules = StorageRules::new()
+            .with_key(b"index", ItemRule::predicted(U32))
+            .with_key(b"total", ItemRule::counter(U32));
+        // What a transaction adds if nothing is known, and what each committed one adds, so that this does not change.
+        const USUAL: [i128; 2] = [1, 0];
+        let mut number = 7_u32;
+        let mut random = |below: u32| {
+            number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (number >> 8) % below
+        };
+        for _ in 0..300 {
+            let forecast = Forecast::new(&rules, vec![Some(100), Some(200)]);
+            let mut naive = [100, 200].map(|now| Naive {
+                now: Some(now),
+                ..Naive::default()
+            });
+            for _ in 0..60 {
+                let committed = naive[0].committed;
+                let index = committed + random(12) as usize;
+                let effects = USUAL.map(|usual| match random(6) {
+                    0 => Effect::Lost,
+                    1 => Effect::Made(random(50).into(), None),
+                    2 => Effect::Made(random(50).into(), Some(3)),
+                    3 => Effect::Added(-2),
+                    _ => Effect::Added(usual),
+                });
+                match random(5) {
+                    0 => {
+                        forecast.executed(index, &effects);
+                        for (naive, effect) in naive.iter_mut().zip(effects) {
+                            naive.effects.insert(index, effect);
+                        }
+                    }
+                    1 => {
+                        let kept = random(4) > 0;
+                        let effects = USUAL.map(|usual| match random(8) {
+                            0 => Effect::Made(500, Some(usual)),
+                            _ => Effect::Added(usual),
+                        });
+                        forecast.committed(committed, kept.then_some(&effects));
+                        for (naive, effect) in naive.iter_mut().zip(effects) {
+                            naive.committed += 1;
+                            naive.now = match effect {
+                                _ if !kept => naive.now,
+                                Effect::Made(parts, _) => Some(parts),
+                                Effect::Added(by) => naive.now.unwrap().checked_add_signed(by),
+                                _ => unreachable!(),
+                            };
+                        }
+                    }
+                    2 => {
+                        forecast.at_turn(committed + 1);
+                        naive.iter_mut().for_each(|naive| naive.committed += 1);
+                    }
+                    _ => {
+                        forecast.begin(index);
+                        for (number, naive) in naive.iter().enumerate() {
+                            let expected = naive.predict(index, USUAL[number]);
+                            assert_eq!(forecast.prediction(index, number), expected);
+                        }
+                    }
+                }
+            }
+        }
     }
 }
