@@ -3,7 +3,7 @@
 use crate::disk::DiskStore;
 use crate::engine::{self, Batch};
 use crate::history::{KeptStates, StateId};
-use crate::journal::{diff_key, history_record, state_key, state_record, HISTORY_KEY};
+use crate::journal::{diff_key, state_key, state_record};
 use crate::net::NetChange;
 use crate::open_error::OpenError;
 use crate::progress::{Progress, PROGRESS_STEPS};
@@ -156,9 +156,8 @@ fn copy_states<S: DiskStore>(from: &S, into: &mut S, kept: &KeptStates) -> Resul
             into.write(std::mem::take(&mut batch))?;
         }
     }
-    let history = history_record(kept.base(), kept.next());
-    batch.records.push((HISTORY_KEY.to_vec(), Some(history)));
-    into.write(batch)
+    into.write(batch)?;
+    into.write(Batch::of_states(kept))
 }
 
 /// Checks that `copy` has the node `hash` of the state `id`.

@@ -59,10 +59,9 @@ impl Batch {
         Self { nodes, records }
     }
 
-    /// Makes a write of that record alone.
-    #[cfg(feature = "parity-db")]
-    pub(crate) fn of_states(base: &KeptState, next: u64) -> Self {
-        Self::new(Vec::new(), base, next)
+    /// Makes a write of that record alone, about the states `kept`.
+    pub(crate) fn of_states(kept: &KeptStates) -> Self {
+        Self::new(Vec::new(), kept.base(), kept.next())
     }
 
     /// Bytes of the nodes and records, for the check of the free disk space.
@@ -83,7 +82,7 @@ impl Batch {
 /// The write that makes an empty database a store at the state without entries.
 pub(crate) fn first_write() -> (Batch, KeptStates) {
     let kept = KeptStates::only(0, 0, Root::EMPTY);
-    (Batch::new(Vec::new(), kept.base(), kept.next()), kept)
+    (Batch::of_states(&kept), kept)
 }
 
 /// The journal of the kept state `id`.

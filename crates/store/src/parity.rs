@@ -76,8 +76,7 @@ type Change = (u8, Operation<Vec<u8>, Vec<u8>>);
 impl ParityDbStore {
     /// Writes the record about all states, which a store of format 1 lacks, and waits until it is on the disk.
     fn record_states(&mut self) -> Result<(), OpenError> {
-        let record = Batch::of_states(self.kept.base(), self.kept.next());
-        let written = self.write(record);
+        let written = self.write(Batch::of_states(&self.kept));
         written.map_err(|error| OpenError::records(&self.path, error))?;
         self.write_out()
     }
