@@ -310,13 +310,14 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     fn renew_marks(&mut self, child: Option<&[u8]>) -> Result<bool, LoadError> {
         self.begin_boundary(child)?;
         let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
-        let marks = estimator.is_used();
+        if !estimator.is_used() {
+            return Ok(false);
+        }
         match child {
-            _ if !marks => {}
             None => boundary::count_dirty(overlay, state, estimator, &mut (), Purpose::Marks)?,
             Some(child) => boundary::mark_child(overlay, state, estimator, child)?,
         }
-        Ok(marks)
+        Ok(true)
     }
 
     /// Calls `look` with each key that the block has changed so far: those of the top trie, then

@@ -23,7 +23,7 @@ impl ReadsPoint {
 /// If reads are taken back to a point, the marks above it are void: the places that they name will be those of other
 /// reads. So each mark says how often reads had been taken back before it, and it is void if they were taken back to a
 /// point below it since.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Forgotten {
     times: u64,
     /// Points with their numbers, both ascending: a point that is not above an earlier one replaces it.
