@@ -8,7 +8,7 @@ use povmeter_parallel::{
     Strategy, Trap, Verdict, View,
 };
 use povmeter_store::{MemoryStore, NodeStore};
-use std::num::NonZeroUsize;
+use std::{fmt::Debug, num::NonZeroUsize};
 
 fn workers(count: usize, strategy: Strategy) -> Parallel {
     Parallel::new(NonZeroUsize::new(count).unwrap()).with_strategy(strategy)
@@ -153,14 +153,17 @@ impl Executor for Fill {
 /// What a transaction may ask ahead of its turn is bounded, because each answer holds all steps before it.
 #[test]
 fn repeated_questions_are_left_to_the_turn() {
-    fn run<E: Executor>(executor: &E, strategy: Strategy) -> (Vec<E::Output>, Root, Statistics) {
+    fn run<E: Executor<Output: Debug>>(
+        executor: &E,
+        strategy: Strategy,
+    ) -> (Vec<E::Output>, Root, Statistics) {
         let store = MemoryStore::new();
         let mut block = Block::new(&store, Root::EMPTY);
         let way = workers(1, strategy);
         let batch = way.execute(&mut block, &store, executor, 6).unwrap();
         let outputs = batch.transactions.into_iter().map(|of| match of.ending {
             Ending::Kept(output) => output,
-            _ => panic!("not kept"),
+            other => panic!("{other:?}"),
         });
         let outputs = outputs.collect();
         let sealed = block.seal(V1).unwrap();
