@@ -244,7 +244,7 @@ impl fmt::Display for DryRunReport {
         }
         writeln!(
             f,
-            "{:<28} {:>16.3} {:>16.3} {:>16.3}  ({})",
+            "{:<28} {:>16.3} {:>16.3} {:>16.3}  (added: {})",
             "processor time, ms",
             without.ms,
             with.ms,

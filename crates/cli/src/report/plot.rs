@@ -342,6 +342,59 @@ mod tests {
         assert!(above.contains("crossed at extrinsic 1") && above.contains("mark"));
     }
 
+    /// The place of the label `text`, from the top.
+    fn height_of(svg: &str, text: &str) -> f64 {
+        let line = svg.lines().find(|line| line.contains(text)).unwrap();
+        let (_, y) = line.split_once(" y=\"").unwrap();
+        y.split_once('"').unwrap().0.parse().unwrap()
+    }
+
+    #[test]
+    fn a_label_lies_on_no_line_of_another_limit() {
+        let limit = |value, crossed: Option<&str>| Limit {
+            name: format!("limit {value} B"),
+            color: Color::Limit,
+            value,
+            crossed: crossed.map(|said| (1, said.to_owned())),
+        };
+        let label = |other| {
+            let limits = vec![limit(40.0, Some("crossed")), limit(other, None)];
+            height_of(&plot(vec![1.0, 100.0], None, limits), ">crossed<")
+        };
+        // The charts are the same but for the second limit: far above, and right above.
+        assert_eq!(label(90.0) + 27.0, label(44.0));
+    }
+
+    #[test]
+    fn places_are_counted_from_the_first() {
+        let labels = |first| {
+            let plot = Plot {
+                layers: vec![Layer {
+                    name: "time".to_owned(),
+                    color: Color::Blue,
+                    values: vec![1.0; 4],
+                }],
+                places: "block".to_owned(),
+                first,
+                unit: Unit::of_bytes(1.0),
+                parted: false,
+                limits: Vec::new(),
+                cut: None,
+            };
+            let mut canvas = Canvas::default();
+            plot.draw(&mut canvas, Layout::Wide, 0.0);
+            let svg = canvas.into_string();
+            let labels = svg.lines().filter(|line| line.contains("class=\"mid"));
+            let number = |line: &str| {
+                let (before, _) = line.rsplit_once('<').unwrap();
+                before.rsplit_once('>').unwrap().1.parse::<u32>().unwrap()
+            };
+            labels.map(number).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(0), [0, 1, 2, 3]);
+        assert_eq!(labels(1), [1, 2, 3, 4]);
+    }
+
     #[test]
     fn no_values_and_many() {
         assert!(plot(Vec::new(), None, Vec::new()).contains("extrinsic"));
