@@ -112,6 +112,8 @@ mod read_states;
 mod rocks;
 #[cfg(feature = "rocksdb")]
 mod rocks_files;
+#[cfg(feature = "rocksdb")]
+mod rocks_logs;
 mod store;
 mod stored;
 mod verified;

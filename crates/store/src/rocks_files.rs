@@ -7,6 +7,7 @@
 use crate::file_list::{check_list, ListedFile};
 use crate::folder::{read_small, FolderEngine};
 use crate::open_error::OpenError;
+use crate::rocks_logs::check_log;
 use rocksdb::{
     BlockBasedOptions, DBCompressionType, DBRecoveryMode, Options, DEFAULT_COLUMN_FAMILY_NAME,
 };
@@ -57,7 +58,10 @@ impl FolderEngine for Rocks {
 
     fn check(path: &Path) -> Result<(), OpenError> {
         let found = check_list::<Self>(path, is_fine)?;
-        check_current(path, &found)
+        check_current(path, &found)?;
+        let read_as_logs = |name: &str| name.starts_with(MANIFEST) || log_number(name).is_some();
+        let mut logs = found.iter().filter(|(name, _)| read_as_logs(name));
+        logs.try_for_each(|(name, _)| check_log(path, name))
     }
 }
 
