@@ -130,6 +130,26 @@ fn a_missing_log_is_named_and_left_alone() {
     assert_eq!(RocksDbStore::open(home.path()).unwrap().root(), root("r2"));
 }
 
+/// Otherwise opening would not end: RocksDB finds the record again and again.
+#[test]
+fn a_log_with_a_record_of_a_reused_one_is_refused() {
+    let home = left_open(3);
+    let log = files_of(home.path(), ".log").pop().unwrap();
+    let content = fs::read(&log).unwrap();
+    let second = 7 + usize::from(u16::from_le_bytes([content[4], content[5]]));
+    let mut damaged = content.clone();
+    damaged[second + 6] = 5;
+    fs::write(&log, damaged).unwrap();
+    let (opened, _) = refused::<RocksDbStore>(home.path());
+    assert!(matches!(opened, OpenError::Damaged { .. }), "{opened:?}");
+    assert!(
+        opened.to_string().contains(&format!("byte {second} of")),
+        "{opened}"
+    );
+    fs::write(&log, content).unwrap();
+    assert_eq!(RocksDbStore::open(home.path()).unwrap().root(), root("r2"));
+}
+
 /// Returns the errors when a node is read alone and in a batch.
 fn errors_of(store: &RocksDbStore, name: &str) -> [String; 2] {
     let alone = store.node(&hash(name), (&[], None)).unwrap_err();
