@@ -44,7 +44,7 @@ fn mark_dirty<S: NodeSource>(
     observer: &mut impl PathCache,
     purpose: Purpose,
 ) -> Result<(), LoadError> {
-    let mut boundary = estimator.boundary(overlay.dirty().len());
+    let mut boundary = estimator.boundary(state, overlay.dirty().len());
     let mut dirty_children: Vec<TrieHandle> = Vec::new();
     let mut opened = (TrieId::Top, TrieHandle::TOP);
     for dirty in overlay.dirty() {
@@ -115,7 +115,7 @@ pub(crate) fn mark_child<S: NodeSource>(
     child: &[u8],
 ) -> Result<(), LoadError> {
     let mut mark = || {
-        let mut boundary = estimator.boundary(overlay.dirty().len());
+        let mut boundary = estimator.boundary(state, overlay.dirty().len());
         let mut opened = state.opened(TrieId::Child(child));
         let of_child = overlay
             .dirty()

@@ -2,8 +2,9 @@
 
 use crate::{accounts, key};
 use povmeter::{
-    Block, BlockError, BlockPool, CompactProof, LoadError, NodeHash, NodePrefix, NodeSource,
-    ProofError, Root, SealedBlock, SourceError, StateVersion::V1, TrieId::Top,
+    Accounting, Advisory, Block, BlockError, BlockPool, CompactProof, Consensus, LoadError,
+    NodeHash, NodePrefix, NodeSource, ProofError, Root, SealedBlock, SourceError, StateVersion::V0,
+    StateVersion::V1, TrieId::Top,
 };
 use povmeter_store::{MemoryStore, NodeStore};
 use std::{
@@ -68,6 +69,78 @@ fn a_caught_panic_of_a_source_harms_no_later_block() {
         assert_eq!(outcome(next.seal(V1).unwrap()), fresh);
     }
     assert!(panics > 20, "{panics}");
+}
+
+/// After a panic and a rollback, a block is as before the transaction: its sizes, root and proof are those of a block
+/// without it.
+#[test]
+fn a_caught_panic_of_a_source_leaves_nothing_in_its_block() {
+    fn removed(block: &mut Block<impl NodeSource, impl Accounting>, keys: &[u8]) {
+        for key in keys {
+            block.remove(Top, &[*key]).unwrap();
+        }
+    }
+    fn outcome(mut block: Block<impl NodeSource, impl Accounting>) -> String {
+        let before = block.proof_size().unwrap();
+        removed(&mut block, &[0x1b]);
+        let after = block.proof_size().unwrap();
+        let sealed = block.seal(V0).unwrap();
+        format!(
+            "{before:?} {after:?} {:?} {:?}",
+            sealed.update(),
+            sealed.proof()
+        )
+    }
+    fn check<A: Accounting>(store: &MemoryStore, in_key_order: bool, by_root: bool) -> usize {
+        let mut panics = 0;
+        for asked_before in [false, true] {
+            for left in 0..8 {
+                let left = Cell::new(left);
+                let panicking = Panicking { store, left };
+                let source = &panicking;
+                let [mut block, fresh] = [(), ()].map(|()| {
+                    let mut block = Block::with_accounting(source, store.root(), A::default());
+                    if in_key_order {
+                        block.count_roots_in_key_order();
+                    }
+                    block
+                });
+                block.start_transaction();
+                let work = || {
+                    removed(&mut block, &[0x1a]);
+                    if asked_before {
+                        block.peek_proof_size().unwrap();
+                    }
+                    removed(&mut block, &[0x2d]);
+                    match by_root {
+                        true => drop(block.root(V0).unwrap().root),
+                        false => drop(block.proof_size().unwrap()),
+                    }
+                };
+                panics += usize::from(catch_unwind(AssertUnwindSafe(work)).is_err());
+                block.rollback_transaction().unwrap();
+                source.left.set(100);
+                assert_eq!(outcome(block), outcome(fresh));
+            }
+        }
+        panics
+    }
+
+    let mut store = MemoryStore::new();
+    let mut parent = Block::new(&store, store.root());
+    for key in [0x1a, 0x1b, 0x2d] {
+        parent.set(Top, &[key], &[key; 40]).unwrap();
+    }
+    let sealed = parent.seal(V0).unwrap();
+    store.commit(sealed.update()).unwrap();
+    for by_root in [false, true] {
+        for in_key_order in [false, true] {
+            let panics = check::<Consensus>(&store, in_key_order, by_root);
+            assert!(panics > 5, "{panics}");
+        }
+        let panics = check::<Advisory>(&store, false, by_root);
+        assert!(panics > 5, "{panics}");
+    }
 }
 
 /// How a source fails.

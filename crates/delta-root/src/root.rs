@@ -146,11 +146,12 @@ pub fn state_update_in_key_order<S: NodeSource>(
     observer: &mut impl PathCache,
 ) -> Result<RootUpdate, RootError> {
     changes.children_are_ordered()?;
-    let mut needs = RootNeeds::default();
-    let marked = mark_changes(state, changes, &mut needs, observer);
+    let mut marked = Marked::of(state);
+    let Marked { state, needs } = &mut marked;
     let order = KeyOrder::of(changes);
-    let settled = marked.and_then(|()| needs.settle_in_key_order(state, order, observer));
-    end_marked(settled, state, needs, |state| {
+    let settled = mark_changes(state, changes, needs, observer)
+        .and_then(|()| needs.settle_in_key_order(state, order, observer));
+    marked.end(settled, |state| {
         state_update_of_loaded(state, changes, version)
     })
 }
@@ -185,11 +186,12 @@ pub fn child_root_in_key_order<S: NodeSource>(
     observer: &mut impl PathCache,
 ) -> Result<Root, RootError> {
     changes.children_are_ordered()?;
-    let mut needs = RootNeeds::default();
-    let marked = mark_child(state, (child, changes.of(child)), &mut needs, observer);
+    let mut marked = Marked::of(state);
+    let Marked { state, needs } = &mut marked;
     let order = KeyOrder::of(changes);
-    let settled = marked.and_then(|_| needs.settle_in_key_order(state, order, observer));
-    end_marked(settled, state, needs, |state| {
+    let settled = mark_child(state, (child, changes.of(child)), needs, observer)
+        .and_then(|_| needs.settle_in_key_order(state, order, observer));
+    marked.end(settled, |state| {
         child_root_of_loaded(state, changes, child, version)
     })
 }
@@ -202,26 +204,43 @@ fn with_all_loaded<S: NodeSource, T>(
     compute: impl FnOnce(&mut ShadowState<S>) -> Result<T, RootError>,
 ) -> Result<T, RootError> {
     changes.children_are_ordered()?;
-    let mut needs = RootNeeds::default();
-    let marked = mark_changes(state, changes, &mut needs, observer);
-    let settled = marked.and_then(|()| needs.settle_for_root(state, observer));
-    end_marked(settled, state, needs, compute)
+    let mut marked = Marked::of(state);
+    let Marked { state, needs } = &mut marked;
+    let settled = mark_changes(state, changes, needs, observer)
+        .and_then(|()| needs.settle_for_root(state, observer));
+    marked.end(settled, compute)
 }
 
-/// Computes what `settled` changes make of `state`, and takes back their marks.
-fn end_marked<S: NodeSource, T>(
-    settled: Result<(), LoadError>,
-    state: &mut ShadowState<S>,
-    mut needs: RootNeeds,
-    compute: impl FnOnce(&mut ShadowState<S>) -> Result<T, RootError>,
-) -> Result<T, RootError> {
-    let computed = match settled {
-        Ok(()) => compute(state),
-        Err(error) => Err(error.into()),
-    };
-    let computed = computed.map_err(|error| needs.explained(error));
-    needs.take_back(state);
-    computed
+/// A state with the marks of changes, which are taken back when this is dropped: also if the source panics.
+struct Marked<'s, S: NodeSource> {
+    state: &'s mut ShadowState<S>,
+    needs: RootNeeds,
+}
+
+impl<'s, S: NodeSource> Marked<'s, S> {
+    fn of(state: &'s mut ShadowState<S>) -> Self {
+        let needs = RootNeeds::default();
+        Self { state, needs }
+    }
+
+    /// Computes what the `settled` changes make of the state.
+    fn end<T>(
+        self,
+        settled: Result<(), LoadError>,
+        compute: impl FnOnce(&mut ShadowState<S>) -> Result<T, RootError>,
+    ) -> Result<T, RootError> {
+        let computed = match settled {
+            Ok(()) => compute(self.state),
+            Err(error) => Err(error.into()),
+        };
+        computed.map_err(|error| self.needs.explained(error))
+    }
+}
+
+impl<S: NodeSource> Drop for Marked<'_, S> {
+    fn drop(&mut self) {
+        self.needs.take_back(self.state);
+    }
 }
 
 /// Marks `changes`.

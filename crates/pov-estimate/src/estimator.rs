@@ -83,6 +83,8 @@ pub struct Estimator {
     counted: Vec<KeyId>,
     /// Where the last boundary began.
     began: EstimatorMark,
+    /// Whether the last boundary was neither settled nor taken back.
+    is_open: bool,
     /// How often counts were taken back.
     rollbacks: u32,
     /// Whether there was a boundary.
@@ -129,6 +131,7 @@ impl Estimator {
             needs,
             counted,
             began,
+            is_open,
             rollbacks,
             used,
         } = self;
@@ -142,6 +145,7 @@ impl Estimator {
         counted.clear();
         counted.shrink_to(most);
         *began = EstimatorMark::default();
+        *is_open = false;
         *rollbacks = 0;
         *used = false;
     }
@@ -161,9 +165,18 @@ impl Estimator {
     /// Begins a boundary for about this number of `keys`; [`Boundary::settle`] ends it. The paths to many
     /// keys are walked together, because that is faster.
     ///
-    /// A boundary that failed has to be [taken back](Self::take_back) before any other call.
-    pub fn boundary<'k>(&mut self, keys: usize) -> Boundary<'_, 'k> {
+    /// A boundary that failed has to be [taken back](Self::take_back) before any other call. One that ended in a panic of
+    /// the source is taken back here, or its marks in `state` would stay.
+    pub fn boundary<'k, S: NodeSource>(
+        &mut self,
+        state: &mut ShadowState<S>,
+        keys: usize,
+    ) -> Boundary<'_, 'k> {
+        if self.is_open {
+            self.take_back(state);
+        }
         self.used = true;
+        self.is_open = true;
         self.needs.begin();
         self.began = self.mark();
         Boundary {
@@ -258,6 +271,7 @@ impl Estimator {
     /// Since that boundary, nothing else may have been done with the estimator, nor anything that leaves marks in
     /// `state`.
     pub fn take_back<S: NodeSource>(&mut self, state: &mut ShadowState<S>) {
+        self.is_open = false;
         self.needs.take_back(state);
         self.roll_back(self.began);
     }
@@ -370,7 +384,9 @@ impl<'k> Boundary<'_, 'k> {
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
         self.find_waiting(state, observer)?;
-        self.estimator.needs.settle(state, observer)
+        self.estimator.needs.settle(state, observer)?;
+        self.estimator.is_open = false;
+        Ok(())
     }
 
     /// As [`Self::settle`], before the root is computed: does without nodes that the source lacks and that the root may
@@ -384,7 +400,9 @@ impl<'k> Boundary<'_, 'k> {
         observer: &mut impl Observer,
     ) -> Result<(), LoadError> {
         self.find_waiting(state, observer)?;
-        self.estimator.needs.settle_for_root(state, observer)
+        self.estimator.needs.settle_for_root(state, observer)?;
+        self.estimator.is_open = false;
+        Ok(())
     }
 
     /// Ends the boundary after marking all keys, and counts nothing besides the paths to them. The boundary has to be

@@ -24,7 +24,7 @@
 //! // Alice is deleted: the root computation will merge bobby with the branch above, and so reads it.
 //! let observer = &mut recorder.estimating();
 //! let alice = ChangedKey { trie: TrieHandle::TOP, index: 0, key: b"alice", fate: Fate::Deleted };
-//! let mut boundary = estimator.boundary(1);
+//! let mut boundary = estimator.boundary(&mut state, 1);
 //! boundary.mark_key(&mut state, alice, observer)?;
 //! boundary.settle(&mut state, observer)?;
 //! assert_eq!(recorder.size().read_bytes, read.read_bytes);

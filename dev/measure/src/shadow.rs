@@ -95,7 +95,7 @@ impl Shadow {
     /// first changed.
     pub(super) fn estimate(&mut self, changes: &[Numbered<'_>]) -> Result<u64, LoadError> {
         let observer = &mut self.recorder.estimating();
-        let mut boundary = self.estimator.boundary(changes.len());
+        let mut boundary = self.estimator.boundary(&mut self.state, changes.len());
         for (index, (key, value)) in changes {
             let changed = ChangedKey {
                 trie: TrieHandle::TOP,
