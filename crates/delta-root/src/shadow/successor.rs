@@ -16,7 +16,7 @@
 use super::{cursor::Cursor, Loader, Observer, ShadowNode, ShadowTrie};
 use crate::{
     nibbles::{self, Path},
-    LoadError, NodeSource,
+    LoadError, NodeSource, NodeTable,
 };
 use alloc::vec::Vec;
 use core::{cmp::Ordering, mem::take};
@@ -53,7 +53,7 @@ impl ShadowTrie {
         };
         cursor.end(matches!(found, Ok(true)));
         let key = found.and_then(|found| match found {
-            true => self.key_of(&cursor.path).map(Some),
+            true => self.key_of(&cursor.path, loader.table).map(Some),
             false => Ok(None),
         });
         self.cursor = cursor;
@@ -150,6 +150,7 @@ impl ShadowTrie {
             if !node.inlined() {
                 if met == Some(node.data) {
                     let hash = *loader.table.hash(node.data);
+                    loader.table.note_refused();
                     return Err(LoadError::Cycle { hash });
                 }
                 steps = steps.saturating_add(1);
@@ -174,12 +175,14 @@ impl ShadowTrie {
         self.branches[branch].first_from(from)
     }
 
-    fn key_of(&self, path: &Path) -> Result<Vec<u8>, LoadError> {
+    fn key_of(&self, path: &Path, table: &mut NodeTable) -> Result<Vec<u8>, LoadError> {
         match path.as_key() {
             (key, None) => Ok(key.to_vec()),
-            odd => Err(LoadError::NoKey {
-                path: self.key_path(odd),
-            }),
+            odd => {
+                table.note_refused();
+                let path = self.key_path(odd);
+                Err(LoadError::NoKey { path })
+            }
         }
     }
 }
