@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use povmeter::{
-    Block, BlockError, EarlierNodes, ProofNodes, Root, StateVersion::V1, StorageProof, TrieId,
-    TrieId::Top,
+    Block, BlockError, BlockPool, EarlierNodes, ProofNodes, Root, StateVersion::V1, StorageProof,
+    TrieId, TrieId::Top,
 };
 use povmeter_store::{MemoryStore, NodeStore};
 use rand::{rngs::SmallRng, Rng, SeedableRng};
@@ -118,6 +118,27 @@ fn what_counted_before_stays_counted() {
     assert_eq!(other.recorded_size(), size);
     let refused = other.compact_proof_bytes().unwrap_err();
     assert!(matches!(refused, BlockError::NotAlone { ignored } if ignored == earlier.len()));
+}
+
+/// A part of a PoV knows nodes of earlier parts, which the source of a later block may lack.
+#[test]
+fn a_block_that_ignores_nodes_carries_nothing() {
+    let (store, pool) = (state(), BlockPool::carrying(1 << 20));
+    let mut first = Block::new(&store, store.root());
+    first.get(Top, &key(1)).unwrap();
+    let mut earlier = EarlierNodes::new();
+    earlier.extend(&first.seal(V1).unwrap());
+
+    let mut block = pool.block(&store, store.root());
+    block.ignore(&earlier).unwrap();
+    calls(&mut block, 1);
+    drop(block);
+    assert_eq!(pool.carried_bytes(), 0);
+    let mut block = pool.block(&store, store.root());
+    assert_eq!(block.loaded_nodes(), 0);
+    calls(&mut block, 1);
+    drop(block);
+    assert!(pool.carried_bytes() > 0);
 }
 
 /// What a call counts a node for.

@@ -317,6 +317,20 @@ fn a_block_that_ends_in_a_panic_leaves_nothing_and_its_memory() {
     }
 }
 
+/// The panic may be a fault of this crate, so what the block has loaded may be wrong.
+#[test]
+fn a_block_that_ends_in_a_panic_carries_nothing() {
+    let (store, pool) = (accounts(100), BlockPool::carrying(1 << 20));
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        let mut block = pool.block(&store, store.root());
+        work(&mut block, 1).unwrap();
+        panic!("a fault");
+    }));
+    assert!(caught.is_err());
+    assert_eq!(pool.carried_bytes(), 0);
+    assert_eq!(pool.block(&store, store.root()).loaded_nodes(), 0);
+}
+
 /// Dropped with the runtime in control, transactions open, a root kept, and the compact length known.
 #[test]
 fn no_flag_survives() {
