@@ -5,22 +5,35 @@
 //! the time and from addresses. A validator in wasm has neither, so every execution of a block draws the
 //! same table keys. There the caller [hands in](seed_hash_tables) a secret that users could not know when
 //! they chose their storage keys, such as a hash of the block's header.
+//!
+//! foldhash has two keys: one of each table, and one that all tables share. The shared one must be secret, too: words of a
+//! storage key that equal its words cancel all other words, whatever the key of the table is.
 
+use alloc::boxed::Box;
 use core::{
     hash::BuildHasher,
     sync::atomic::{AtomicU32, Ordering},
 };
 use foldhash::{fast, quality, SharedSeed};
+use once_cell::race::OnceRef;
 
 /// The seed of [`seed_hash_tables`], in 32-bit words because not every target has larger atomic numbers.
 static SEED: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
 
-/// Mixes `seed` into the key of every hash table made from now on. Replaces an earlier seed. A seed of
-/// zeros, the initial one, leaves the keys as they are drawn.
+/// What all tables share, drawn from the first seed of [`seed_hash_tables`]; tables use it as long as they exist.
+static SHARED: OnceRef<'static, SharedSeed> = OnceRef::new();
+
+/// Mixes `seed` into the key of every hash table made from now on. Replaces an earlier seed, except in what all tables
+/// share, which the first seed decides. A seed of zeros, the initial one, leaves the keys as they are drawn.
 ///
 /// Call it once before the first block. No result depends on the seed, because nothing depends on the
 /// order of the entries in a hash table.
 pub fn seed_hash_tables(seed: [u8; 16]) {
+    if seed != [0; 16] && SHARED.get().is_none() {
+        let drawn = fast::SeedableRandomState::random().hash_one(seed);
+        // If another thread is faster, its seed is used. Nobody frees these few words.
+        let _ = SHARED.set(Box::leak(Box::new(SharedSeed::from_u64(drawn))));
+    }
     for (word, bytes) in SEED.iter().zip(seed.as_chunks::<4>().0) {
         word.store(u32::from_le_bytes(*bytes), Ordering::Relaxed);
     }
@@ -33,7 +46,11 @@ fn table_key() -> fast::SeedableRandomState {
     if seed == [0; 4] {
         return drawn;
     }
-    fast::SeedableRandomState::with_seed(drawn.hash_one(seed), SharedSeed::global_random())
+    fast::SeedableRandomState::with_seed(drawn.hash_one(seed), shared())
+}
+
+fn shared() -> &'static SharedSeed {
+    SHARED.get().unwrap_or_else(SharedSeed::global_random)
 }
 
 /// The key of a hash table that needs speed: foldhash's fast variant.
@@ -62,10 +79,7 @@ pub struct QualityState(quality::SeedableRandomState);
 impl Default for QualityState {
     fn default() -> Self {
         let key = table_key().hash_one(());
-        Self(quality::SeedableRandomState::with_seed(
-            key,
-            SharedSeed::global_random(),
-        ))
+        Self(quality::SeedableRandomState::with_seed(key, shared()))
     }
 }
 
@@ -83,6 +97,7 @@ mod tests {
     extern crate std;
 
     use super::*;
+    use core::ptr;
 
     #[test]
     fn tables_have_keys_of_their_own() {
@@ -93,7 +108,9 @@ mod tests {
             )
         };
         let unseeded = [hash(), hash()];
+        assert!(ptr::eq(shared(), SharedSeed::global_random()));
         seed_hash_tables([1; 16]);
+        assert!(!ptr::eq(shared(), SharedSeed::global_random()));
         let seeded = [hash(), hash()];
         let all: std::collections::HashSet<_> = unseeded.iter().chain(&seeded).collect();
         assert_eq!(all.len(), 4, "{all:?}");
