@@ -158,6 +158,33 @@ fn an_emptied_trie_belongs_to_who_emptied_it() {
     assert_eq!(attribution.total_bytes(), sealed.proof().recorded_bytes());
 }
 
+/// The root of an emptied child was deleted on the way, so the branch above it merged, although the child has an entry
+/// in the end.
+#[test]
+fn a_child_that_was_emptied_for_a_while_belongs_to_who_emptied_it() {
+    let pool = b"pool";
+    let store = state(V0, &[(Child(pool), b"only"), (Top, b":chief")]);
+    let mut block = block::<Consensus>(&store);
+    assert_eq!(block.begin_part(), 1);
+    block.remove(Child(pool), b"only").unwrap();
+    assert_eq!(block.child_root(pool, V0).unwrap(), Root::EMPTY);
+    assert_eq!(block.begin_part(), 2);
+    block.set(Child(pool), b"other", b"value").unwrap();
+    let sealed = block.seal(V0).unwrap();
+    let merged = sealed.attribution().unwrap().entries();
+    let merges: Vec<_> = merged
+        .flat_map(|entry| {
+            entry
+                .wants()
+                .filter(|want| want.why == Why::Merge)
+                .collect::<Vec<_>>()
+        })
+        .map(|want| (want.part, want.trie, want.key.to_vec()))
+        .collect();
+    // The node beside the root, and the null node of the child.
+    assert_eq!(merges, vec![(1, Child(pool), b"only".to_vec()); 2]);
+}
+
 /// Entries by path, with the parts that need each.
 type Needed = Vec<(Vec<u8>, Vec<u32>)>;
 

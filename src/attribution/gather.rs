@@ -239,10 +239,14 @@ impl<'a> Deletions<'a> {
                 continue;
             }
             if let TrieId::Child(storage_key) = trie {
-                if state.is_bare(handle) && !overlay.has_values(trie) {
+                // Also if the block deleted the root, and the child has entries again.
+                let root_key = child_root_key(storage_key);
+                if overlay.get(TrieId::Top, &root_key) == Lookup::Deleted
+                    || (state.is_bare(handle) && !overlay.has_values(trie))
+                {
                     deletions.push(Deletion {
                         handle: TrieHandle::TOP,
-                        at: child_root_key(storage_key).into(),
+                        at: root_key.into(),
                         part,
                         trie,
                         key,
