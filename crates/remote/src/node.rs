@@ -100,7 +100,8 @@ impl RemoteNode {
     ///
     /// # Errors
     /// [`RemoteError::BeyondBest`] if the number is above that of the best block, [`RemoteError::UnknownBlock`] if
-    /// the node does not know the block for another reason; others if the node does not answer.
+    /// the node does not know the block for another reason; with a cache [`RemoteError::Number`] if the header has
+    /// another number; others if the node does not answer.
     pub fn block_hash(&self, id: &BlockId) -> Result<[u8; 32], RemoteError> {
         const METHOD: &str = "chain_getBlockHash";
         const FINALIZED: &str = "chain_getFinalizedHead";
@@ -122,6 +123,9 @@ impl RemoteNode {
                 let finalized = self.finalized()?;
                 let hash = self.requested_hash(*number)?;
                 if *number <= finalized {
+                    // What is kept is not requested again.
+                    let (_, parts) = self.header(&hash)?;
+                    expect_number(*number, parts.number)?;
                     self.put(Kind::Number, &key, &hash)?;
                 }
                 Ok(hash)
@@ -245,12 +249,7 @@ impl RemoteNode {
         let hash = self.block_hash(id)?;
         let (header, parts) = self.header(&hash)?;
         if let BlockId::Number(expected) = *id {
-            if parts.number != expected {
-                return Err(RemoteError::Number {
-                    expected,
-                    found: parts.number,
-                });
-            }
+            expect_number(expected, parts.number)?;
         }
         if parts.number == 0 {
             return Err(RemoteError::GenesisBlock);
@@ -330,6 +329,7 @@ impl RemoteNode {
         at: &str,
         refusal: Refusal,
     ) -> RemoteError {
+        let is_too_large = refusal.is_too_large();
         let Refusal { code, message } = refusal;
         let lower = message.to_lowercase();
         let gone = [
@@ -347,7 +347,7 @@ impl RemoteNode {
                 message,
             };
         }
-        if code == -32008 {
+        if is_too_large {
             return RemoteError::TooLarge {
                 method,
                 reason: message,
@@ -395,5 +395,11 @@ impl std::fmt::Debug for RemoteNode {
             .field("url", self.url())
             .field("requests", &self.requests())
             .finish_non_exhaustive()
+    }
+}
+fn expect_number(expected: u64, found: u64) -> Result<(), RemoteError> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(RemoteError::Number { expected, found }),
     }
 }

@@ -77,7 +77,7 @@ impl RemoteState {
         self.root
     }
 
-    /// The first error of a request for this state. A state machine can lose this error on the way up.
+    /// The first error for this state, of a request or of the cache. A state machine can lose this error on the way up.
     pub fn failure(&self) -> Option<RemoteError> {
         self.known().failure.clone()
     }
@@ -96,7 +96,8 @@ impl RemoteState {
         let mut known = self.known();
         let mut missing = Vec::new();
         for key in keys {
-            if !self.is_known(&mut known, key)? {
+            let is_known = self.is_known(&mut known, key);
+            if !known.noted(is_known)? {
                 missing.push(key.clone());
             }
         }
@@ -123,7 +124,8 @@ impl RemoteState {
         key: RemoteKey,
         at_once: bool,
     ) -> Result<(), RemoteError> {
-        if self.is_known(known, &key)? {
+        let is_known = self.is_known(known, &key);
+        if known.noted(is_known)? {
             return Ok(());
         }
         known.announced.push(key);
@@ -213,10 +215,7 @@ impl RemoteState {
             return Err(failure.clone());
         }
         let loaded = self.request(known, keys);
-        if let Err(error) = &loaded {
-            known.failure = Some(error.clone());
-        }
-        loaded
+        known.noted(loaded)
     }
 
     /// Requests the nodes on the paths of `keys`, and keeps those of each answer as it arrives: if a later request
@@ -303,14 +302,15 @@ impl RemoteState {
         let mut known = self.known();
         let mut keys = Vec::new();
         for hash in hashes {
-            if self.local(&mut known, hash)?.is_some() {
+            let local = self.local(&mut known, hash);
+            if known.noted(local)?.is_some() {
                 continue;
             }
             let key = known.places.key(hash).ok_or(RemoteError::UnknownPlace {
                 root: self.root,
                 hash: *hash,
-            })?;
-            keys.push(key);
+            });
+            keys.push(known.noted(key)?);
         }
         if !keys.is_empty() {
             self.load(&mut known, keys)?;
@@ -343,6 +343,11 @@ enum Found {
 }
 
 impl Known {
+    /// The result, or if it is an error, the first error, which is noted.
+    fn noted<T>(&mut self, result: Result<T, RemoteError>) -> Result<T, RemoteError> {
+        result.map_err(|error| self.failure.get_or_insert(error).clone())
+    }
+
     /// Adds a node, and notes the places that follow from it. Returns the hashes of those that were not known before.
     fn add(&mut self, hash: NodeHash, node: Bytes) -> Vec<NodeHash> {
         self.nodes.insert(hash, node);

@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 const AFTER_PORT: [char; 4] = ['/', '?', '#', '\\'];
 
 /// Where a node listens: `ws://HOST:PORT/PATH`, or `wss://` with TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NodeUrl {
     text: String,
     tls: bool,
@@ -130,6 +130,13 @@ fn shown(text: &str) -> String {
 }
 
 /// Shows scheme, host and port, but no path, which can hold a secret.
+/// As [`Display`](fmt::Display), because the path can hold a secret.
+impl fmt::Debug for NodeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeUrl({self})")
+    }
+}
+
 impl fmt::Display for NodeUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "wss" } else { "ws" };
@@ -169,6 +176,7 @@ mod tests {
                 "{shown}"
             );
             assert_eq!(shown.parse::<NodeUrl>().unwrap().host(), host);
+            assert_eq!(format!("{url:?}"), format!("NodeUrl({shown})"));
         }
         for text in [
             "",

@@ -527,8 +527,29 @@ fn another_hasher_and_no_node_at_all() {
         matches!(error, RemoteError::ExtrinsicsRoot { .. }),
         "{error}"
     );
+    served.fail(Fault::OtherHash);
+    let other_cache = tempfile::tempdir().unwrap();
+    let numbered = || {
+        let cache = DiskCache::open(other_cache.path()).unwrap();
+        client(&served, options()).with_cache(cache)
+    };
+    let error = numbered().block(&BlockId::Number(1)).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            RemoteError::Number {
+                expected: 1,
+                found: 0
+            }
+        ),
+        "{error}"
+    );
     // What was wrong is not kept.
     served.fail(Fault::None);
+    assert_eq!(
+        numbered().block(&BlockId::Number(1)).unwrap().parts.number,
+        1
+    );
     assert_eq!(cached().block(&BlockId::Number(1)).unwrap().body.len(), 2);
     // Another chain at the same address.
     let mut others = blocks(&state(8, StateVersion::V0));

@@ -77,6 +77,8 @@ pub enum Fault {
     OtherState,
     /// Blocks have one extrinsic less.
     OtherBody,
+    /// The hash of a number is that of the block before.
+    OtherHash,
 }
 
 /// A running node. It ends with the test.
@@ -227,6 +229,7 @@ impl Served {
             "chain_getBlockHash" => match parameters[0].as_u64() {
                 None => self.last_hash(),
                 Some(number) => {
+                    let number = number.saturating_sub(u64::from(*fault == Fault::OtherHash));
                     let blocks = self.blocks.lock().unwrap();
                     let block = blocks.iter().find(|block| u64::from(block.number) == number);
                     block.map_or(Value::Null, |block| json!(hex(&block.hash())))
