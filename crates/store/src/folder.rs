@@ -132,9 +132,11 @@ fn inspect_once<E: FolderEngine>(path: &Path) -> Result<Result<Found, FolderCont
 
 /// Checks the files of a store. Those of an open one may change at any time, so that it looks damaged.
 fn check<E: FolderEngine>(path: &Path) -> Result<(), OpenError> {
-    E::check(path).map_err(|damaged| match hold(path) {
-        Err(in_use @ OpenError::InUse { .. }) => in_use,
-        _ => damaged,
+    E::check(path).or_else(|damaged| match hold(path) {
+        Err(in_use @ OpenError::InUse { .. }) => Err(in_use),
+        // Whoever had it open may have changed files between two looks.
+        Ok(_held) => E::check(path),
+        Err(_) => Err(damaged),
     })
 }
 
