@@ -7,7 +7,7 @@ use inferno::flamegraph::{
     color::{BackgroundColor, Color, PaletteMap},
     Options,
 };
-use povmeter_attribution::ByteTally;
+use povmeter_attribution::{ByteTally, CauseBytes};
 use std::{io, path::Path};
 
 /// The option that names the file of folded stacks.
@@ -25,13 +25,18 @@ pub(crate) fn open_folded(path: &Path) -> Result<OutputFile, CliError> {
     Ok(OutputFile::open(FOLDED, path, is_folded)?)
 }
 
-/// Whether each line but the last, which may be cut off, is a stack and a number.
+/// Whether each line but the last, which may be cut off, is a stack that ends with a cause, and a number. Stacks of other
+/// programs end with a function.
 fn is_folded(head: &str) -> bool {
     let whole = head.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut lines = whole.split('\n');
     lines.all(|line| {
         let stack = line.rsplit_once(' ');
-        stack.is_some_and(|(stack, bytes)| stack.contains(';') && bytes.parse::<u64>().is_ok())
+        stack.is_some_and(|(stack, bytes)| {
+            let found = stack.rsplit_once(';').map(|(_, cause)| cause);
+            let mut causes = CauseBytes::default().by_cause().into_iter();
+            causes.any(|(cause, _)| found == Some(cause)) && bytes.parse::<u64>().is_ok()
+        })
     })
 }
 
@@ -184,6 +189,7 @@ mod tests {
             ("System;Account;read 120\nBalances;root 5\n", true),
             // Cut off where the head ends.
             ("System;Account;read 120\nBala", true),
+            ("main;run;step 120\n", false),
             ("dear diary\n", false),
             ("a;b x\n", false),
             ("System;Account 1\n\n", false),

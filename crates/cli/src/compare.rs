@@ -254,6 +254,13 @@ fn roots_equal(
     Ok(equal)
 }
 
+/// The throughput of a block that takes `ms`, in percent of that of one that takes `peer_ms`. A clock with long ticks
+/// says 0 for a short block.
+fn percent_of(peer_ms: f64, ms: f64) -> f64 {
+    // Divided first, because the quotient of equal times is exactly one.
+    (peer_ms.max(1e-6) / ms.max(1e-6)) * 100.0
+}
+
 fn row(
     contender: Contender,
     attempt: &Attempt,
@@ -269,12 +276,12 @@ fn row(
     Row {
         name: contender.name().to_owned(),
         median_ms,
-        // Divide first, because the quotient of equal times is exactly one.
-        percent_of_peer_none: (peer_ms / median_ms) * 100.0,
-        percent_spread: Spread::of(spent.iter().map(|phases| {
-            let ms = phases.total().cpu.as_secs_f64() * 1e3;
-            (peer_ms / ms) * 100.0
-        })),
+        percent_of_peer_none: percent_of(peer_ms, median_ms),
+        percent_spread: Spread::of(
+            spent
+                .iter()
+                .map(|phases| percent_of(peer_ms, phases.total().cpu.as_secs_f64() * 1e3)),
+        ),
         estimate_after_last: last,
         recorded: outcome.sizes.recorded,
         encoded: outcome.sizes.encoded,

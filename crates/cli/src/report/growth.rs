@@ -398,7 +398,8 @@ fn time(name: &str, what: &str, color: Color, values: Vec<f64>, of: &Growth) -> 
     // Cut the chart, because a few very long times would flatten all others. The cut is a round number,
     // because the axis ends there.
     let cut = axis_end((high * 2.0).max(median * 4.0));
-    let cut = (most > cut && values.len() > 10).then_some(cut);
+    // A clock with long ticks says 0 for nearly all.
+    let cut = (most > cut && cut > 0.0 && values.len() > 10).then_some(cut);
     let longest = values.iter().position(|value| *value >= most).unwrap_or(0);
     let unit = Unit::of_microseconds(cut.unwrap_or(most));
     let said = |value: f64| format!("{} {}", short(value / unit.size), unit.name);
