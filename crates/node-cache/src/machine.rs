@@ -2,8 +2,9 @@
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-/// Returns bytes for a cache: `percent` of the machine's memory, or of the process's limit if there is
-/// one (a control group on Linux), and never more than `most`.
+/// Returns bytes for a cache: `percent` of the machine's memory, or of the container's limit if there is one
+/// (on Linux that of the control group at the root), and never more than `most`. The limit of a service that shares
+/// the host's control groups is not seen: pass it as `most`.
 ///
 /// Returns `most` on a system that does not report its memory.
 ///
