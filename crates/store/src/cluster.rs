@@ -37,16 +37,22 @@ use std::sync::Arc;
 /// requests of one [`NodeBatch`] reach each master as a pipeline, all masters at the same time.
 ///
 /// ```no_run
-/// use povmeter_delta_root::RootUpdate;
-/// use povmeter_store::{ClusterError, ClusterOptions, RedisCluster};
+/// use povmeter::{Block, StateVersion::V1, TrieId::Top};
+/// use povmeter_store::{ClusterOptions, RedisCluster};
 ///
-/// /// After a block was sealed: makes its state readable for all workers.
-/// fn share(update: &RootUpdate) -> Result<(), ClusterError> {
-///     let options = ClusterOptions::new("westend")?;
-///     let nodes = RedisCluster::connect(&["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"], options)?;
-///     nodes.insert(update)?;
-///     nodes.move_head(update.parent, update.root)
-/// }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = ClusterOptions::new("westend")?; // a namespace for each chain
+/// let nodes = RedisCluster::connect(&["redis://10.0.0.1:6379"], options)?;
+///
+/// let head = nodes.head()?; // a worker starts from a published root
+/// let mut block = Block::new(&nodes, head);
+/// block.set(Top, b"alice", b"paid")?;
+/// let sealed = block.seal(V1)?;
+///
+/// nodes.insert(sealed.update())?; // nodes first, then their root
+/// nodes.move_head(head, sealed.update().root)?; // one of several writers succeeds
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// # Guarantees
