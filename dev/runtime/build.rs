@@ -109,6 +109,7 @@ fn build() {
     if quick {
         cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
         cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
     }
     let status = cargo
         .args(["build", "--release", "--locked", "--target", TARGET])
