@@ -92,7 +92,7 @@ impl Case {
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
         let flavour = Flavour::ALL[usize::from(*first) % Flavour::ALL.len()];
-        Generator::new(ByteDice::new(rest), flavour).case()
+        Generator::thrifty(ByteDice::new(rest), flavour).case()
     }
 
     /// Returns this case with questions for the roots of its child tries at random places.

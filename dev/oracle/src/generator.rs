@@ -1,7 +1,7 @@
 //! Makes cases, aimed at the edges of tries.
 
 use super::{equal_nodes::EqualNodes, Case, Flavour, Op, ParentState, TrieEntries, TrieName};
-use rand::{Rng, RngCore};
+use rand::{rngs::SmallRng, Rng, RngCore, SeedableRng};
 use sp_core::storage::{well_known_keys::starts_with_child_storage_key, StateVersion};
 
 /// Bytes of adversarial keys: few nibbles, in all positions.
@@ -29,10 +29,21 @@ pub(super) struct Generator<R> {
     node_values: Vec<Vec<u8>>,
     /// The share of deletions among the operations that change a key.
     deletes: f64,
+    /// Whether the dice are few, so that keys must leave some for the block.
+    thrifty: bool,
 }
 
 impl<R: RngCore> Generator<R> {
     pub(super) fn new(dice: R, flavour: Flavour) -> Self {
+        Self::with(dice, flavour, false)
+    }
+
+    /// With dice that end soon, such as those of a fuzzer.
+    pub(super) fn thrifty(dice: R, flavour: Flavour) -> Self {
+        Self::with(dice, flavour, true)
+    }
+
+    fn with(dice: R, flavour: Flavour, thrifty: bool) -> Self {
         let (stem, pool, children, node_values) = Default::default();
         let mut generator = Self {
             dice,
@@ -42,6 +53,7 @@ impl<R: RngCore> Generator<R> {
             children,
             node_values,
             deletes: 0.0,
+            thrifty,
         };
         generator.prepare();
         generator
@@ -50,6 +62,7 @@ impl<R: RngCore> Generator<R> {
     fn prepare(&mut self) {
         let pool_size = match self.flavour {
             Flavour::Adversarial => self.dice.random_range(2..24),
+            Flavour::Mixed if self.thrifty => self.dice.random_range(4..40),
             Flavour::Mixed => self.dice.random_range(20..300),
             Flavour::DeleteHeavy => self.dice.random_range(4..40),
         };
@@ -94,7 +107,12 @@ impl<R: RngCore> Generator<R> {
         if self.flavour == Flavour::Mixed {
             let map = self.dice.random_range(0..4u8) * 0x11;
             let mut key = vec![map; 32];
-            self.dice.fill_bytes(&mut key[16..]);
+            match self.thrifty {
+                // One of the dice for 16 bytes.
+                true => SmallRng::seed_from_u64(self.dice.random::<u8>().into())
+                    .fill_bytes(&mut key[16..]),
+                false => self.dice.fill_bytes(&mut key[16..]),
+            }
             return key;
         }
         let mut key = Vec::new();

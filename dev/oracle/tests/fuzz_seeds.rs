@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use povmeter_dev_oracle::{fuzzing::fuzz_block, fuzzing::fuzz_node, fuzzing::fuzz_proof};
+use povmeter_dev_oracle::{fuzzing::fuzz_block, fuzzing::fuzz_node, fuzzing::fuzz_proof, Case};
 use rand::{rngs::SmallRng, Rng, RngCore, SeedableRng};
 use std::{
     fs,
@@ -60,6 +60,15 @@ fn changed(seed: &[u8], dice: &mut SmallRng) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// Otherwise the fuzzer would have to find out first how many bytes a block takes.
+#[test]
+fn seeds_of_blocks_have_blocks() {
+    for seed in seeds("block").iter().filter(|seed| !seed.is_empty()) {
+        let calls = Case::from_bytes(seed).ops.len();
+        assert!(calls >= 10, "flavour {}: {calls} calls", seed[0]);
+    }
 }
 
 #[test]
