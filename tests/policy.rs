@@ -88,3 +88,71 @@ fn the_bound_holds_and_gives_way_to_the_size_near_the_limit() {
         .unwrap();
     assert_eq!(always, SizeBound::Exact(twin.proof_size().unwrap()));
 }
+
+/// States on which the bound is close to the size: a chain of branches, one below each nibble of a key, in a child trie
+/// whose root lies below such a chain, too. All of them are as large as the policy says.
+#[test]
+fn the_bound_holds_for_a_node_at_each_nibble() {
+    let deep = |stem: &[u8], end: usize| -> Vec<Vec<u8>> {
+        // Beside each nibble of the longest key there is another one.
+        let longest = [stem, &vec![0x11; end - stem.len()]].concat();
+        let mut keys = vec![longest.clone()];
+        for at in stem.len()..end {
+            for other in [0x21, 0x12] {
+                let mut key = longest[..=at].to_vec();
+                key[at] = other;
+                keys.push(key);
+            }
+        }
+        keys
+    };
+    let child = [0x11; 20];
+    let id = TrieId::Child(&child);
+    let mut store = MemoryStore::new();
+    let mut parent = Block::new(&store, Root::EMPTY);
+    for key in deep(b"", 20) {
+        parent.set(TrieId::Top, &key, &[1; 32]).unwrap();
+        parent.set(id, &key, &[2; 32]).unwrap();
+    }
+    let root_key = povmeter::child_root_key(&child);
+    for key in deep(b":child_storage:default:", root_key.len()) {
+        // Other child tries, whose roots lie beside that of the first.
+        if key != root_key {
+            let name = &key[b":child_storage:default:".len()..];
+            parent.set(TrieId::Child(name), b"key", &[3; 32]).unwrap();
+        }
+    }
+    store
+        .commit(parent.seal(StateVersion::V1).unwrap().update())
+        .unwrap();
+
+    let mut largest = Block::new(&store, store.root());
+    for key in deep(b"", 20) {
+        largest.get(TrieId::Top, &key).unwrap();
+        largest.get(id, &key).unwrap();
+    }
+    let sealed = largest.seal(StateVersion::V1).unwrap();
+    let nodes = sealed.proof().nodes();
+    let policy = EstimatePolicy::NearLimit {
+        limit_bytes: u64::MAX,
+        largest_node_bytes: nodes.iter().map(|node| node.len() as u64).max().unwrap(),
+    };
+    let deepest = [0x11; 20];
+    for (trie, deletes) in [
+        (TrieId::Top, false),
+        (TrieId::Top, true),
+        (id, false),
+        (id, true),
+    ] {
+        let mut block = Block::with_accounting(&store, store.root(), Advisory);
+        match deletes {
+            true => block.remove(trie, &deepest).unwrap(),
+            false => block.set(trie, &deepest, &[9; 32]).unwrap(),
+        }
+        let SizeBound::AtMost { bytes } = block.proof_size_within(policy).unwrap() else {
+            panic!("expected a bound");
+        };
+        let size = block.proof_size().unwrap().total_bytes();
+        assert!(size <= bytes, "{size} bytes, bound {bytes}");
+    }
+}
