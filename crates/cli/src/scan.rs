@@ -223,12 +223,19 @@ mod with_wasm {
         };
         let mut replayer = Replayer::new(options).with_sizes(sizes);
         let mut failed = Vec::new();
-        let scanned = scan_until(part.end, &mut failed, &node, &mut replayer, &mut rows);
+        let mut scanned = scan_until(part.end, &mut failed, &node, &mut replayer, &mut rows);
         let tables = match scanned {
             // Without a row there is nothing to report.
             Err(error) if rows.next() == part.start => return Err(error),
             Err(_) => [None, None],
-            Ok(()) => progress::during("writing tables", || rows.write_tables())?.map(Some),
+            // The rows are there, and with them a report.
+            Ok(()) => match progress::during("writing tables", || rows.write_tables()) {
+                Ok(tables) => tables.map(Some),
+                Err(error) => {
+                    scanned = Err(error);
+                    [None, None]
+                }
+            },
         };
         let ([blocks_file, items_file], [blocks_table, items_table]) = (rows.files(), tables);
         let report = ScanReport {
