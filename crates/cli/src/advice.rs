@@ -136,11 +136,13 @@ impl CliError {
                 "free space there, name another folder in TMPDIR, or use `--db` or `--state memory`"
             }
             Self::OtherState { .. } => {
-                "name another folder with `--db` or use the options that this state was created with"
+                "name another folder with `--db` or use the options that this state was created with; if creating \
+                 it was interrupted, remove the folder"
             }
             Self::State(StateError::Root { .. }) => {
                 "try the other `--state-version` or check that the file is the right one"
             }
+            Self::State(StateError::Store(error)) => of_database(error)?,
             Self::Build { .. } => {
                 "name another folder with `--db`, because the state in this one may be damaged, or \
                  report the error if the state is in no folder"
