@@ -140,8 +140,8 @@ fn key(number: u32) -> [u8; 8] {
         .to_be_bytes()
 }
 
-/// Asks for the size after a look that the block's source does not serve. So the thread that waits for the turn is the
-/// first that needs the block's source, where it repeats the look.
+/// Asks for the size after a look that the block's source does not serve, and after a removal that needs more nodes. So
+/// the thread that waits for the turn is the first that needs the block's source, where it repeats the look.
 struct Asks;
 
 impl Executor for Asks {
@@ -152,8 +152,9 @@ impl Executor for Asks {
 
     fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<(), Interrupt> {
         assert!(view.exists(Top, &key(index))?);
+        view.remove(Top, &key(index))?;
         view.proof_size()?;
-        Ok(view.set(Top, &key(index), b"value")?)
+        Ok(())
     }
 }
 
@@ -179,13 +180,30 @@ fn a_panic_of_the_blocks_source_leaves_nothing_half_done() {
                 ended += 1;
                 continue;
             };
+            // A block without the transactions that trapped.
+            let mut plain = Block::new(&store, store.root());
             let mut trapped = 0;
-            for executed in batch.unwrap().transactions {
-                trapped += usize::from(!matches!(executed.ending, Ending::Kept(())));
+            for (executed, index) in batch.unwrap().transactions.into_iter().zip(0..) {
+                if matches!(executed.ending, Ending::Kept(())) {
+                    plain.start_transaction();
+                    assert!(plain.exists(Top, &key(index)).unwrap());
+                    plain.remove(Top, &key(index)).unwrap();
+                    plain.proof_size().unwrap();
+                    plain.commit_transaction().unwrap();
+                } else {
+                    trapped += 1;
+                }
+                assert_eq!(
+                    executed.size,
+                    plain.proof_size().unwrap(),
+                    "call {call}, {index}"
+                );
             }
             assert!(trapped <= source.panics(), "call {call}, {count} workers");
             assert_eq!(block.transaction_depth(), 0, "call {call}, {count} workers");
-            block.seal(V1).unwrap();
+            let [sealed, expected] = [block.seal(V1).unwrap(), plain.seal(V1).unwrap()];
+            assert_eq!(sealed.update(), expected.update());
+            assert_eq!(sealed.proof(), expected.proof());
         }
     }
     // One worker ends in the same way each time.
