@@ -517,23 +517,18 @@ fn another_hasher_and_no_node_at_all() {
     assert!(matches!(error, RemoteError::HeaderHash { .. }), "{error}");
     assert!(error.to_string().contains("another hasher"), "{error}");
     served.fail(Fault::OtherBody);
-    let cache = tempfile::tempdir().unwrap();
-    let cached = || {
-        let cache = DiskCache::open(cache.path()).unwrap();
+    let [cache, other_cache] = [(), ()].map(|()| tempfile::tempdir().unwrap());
+    let cached = |folder: &tempfile::TempDir| {
+        let cache = DiskCache::open(folder.path()).unwrap();
         client(&served, options()).with_cache(cache)
     };
-    let error = cached().block(&BlockId::Number(1)).unwrap_err();
+    let error = cached(&cache).block(&BlockId::Number(1)).unwrap_err();
     assert!(
         matches!(error, RemoteError::ExtrinsicsRoot { .. }),
         "{error}"
     );
     served.fail(Fault::OtherHash);
-    let other_cache = tempfile::tempdir().unwrap();
-    let numbered = || {
-        let cache = DiskCache::open(other_cache.path()).unwrap();
-        client(&served, options()).with_cache(cache)
-    };
-    let error = numbered().block(&BlockId::Number(1)).unwrap_err();
+    let error = cached(&other_cache).block(&BlockId::Number(1)).unwrap_err();
     assert!(
         matches!(
             error,
@@ -547,16 +542,30 @@ fn another_hasher_and_no_node_at_all() {
     // What was wrong is not kept.
     served.fail(Fault::None);
     assert_eq!(
-        numbered().block(&BlockId::Number(1)).unwrap().parts.number,
+        cached(&other_cache)
+            .block(&BlockId::Number(1))
+            .unwrap()
+            .parts
+            .number,
         1
     );
-    assert_eq!(cached().block(&BlockId::Number(1)).unwrap().body.len(), 2);
+    assert_eq!(
+        cached(&cache)
+            .block(&BlockId::Number(1))
+            .unwrap()
+            .body
+            .len(),
+        2
+    );
     // Another chain at the same address.
     let mut others = blocks(&state(8, StateVersion::V0));
     others[1].extrinsics_root = extrinsics_root(&others[1].body, StateVersion::V0);
     let expected = others[1].hash();
     served.serve(others);
-    assert_eq!(cached().block(&BlockId::Number(1)).unwrap().hash, expected);
+    assert_eq!(
+        cached(&cache).block(&BlockId::Number(1)).unwrap().hash,
+        expected
+    );
     // A port whose listener never answers, and a port without a listener: not one that was free a moment ago, which
     // the node of another test could get.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -148,13 +148,14 @@ fn masked(crc: u32) -> u32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     fn record(log: &mut Vec<u8>, kind: u8, content: &[u8]) {
         let checked = [&[kind], content].concat();
         log.extend(masked(crc32c(&checked)).to_le_bytes());
-        log.extend(u16::try_from(content.len()).unwrap_or(0).to_le_bytes());
+        log.extend(u16::try_from(content.len()).unwrap().to_le_bytes());
         log.extend(checked);
     }
 
