@@ -3,7 +3,13 @@
 //! A file is the SCALE encoding of a [`Beginning`], followed by the encoding of each block. Each block
 //! follows its parent.
 
-use crate::{chain::Chain, cli::ExportOptions, cli::ImportOptions, error::Error};
+use crate::{
+    chain::Chain,
+    cli::ExportOptions,
+    cli::ImportOptions,
+    error::Error,
+    output::{print_line, write_file},
+};
 use codec::{Decode, Encode, IoReader};
 use povmeter_node_runtime::{opaque::Block, Hash};
 use sc_client_api::{Backend as _, BlockBackend};
@@ -13,9 +19,9 @@ use sp_consensus::BlockOrigin;
 use sp_runtime::traits::{Block as _, Header as _};
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::{self, BufReader, BufWriter, Read, Write},
-    path::{Path, PathBuf},
+    fs::{self, File, OpenOptions},
+    io::{self, BufReader, Read},
+    path::Path,
     time::{Duration, Instant},
 };
 use tokio::runtime::Handle;
@@ -33,6 +39,20 @@ struct Beginning {
     blocks: u32,
 }
 
+impl Beginning {
+    const BYTES: u64 = 8 + 32 + 4;
+
+    fn read(file: impl Read) -> Result<Self, BlocksFileError> {
+        let mut bytes = Vec::new();
+        file.take(Self::BYTES).read_to_end(&mut bytes)?;
+        if !bytes.starts_with(&MARK) {
+            return Err(BlocksFileError::Mark);
+        }
+        // All bytes of this length decode.
+        Self::decode(&mut &bytes[..]).map_err(|_| BlocksFileError::Short { found: bytes.len() })
+    }
+}
+
 /// Why a file of blocks is of no use.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BlocksFileError {
@@ -42,6 +62,15 @@ pub(crate) enum BlocksFileError {
     /// It is another file.
     #[error("expected a file of blocks, which begins with `povmblk1`, found another file")]
     Mark,
+    /// It would be lost.
+    #[error("expected no file, or an earlier file of blocks, to be written, found another file")]
+    Other,
+    /// It ends before its blocks.
+    #[error(
+        "expected {} bytes before the blocks, found {found}: the file was cut off",
+        Beginning::BYTES
+    )]
+    Short { found: usize },
     /// There is something after its blocks.
     #[error("expected {expected} blocks, found more bytes after them")]
     Longer { expected: u32 },
@@ -60,17 +89,14 @@ pub(crate) enum BlocksFileError {
 /// Writes all blocks of a chain but block 0.
 ///
 /// # Errors
-/// Those of the chain and of the file.
+/// Those of the chain and of the file; then an earlier file is as it was.
 pub(crate) fn export(options: &ExportOptions, handle: Handle) -> Result<(), Error> {
+    expect_free(&options.file).map_err(|source| in_file(&options.file, source))?;
     let chain = Chain::open(&options.chain, handle)?;
     let blocks = all_blocks(&chain)?;
     let count = u32::try_from(blocks.len()).expect("a block's number is a u32");
-    let write = || -> Result<(), Error> {
-        let of_file = |error: io::Error| in_file(&options.file, error.into());
-        // An earlier file stays until this one is whole.
-        let unfinished = unfinished(&options.file);
-        let file = File::create(&unfinished).map_err(of_file)?;
-        let mut file = BufWriter::new(file);
+    let of_file = |error: io::Error| in_file(&options.file, error.into());
+    write_file(&options.file, of_file, |file| {
         let genesis = chain.client.info().genesis_hash;
         let beginning = Beginning {
             mark: MARK,
@@ -83,25 +109,28 @@ pub(crate) fn export(options: &ExportOptions, handle: Handle) -> Result<(), Erro
             let block = block.ok_or(Error::MissingBlock { number: *number })?.block;
             file.write_all(&block.encode()).map_err(of_file)?;
         }
-        let file = file
-            .into_inner()
-            .map_err(|error| of_file(error.into_error()))?;
-        file.sync_all().map_err(of_file)?;
-        fs::rename(&unfinished, &options.file).map_err(of_file)
-    };
-    write().inspect_err(|_| {
-        // The error counts, not that of removing what is of no use.
-        let _ = fs::remove_file(unfinished(&options.file));
+        Ok(())
     })?;
-    println!("{count} blocks");
-    Ok(())
+    print_line(format_args!("{count} blocks"))
 }
 
-/// Where a file is written before it is whole.
-fn unfinished(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".unfinished");
-    name.into()
+/// Checks that no file but one of blocks would be replaced.
+fn expect_free(path: &Path) -> Result<(), BlocksFileError> {
+    let is_file = match fs::metadata(path) {
+        Ok(found) => found.is_file(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(error.into()),
+    };
+    if is_file {
+        let mut mark = Vec::new();
+        // One that must not be written is not replaced, either.
+        let file = OpenOptions::new().read(true).append(true).open(path)?;
+        file.take(MARK.len() as u64).read_to_end(&mut mark)?;
+        if !mark.is_empty() && mark != MARK {
+            return Err(BlocksFileError::Other);
+        }
+    }
+    Ok(())
 }
 
 /// The numbers and hashes of all blocks but block 0, each after its parent. Of several blocks with one
@@ -142,16 +171,16 @@ pub(crate) fn import(options: &ImportOptions, handle: Handle) -> Result<(), Erro
     let of_file = |source| in_file(&options.file, source);
     let file = File::open(&options.file).map_err(|error| of_file(error.into()))?;
     let mut file = IoReader(BufReader::new(file));
-    let beginning = Beginning::decode(&mut file).map_err(|_| of_file(BlocksFileError::Mark))?;
-    if beginning.mark != MARK {
-        return Err(of_file(BlocksFileError::Mark));
-    }
+    let beginning = Beginning::read(&mut file.0).map_err(of_file)?;
     let found = beginning.genesis;
     let expect = |expected| match found == expected {
         true => Ok(()),
         false => Err(of_file(BlocksFileError::OtherChain { expected, found })),
     };
-    options.chain.genesis_of_new_chain()?.map_or(Ok(()), expect)?;
+    options
+        .chain
+        .genesis_of_new_chain()?
+        .map_or(Ok(()), expect)?;
     let chain = Chain::open_or_begin(&options.chain, handle.clone())?;
     expect(chain.client.info().genesis_hash)?;
     let (mut new, mut known) = (0u32, 0u32);
@@ -187,9 +216,10 @@ pub(crate) fn import(options: &ImportOptions, handle: Handle) -> Result<(), Erro
         return Err(of_file(BlocksFileError::Longer { expected }));
     }
     let milliseconds = time.as_secs_f64() * 1e3;
-    println!("{new} blocks imported, {known} known before, in {milliseconds:.1} ms");
-    crate::verify::print_info(&chain);
-    Ok(())
+    print_line(format_args!(
+        "{new} blocks imported, {known} known before, in {milliseconds:.1} ms"
+    ))?;
+    crate::verify::print_info(&chain)
 }
 
 /// Executes and adds a block. Returns whether it is new.

@@ -95,7 +95,8 @@ impl Chain {
         handle: Handle,
     ) -> Result<Self, Error> {
         let backend = new_db_backend::<Block>(DatabaseSettings {
-            trie_cache_maximum_size: Some(options.trie_cache << 20).filter(|size| *size > 0),
+            trie_cache_maximum_size: Some((options.trie_cache as usize) << 20)
+                .filter(|size| *size > 0),
             state_pruning: options.state_pruning.clone().map(|pruning| pruning.0),
             source: DatabaseSource::Custom {
                 db: Arc::new(db),

@@ -9,6 +9,8 @@ use std::{path::PathBuf, str::FromStr};
 pub(crate) const ACCOUNTS: u32 = 1_000;
 /// The size of the cache of signatures in MiB if no option says so.
 const SIGNATURE_CACHE: u32 = 16;
+/// The most extrinsics of one kind in a block. There are two kinds, whose sum must be a `u32`.
+const MOST_OF_KIND: i64 = (u32::MAX / 2) as i64;
 /// The port of the interface if no option says so.
 const PORT: u16 = 9944;
 
@@ -69,7 +71,7 @@ pub(crate) struct ChainOptions {
     /// The size of the client's cache of trie nodes and values in MiB; 0 for none. On povmeter also that of its cache of
     /// trie nodes, which blocks use instead
     #[arg(long, value_name = "MIB", default_value_t = 64)]
-    pub(crate) trie_cache: usize,
+    pub(crate) trie_cache: u32,
     /// The size of the cache of checked signatures in MiB; 0 for none. The pool, the author and the importer share it, so
     /// that each signature is checked once
     #[arg(long, value_name = "MIB", default_value_t = SIGNATURE_CACHE)]
@@ -211,10 +213,10 @@ pub(crate) struct LoadOptions {
     #[command(flatten)]
     pub(crate) node: NodeOptions,
     /// Transfers in each block
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=MOST_OF_KIND))]
     pub(crate) transfers: u32,
     /// Writes to child tries in each block, of 16 entries each
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MOST_OF_KIND))]
     pub(crate) child_writes: u32,
     /// How many blocks
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -288,10 +290,10 @@ pub(crate) struct MeasureCommand {
 #[derive(Args)]
 pub(crate) struct MeasureOptions {
     /// Transfers in each block
-    #[arg(long, value_name = "N", default_value_t = 544)]
+    #[arg(long, value_name = "N", default_value_t = 544, value_parser = clap::value_parser!(u32).range(..=MOST_OF_KIND))]
     pub(crate) transfers: u32,
     /// Writes to child tries in each block, of 16 entries each
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MOST_OF_KIND))]
     pub(crate) child_writes: u32,
     /// How many blocks
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -302,7 +304,7 @@ pub(crate) struct MeasureOptions {
     /// The size of the client's cache of trie nodes and values in MiB; 0 for none. On povmeter also that of its cache of
     /// trie nodes, which blocks use instead
     #[arg(long, value_name = "MIB", default_value_t = 64)]
-    pub(crate) trie_cache: usize,
+    pub(crate) trie_cache: u32,
     /// The size of a chain's cache of checked signatures in MiB; 0 for none. With a cache, each chain checks the
     /// extrinsics before the block, as its pool would; that is not measured
     #[arg(long, value_name = "MIB", default_value_t = 0)]

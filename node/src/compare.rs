@@ -4,6 +4,7 @@ use crate::{
     cli::{CompareOptions, MeasureOptions},
     error::Error,
     measure::{median, BlockTimes, Measurement},
+    output::print_line,
 };
 use serde::Serialize;
 use std::{path::Path, process::Command};
@@ -15,6 +16,10 @@ struct Comparison {
     schema: u32,
     accounts: u32,
     transfers: u32,
+    child_writes: u32,
+    /// The sizes of each client's caches.
+    trie_cache_mib: u32,
+    signature_cache_mib: u32,
     blocks: u32,
     rounds: usize,
     rows: Vec<Row>,
@@ -54,9 +59,16 @@ pub(crate) fn compare(options: &CompareOptions) -> Result<(), Error> {
         reason: error.to_string(),
     })?;
     let (mut these, mut others) = (Vec::new(), Vec::new());
-    for _ in 0..options.rounds {
-        let one = run(&this, &options.measure)?;
-        let other = run(&options.other, &options.measure)?;
+    for round in 0..options.rounds {
+        // Each comes first as often, in case what runs first is faster or slower.
+        let (one, other);
+        if round % 2 == 0 {
+            one = run(&this, &options.measure)?;
+            other = run(&options.other, &options.measure)?;
+        } else {
+            other = run(&options.other, &options.measure)?;
+            one = run(&this, &options.measure)?;
+        }
         if one.best_hash != other.best_hash {
             return Err(Error::OtherBlocks {
                 expected: one.best_hash,
@@ -89,25 +101,27 @@ pub(crate) fn compare(options: &CompareOptions) -> Result<(), Error> {
         }
     });
     let MeasureOptions {
+        transfers,
+        child_writes,
+        blocks,
+        accounts,
+        trie_cache,
+        signature_cache,
+        json,
+    } = options.measure;
+    let comparison = Comparison {
+        what: "node-compare",
+        schema: 1,
         accounts,
         transfers,
+        child_writes,
+        trie_cache_mib: trie_cache,
+        signature_cache_mib: signature_cache,
         blocks,
-        json,
-        ..
-    } = options.measure;
-    print(
-        &Comparison {
-            what: "node-compare",
-            schema: 1,
-            accounts,
-            transfers,
-            blocks,
-            rounds: these.len(),
-            rows: rows.into(),
-        },
-        json,
-    );
-    Ok(())
+        rounds: these.len(),
+        rows: rows.into(),
+    };
+    print(&comparison, json)
 }
 
 /// The result of `program measure`.
@@ -132,7 +146,7 @@ fn run(program: &Path, options: &MeasureOptions) -> Result<Measurement, Error> {
         ("--child-writes", u64::from(*child_writes)),
         ("--blocks", u64::from(*blocks)),
         ("--accounts", u64::from(*accounts)),
-        ("--trie-cache", *trie_cache as u64),
+        ("--trie-cache", u64::from(*trie_cache)),
         ("--signature-cache", u64::from(*signature_cache)),
     ] {
         command.args([name, &value.to_string()]);
@@ -147,32 +161,40 @@ fn run(program: &Path, options: &MeasureOptions) -> Result<Measurement, Error> {
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
 }
 
-fn print(comparison: &Comparison, json: bool) {
+fn print(comparison: &Comparison, json: bool) -> Result<(), Error> {
     if json {
         let text = serde_json::to_string_pretty(comparison).expect("numbers and texts");
-        println!("{text}");
-        return;
+        return print_line(text);
     }
     let Comparison {
         accounts,
         transfers,
+        child_writes,
+        trie_cache_mib,
+        signature_cache_mib,
         blocks,
         rounds,
         ..
     } = comparison;
-    println!("{accounts} accounts, {blocks} blocks of {transfers} transfers, {rounds} rounds of each program; ms");
-    println!(
+    print_line(format_args!(
+        "{accounts} accounts, {blocks} blocks of {transfers} transfers and {child_writes} writes to child tries"
+    ))?;
+    print_line(format_args!(
+        "caches: {trie_cache_mib} MiB of a trie, {signature_cache_mib} MiB of signatures; {rounds} rounds of each program; ms"
+    ))?;
+    print_line(format_args!(
         "{:<18} {:>10} {:>10} {:>14} {:>20}",
         "", "this", "other", "times as fast", "lowest to highest"
-    );
+    ))?;
     for row in &comparison.rows {
-        println!(
+        print_line(format_args!(
             "{:<18} {:>10.1} {:>10.1} {:>14.2} {:>20}",
             row.name,
             median(row.this_ms.iter().copied()),
             median(row.other_ms.iter().copied()),
             row.ratio,
             format!("{:.2} to {:.2}", row.lowest, row.highest),
-        );
+        ))?;
     }
+    Ok(())
 }

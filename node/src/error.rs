@@ -70,6 +70,9 @@ pub(crate) enum Error {
     /// A call of the node's interface failed.
     #[error("expected a result of `{method}`, found: {reason}")]
     Rpc { method: String, reason: String },
+    /// A result cannot be printed.
+    #[error("expected to print the result, found: {0}")]
+    Output(io::Error),
     /// The interface cannot be offered.
     #[error("expected to listen on {address}, found: {reason}")]
     Listen { address: String, reason: String },

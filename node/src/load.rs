@@ -6,6 +6,7 @@ use crate::{
     error::Error,
     extrinsics::{upgrade as upgrade_call, Workload},
     node_client::NodeClient,
+    output::print_line,
 };
 use povmeter_node_runtime::{Hash, Nonce, Release};
 use serde_json::{json, Value};
@@ -99,10 +100,10 @@ pub(crate) async fn load(options: &LoadOptions) -> Result<(), Error> {
         waiting.until(expected, u64::from(of_block)).await?;
     }
     let extrinsics = u64::from(of_block) * u64::from(options.blocks);
-    println!(
+    print_line(format_args!(
         "{extrinsics} extrinsics in blocks, in {:.1} s",
         started.elapsed().as_secs_f64()
-    );
+    ))?;
     Ok(())
 }
 
@@ -112,8 +113,7 @@ async fn fork(node: &NodeClient, parent: Hash, blocks: u32) -> Result<(), Error>
     for _ in 0..blocks {
         hash = node.create_block(Some(hash)).await?;
     }
-    println!("{hash:?}");
-    Ok(())
+    print_line(format_args!("{hash:?}"))
 }
 
 /// Upgrades the runtime of the node's chain to the present release, and checks that it is in use.
@@ -136,9 +136,8 @@ pub(crate) async fn upgrade(options: &UpgradeOptions) -> Result<(), Error> {
     let version: Value = node
         .call("state_getRuntimeVersion", vec![json!(null)])
         .await?;
-    println!(
+    print_line(format_args!(
         "spec version {} was {}",
         version["specVersion"], signed_for.spec_version
-    );
-    Ok(())
+    ))
 }

@@ -15,6 +15,7 @@ mod faults;
 mod load;
 mod measure;
 mod node_client;
+mod output;
 mod rpc;
 mod service;
 mod settings;
@@ -26,6 +27,7 @@ use cli::{Command, Options};
 use error::Error;
 use sc_tracing::logging::LoggerBuilder;
 use std::{
+    io::{self, Write},
     panic::{catch_unwind, AssertUnwindSafe},
     process::ExitCode,
     time::Duration,
@@ -41,7 +43,8 @@ fn main() -> ExitCode {
     match execute(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            // Where nobody reads it, the exit code says enough.
+            let _ = writeln!(io::stderr(), "error: {error}");
             error.exit_code()
         }
     }

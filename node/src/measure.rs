@@ -8,6 +8,7 @@ use crate::{
     cli::{ChainOptions, MeasureCommand, MeasureOptions},
     error::Error,
     extrinsics::{SignedFor, Workload},
+    output::print_line,
     service::time_of_block,
     settings::CacheSizes,
 };
@@ -48,7 +49,7 @@ pub(crate) struct Measurement {
     transfers: u32,
     child_writes: u32,
     /// The size of the trie cache of each client.
-    trie_cache_mib: usize,
+    trie_cache_mib: u32,
     /// The size of povmeter's cache for each client; `None` on sp-state-machine.
     povmeter_cache_mib: Option<usize>,
     signature_cache_mib: u32,
@@ -121,8 +122,7 @@ pub(crate) fn measure(command: &MeasureCommand, handle: Handle) -> Result<(), Er
         state_root: *header.state_root(),
         blocks,
     };
-    print(&measurement, options.json);
-    Ok(())
+    print(&measurement, options.json)
 }
 
 fn open(options: &MeasureOptions, folder: &Path, handle: Handle) -> Result<Chain, Error> {
@@ -255,11 +255,10 @@ fn build(
     ))
 }
 
-fn print(measurement: &Measurement, json: bool) {
+fn print(measurement: &Measurement, json: bool) -> Result<(), Error> {
     if json {
         let text = serde_json::to_string_pretty(measurement).expect("numbers and texts");
-        println!("{text}");
-        return;
+        return print_line(text);
     }
     let heads = [
         "block",
@@ -276,44 +275,38 @@ fn print(measurement: &Measurement, json: bool) {
         trie: measurement.trie_cache_mib,
         povmeter: measurement.povmeter_cache_mib,
     };
-    println!("{caches}");
-    println!("{}", row(heads.map(str::to_owned)));
+    print_line(caches)?;
+    print_line(row(heads.map(str::to_owned)))?;
     for (number, block) in (1..).zip(&measurement.blocks) {
-        println!(
-            "{}",
-            row([
-                format!("{number}"),
-                block.extrinsics.to_string(),
-                block.reported_bytes.to_string(),
-                block.proof_bytes.to_string(),
-                format!("{:.1}", block.build_ms),
-                format!("{:.1}", block.build_cpu_ms),
-                format!("{:.1}", block.author_commit_ms),
-                format!("{:.1}", block.import_ms),
-                format!("{:.1}", block.import_cpu_ms),
-            ])
-        );
+        print_line(row([
+            format!("{number}"),
+            block.extrinsics.to_string(),
+            block.reported_bytes.to_string(),
+            block.proof_bytes.to_string(),
+            format!("{:.1}", block.build_ms),
+            format!("{:.1}", block.build_cpu_ms),
+            format!("{:.1}", block.author_commit_ms),
+            format!("{:.1}", block.import_ms),
+            format!("{:.1}", block.import_cpu_ms),
+        ]))?;
     }
     let median =
         |of: fn(&BlockTimes) -> f64| format!("{:.1}", median(measurement.blocks.iter().map(of)));
-    println!(
-        "{}",
-        row([
-            "median".to_owned(),
-            String::new(),
-            String::new(),
-            String::new(),
-            median(|block| block.build_ms),
-            median(|block| block.build_cpu_ms),
-            median(|block| block.author_commit_ms),
-            median(|block| block.import_ms),
-            median(|block| block.import_cpu_ms),
-        ])
-    );
-    println!(
+    print_line(row([
+        "median".to_owned(),
+        String::new(),
+        String::new(),
+        String::new(),
+        median(|block| block.build_ms),
+        median(|block| block.build_cpu_ms),
+        median(|block| block.author_commit_ms),
+        median(|block| block.import_ms),
+        median(|block| block.import_cpu_ms),
+    ]))?;
+    print_line(format_args!(
         "best {} {:?} state {:?}",
         measurement.best_block, measurement.best_hash, measurement.state_root
-    );
+    ))
 }
 
 /// A row of the table.

@@ -4,6 +4,7 @@ use crate::{
     cli::{NodeOptions, RpcOptions},
     error::Error,
     extrinsics::SignedFor,
+    output::print_line,
 };
 use codec::{Decode, Encode};
 use jsonrpsee::core::{client::ClientT, params::ArrayParams};
@@ -146,6 +147,5 @@ pub(crate) async fn print_call(options: &RpcOptions) -> Result<(), Error> {
     let result: Value = NodeClient::new(&options.node)?
         .call(&options.method, parameters)
         .await?;
-    println!("{result}");
-    Ok(())
+    print_line(result)
 }

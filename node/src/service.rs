@@ -5,6 +5,7 @@ use crate::{
     cli::{PoolKind, RunOptions, Seal},
     error::Error,
     faults::{fault, first_panic},
+    output::print_line,
     rpc::{Interface, Pool},
     settings::CacheSizes,
 };
@@ -57,10 +58,10 @@ pub(crate) async fn run(options: &RunOptions, handle: Handle) -> Result<(), Erro
         engine,
         spawner: Arc::new(chain.tasks.spawn_handle()),
     };
-    println!("{}", CacheSizes::of(options.chain.trie_cache));
+    print_line(CacheSizes::of(options.chain.trie_cache))?;
     let server = interface.listen(options.rpc_port).await?;
     for address in server.listen_addrs() {
-        println!("listening on {address}");
+        print_line(format_args!("listening on {address}"))?;
     }
     tokio::select! {
         interrupt = interrupted() => interrupt?,
@@ -69,9 +70,11 @@ pub(crate) async fn run(options: &RunOptions, handle: Handle) -> Result<(), Erro
             Error::Stopped(first_panic().map_or_else(|| error.to_string(), str::to_owned))
         })?,
     }
-    println!("stopping at block {}", chain.client.info().best_number);
-    println!("{}", chain.signatures);
-    Ok(())
+    print_line(format_args!(
+        "stopping at block {}",
+        chain.client.info().best_number
+    ))?;
+    print_line(&chain.signatures)
 }
 
 /// Waits for a signal to interrupt or to terminate the program.

@@ -23,7 +23,7 @@ pub(crate) fn choose(command: &Command) {
             ProofSizesOption::Upstream => ProofSizes::Upstream,
             ProofSizesOption::Estimate => ProofSizes::Estimate,
         },
-        cache_bytes: trie_cache << 20,
+        cache_bytes: (trie_cache as usize) << 20,
         ..Settings::default()
     })
     .expect("the first call of this process");
@@ -37,14 +37,14 @@ pub(crate) fn choose(_: &Command) {}
 #[derive(Clone, Copy)]
 pub(crate) struct CacheSizes {
     /// The client's, of trie nodes and values.
-    pub(crate) trie: usize,
+    pub(crate) trie: u32,
     /// povmeter's, of trie nodes, which blocks use instead; `None` on sp-state-machine.
     pub(crate) povmeter: Option<usize>,
 }
 
 impl CacheSizes {
     /// The sizes for a client whose trie cache has `trie` MiB.
-    pub(crate) fn of(trie: usize) -> Self {
+    pub(crate) fn of(trie: u32) -> Self {
         #[cfg(feature = "povmeter")]
         let povmeter = Some(sp_state_machine::povmeter::settings().cache_bytes >> 20);
         #[cfg(not(feature = "povmeter"))]

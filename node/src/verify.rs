@@ -4,6 +4,7 @@ use crate::{
     chain::Chain,
     cli::{Execute, InfoOptions, VerifyOptions},
     error::Error,
+    output::print_line,
 };
 use povmeter_node_runtime::{opaque::Block, Hash, Header};
 use sc_client_api::{Backend as _, BlockBackend, TrieCacheContext};
@@ -26,14 +27,14 @@ pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), E
     // Nodes from the cache would not be checked.
     options.chain.trie_cache = 0;
     let chain = Chain::open(&options.chain, handle)?;
-    print_info(&chain);
+    print_info(&chain)?;
     let info = chain.client.info();
     let mut header = header(&chain, info.best_number, info.best_hash)?;
     let (entries, children) = read_state(&chain, &header)?;
-    println!(
+    print_line(format_args!(
         "state of block {}: {entries} entries, {children} of them in child tries",
         header.number()
-    );
+    ))?;
     let most = match options.execute {
         Execute::Latest(blocks) => blocks,
         Execute::All => u32::MAX,
@@ -48,7 +49,7 @@ pub(crate) fn verify(mut options: VerifyOptions, handle: Handle) -> Result<(), E
         executed += 1;
         header = parent;
     }
-    println!("{executed} blocks executed again");
+    print_line(format_args!("{executed} blocks executed again"))?;
     match options.execute {
         Execute::Latest(expected) if executed < expected => Err(Error::TooFewBlocks {
             expected,
@@ -141,12 +142,11 @@ fn execute(chain: &Chain, header: &Header) -> Result<(), Error> {
 /// # Errors
 /// Those of the chain.
 pub(crate) fn info(options: &InfoOptions, handle: Handle) -> Result<(), Error> {
-    print_info(&Chain::open(&options.chain, handle)?);
-    Ok(())
+    print_info(&Chain::open(&options.chain, handle)?)
 }
 
 /// Prints the best and the finalized block.
-pub(crate) fn print_info(chain: &Chain) {
+pub(crate) fn print_info(chain: &Chain) -> Result<(), Error> {
     let info = chain.client.info();
     let root = |hash: Hash| {
         let header = chain.client.header(hash).ok().flatten();
@@ -155,15 +155,15 @@ pub(crate) fn print_info(chain: &Chain) {
             |header| format!("{:?}", header.state_root()),
         )
     };
-    println!("genesis {:?}", info.genesis_hash);
-    println!(
+    print_line(format_args!("genesis {:?}", info.genesis_hash))?;
+    print_line(format_args!(
         "best {} {:?} state {}",
         info.best_number,
         info.best_hash,
         root(info.best_hash)
-    );
-    println!(
+    ))?;
+    print_line(format_args!(
         "finalized {} {:?}",
         info.finalized_number, info.finalized_hash
-    );
+    ))
 }
