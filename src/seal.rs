@@ -320,6 +320,17 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         Ok(true)
     }
 
+    /// Marks all changes for the attribution, which asks which tries were emptied, and returns `true`: the estimator has
+    /// to take the marks back. Only a root in the order of the keys leaves no marks. It has loaded all that this needs.
+    fn mark_for_attribution(&mut self) -> Result<bool, LoadError> {
+        if !<A::Notes as Notes>::TAKEN || !self.roots_in_key_order {
+            return Ok(false);
+        }
+        let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
+        boundary::count_dirty(overlay, state, estimator, &mut (), Purpose::Marks)?;
+        Ok(true)
+    }
+
     /// Calls `look` with each key that the block has changed so far: those of the top trie, then
     /// those of child tries, ordered.
     pub fn for_each_changed(&self, mut look: impl FnMut(TrieId<'_>, &[u8])) {
@@ -368,6 +379,13 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
             return Err(TransactionError::StillOpen { open }.into());
         }
         let update = self.take_root(version)?;
+        let marked = match self.mark_for_attribution() {
+            Ok(marked) => marked,
+            Err(error) => {
+                self.root = Some((self.overlay.revision(), version, update));
+                return Err(error.into());
+            }
+        };
         if !A::PROVEN {
             self.recorder
                 .roll_back_roots(Default::default(), self.state.table());
@@ -376,6 +394,9 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
         let attribution = self
             .notes
             .attribution(&self.recorder, &self.overlay, &self.state);
+        if marked {
+            self.estimator.take_back(&mut self.state);
+        }
         let SealMemory { mut changed, proof } = take(&mut self.seal_memory);
         changed.set(&net_changes(&self.overlay));
         let table = self.state.table();

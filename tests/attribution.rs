@@ -185,6 +185,69 @@ fn a_child_that_was_emptied_for_a_while_belongs_to_who_emptied_it() {
     assert_eq!(merges, vec![(1, Child(pool), b"only".to_vec()); 2]);
 }
 
+/// A root that applies changes in the order of their keys leaves no trace in the tries of what it deleted.
+#[test]
+fn in_the_order_of_the_keys_a_merge_belongs_to_who_emptied_the_child() {
+    let pool = Child(b"pool");
+    fn sealed<A: Accounting>(pool: TrieId<'_>, with_sizes: bool) -> SealedBlock {
+        let store = state(
+            V0,
+            &[(pool, b"only"), (Top, b":chief"), (Top, b":children")],
+        );
+        let mut block = block::<A>(&store);
+        block.count_roots_in_key_order();
+        assert_eq!(block.begin_part(), 1);
+        block.remove(pool, b"only").unwrap();
+        if with_sizes {
+            block.proof_size().unwrap();
+        }
+        assert_eq!(block.begin_part(), 2);
+        block.set(Top, b":chief", b"new").unwrap();
+        if with_sizes {
+            block.proof_size().unwrap();
+        }
+        block.begin_part();
+        block.root(V0).unwrap();
+        block.begin_part();
+        block.seal(V0).unwrap()
+    }
+    for with_sizes in [false, true] {
+        for sealed in [
+            sealed::<Consensus>(pool, with_sizes),
+            sealed::<Advisory>(pool, with_sizes),
+        ] {
+            let mut merges = 0;
+            for entry in sealed.attribution().unwrap().entries() {
+                let wants = entry.wants().filter(|want| want.why == Why::Merge);
+                for want in wants {
+                    assert_eq!((want.part, want.trie, want.key), (1, pool, &b"only"[..]));
+                    merges += 1;
+                }
+            }
+            assert!(merges > 0);
+        }
+    }
+}
+
+/// The same of a trie that is emptied, and gets another entry after that.
+#[test]
+fn in_the_order_of_the_keys_a_null_node_belongs_to_who_emptied_the_trie() {
+    let store = four(V0);
+    let mut block = block::<Consensus>(&store);
+    block.count_roots_in_key_order();
+    for key in [[0x1a], [0x1b], [0x1c], [0x2d]] {
+        block.begin_part();
+        block.remove(Top, &key).unwrap();
+    }
+    block.begin_part();
+    block.set(Top, &[0xff], b"new").unwrap();
+    block.begin_part();
+    let sealed = block.seal(V0).unwrap();
+    let null = at(sealed.attribution().unwrap(), &[], EntryKind::Null);
+    let expected = (1..=4).map(|part| (part, Why::Merge));
+    assert_eq!(parts(&null), expected.collect::<Vec<_>>());
+}
+
 /// Entries by path, with the parts that need each.
 type Needed = Vec<(Vec<u8>, Vec<u32>)>;
 

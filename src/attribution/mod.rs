@@ -97,6 +97,7 @@ impl<A> Default for LedgerNotes<A> {
 }
 
 impl<A: Accounting> Notes for LedgerNotes<A> {
+    const TAKEN: bool = true;
     type Reading<'a>
         = ReadNotes<'a, Reading<'a>>
     where
@@ -195,6 +196,9 @@ impl<S: NodeSource, A: Accounting> Block<S, Attributed<A>> {
 
     /// The nodes that reads and earlier estimates recorded, which are those of [`Self::recorded_proof`],
     /// with the reasons to need them.
+    ///
+    /// In a block that [counts roots in the order of the keys](Block::count_roots_in_key_order), what an emptied child
+    /// trie merged is attributed to the part that asked for the root, until the block is sealed.
     ///
     /// Costs a pass over all notes and over all loaded nodes, those that a carrying pool has from earlier blocks
     /// included.

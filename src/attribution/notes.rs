@@ -17,6 +17,7 @@ pub struct NotesMark(pub(super) usize);
 pub struct NoNotes;
 
 impl Notes for NoNotes {
+    const TAKEN: bool = false;
     type Reading<'a> = Reading<'a>;
 
     #[inline]
@@ -32,6 +33,8 @@ impl Notes for NoNotes {
 
 /// What a block tells its accounting. The provided methods take no notes.
 pub trait Notes: Default + Debug + Send {
+    /// Whether notes are taken.
+    const TAKEN: bool;
     /// Counts what a read touches.
     type Reading<'a>: PathCache
     where
@@ -113,7 +116,8 @@ pub trait Notes: Default + Debug + Send {
     #[inline]
     fn estimates_dropped(&mut self) {}
 
-    /// The counted nodes with the reasons to need them; `None` if no notes were taken.
+    /// The counted nodes with the reasons to need them; `None` if no notes were taken. All changes are marked in the
+    /// state.
     #[inline]
     fn attribution<S: NodeSource>(
         &self,
