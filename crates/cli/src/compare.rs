@@ -23,6 +23,7 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum};
 use povmeter::BlockPool;
+use povmeter_dev_measure::Turns;
 use povmeter_dev_oracle::on_one_thread;
 use povmeter_dev_runtime::{build_block, BoundarySize, Peer, Phases, Plan};
 use schemars::JsonSchema;
@@ -183,11 +184,10 @@ fn compare(
         }
     }
     let mut spent = vec![Vec::new(); contenders.len()];
+    let mut turns = Turns::of(contenders.len());
     for round in 0..args.rounds {
         bar.say(format!("round {} of {}", round + 1, args.rounds));
-        for place in 0..contenders.len() {
-            // Rotate, so that no contender has the same place in every round.
-            let which = (place + round as usize) % contenders.len();
+        for which in turns.next_round() {
             if contenders[which].is_slow() && round % SLOW_EVERY != 0 {
                 continue;
             }
@@ -195,7 +195,7 @@ fn compare(
             spent[which].push(attempt.outcome.phases);
             bar.step();
         }
-        threads.round(round as usize, || bar.step())?;
+        threads.round(|| bar.step())?;
     }
     drop(bar);
     let peer_ms = median(&spent[0], |phases| phases.total().cpu);

@@ -218,6 +218,11 @@ impl fmt::Display for CompareReport {
         for (name, meaning) in WAYS {
             writeln!(f, "{name:<14}  {meaning}")?;
         }
+        if self.cache == CacheArg::Warm {
+            let note = "\ncaches warm: each block has the same parent, so no cache has to follow a block; \
+                        `povmeter chain` times blocks that follow each other";
+            writeln!(f, "{note}")?;
+        }
         if !self.threads.is_empty() {
             writeln!(
                 f,

@@ -7,6 +7,7 @@ use crate::{
     spread::{median, Spread},
 };
 use povmeter::{Advisory, Consensus};
+use povmeter_dev_measure::Turns;
 use povmeter_dev_runtime::{
     execute_plan, parallel_of, runtime_rules, Execution, HostError, PlanBlock,
 };
@@ -78,6 +79,7 @@ struct Group {
     /// The block of one thread, which all other blocks must equal.
     expected: PlanBlock,
     ways: Vec<Way>,
+    turns: Turns,
 }
 
 struct Way {
@@ -120,10 +122,12 @@ impl<'a> Threads<'a> {
                     ahead: 0,
                 })
             };
+            let ways: Vec<_> = counts.filter_map(way).collect();
             let group = Group {
                 asks_for_sizes,
                 expected: threads.build(asks_for_sizes, NonZeroUsize::MIN, None)?,
-                ways: counts.filter_map(way).collect(),
+                turns: Turns::of(ways.len()),
+                ways,
             };
             threads.groups.push(group);
         }
@@ -139,12 +143,9 @@ impl<'a> Threads<'a> {
     ///
     /// # Errors
     /// Those of [`Self::new`].
-    pub(crate) fn round(&mut self, round: usize, mut step: impl FnMut()) -> Result<(), CliError> {
+    pub(crate) fn round(&mut self, mut step: impl FnMut()) -> Result<(), CliError> {
         for number in 0..self.groups.len() {
-            let ways = self.groups[number].ways.len();
-            for place in 0..ways {
-                // Rotate, so that no way has the same place in every round.
-                let which = (place + round) % ways;
+            for which in self.groups[number].turns.next_round() {
                 let group = &self.groups[number];
                 let Way {
                     workers,

@@ -22,10 +22,12 @@ mod roots;
 mod shadow;
 mod state;
 mod transfers;
+mod turns;
 
 pub use measure::{measure, SpeedError, SpeedOptions};
 pub use overlay::{measure_overlay, OverlayMemory, OverlayOptions, OverlayReport, OverlayRow};
 pub use pool::{measure_pool, PoolError, PoolReport, PoolRow};
+pub use turns::Turns;
 
 pub use roots::{
     measure_roots, HashRow, RootRow, RootSpeedError, RootSpeedOptions, RootSpeedReport,

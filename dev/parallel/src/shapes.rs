@@ -8,6 +8,7 @@ use crate::{
 use foldhash::quality::RandomState;
 use povmeter::TrieId::Top;
 use povmeter_parallel::{VersionRead, VersionStore};
+use rand::{rngs::SmallRng, seq::SliceRandom, SeedableRng};
 use roaring::RoaringBitmap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,9 +129,12 @@ pub fn compare_shapes(
         .map(|touched| Calls::of(workload, touched));
     let calls: Vec<Calls> = calls.collect();
     let mut times = Shape::ALL.map(|_| Vec::new());
+    let mut order: Vec<usize> = (0..Shape::ALL.len()).collect();
+    let mut rng = SmallRng::seed_from_u64(0);
     for _ in 0..settings.rounds.max(1) {
-        for (shape, times) in Shape::ALL.into_iter().zip(&mut times) {
-            times.push(shape.run(&calls));
+        order.shuffle(&mut rng);
+        for &index in &order {
+            times[index].push(Shape::ALL[index].run(&calls));
         }
     }
     let rows = Shape::ALL.into_iter().zip(times).map(|(shape, mut times)| {

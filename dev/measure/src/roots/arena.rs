@@ -5,6 +5,7 @@ use super::{
         measure::{median, ratio},
         shadow::{Change, Memory, Shadow},
         state::BigState,
+        turns::Turns,
     },
     Draw, HashRow, RootRow, RootSpeedError, RootSpeedReport, TIMED_CHANGES,
 };
@@ -124,9 +125,9 @@ impl<'a, F: Fn() -> u64> Arena<'a, F> {
             }
         }
         let mut samples: Vec<_> = contenders.iter().map(|_| Samples::default()).collect();
-        for round in 0..rounds {
-            for place in 0..contenders.len() {
-                let which = (place + round) % contenders.len();
+        let mut turns = Turns::of(contenders.len());
+        for _ in 0..rounds {
+            for which in turns.next_round() {
                 self.update(&contenders[which], &mut samples[which])?;
             }
         }
