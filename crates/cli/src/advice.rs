@@ -136,8 +136,7 @@ impl CliError {
                 "free space there, name another folder in TMPDIR, or use `--db` or `--state memory`"
             }
             Self::OtherState { .. } => {
-                "name another folder with `--db` or use the options that this state was created with; if creating \
-                 it was interrupted, remove the folder"
+                "name another folder with `--db` or use the options that this state was created with"
             }
             Self::State(StateError::Root { .. }) => {
                 "try the other `--state-version` or check that the file is the right one"

@@ -3,7 +3,7 @@
 use crate::{
     chain_report::{ChainChecks, ChainOptions, ChainReport, ChainRow},
     checks::expect_none_refused,
-    engine::{DiskStore, Engine, Mode},
+    engine::{DiskStore, Engine},
     error::CliError,
     options::{PlanArgs, SignaturesArg, UsedOptions},
     output::finish,
@@ -18,8 +18,7 @@ use clap::Args;
 use povmeter::{BlockPool, Bytes, NodeBatch, NodeHash, NodePrefix, NodeSource, SourceError};
 use povmeter_dev_oracle::on_one_thread;
 use povmeter_dev_runtime::{
-    build_block, commit_parent, BlockOutcome, Chain, Estimates, Plan, PlanError, PovmeterBlock,
-    SealedUpdate,
+    build_block, BlockOutcome, Chain, Estimates, Plan, PlanError, PovmeterBlock, SealedUpdate,
 };
 use povmeter_store::verify;
 use std::{
@@ -136,12 +135,11 @@ fn build(args: &ChainArgs, path: &Path) -> Result<ChainReport, CliError> {
             },
             error => error.into(),
         })?;
-        let mut store = args.state.store(path, Mode::Create, CliError::Open)?;
-        commit_parent(&mut *store, &plan)?;
+        let store = args.state.make(path, &plan)?;
         // Closing waits until the engine has written the state. Otherwise a commit of one of the first blocks
         // would wait for the engine.
         drop(store);
-        let store = args.state.store(path, Mode::Open, CliError::Open)?;
+        let store = args.state.store(path, CliError::Open)?;
         Ok::<_, CliError>((chain, plan, store))
     })?;
     let most = (args.carry as usize) << 20;

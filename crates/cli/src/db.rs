@@ -2,7 +2,7 @@
 
 use crate::{
     db_report::{BackupReport, PruneReport, StatReport, VerifyReport},
-    engine::{DiskStore, Engine, Mode},
+    engine::{DiskStore, Engine},
     error::CliError,
     options::parse_root,
     output::{failed, printed},
@@ -161,5 +161,5 @@ fn open(path: &Path) -> Result<Box<dyn DiskStore>, CliError> {
     let engine = Engine::of(path).map_err(CliError::OpenStored)?;
     // Without a store here any engine fails, and its error says what the folder holds.
     let engine = engine.unwrap_or(Engine::ParityDb);
-    engine.store(path, Mode::Open, CliError::OpenStored)
+    engine.store(path, CliError::OpenStored)
 }

@@ -2,15 +2,21 @@
 
 use crate::{error::CliError, options::StateArg};
 use clap::ValueEnum;
+use povmeter_dev_runtime::{commit_parent, Plan, StateError};
 use povmeter_store::{
-    engine_of, BackupError, NodeStore, OpenError, ParityDbStore, Progress, StoredNodes,
+    engine_of, BackupError, FillError, NodeStore, OpenError, ParityDbStore, Progress, StoredNodes,
 };
 use std::path::Path;
 
 /// A store on disk, whatever its engine.
 pub(crate) trait DiskStore: NodeStore + StoredNodes + Send + Sync {
-    /// Opens the store in the folder `path`, or makes one, as `mode` says.
-    fn at(path: &Path, mode: Mode) -> Result<Self, OpenError>
+    /// Opens the store in the folder `path`.
+    fn at(path: &Path) -> Result<Self, OpenError>
+    where
+        Self: Sized;
+
+    /// Makes a store with the state of `plan` in the folder `path`.
+    fn made_at(path: &Path, plan: &Plan) -> Result<Self, FillError<StateError>>
     where
         Self: Sized;
 
@@ -18,26 +24,15 @@ pub(crate) trait DiskStore: NodeStore + StoredNodes + Send + Sync {
     fn copy_to(&mut self, to: &Path, progress: Progress<'_>) -> Result<(), BackupError>;
 }
 
-/// What a folder should hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Mode {
-    /// A store.
-    Open,
-    /// Nothing.
-    Create,
-    /// A store or nothing.
-    OpenOrCreate,
-}
-
 macro_rules! disk_store {
     ($store:ty) => {
         impl DiskStore for $store {
-            fn at(path: &Path, mode: Mode) -> Result<Self, OpenError> {
-                match mode {
-                    Mode::Open => Self::open(path),
-                    Mode::Create => Self::create(path),
-                    Mode::OpenOrCreate => Self::open_or_create(path),
-                }
+            fn at(path: &Path) -> Result<Self, OpenError> {
+                Self::open(path)
+            }
+
+            fn made_at(path: &Path, plan: &Plan) -> Result<Self, FillError<StateError>> {
+                Self::create_filled(path, |store| commit_parent(store, plan).map(drop))
             }
 
             fn copy_to(&mut self, to: &Path, progress: Progress<'_>) -> Result<(), BackupError> {
@@ -94,28 +89,46 @@ impl Engine {
         }
     }
 
-    /// Opens or creates the store in the folder `path`, as `mode` says.
+    /// Opens the store in the folder `path`.
     ///
     /// # Errors
     /// [`CliError::NoRocksDb`] if the program lacks it, or the store's error in `wrap`.
     pub(crate) fn store(
         self,
         path: &Path,
-        mode: Mode,
         wrap: fn(OpenError) -> CliError,
     ) -> Result<Box<dyn DiskStore>, CliError> {
         match self {
-            Self::ParityDb => boxed::<ParityDbStore>(path, mode).map_err(wrap),
+            Self::ParityDb => boxed(ParityDbStore::at(path)).map_err(wrap),
             #[cfg(feature = "rocksdb")]
-            Self::RocksDb => boxed::<povmeter_store::RocksDbStore>(path, mode).map_err(wrap),
+            Self::RocksDb => boxed(povmeter_store::RocksDbStore::at(path)).map_err(wrap),
             #[cfg(not(feature = "rocksdb"))]
             Self::RocksDb => Err(CliError::NoRocksDb { stored: true }),
         }
     }
+
+    /// Makes a store with the state of `plan` in the folder `path`. If that is interrupted, there is no store, and the
+    /// next attempt begins again.
+    ///
+    /// # Errors
+    /// [`CliError::NoRocksDb`] if the program lacks it, or an error of the store or of the state.
+    pub(crate) fn make(self, path: &Path, plan: &Plan) -> Result<Box<dyn DiskStore>, CliError> {
+        let made = match self {
+            Self::ParityDb => boxed(ParityDbStore::made_at(path, plan)),
+            #[cfg(feature = "rocksdb")]
+            Self::RocksDb => boxed(povmeter_store::RocksDbStore::made_at(path, plan)),
+            #[cfg(not(feature = "rocksdb"))]
+            Self::RocksDb => return Err(CliError::NoRocksDb { stored: false }),
+        };
+        made.map_err(|error| match error {
+            FillError::Open(error) => CliError::Open(error),
+            FillError::Fill(error) => CliError::State(error),
+        })
+    }
 }
 
-fn boxed<S: DiskStore + 'static>(path: &Path, mode: Mode) -> Result<Box<dyn DiskStore>, OpenError> {
-    Ok(Box::new(S::at(path, mode)?))
+fn boxed<S: DiskStore + 'static, E>(store: Result<S, E>) -> Result<Box<dyn DiskStore>, E> {
+    Ok(Box::new(store?))
 }
 
 #[cfg(all(test, not(feature = "rocksdb")))]

@@ -1,7 +1,7 @@
 //! The parent state of a plan, created or opened.
 
 use crate::{
-    engine::{DiskStore, Engine, Mode},
+    engine::{DiskStore, Engine},
     error::CliError,
     options::StateArg,
     progress,
@@ -9,7 +9,7 @@ use crate::{
 };
 use povmeter::Root;
 use povmeter_dev_runtime::{commit_parent, Peer, Plan, SharedNodes};
-use povmeter_store::{MemoryStore, Verified};
+use povmeter_store::{FolderContent, MemoryStore, OpenError, Verified};
 use std::path::Path;
 
 /// The nodes of the parent state of a plan.
@@ -88,10 +88,10 @@ fn peer_over(nodes: &SharedNodes, plan: &Plan) -> Peer {
 /// The store at `path`, which is created if it is missing.
 fn opened(plan: &Plan, engine: Engine, path: &Path) -> Result<Box<dyn DiskStore>, CliError> {
     let expected = Root::from(plan.parent().state_root.0);
-    let mut store = engine.store(path, Mode::OpenOrCreate, CliError::Open)?;
-    if store.root() == Root::EMPTY {
-        commit_parent(&mut *store, plan)?;
-    }
+    let store = match engine.store(path, CliError::Open) {
+        Err(CliError::Open(error)) if is_free(&error) => engine.make(path, plan)?,
+        opened => opened?,
+    };
     let found = store.root();
     if found != expected {
         return Err(CliError::OtherState {
@@ -101,4 +101,15 @@ fn opened(plan: &Plan, engine: Engine, path: &Path) -> Result<Box<dyn DiskStore>
         });
     }
     Ok(store)
+}
+
+/// Whether a store can be made at the path at which none was found.
+fn is_free(error: &OpenError) -> bool {
+    let OpenError::NotAStore { found, .. } = error else {
+        return false;
+    };
+    matches!(
+        found,
+        FolderContent::Absent | FolderContent::Empty | FolderContent::Unfinished
+    )
 }

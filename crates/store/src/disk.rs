@@ -5,7 +5,7 @@ use crate::engine::{first_write, Engine};
 use crate::folder::{inspect, is_free, not_a_store, occupied, FolderEngine, Found};
 use crate::history::KeptStates;
 use crate::making::begin;
-use crate::open_error::{FolderContent, OpenError};
+use crate::open_error::{FillError, FolderContent, OpenError};
 use crate::progress::Progress;
 use crate::stored::StoredNodes;
 use std::fs::File;
@@ -41,9 +41,33 @@ pub(crate) fn open<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
 }
 
 pub(crate) fn create<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
+    expect_free::<S>(path)?;
+    create_free(path, |_| Ok(()))
+}
+
+pub(crate) fn create_filled<S: DiskStore, E>(
+    path: &Path,
+    fill: impl FnOnce(&mut S) -> Result<(), E>,
+) -> Result<S, FillError<E>> {
+    expect_free::<S>(path).map_err(FillError::Open)?;
+    let mut failed = None;
+    let made = create_free(path, |store| {
+        fill(store).map_err(|error| {
+            failed = Some(error);
+            // Any error keeps the folder from being marked as complete.
+            OpenError::database(path, "the store was not filled")
+        })
+    });
+    match failed {
+        Some(error) => Err(FillError::Fill(error)),
+        None => made.map_err(FillError::Open),
+    }
+}
+
+fn expect_free<S: DiskStore>(path: &Path) -> Result<(), OpenError> {
     match inspect::<S::Files>(path)? {
         Ok(_) => Err(occupied(path, FolderContent::Store)),
-        Err(found) if is_free(&found) => create_free(path, |_| Ok(())),
+        Err(found) if is_free(&found) => Ok(()),
         Err(found) => Err(occupied(path, found)),
     }
 }
@@ -68,24 +92,11 @@ pub(crate) fn backup<S: DiskStore>(
     path: &Path,
     progress: Progress<'_>,
 ) -> Result<(), BackupError> {
-    match inspect::<S::Files>(path).map_err(BackupError::Open)? {
-        Err(found) if is_free(&found) => {}
-        found => {
-            let found = found.err().unwrap_or(FolderContent::Store);
-            return Err(BackupError::Open(occupied(path, found)));
-        }
-    }
-    let mut failed = Ok(());
-    let made = create_free::<S>(path, |into| {
-        failed = copy(from, into, progress);
-        // Any error keeps the folder from being marked as complete.
-        match failed {
-            Ok(()) => Ok(()),
-            Err(_) => Err(OpenError::database(path, "the copy is not complete")),
-        }
-    });
-    failed.map_err(BackupError::Store)?;
-    made.map(drop).map_err(BackupError::Open)
+    let made = create_filled::<S, _>(path, |into| copy(from, into, progress));
+    made.map(drop).map_err(|error| match error {
+        FillError::Open(error) => BackupError::Open(error),
+        FillError::Fill(error) => BackupError::Store(error),
+    })
 }
 
 /// Makes a store in a free folder, and lets `fill` write to the store before the folder is marked as
@@ -131,6 +142,18 @@ macro_rules! disk_store {
                 path: impl AsRef<std::path::Path>,
             ) -> Result<Self, $crate::open_error::OpenError> {
                 $crate::disk::create(path.as_ref())
+            }
+
+            /// As [`Self::create`], but lets `fill` write to the store before the folder counts as one. If `fill`
+            /// fails or the process ends before that, there is no store: the next attempt removes the remains.
+            ///
+            /// # Errors
+            /// [`FillError`](crate::FillError): an error of [`Self::create`] or of `fill`.
+            pub fn create_filled<E>(
+                path: impl AsRef<std::path::Path>,
+                fill: impl FnOnce(&mut Self) -> Result<(), E>,
+            ) -> Result<Self, $crate::open_error::FillError<E>> {
+                $crate::disk::create_filled(path.as_ref(), fill)
             }
 
             /// Opens the store in the folder `path`, or makes one if the path is absent, an empty

@@ -131,7 +131,7 @@ pub use journal::StateDiff;
 pub use maintenance::{prune_to_last, prune_to_root, stat, PruneError, StatError, StoreStat};
 pub use memory::MemoryStore;
 #[cfg(any(feature = "parity-db", feature = "rocksdb"))]
-pub use open_error::{FolderContent, OpenError};
+pub use open_error::{FillError, FolderContent, OpenError};
 #[cfg(feature = "parallel")]
 pub use parallel::{ParallelReads, ReadPanic, ThreadsError};
 #[cfg(feature = "parity-db")]

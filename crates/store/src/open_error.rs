@@ -60,6 +60,18 @@ impl fmt::Display for FolderContent {
     }
 }
 
+/// Why a store on disk was not made with what it should hold from the beginning. There is no store at the path then,
+/// unless it was there before.
+#[derive(Debug, thiserror::Error)]
+pub enum FillError<E> {
+    /// The store was not made.
+    #[error(transparent)]
+    Open(OpenError),
+    /// What it should hold was not written.
+    #[error(transparent)]
+    Fill(E),
+}
+
 /// Why a store on disk was not opened or made. Nothing was written to a path with foreign content. A
 /// failure of the disk or the database may leave an unfinished store.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,7 @@ use common::folders::{not_a_store, occupied, refused, snapshot, stored};
 use common::stores::{open_released, DiskStore};
 use common::{change, encoded, read, root, step};
 use povmeter_delta_root::Root;
-use povmeter_store::{engine_of, FolderContent, OpenError};
+use povmeter_store::{engine_of, FillError, FolderContent, OpenError};
 use std::fs;
 #[cfg(feature = "parity-db")]
 use std::path::Path;
@@ -316,6 +316,37 @@ fn a_store_that_is_being_made_is_named<S: DiskStore>() {
     assert!(!home.path().join("povmeter-store.new").exists());
 }
 
+fn a_store_counts_only_once_it_is_filled<S: DiskStore>() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("store");
+    let fill = |store: &mut S, fails: bool| {
+        store.commit(&step(store, "a", vec![])).unwrap();
+        // Another process would find a store that is in use.
+        let error = S::open_at(&path).unwrap_err();
+        assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
+        match fails {
+            true => Err("enough"),
+            false => Ok(()),
+        }
+    };
+    let refused = S::create_filled_at(&path, |store| fill(store, true)).unwrap_err();
+    assert!(matches!(refused, FillError::Fill("enough")));
+    let error = open_released::<S>(&path).unwrap_err();
+    assert_eq!(not_a_store(error), FolderContent::Unfinished);
+    let store = S::create_filled_at(&path, |store| fill(store, false)).unwrap();
+    assert_eq!(read(&store, "a"), Some(encoded("a")));
+    drop(store);
+    let before = snapshot(&path);
+    let refused = S::create_filled_at(&path, |_| -> Result<(), ()> { panic!("there is a store") });
+    let Err(FillError::Open(error)) = refused else {
+        panic!("expected that the store is refused, found {refused:?}");
+    };
+    assert_eq!(occupied(error), FolderContent::Store);
+    assert_eq!(snapshot(&path), before);
+    let store = open_released::<S>(&path).unwrap();
+    assert_eq!((store.root(), store.states().len()), (root("a"), 1));
+}
+
 fn the_beginning_of_a_marker_beside_other_files_is_left_alone<S: DiskStore>() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("povmeter-store.new"), "povmeter node").unwrap();
@@ -464,6 +495,7 @@ macro_rules! each {
             another_engine_is_left_alone
             a_marker_that_is_none_is_left_alone
             a_store_that_is_being_made_is_named
+            a_store_counts_only_once_it_is_filled
             the_beginning_of_a_marker_beside_other_files_is_left_alone
             a_path_below_a_file_is_an_error
             what_keeps_a_store_from_being_made_is_named

@@ -38,6 +38,10 @@ pub(crate) trait DiskStore: TestStore + StoredNodes + std::fmt::Debug {
     fn open_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError>;
     fn create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError>;
     fn open_or_create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError>;
+    fn create_filled_at<E>(
+        path: &std::path::Path,
+        fill: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<Self, povmeter_store::FillError<E>>;
 
     fn backup_to(
         &mut self,
@@ -84,6 +88,13 @@ macro_rules! on_disk {
 
             fn open_or_create_at(path: &std::path::Path) -> Result<Self, povmeter_store::OpenError> {
                 Self::open_or_create(path)
+            }
+
+            fn create_filled_at<E>(
+                path: &std::path::Path,
+                fill: impl FnOnce(&mut Self) -> Result<(), E>,
+            ) -> Result<Self, povmeter_store::FillError<E>> {
+                Self::create_filled(path, fill)
             }
 
             fn backup_to(
