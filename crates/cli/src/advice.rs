@@ -438,6 +438,9 @@ fn of_blocks(error: &RealBlocksError) -> Option<&'static str> {
 
 fn of_diff(error: &DiffError) -> Option<&'static str> {
     Some(match error {
+        DiffError::File(FileError::TooLarge { .. }) => {
+            "check that this is the right file; if it is, make one of fewer blocks, because larger ones can't be compared"
+        }
         DiffError::File(error) => return of_file(error),
         DiffError::NotJson { .. } | DiffError::NotOurs { .. } => RESULT,
         DiffError::CutOff { .. } => AGAIN,

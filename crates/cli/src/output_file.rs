@@ -108,7 +108,7 @@ impl OutputFile {
                 .append(true)
                 .open(&path)
                 .map_err(failed)?;
-            make_beside(&path).map_err(failed)?;
+            make_beside(&behind_links(&path)).map_err(failed)?;
         }
         Ok(Self {
             option,
@@ -200,8 +200,7 @@ pub(crate) fn replace_by(
     path: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    // The file behind a link, so that the link stays.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let target = behind_links(path);
     let mut file = make_beside(&target)?;
     write(file.as_file_mut())?;
     if let Ok(earlier) = fs::metadata(&target) {
@@ -210,6 +209,11 @@ pub(crate) fn replace_by(
     // Errors of a full disk may come this late.
     file.as_file_mut().sync_all()?;
     file.persist(&target)
+}
+
+/// The file that is replaced for `path`: the one behind a link, so that the link stays.
+fn behind_links(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// A new file in the folder of `path`, removed when it is dropped or a signal ends the run.
@@ -317,6 +321,21 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "ours new");
         let mode = fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
+    }
+
+    /// The early check is of the folder of the file, and not of the link's, where nothing is written. Nobody can write to
+    /// this one.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_link_in_a_folder_that_can_not_be_written_is_followed() {
+        use std::os::fd::AsRawFd;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "ours").unwrap();
+        let file = File::open(&path).unwrap();
+        let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        open(&link).unwrap().write(b"ours new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "ours new");
     }
 
     #[cfg(target_os = "linux")]

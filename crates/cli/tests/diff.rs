@@ -317,6 +317,23 @@ fn a_compressed_size_is_judged_beyond_its_noise() {
 }
 
 #[test]
+fn another_limit_is_no_regression() {
+    let results = Results::new();
+    let block = "block --accounts 100 --transfers 5 --state memory --signatures free --pov-limit";
+    results.make("a.json", &format!("{block} 1MiB"));
+    results.change(|result| {
+        result["pov_limit"]["limit"] = 1_000.into();
+        result["pov_limit"]["fits"] = false.into();
+    });
+    let compared = results.diff("a.json", "b.json", &["--fail-above", "0"]);
+    assert_eq!(compared.code, Some(0), "{}", compared.printed);
+    assert_has(
+        &compared.printed,
+        &["pov_limit/limit: 1048576 in A, 1000 in B"],
+    );
+}
+
+#[test]
 fn a_check_that_no_longer_holds_fails() {
     let results = Results::new();
     results.make(

@@ -15,11 +15,19 @@ pub(crate) struct Parts {
     pub(crate) options: Vec<(String, String)>,
     /// Values that are listed if they differ.
     pub(crate) facts: Vec<(String, String)>,
-    /// The checks, and whether they hold.
-    pub(crate) checks: Vec<(String, bool)>,
+    pub(crate) checks: Vec<Checked>,
     pub(crate) numbers: Vec<Measured>,
     /// The names of rows.
     pub(crate) rows: Vec<String>,
+}
+
+/// A check.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    pub(crate) name: String,
+    /// The limit that it checks; empty if there is none. With another limit it is another check.
+    pub(crate) limit: String,
+    pub(crate) holds: bool,
 }
 
 /// A number, and where it was found.
@@ -102,7 +110,11 @@ impl Parts {
     /// Adds checks, and whether they hold.
     pub(super) fn checks<'n>(&mut self, checks: impl IntoIterator<Item = (&'n str, bool)>) {
         let checks = checks.into_iter();
-        let checks = checks.map(|(name, holds)| (name.to_owned(), holds));
+        let checks = checks.map(|(name, holds)| Checked {
+            name: name.to_owned(),
+            limit: String::new(),
+            holds,
+        });
         self.checks.extend(checks);
     }
 
@@ -152,10 +164,13 @@ impl Row<'_> {
         Ok(())
     }
 
-    /// Adds a check of this row, and whether it holds.
-    pub(super) fn check(&mut self, folder: &str, field: &str, holds: bool) {
-        let name = name(&self.name, folder, field);
-        self.parts.checks.push((name, holds));
+    /// Adds the check of a `limit` on this row, and whether it holds.
+    pub(super) fn check(&mut self, folder: &str, field: &str, limit: impl ToString, holds: bool) {
+        self.parts.checks.push(Checked {
+            name: name(&self.name, folder, field),
+            limit: limit.to_string(),
+            holds,
+        });
     }
 
     /// Adds a number unless it is null.

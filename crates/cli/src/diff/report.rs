@@ -3,6 +3,7 @@
 use super::{
     change::{Change, Compared, Limits, Same},
     measure::Measure,
+    parts::Checked,
     result::RunResult,
 };
 use crate::{
@@ -71,7 +72,8 @@ pub(crate) struct DiffReport {
     judged: Vec<Measure>,
     /// Number of changes that are worse than their limit.
     regressed: usize,
-    /// Checks that hold in the first result and fail in the second; `pov_limit/fits` is one of them.
+    /// Checks that hold in the first result and fail in the second; `pov_limit/fits` is one of them, if both have the
+    /// same limit.
     now_failing: Vec<String>,
 }
 
@@ -294,13 +296,13 @@ impl Different {
 }
 
 /// The names of the checks that hold in A and fail in B.
-fn now_failing(a: &[(String, bool)], b: &[(String, bool)]) -> Vec<String> {
-    let held = a.iter().filter(|(_, holds)| *holds);
-    let held: BTreeSet<_> = held.map(|(name, _)| name).collect();
-    let failing = b.iter().filter(|(_, holds)| !holds).map(|(name, _)| name);
+fn now_failing(a: &[Checked], b: &[Checked]) -> Vec<String> {
+    let held = a.iter().filter(|check| check.holds);
+    let held: BTreeSet<_> = held.map(|check| (&check.name, &check.limit)).collect();
+    let failing = b.iter().filter(|check| !check.holds);
     failing
-        .filter(|name| held.contains(name))
-        .cloned()
+        .filter(|check| held.contains(&(&check.name, &check.limit)))
+        .map(|check| check.name.clone())
         .collect()
 }
 
