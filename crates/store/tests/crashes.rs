@@ -541,6 +541,12 @@ mod parity_db {
     }
 
     #[test]
+    fn copies_of_an_open_store_are_found_out() {
+        let outcomes = copied_alive::<ParityDbStore>(12, 5);
+        summary(ParityDbStore::ENGINE, "copied while open", &outcomes);
+    }
+
+    #[test]
     #[ignore = "takes long: a minute"]
     fn copies_of_an_open_store_are_found_out_takes_long() {
         let outcomes = copied_alive::<ParityDbStore>(200, 5);
