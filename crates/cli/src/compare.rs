@@ -324,6 +324,21 @@ mod tests {
         assert!((median(&[4, 1, 100, 2]) - 3.0).abs() < 1e-9);
     }
 
+    /// A clock with ticks of milliseconds says 0 for a short block.
+    #[test]
+    fn a_throughput_is_a_number_for_every_time() {
+        let exactly = |peer: f64, ours: f64, percent: f64| {
+            assert_eq!(percent_of(peer, ours).to_bits(), percent.to_bits());
+        };
+        exactly(0.1, 0.1, 100.0);
+        exactly(0.0, 0.0, 100.0);
+        exactly(8.0, 2.0, 400.0);
+        for (peer, ours) in [(0.0, 5.0), (5.0, 0.0)] {
+            let percent = percent_of(peer, ours);
+            assert!(percent.is_finite() && percent > 0.0, "{percent}");
+        }
+    }
+
     #[test]
     fn slow_contenders_take_part_in_every_tenth_round() {
         let contenders = Contender::all();

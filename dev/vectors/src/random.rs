@@ -88,6 +88,9 @@ fn run<A: Accounting>(mut dice: Dice, told: &mut Vec<u8>) -> Result<(), BlockErr
     told.extend_from_slice(parent.root.as_bytes());
     let source = StorageProof::new(inserted(&parent)).to_source();
     let mut block = Block::with_accounting(source, parent.root, A::default());
+    if dice.below(4) == 0 {
+        block.count_roots_in_key_order();
+    }
     calls(&mut block, &mut dice, version, told)?;
     let sealed = block.seal(version)?;
     told.extend_from_slice(sealed.update().root.as_bytes());
@@ -134,15 +137,27 @@ fn step<S: NodeSource, A: Accounting>(
 ) -> Result<(), BlockError> {
     let trie = *dice.pick(&[TrieId::Top, TrieId::Top, CHILD]);
     let key = dice.key();
-    match dice.below(24) {
+    match dice.below(25) {
         0..6 => block.remove(trie, &key)?,
         6..10 => block.set(trie, &key, &dice.value())?,
         10 => block.append(trie, &key, &dice.value())?,
         11 => {
             // A block can't clear the whole top trie, because that covers roots of child tries.
             let trie = if key.is_empty() { CHILD } else { trie };
-            let removal = block.clear_prefix(trie, &key, Some(dice.below(5)), None)?;
-            told.extend_from_slice(&removal.unique.to_le_bytes());
+            let limit = (dice.below(4) > 0).then(|| dice.below(5));
+            let mut cursor = None;
+            // A second call goes on where the first one stopped.
+            for _ in 0..2 {
+                let removal = block.clear_prefix(trie, &key, limit, cursor.as_deref())?;
+                for count in [removal.from_parent, removal.unique, removal.visited] {
+                    told.extend_from_slice(&count.to_le_bytes());
+                }
+                told.extend_from_slice(removal.cursor.as_deref().unwrap_or_default());
+                if removal.cursor.is_none() || dice.below(2) == 0 {
+                    break;
+                }
+                cursor = removal.cursor;
+            }
         }
         12 => told.extend_from_slice(&block.next_key(trie, &key)?.unwrap_or_default()),
         13 => told.push(u8::from(block.exists(trie, &key)?)),
@@ -157,6 +172,10 @@ fn step<S: NodeSource, A: Accounting>(
             told.extend_from_slice(block.child_root(b"child", version)?.as_bytes());
         }
         20 => told.extend_from_slice(&block.compact_proof_bytes()?.to_le_bytes()),
+        21 => {
+            let hash = block.value_hash(trie, &key)?;
+            told.extend_from_slice(hash.as_ref().map_or(&[], |hash| hash.as_bytes()));
+        }
         _ => {
             let size = block.proof_size()?;
             told.extend_from_slice(&size.read_bytes.to_le_bytes());

@@ -572,6 +572,32 @@ mod tests {
         }
     }
 
+    /// A clock with long ticks says 0 for nearly all extrinsics. No axis ends at 0.
+    #[test]
+    fn a_chart_of_zeros_is_not_cut() {
+        let mut values = vec![0.0; 300];
+        for most in [0.0, 1_000.0] {
+            values[7] = most;
+            let parts = time(
+                "execute",
+                "Executing",
+                Color::Blue,
+                values.clone(),
+                &growth(1, 1, 1, 1),
+            );
+            let [Part::Note(words), Part::Chart(chart)] = &parts[..] else {
+                unreachable!("a note and a chart")
+            };
+            assert!(!words.contains("mark"), "{words}");
+            let Drawing::Plot(plot) = &chart.drawing else {
+                unreachable!("times are plotted")
+            };
+            assert_eq!(plot.cut, None);
+            let file = chart.file();
+            assert!(!file.contains("NaN") && !file.contains("inf"), "{file}");
+        }
+    }
+
     #[test]
     fn extrinsics_that_take_very_long_are_marked() {
         let mut values = vec![10.0; 100];
