@@ -166,7 +166,8 @@ pub enum RemoteError {
         /// Number of nodes loaded so far.
         nodes: usize,
     },
-    /// No loaded node refers to the requested node, so its place is unknown.
+    /// No loaded node refers to the requested node, so its place is unknown. A cache between the state and the block had
+    /// the node above it, from another state.
     #[error("expected a node of the state {root}, found a request for {hash}, which no loaded node refers to")]
     UnknownPlace {
         /// Root of the state.

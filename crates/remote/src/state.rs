@@ -36,6 +36,10 @@ pub type RemoteKey = (Option<Vec<u8>>, Vec<u8>);
 type Request = (Option<Vec<u8>>, Vec<Vec<u8>>);
 
 /// The state after a block. Requests nodes when a block reads them. A clone is another handle.
+///
+/// It finds the place of a node from the node above it, which it must have given out before. So put nothing over it that
+/// has nodes of other states, such as a node cache or a `BlockPool` that carries nodes on: what is below such a node is
+/// [`RemoteError::UnknownPlace`]. A [`DiskCache`](crate::DiskCache) below it serves several states.
 #[derive(Clone)]
 pub struct RemoteState {
     node: RemoteNode,
