@@ -18,6 +18,24 @@ pub struct SeenNodes {
     cuts: u64,
 }
 
+impl SeenNodes {
+    /// Whether the caller has seen more nodes than at `earlier`, a copy of this one.
+    pub fn has_more_than(&self, earlier: &Self) -> bool {
+        let (reads, roots) = (earlier.reads, earlier.roots);
+        let is_new = earlier.block != self.block;
+        is_new
+            || (self.reads >= reads
+                && self.roots >= roots
+                && (self.reads, self.roots) != (reads, roots))
+    }
+
+    /// Takes back what the caller has seen since `earlier`, a copy of this one: it comes again.
+    pub fn go_back_to(&mut self, earlier: &Self) {
+        self.reads = self.reads.min(earlier.reads);
+        self.roots = self.roots.min(earlier.roots);
+    }
+}
+
 /// The last time that nodes left the proof: by a rollback, or by [`Block::forget_reads`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cut {

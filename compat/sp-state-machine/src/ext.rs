@@ -115,6 +115,9 @@ where
     ) -> Option<MultiRemovalResults> {
         let clear = |block: &mut Block| block.clear_prefix(trie, prefix, limit, cursor);
         let removal = self.access_in_call(clear)?;
+        if let Some(machine) = self.overlay.machine() {
+            machine.mark_dirty();
+        }
         let Removal {
             cursor,
             from_parent,

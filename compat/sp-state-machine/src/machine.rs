@@ -31,10 +31,31 @@ pub(crate) struct Machine {
     database: Option<Database>,
     /// Whether the current backend was asked for its database.
     database_is_known: bool,
-    /// The number by which this machine marks its recorder.
-    number: u64,
+    /// The marks in the recorder, the latest last. A recorder with the latest one has the nodes in `recorded`.
+    marks: Vec<Mark>,
+    /// Whether the recorder gets a mark with the next node.
+    mark_is_due: bool,
     /// The revision of the overlay and the state version that the last root was computed for.
     root_of: Option<(u64, StateVersion)>,
+}
+
+/// A mark in a recorder. It goes when the owner of the recorder rolls back what the recorder was told after it.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// Different from all other marks of the process.
+    number: u64,
+    /// What the recorder had been told before it.
+    before: SeenNodes,
+}
+
+impl Mark {
+    fn new(before: SeenNodes) -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: MADE.fetch_add(1, Ordering::Relaxed),
+            before,
+        }
+    }
 }
 
 /// The most bytes of encoded nodes that a machine without a recorder keeps, beside those that blocks carry from one to
@@ -43,7 +64,6 @@ const MOST_LOADED_BYTES: usize = 128 << 20;
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        static MADE: AtomicU64 = AtomicU64::new(0);
         Self {
             block: None,
             parent: None,
@@ -51,7 +71,8 @@ impl Machine {
             recorder_is_known: false,
             database: None,
             database_is_known: false,
-            number: MADE.fetch_add(1, Ordering::Relaxed),
+            marks: Vec::new(),
+            mark_is_due: false,
             root_of: None,
         }
     }
@@ -158,8 +179,14 @@ impl Machine {
         }
         self.block = Some(block);
         self.parent = Some(root);
-        self.recorded = SeenNodes::default();
+        self.forget_recorder();
         self.root_of = None;
+    }
+
+    /// What the recorder has is not known any more, so it is told all nodes.
+    fn forget_recorder(&mut self) {
+        self.recorded = SeenNodes::default();
+        self.marks.clear();
     }
 
     fn tell_recorder(&mut self, nodes: &dyn Nodes) {
@@ -167,25 +194,47 @@ impl Machine {
             return;
         }
         if !self.recorder_is_known {
-            if !nodes.is_marked(self.number) {
-                // Another recorder, or its owner rolled it back to before the mark.
-                self.recorded = SeenNodes::default();
-                nodes.mark(self.number);
+            let latest = self.marks.last();
+            if !latest.is_some_and(|latest| nodes.is_marked(latest.number)) {
+                // Another recorder, also one that was told before another one was; or its owner rolled it back to before
+                // the mark.
+                self.forget_recorder();
             }
             self.recorder_is_known = true;
+            // The owner may roll back what the recorder is told from here on, and the mark with it.
+            self.mark_is_due = true;
         }
-        if let Some(block) = &self.block {
-            block.for_each_recorded(&mut self.recorded, |hash, node| {
-                nodes.record(hash.as_bytes(), node);
-            });
-        }
+        let Self {
+            block,
+            recorded,
+            marks,
+            mark_is_due,
+            ..
+        } = self;
+        let Some(block) = block else { return };
+        let before = *recorded;
+        block.for_each_recorded(recorded, |hash, node| {
+            if std::mem::take(mark_is_due) {
+                let mark = Mark::new(before);
+                nodes.mark(mark.number);
+                marks.push(mark);
+            }
+            nodes.record(hash.as_bytes(), node);
+        });
     }
 
     pub(crate) fn rollback_transaction(&mut self) -> Result<(), BlockError> {
         let block = self.block();
         block.rollback_transaction()?;
         self.forget_rolled_back();
+        self.mark_dirty();
         Ok(())
+    }
+
+    /// Must be called for each change and each rollback by a call, also if it leaves everything as it was: the root is not
+    /// known any more, as with the original.
+    pub(crate) fn mark_dirty(&mut self) {
+        self.root_of = None;
     }
 
     /// Takes control back, and rolls back the transactions that the runtime left open.
@@ -198,8 +247,15 @@ impl Machine {
     fn forget_rolled_back(&mut self) {
         // The owner may have rolled back the recorder, and the mark in it.
         self.recorder_is_known = false;
-        if let Some(block) = &self.block {
-            block.forget_rolled_back(&mut self.recorded);
+        let Some(block) = &self.block else { return };
+        block.forget_rolled_back(&mut self.recorded);
+        // What is left was told before the marks that go, so that the one before them tells of all of it.
+        while let Some(Mark { before, .. }) = self.marks.last() {
+            if self.recorded.has_more_than(before) {
+                break;
+            }
+            self.recorded.go_back_to(before);
+            self.marks.pop();
         }
     }
 

@@ -165,6 +165,7 @@ impl<H: Hasher> OverlayedChanges<H> {
     pub fn set_storage(&mut self, key: StorageKey, val: Option<StorageValue>) {
         match self.machine() {
             Some(machine) => {
+                machine.mark_dirty();
                 warn_refused(place(machine.block(), TrieId::Top, &key, val.as_deref()))
             }
             None => self.rest.set_storage(key, val),
@@ -197,6 +198,7 @@ impl<H: Hasher> OverlayedChanges<H> {
     ) {
         match self.machine() {
             Some(machine) => {
+                machine.mark_dirty();
                 let block = machine.block();
                 warn_refused(place(block, child(child_info), &key, val.as_deref()));
             }
@@ -209,6 +211,7 @@ impl<H: Hasher> OverlayedChanges<H> {
         let Some(machine) = self.machine() else {
             return 0;
         };
+        machine.mark_dirty();
         let block = machine.block();
         let written = block.overlay().changes(trie).into_iter();
         let written = written.filter(|(key, value)| key.starts_with(prefix) && value.is_some());

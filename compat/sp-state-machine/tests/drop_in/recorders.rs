@@ -80,7 +80,7 @@ fn a_recorder_is_told_nodes_of_blocks_and_keys_of_other_reads() {
     assert!(recorder.estimate_encoded_size() > 0);
     let keys = recorder.recorded_keys();
     assert!(!keys.contains_key(state.root()));
-    // The mark of the overlay, under the root of no state.
+    // A mark of the overlay, under the root of no state.
     assert_eq!(
         keys.values().map(|keys| keys.len()).collect::<Vec<_>>(),
         [1]
@@ -107,6 +107,111 @@ fn a_recorder_that_its_owner_rolled_back_is_told_again() {
     assert_eq!(recorder.estimate_encoded_size(), 0);
     assert_eq!(read(&state, &mut overlay, Some(&recorder), 0..50), expected);
     assert_eq!(proven(&state, recorder.to_storage_proof(), 0..50), expected);
+}
+
+#[test]
+fn a_recorder_that_comes_back_gets_what_another_one_got_meanwhile() {
+    let state = state(500);
+    let mut overlay = OverlayedChanges::default();
+    let [first, second] = [(); 2].map(|()| Recorder::default());
+    let expected = vec![Some(vec![7; 40]); 40];
+    read(&state, &mut overlay, Some(&first), 0..10);
+    read(&state, &mut overlay, Some(&second), 10..50);
+    assert_eq!(read(&state, &mut overlay, Some(&first), 10..50), expected);
+    for recorder in [first, second] {
+        let proof = recorder.to_storage_proof();
+        assert_eq!(proven(&state, proof, 10..50), expected);
+    }
+}
+
+/// The overlay does not take part, so it can't know.
+#[test]
+fn a_recorder_that_its_owner_alone_rolled_back_is_told_again() {
+    let state = state(500);
+    let mut overlay = OverlayedChanges::default();
+    let recorder = Recorder::default();
+    let expected = vec![Some(vec![7; 40]); 50];
+    read(&state, &mut overlay, Some(&recorder), 0..5);
+    let size = recorder.estimate_encoded_size();
+    for _ in 0..2 {
+        recorder.start_transaction();
+        read(&state, &mut overlay, Some(&recorder), 0..50);
+        recorder.rollback_transaction().unwrap();
+        assert_eq!(recorder.estimate_encoded_size(), size);
+    }
+    assert_eq!(read(&state, &mut overlay, Some(&recorder), 0..50), expected);
+    assert_eq!(proven(&state, recorder.to_storage_proof(), 0..50), expected);
+}
+
+/// Rollbacks of the overlay, of the recorder, of both and of none, in turns.
+#[test]
+fn a_recorder_has_each_node_after_any_rollbacks() {
+    let state = state(500);
+    for number in 0..256_u32 {
+        let mut overlay = OverlayedChanges::default();
+        let recorder = Recorder::default();
+        for step in 0..4 {
+            let [rolls_overlay, rolls_recorder] = [1, 2].map(|bit| number >> (2 * step) & bit != 0);
+            overlay.start_transaction();
+            recorder.start_transaction();
+            for call in [10 * step, 10 * step + 5] {
+                if number % 3 == 0 {
+                    overlay.enter_runtime().unwrap();
+                }
+                overlay.start_transaction();
+                read(&state, &mut overlay, Some(&recorder), call..call + 5);
+                if call % 2 == 0 {
+                    overlay.rollback_transaction().unwrap();
+                } else {
+                    overlay.commit_transaction().unwrap();
+                }
+                if number % 3 == 0 {
+                    overlay.exit_runtime().unwrap();
+                }
+            }
+            if rolls_recorder {
+                recorder.rollback_transaction().unwrap();
+            } else {
+                recorder.commit_transaction().unwrap();
+            }
+            if rolls_overlay {
+                overlay.rollback_transaction().unwrap();
+            } else {
+                overlay.commit_transaction().unwrap();
+            }
+        }
+        let expected = vec![Some(vec![7; 40]); 40];
+        assert_eq!(read(&state, &mut overlay, Some(&recorder), 0..40), expected);
+        assert_eq!(
+            proven(&state, recorder.to_storage_proof(), 0..40),
+            expected,
+            "{number}"
+        );
+    }
+}
+
+/// Most blocks of an author leave out extrinsics. The nodes that the recorder has are not told again then.
+#[test]
+fn a_rollback_of_both_leaves_the_recorder_known() {
+    let state = state(500);
+    let mut overlay = OverlayedChanges::default();
+    let recorder = Recorder::default();
+    read(&state, &mut overlay, Some(&recorder), 0..50);
+    let marks = || {
+        let keys = recorder.recorded_keys();
+        keys.values().map(|keys| keys.len()).sum::<usize>()
+    };
+    let before = marks();
+    for _ in 0..20 {
+        overlay.start_transaction();
+        recorder.start_transaction();
+        read(&state, &mut overlay, Some(&recorder), 50..70);
+        recorder.rollback_transaction().unwrap();
+        overlay.rollback_transaction().unwrap();
+        // Nothing is told, so nothing is marked.
+        read(&state, &mut overlay, Some(&recorder), 0..50);
+        assert_eq!(marks(), before);
+    }
 }
 
 #[test]

@@ -153,23 +153,48 @@ fn no_root_is_made_up() {
 fn a_block_ends_in_the_version_of_its_root() {
     let (nodes, root) = state();
     let versions = [StateVersion::V0, StateVersion::V1];
-    let roots = versions.map(|version| {
-        let other = versions[usize::from(version == StateVersion::V0)];
-        let backend = original::TrieBackendBuilder::<_, Blake2Hasher>::new(nodes.clone(), root);
-        let backend = backend.build();
-        let mut overlay = original::OverlayedChanges::default();
-        overlay.set_storage(b"new".to_vec(), Some(vec![9; 40]));
-        overlay.storage_root(&backend, version);
-        let expected = overlay.drain_storage_changes(&backend, other).unwrap();
-        let expected = expected.transaction_storage_root;
-
-        let backend = on((nodes.clone(), root));
-        let mut overlay = sp_state_machine::OverlayedChanges::default();
-        overlay.set_storage(b"new".to_vec(), Some(vec![9; 40]));
-        overlay.storage_root(&backend, version);
-        let found = overlay.drain_storage_changes(&backend, other).unwrap();
-        assert_eq!(found.transaction_storage_root, expected, "{version:?}");
-        expected
-    });
-    assert_ne!(roots[0], roots[1]);
+    // What the caller does between the root and the end.
+    macro_rules! ended {
+        ($module:ident, $backend:expr, $version:expr, $step:expr) => {{
+            let backend = $backend;
+            let mut overlay = $module::OverlayedChanges::default();
+            overlay.set_storage(b"new".to_vec(), Some(vec![9; 40]));
+            overlay.set_storage(b"none".to_vec(), None);
+            overlay.storage_root(&backend, $version);
+            match $step {
+                0 => {}
+                1 => {
+                    overlay.start_transaction();
+                    overlay.rollback_transaction().unwrap();
+                }
+                2 => overlay.set_storage(b"none".to_vec(), None),
+                3 => _ = overlay.clear_prefix(b"nobody"),
+                _ => _ = overlay.clear_child_storage(&ChildInfo::new_default(b"nobody")),
+            }
+            let (_, cached) = overlay.storage_root(&backend, $version);
+            if $step > 0 {
+                // Without this root, the version of the end would be that of the first one.
+                overlay.start_transaction();
+                overlay.rollback_transaction().unwrap();
+            }
+            let other = versions[usize::from($version == StateVersion::V0)];
+            let changes = overlay.drain_storage_changes(&backend, other).unwrap();
+            (cached, changes.transaction_storage_root)
+        }};
+    }
+    for step in 0..5 {
+        let roots = versions.map(|version| {
+            let expected = ended!(
+                original,
+                original::TrieBackendBuilder::<_, Blake2Hasher>::new(nodes.clone(), root).build(),
+                version,
+                step
+            );
+            let found = ended!(sp_state_machine, on((nodes.clone(), root)), version, step);
+            assert_eq!(found, expected, "{step} {version:?}");
+            assert_eq!(expected.0, step == 0);
+            expected.1
+        });
+        assert_ne!(roots[0], roots[1]);
+    }
 }
