@@ -8,7 +8,22 @@ use crate::{
     error::BlockError,
 };
 use povmeter_delta_root::{LoadError, NodeSource};
-use povmeter_pov_estimate::{ProofSize, StorageProof};
+use povmeter_pov_estimate::{ProofSize, RecorderMark, StorageProof};
+
+/// What a peek counts is taken back when this is dropped: also if the source panics.
+struct Peek<'b, S, A: Accounting> {
+    block: &'b mut Block<S, A>,
+    mark: RecorderMark,
+}
+
+impl<S, A: Accounting> Drop for Peek<'_, S, A> {
+    fn drop(&mut self) {
+        let Block {
+            recorder, state, ..
+        } = &mut *self.block;
+        recorder.roll_back_roots(self.mark, state.table());
+    }
+}
 
 /// A point in the reads of a block; see [`Block::forget_reads`].
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +96,8 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
     /// [`Self::peek_compact_proof_bytes`].
     ///
     /// The first call costs a pass over all counted nodes, a later one a step for each node counted or
-    /// taken back since. If a node has several references, each also costs a walk up to the root.
+    /// taken back since. If a node has several references, each new one also costs a walk up to the root. If the proof
+    /// now has a node at an earlier place than before, all references of the nodes below it cost one.
     ///
     /// # Errors
     /// [`BlockError::Load`] as for [`Self::proof_size`]; [`BlockError::Proof`] if the parent state is
@@ -126,17 +142,15 @@ impl<S: NodeSource, A: Accounting> Block<S, A> {
 
     /// Returns what `look` finds if everything is counted that the root needs, and takes these counts back.
     fn peek<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> Result<T, BlockError> {
-        let recorded = self.recorder.mark();
-        let mut observer = self.recorder.estimating();
-        let (overlay, state, estimator) = (&self.overlay, &mut self.state, &mut self.estimator);
-        let counted =
-            boundary::count_dirty(overlay, state, estimator, &mut observer, Purpose::Size);
-        let found = counted.map(|()| look(self));
-        if found.is_ok() {
-            self.estimator.take_back(&mut self.state);
-        }
-        self.recorder.roll_back_roots(recorded, self.state.table());
-        Ok(found?)
+        let mark = self.recorder.mark();
+        let peek = Peek { block: self, mark };
+        let block = &mut *peek.block;
+        let mut observer = block.recorder.estimating();
+        let (overlay, state, estimator) = (&block.overlay, &mut block.state, &mut block.estimator);
+        boundary::count_dirty(overlay, state, estimator, &mut observer, Purpose::Size)?;
+        let found = look(block);
+        block.estimator.take_back(&mut block.state);
+        Ok(found)
     }
 
     /// The current point, for [`Self::forget_reads`].

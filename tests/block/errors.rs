@@ -71,6 +71,37 @@ fn a_caught_panic_of_a_source_harms_no_later_block() {
     assert!(panics > 20, "{panics}");
 }
 
+/// A peek counts nothing, also if the source panics in the middle of it.
+#[test]
+fn a_caught_panic_of_a_peek_counts_nothing() {
+    let store = accounts(60);
+    let mut panics = 0;
+    for left in 1..60 {
+        let left = Cell::new(left);
+        let source = Panicking {
+            store: &store,
+            left,
+        };
+        let mut block = Block::new(&source, store.root());
+        for account in 4..30 {
+            block.remove(Top, &key(account)).unwrap();
+        }
+        let caught = catch_unwind(AssertUnwindSafe(|| block.peek_proof_size()));
+        panics += usize::from(caught.is_err());
+        source.left.set(u32::MAX);
+        assert_eq!(block.recorded_size().total_bytes(), 0);
+        for account in 4..30 {
+            block.set(Top, &key(account), &[7; 40]).unwrap();
+        }
+        let mut fresh = Block::new(&store, store.root());
+        for account in 4..30 {
+            fresh.set(Top, &key(account), &[7; 40]).unwrap();
+        }
+        assert_eq!(block.proof_size().unwrap(), fresh.proof_size().unwrap());
+    }
+    assert!(panics > 20, "{panics}");
+}
+
 /// After a panic and a rollback, a block is as before the transaction: its sizes, root and proof are those of a block
 /// without it.
 #[test]

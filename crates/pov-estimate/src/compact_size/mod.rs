@@ -21,8 +21,8 @@
 //!    nodes that a linked node refers to, and nodes that are roots of child tries
 //! 2. for each hash that gained or lost a reference, find the referrer that the walk meets first: the
 //!    only referrer, or the referrer with the least place in the walk
-//! 3. if step 2 moved a node that was met before, all nodes below it moved: repeat step 2 for all
-//!    hashes with several referrers
+//! 3. if step 2 moved a node that was met before, all nodes below it moved: repeat step 2 for those of
+//!    them with several referrers
 //! ```
 
 mod first;
@@ -55,7 +55,8 @@ struct Counted {
 /// The length of the compact proof of what a [`Recorder`] counts, kept up to date.
 ///
 /// Costs nothing before the first call. A call costs some look-ups for each node counted or taken back
-/// since the last call, and a walk up to the root for each referrer of a node that has several referrers.
+/// since the last call, and a walk up to the root for each referrer of a node that has several referrers. If the walk
+/// through the tries meets a node elsewhere than before, it also costs these for all nodes below it.
 #[derive(Debug, Default)]
 pub struct CompactSize {
     counted: HashMap<NodeId, Counted, FastState>,
@@ -78,10 +79,12 @@ struct Work {
     touched: Vec<NodeId>,
     /// Counted nodes whose keys as child roots may have changed.
     roots: Vec<NodeId>,
-    /// Whether linked nodes gained or lost places.
-    places_changed: bool,
-    /// Whether the first place of a linked node may have changed.
-    moved: bool,
+    /// Linked nodes that gained places.
+    placed: Vec<NodeId>,
+    /// Whether linked nodes lost places.
+    places_lost: bool,
+    /// Linked nodes whose first place may have changed.
+    moved: Vec<NodeId>,
 }
 
 impl CompactSize {
@@ -136,11 +139,33 @@ impl CompactSize {
         touched.sort_unstable();
         touched.dedup();
         self.meet_all(touched, &mut work, top, table);
-        if work.moved {
-            let shared = self.shared.iter().copied().collect();
+        let moved = core::mem::take(&mut work.moved);
+        let shared = self.shared_below(&moved, table);
+        if !shared.is_empty() {
+            // Also referrers that were compared before.
+            work.moved = moved;
             self.meet_all(shared, &mut work, top, table);
         }
         Ok(())
+    }
+
+    /// The nodes and values with several referrers below `nodes`.
+    fn shared_below(&self, nodes: &[NodeId], table: &NodeTable) -> Vec<NodeId> {
+        let mut below = HashSet::<NodeId, FastState>::default();
+        let mut open = nodes.to_vec();
+        while let Some(references) = open.pop().map(|node| self.links.get(node)) {
+            let Some(references) = references else {
+                continue;
+            };
+            let children = references.children.iter().map(|(_, hash)| hash);
+            let referred = children.chain(&references.value);
+            let found = referred.filter_map(|hash| table.find(hash));
+            open.extend(found.filter(|node| below.insert(*node)));
+        }
+        let shared = below.into_iter();
+        let mut shared: Vec<_> = shared.filter(|node| self.shared.contains(node)).collect();
+        shared.sort_unstable();
+        shared
     }
 
     /// The number of items of `node`, and their bytes.
@@ -244,10 +269,14 @@ impl CompactSize {
             let Some(counted) = self.counted.get(&child) else {
                 continue;
             };
-            work.places_changed |= self.links.get(child).is_some();
+            match (self.links.get(child), linked) {
+                (Some(_), true) => work.placed.push(child),
+                (Some(_), false) => work.places_lost = true,
+                (None, _) => {}
+            }
             if !linked && counted.first == Some(First::Parent(node)) {
                 self.change_counted(child, table, |counted| counted.first = None);
-                work.moved = true;
+                work.moved.push(child);
             }
             work.pending.push(child);
             work.touched.push(child);
@@ -270,17 +299,19 @@ impl CompactSize {
     /// Finds the keys of the child roots whose keys may have changed.
     fn find_child_roots(&mut self, work: &mut Work, top: Option<NodeId>, table: &NodeTable) {
         let mut roots = core::mem::take(&mut work.roots);
-        if work.places_changed {
+        let base = top.and_then(|top| Places::child_keys(&self.links, table, top));
+        let mut places = base.map(|base| Places::new(&self.links, table, base));
+        let mut has_keys_below = |node: &NodeId| {
+            let places = places.as_mut();
+            places.is_some_and(|places| places.starts(*node).count > 0)
+        };
+        // Nodes elsewhere change no keys.
+        if work.places_lost || work.placed.iter().any(&mut has_keys_below) {
             roots = self.held.iter().copied().collect();
-        }
-        if roots.is_empty() {
-            return;
         }
         // Each once, because each asks for all nodes that hold it, and each of these may have added it.
         roots.sort_unstable();
         roots.dedup();
-        let base = top.and_then(|top| Places::child_keys(&self.links, table, top));
-        let mut places = base.map(|base| Places::new(&self.links, table, base));
         let keys_of = |root: &NodeId| {
             let holders = self.links.holders.list(table.hash(*root)).iter();
             let mut all = NodePlaces::default();
@@ -319,7 +350,7 @@ impl CompactSize {
             size: self,
             places: Places::new(&self.links, table, base),
             table,
-            all: work.moved,
+            all: !work.moved.is_empty(),
         };
         let found = nodes
             .into_iter()
@@ -337,7 +368,9 @@ impl CompactSize {
             } else {
                 self.shared.remove(&node);
             }
-            work.moved |= self.set_first(node, first, table);
+            if self.set_first(node, first, table) {
+                work.moved.push(node);
+            }
             self.set_user(node, user, table);
         }
     }

@@ -165,7 +165,8 @@ impl<'a> Places<'a> {
         Some(*nibble)
     }
 
-    fn starts(&mut self, node: NodeId) -> NodePlaces {
+    /// The places of `node`.
+    pub(super) fn starts(&mut self, node: NodeId) -> NodePlaces {
         let (mut at, mut backwards) = (node, Vec::new());
         let mut steps = 0;
         // Nearly all nodes on a path have one reference.
