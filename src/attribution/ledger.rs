@@ -33,6 +33,7 @@ pub(super) struct NotedChange {
 struct LedgerMark {
     reads: usize,
     roots: usize,
+    copied: usize,
     changes: usize,
     walked: usize,
 }
@@ -45,6 +46,7 @@ struct CallMark {
     accesses: usize,
     reads: usize,
     roots: usize,
+    copied: usize,
     walked: usize,
 }
 
@@ -58,6 +60,8 @@ pub(super) struct Ledger {
     /// Notes rolled back with the recorder's reads; those in `roots`, with what it counts for the root.
     reads: Vec<Note>,
     roots: Vec<Note>,
+    /// How many of `roots` were looked through for paths that count as read.
+    copied: usize,
     /// Changes that are not rolled back.
     changes: Vec<NotedChange>,
     /// How many of `changes` a boundary has walked to.
@@ -167,7 +171,8 @@ impl Ledger {
     ) -> MergeNotes<'a, O> {
         let access = self.add(Why::Merge, TrieId::Top, &[]);
         let (accesses, notes) = (&self.accesses, &mut self.reads);
-        let paths = self.roots.iter().copied();
+        let paths = self.roots[self.copied..].iter().copied();
+        self.copied = self.roots.len();
         notes.extend(paths.filter(|(_, access)| accesses[*access].why == Why::Path));
         MergeNotes {
             recorder,
@@ -242,6 +247,7 @@ impl Ledger {
         self.open_transactions.push(LedgerMark {
             reads: self.reads.len(),
             roots: self.roots.len(),
+            copied: self.copied,
             changes: self.changes.len(),
             walked: self.walked,
         });
@@ -260,10 +266,13 @@ impl Ledger {
         self.changes.truncate(mark.changes);
         if reads {
             self.reads.truncate(mark.reads);
+            // Copies of paths are gone, too.
+            self.copied = self.copied.min(mark.copied);
         }
         if roots {
             self.roots.truncate(mark.roots);
             self.walked = mark.walked;
+            self.copied = self.copied.min(mark.roots);
         }
         self.walked = self.walked.min(self.changes.len());
     }
@@ -275,6 +284,7 @@ impl Ledger {
             accesses: self.accesses.len(),
             reads: self.reads.len(),
             roots: self.roots.len(),
+            copied: self.copied,
             walked: self.walked,
         };
     }
@@ -286,12 +296,14 @@ impl Ledger {
             accesses,
             reads,
             roots,
+            copied,
             walked,
         } = self.call;
         self.keys.truncate(keys);
         self.accesses.truncate(accesses);
         self.reads.truncate(reads);
         self.roots.truncate(roots);
+        self.copied = copied;
         self.walked = walked;
     }
 
@@ -303,10 +315,13 @@ impl Ledger {
     /// Removes the notes of reads but the first `kept`.
     pub(super) fn forget_reads(&mut self, kept: usize) {
         self.reads.truncate(kept);
+        // Some of the others may have been copies.
+        self.copied = 0;
     }
 
     pub(super) fn drop_estimates(&mut self) {
         self.roots.clear();
+        self.copied = 0;
     }
 }
 
