@@ -45,7 +45,8 @@
 //! - **Only committed nodes**: nodes enter when they are read from the source, or by [`NodeCache::apply`]. A
 //!   block that is dropped leaves nothing but what it has read.
 //! - **Bounded memory**: a cache that has a node never uses more memory than it was made with, its own tables
-//!   included. It copies nodes, so it keeps no other buffer alive.
+//!   included. Only while a thread makes one of the tables anew, it has up to 24 KB more. It copies nodes, so it keeps no
+//!   other buffer alive.
 //! - Nodes are not hashed: put a source that may be damaged behind `povmeter_store::Verified`, below the
 //!   cache.
 //!

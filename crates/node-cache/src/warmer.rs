@@ -134,6 +134,8 @@ struct Shared {
 /// The most nodes that a thread holds for one block. Then it begins anew, because its shadow trie is no
 /// cache.
 const MOST_NODES: usize = 50_000;
+/// The most bytes of nodes and values that a thread holds before it begins a piece of work. Values can be long.
+const MOST_BYTES: usize = 32 << 20;
 
 /// The most pieces of work that a queue has room for.
 const LONGEST_QUEUE: usize = 1 << 16;
@@ -297,7 +299,8 @@ fn state_for<S: NodeSource + Clone>(
     let Some((block, mut state)) = last else {
         return ShadowState::new(source.clone(), job.root);
     };
-    if block != job.block || state.loaded_nodes() > MOST_NODES {
+    let is_full = state.loaded_nodes() > MOST_NODES || state.table().memory() > MOST_BYTES;
+    if block != job.block || is_full {
         state.rebase(job.root, |_| {});
     }
     state

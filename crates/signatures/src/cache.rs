@@ -2,7 +2,7 @@
 
 use quick_cache::{
     sync::{Cache, DefaultLifecycle},
-    Weighter,
+    OptionsBuilder, Weighter,
 };
 use std::{
     fmt,
@@ -55,10 +55,11 @@ impl Question {
     }
 }
 
-/// Bytes of an entry besides the question: the answer, and the data of the cache itself.
-const ENTRY_BYTES: u64 = 128;
+/// The most bytes of an entry besides the question: the answer, and the data of the cache itself, whose tables have room
+/// for up to twice as many entries as they hold.
+pub(crate) const ENTRY_BYTES: u64 = 256;
 /// Bytes of the entry for an extrinsic's signature, to size the table of the cache.
-const USUAL_ENTRY_BYTES: u64 = 384;
+const USUAL_ENTRY_BYTES: u64 = 512;
 
 #[derive(Clone, Debug)]
 struct WeighBytes;
@@ -70,17 +71,25 @@ impl Weighter<Question, Answer> for WeighBytes {
 }
 
 impl SignatureCache {
-    /// The capacity of [`Self::default`]: the signatures of some 40,000 extrinsics.
+    /// The capacity of [`Self::default`]: the signatures of some 30,000 extrinsics.
     pub const USUAL_BYTES: u64 = 16 << 20;
 
-    /// Makes a cache of at most `bytes`, rounded up for its parts: some bytes for each processor. One entry needs some 130 bytes more than signature, key and message.
+    /// Makes a cache of at most `bytes` of memory, rounded up for its parts: some bytes for each processor. One entry
+    /// counts 256 bytes more than signature, key and message.
     pub fn new(bytes: u64) -> Self {
         let entries = usize::try_from(bytes / USUAL_ENTRY_BYTES).unwrap_or(usize::MAX);
+        let mut options = OptionsBuilder::new();
+        options
+            .estimated_items_capacity(entries)
+            .weight_capacity(bytes)
+            // What is remembered of entries that are gone would have no weight.
+            .ghost_allocation(0.0);
+        let options = options.build().expect("both capacities are given");
         let lifecycle = DefaultLifecycle::default();
         // A random seed, so that nobody can choose messages that collide in the table.
         let seed = RandomState::new();
         Self {
-            answers: Cache::with(entries, bytes, WeighBytes, seed, lifecycle),
+            answers: Cache::with_options(options, WeighBytes, seed, lifecycle),
             checked: AtomicU64::new(0),
             remembered: AtomicU64::new(0),
         }
@@ -96,7 +105,7 @@ impl SignatureCache {
         self.remembered.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all entries.
+    /// The most bytes that all entries need.
     pub fn bytes(&self) -> u64 {
         self.answers.weight()
     }

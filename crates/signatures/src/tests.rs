@@ -1,10 +1,14 @@
 use super::*;
+use povmeter_dev_allocations::{live_bytes, Counting};
 use sp_core::{ecdsa, ed25519, sr25519, Pair};
 use sp_externalities::Extensions;
 use sp_io::{crypto as stock, UseDalekExt};
 use sp_state_machine::BasicExternalities;
 use sp_wasm_interface::HostFunctions as _;
 use std::{collections::BTreeSet, sync::Arc};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// Runs `call` with `cache`.
 fn with<T>(cache: &Arc<SignatureCache>, call: impl FnOnce() -> T) -> T {
@@ -192,4 +196,36 @@ fn names_are_those_of_substrate() {
             "ext_crypto_sr25519_verify_version_2",
         ]
     );
+}
+
+/// For messages of any length, and with more signatures than the cache has room for.
+#[test]
+fn memory_stays_below_the_capacity() {
+    for (bytes, length) in [
+        (2 << 20, 1),
+        (2 << 20, 150),
+        (5 << 20, 32),
+        (16 << 20, 1),
+        (16 << 20, 250),
+    ] {
+        let before = live_bytes();
+        let cache = Arc::new(SignatureCache::new(bytes));
+        let mut most = 0;
+        let more = 2 * bytes / (cache::ENTRY_BYTES + length as u64);
+        for number in 0..u32::try_from(more).unwrap() {
+            let key = number.to_le_bytes().repeat(8);
+            let message = vec![7; length];
+            let question =
+                cache::Question::new(cache::Function::Sr25519, [&[9; 64], &key, &message]);
+            cache.keep(question, cache::Answer::Valid(true));
+            most = most.max(live_bytes() - before);
+        }
+        let found = u64::try_from(most).unwrap();
+        println!(
+            "{bytes} B, messages of {length} B: {found} B, weight {}",
+            cache.bytes()
+        );
+        assert!(found <= bytes + (64 << 10), "{found} of {bytes}");
+        assert!(found > bytes / 3, "{found} of {bytes}");
+    }
 }
