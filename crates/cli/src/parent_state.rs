@@ -88,10 +88,14 @@ fn peer_over(nodes: &SharedNodes, plan: &Plan) -> Peer {
 /// The store at `path`, which is created if it is missing.
 fn opened(plan: &Plan, engine: Engine, path: &Path) -> Result<Box<dyn DiskStore>, CliError> {
     let expected = Root::from(plan.parent().state_root.0);
-    let store = match engine.store(path, CliError::Open) {
+    let mut store = match engine.store(path, CliError::Open) {
         Err(CliError::Open(error)) if is_free(&error) => engine.make(path, plan)?,
         opened => opened?,
     };
+    // A store that somebody else made, and did not fill.
+    if store.root() == Root::EMPTY {
+        commit_parent(&mut *store, plan)?;
+    }
     let found = store.root();
     if found != expected {
         return Err(CliError::OtherState {

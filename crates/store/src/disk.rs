@@ -4,7 +4,7 @@ use crate::backup::{copy, BackupError};
 use crate::engine::{first_write, Engine};
 use crate::folder::{inspect, is_free, not_a_store, occupied, FolderEngine, Found};
 use crate::history::KeptStates;
-use crate::making::begin;
+use crate::making::{begin, lock_earlier};
 use crate::open_error::{FillError, FolderContent, OpenError};
 use crate::progress::Progress;
 use crate::stored::StoredNodes;
@@ -36,6 +36,11 @@ pub(crate) trait DiskStore: Engine + StoredNodes + Sized {
 pub(crate) fn open<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
     match inspect::<S::Files>(path)? {
         Ok(found) => S::open_found(path, found),
+        Err(FolderContent::Unfinished) => Err(match lock_earlier(path) {
+            // Whoever makes it is not done.
+            Err(error @ OpenError::InUse { .. }) => error,
+            _ => not_a_store(path, FolderContent::Unfinished),
+        }),
         Err(found) => Err(not_a_store(path, found)),
     }
 }

@@ -132,7 +132,10 @@ fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
 }
 
 /// Opens and locks the marker of an earlier attempt in the folder `path`; `None` if there is none.
-fn lock_earlier(path: &Path) -> Result<Option<File>, OpenError> {
+///
+/// # Errors
+/// [`OpenError::InUse`] if the attempt goes on; an error of the file system.
+pub(crate) fn lock_earlier(path: &Path) -> Result<Option<File>, OpenError> {
     let marker = path.join(MARKER);
     match open_to_lock(&marker) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
