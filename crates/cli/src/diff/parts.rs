@@ -25,8 +25,8 @@ pub(crate) struct Parts {
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     pub(crate) name: String,
-    /// The limit that it checks; empty if there is none. With another limit it is another check.
-    pub(crate) limit: String,
+    /// The limit that it checks, if there is one.
+    pub(crate) limit: Option<u64>,
     pub(crate) holds: bool,
 }
 
@@ -112,7 +112,7 @@ impl Parts {
         let checks = checks.into_iter();
         let checks = checks.map(|(name, holds)| Checked {
             name: name.to_owned(),
-            limit: String::new(),
+            limit: None,
             holds,
         });
         self.checks.extend(checks);
@@ -165,10 +165,10 @@ impl Row<'_> {
     }
 
     /// Adds the check of a `limit` on this row, and whether it holds.
-    pub(super) fn check(&mut self, folder: &str, field: &str, limit: impl ToString, holds: bool) {
+    pub(super) fn check(&mut self, folder: &str, field: &str, limit: u64, holds: bool) {
         self.parts.checks.push(Checked {
             name: name(&self.name, folder, field),
-            limit: limit.to_string(),
+            limit: Some(limit),
             holds,
         });
     }

@@ -16,6 +16,6 @@ pub(super) fn add(row: &mut Row<'_>, limit: &LimitRow) -> Result<(), serde_json:
         collator_fits,
     } = limit;
     facts!(row, "pov_limit/"; limit, fits, collator_fits);
-    row.check("pov_limit/", "fits", limit, *fits);
+    row.check("pov_limit/", "fits", *limit, *fits);
     Ok(())
 }
