@@ -92,11 +92,11 @@ pub(crate) enum BlocksFileError {
 /// Those of the chain and of the file; then an earlier file is as it was.
 pub(crate) fn export(options: &ExportOptions, handle: Handle) -> Result<(), Error> {
     expect_free(&options.file).map_err(|source| in_file(&options.file, source))?;
-    let chain = Chain::open(&options.chain, handle)?;
+    let chain = Chain::open(&options.chain, handle.clone())?;
     let blocks = all_blocks(&chain)?;
     let count = u32::try_from(blocks.len()).expect("a block's number is a u32");
     let of_file = |error: io::Error| in_file(&options.file, error.into());
-    write_file(&options.file, of_file, |file| {
+    write_file(&handle, &options.file, of_file, |file| {
         let genesis = chain.client.info().genesis_hash;
         let beginning = Beginning {
             mark: MARK,

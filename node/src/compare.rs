@@ -60,7 +60,7 @@ pub(crate) fn compare(options: &CompareOptions) -> Result<(), Error> {
     })?;
     let (mut these, mut others) = (Vec::new(), Vec::new());
     for round in 0..options.rounds {
-        // Each comes first as often, in case what runs first is faster or slower.
+        // Each comes first in turns, in case what runs first is faster or slower.
         let (one, other);
         if round % 2 == 0 {
             one = run(&this, &options.measure)?;

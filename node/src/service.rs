@@ -78,7 +78,7 @@ pub(crate) async fn run(options: &RunOptions, handle: Handle) -> Result<(), Erro
 }
 
 /// Waits for a signal to interrupt or to terminate the program.
-async fn interrupted() -> Result<(), Error> {
+pub(crate) async fn interrupted() -> Result<(), Error> {
     let no_signals = |source| Error::Path {
         path: "signals".into(),
         source,
