@@ -411,7 +411,7 @@ impl<S: NodeSource, A: Accounting> StateMachine<S, A> {
     }
 
     /// Returns the sealed block and what its runtime produced. Computes the root if the runtime has
-    /// not asked for it.
+    /// not asked for it in `version`.
     ///
     /// # Errors
     /// [`SealError`], which holds the machine: with the [failure](Self::failure) of the machine, if it has one; with

@@ -25,15 +25,18 @@
 //!
 //! # Guarantees
 //! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
-//!   if the rule for sizes is the same. There are three exceptions, which no pallet of FRAME meets. An append
+//!   if the rule for sizes is the same. There are four exceptions, of which no pallet of FRAME meets the first three. An
+//!   append
 //!   to a key that begins with `:child_storage:`, as those of the roots of child tries do, is ignored, as other
 //!   writes there are; the stock function executes it. After `storage_root`, with nothing but appends in
 //!   between, `child_storage_root` returns and writes a changed child's new root; the stock function returns
 //!   what a read of its key finds. And `storage_root` after an append includes the append; the stock function
-//!   returns the root before it, if it has computed one.
+//!   returns the root before it, if it has computed one. And a bug of trie-db can make the stock function remove a value
+//!   with an absent key that is the beginning of other keys: a collator with sp-state-machine authors a block with the root
+//!   without this value, which the stock function accepts and this one refuses. A runtime that may remove such keys needs
+//!   collators on povmeter.
 //! - A block that the stock function refuses is refused: the blob panics, with the reason in the message.
-//!   The exceptions above count here, too, and a bug of trie-db makes the stock function fail at the removal
-//!   of an absent key that is the beginning of other keys.
+//!   The exceptions above count here, too: at the removal of such a key the stock function may also panic.
 //! - A proof that lacks a node that the storage root needs is refused. The stock function uses the old root
 //!   then, and compares it with the root in the header. A proof that lacks a node that clearing a prefix needs is
 //!   refused, too. The stock function clears the keys that it can read, so a collator can choose what it clears.
