@@ -168,7 +168,8 @@ impl Parallel {
     /// `source` holds the parent state of `block` for the other threads. Nodes that they load from it do not count.
     /// `block` may hold changes. If a transaction of the host is open, all of this happens inside of it, and it stays
     /// open. Transactions are no [parts](Block::begin_part) of the block: with `Attributed` accounting, all that they
-    /// need belongs to the part that was begun before the call.
+    /// need belongs to the part that was begun before the call. What a transaction changed, and changed again, counts as a
+    /// change there only if the transaction was executed at its turn.
     ///
     /// # Errors
     /// A [`FailedBatch`] holds the transactions before the error, as `block` does. Its error is

@@ -170,11 +170,12 @@ impl Record {
         }
     }
 
-    /// Notes a question for the size. Returns how many entries the writes of the questions before it have.
+    /// Notes a question for the size. Returns how much the writes of the questions before it have: entries, updates, and
+    /// 256 bytes of values each.
     pub(crate) fn push_ask(&mut self, ask: Ask) -> Result<usize, TooLong> {
         let number = u32::try_from(self.asks.len()).map_err(|_| TooLong)?;
         let before = self.asked;
-        self.asked += ask.writes.entries().len();
+        self.asked += ask.writes.steps();
         self.asks.push(ask);
         self.push(KeyId::NONE, Seen::Ask(number));
         Ok(before)

@@ -43,9 +43,9 @@ pub enum VersionRead<T> {
     Estimate(u32),
 }
 
-/// The values of a transaction take 4 GiB or more, which a [`VersionStore`] does not hold.
+/// The values of up to 256 bytes of a transaction take 4 GiB or more together, which a [`VersionStore`] does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected values of less than 4 GiB together, found more")]
+#[error("expected short values of less than 4 GiB together, found more")]
 #[non_exhaustive]
 pub struct WritesTooLong {}
 
@@ -62,7 +62,7 @@ impl VersionStore {
     /// deletion. Returns whether they differ from the writes before.
     ///
     /// # Errors
-    /// [`WritesTooLong`] if the values take 4 GiB or more. Then the writes before stay.
+    /// [`WritesTooLong`] if the values of up to 256 bytes take 4 GiB or more. Then the writes before stay.
     ///
     /// # Panics
     /// If there is no such position.

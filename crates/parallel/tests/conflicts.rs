@@ -150,25 +150,76 @@ impl Executor for Fill {
     }
 }
 
+/// What is of little cost on a block, and costs an execution ahead all steps before it again: questions for the size after
+/// appends to one key, reads of such a key, and next keys after keys that the transaction deleted itself.
+enum Costly {
+    Sizes,
+    Reads,
+    NextKeys,
+}
+
+impl Executor for Costly {
+    type Worker = ();
+    type Output = usize;
+
+    fn worker(&self) {}
+
+    fn execute(&self, (): &mut (), index: u32, view: &mut View<'_>) -> Result<usize, Interrupt> {
+        let times = [3, 1_500][index as usize % 2];
+        let mut found = 0;
+        for item in 0..times {
+            match self {
+                Self::Sizes => {
+                    for _ in 0..10 {
+                        view.append(Top, b"events", &[7; 40])?;
+                    }
+                    found += usize::from(view.proof_size_at_most(1 << 40)?);
+                }
+                Self::Reads => {
+                    view.append(Top, b"events", &[7])?;
+                    found += view.get(Top, b"events")?.map_or(0, <[u8]>::len);
+                }
+                Self::NextKeys => {
+                    view.remove(Top, &[&b"gone"[..], &u32::to_be_bytes(item)].concat())?;
+                    found += usize::from(view.next_key(Top, b"gone")?.is_none());
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn run<E: Executor<Output: Debug>>(
+    executor: &E,
+    strategy: Strategy,
+) -> (Vec<E::Output>, Root, Statistics) {
+    let store = MemoryStore::new();
+    let mut block = Block::new(&store, Root::EMPTY);
+    let way = workers(1, strategy);
+    let batch = way.execute(&mut block, &store, executor, 6).unwrap();
+    let outputs = batch.transactions.into_iter().map(|of| match of.ending {
+        Ending::Kept(output) => output,
+        other => panic!("{other:?}"),
+    });
+    let outputs = outputs.collect();
+    let sealed = block.seal(V1).unwrap();
+    (outputs, sealed.update().root, batch.statistics)
+}
+
+#[test]
+fn what_costs_more_ahead_with_each_call_is_left_to_the_turn() {
+    for costly in [Costly::Sizes, Costly::Reads, Costly::NextKeys] {
+        let (expected, root, _) = run(&costly, Strategy::Adaptive);
+        let (found, found_root, statistics) = run(&costly, Strategy::EachAhead);
+        assert_eq!((found, found_root), (expected, root));
+        let counts = (statistics.ahead, statistics.in_order);
+        assert_eq!(counts, (3, 3), "{statistics:?}");
+    }
+}
+
 /// What a transaction may ask ahead of its turn is bounded, because each answer holds all steps before it.
 #[test]
 fn repeated_questions_are_left_to_the_turn() {
-    fn run<E: Executor<Output: Debug>>(
-        executor: &E,
-        strategy: Strategy,
-    ) -> (Vec<E::Output>, Root, Statistics) {
-        let store = MemoryStore::new();
-        let mut block = Block::new(&store, Root::EMPTY);
-        let way = workers(1, strategy);
-        let batch = way.execute(&mut block, &store, executor, 6).unwrap();
-        let outputs = batch.transactions.into_iter().map(|of| match of.ending {
-            Ending::Kept(output) => output,
-            other => panic!("{other:?}"),
-        });
-        let outputs = outputs.collect();
-        let sealed = block.seal(V1).unwrap();
-        (outputs, sealed.update().root, batch.statistics)
-    }
     let (expected, root, _) = run(&Repeat, Strategy::Adaptive);
     assert_eq!(expected.iter().map(|of| of.0).sum::<usize>(), 1_000);
     let (found, found_root, statistics) = run(&Repeat, Strategy::EachAhead);

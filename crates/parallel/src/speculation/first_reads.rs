@@ -1,5 +1,6 @@
 //! The keys whose values a transaction executed ahead has read already.
 
+use super::scratch::KEPT_KEYS;
 use crate::{record::Record, store::KeyId};
 use hashbrown::HashTable;
 
@@ -9,7 +10,11 @@ pub(super) struct FirstReads(HashTable<(KeyId, u32)>);
 
 impl FirstReads {
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        if self.0.capacity() > KEPT_KEYS {
+            self.0 = HashTable::new();
+        } else {
+            self.0.clear();
+        }
     }
 
     /// Returns the number in the record of the first read of the value of `key`, if it was read.

@@ -18,7 +18,24 @@ pub(super) enum At {
     Nowhere,
 }
 
+/// The most steps of an execution ahead through its own updates, and through keys that it deleted itself. A read of an
+/// updated key applies all updates of it again, and a next key looks at each deleted key, so a transaction that asks again
+/// and again is left to its turn, where neither is so.
+const MOST_OWN_STEPS: usize = 1 << 20;
+/// How much a deleted key between two keys counts: up to 4,096 of them are looked at.
+const STEPS_OF_QUESTION: usize = 256;
+
 impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
+    /// Counts steps through the transaction's own changes.
+    fn count_own_steps(&mut self, steps: usize) -> Result<(), Halt> {
+        let counted = &mut self.scratch.own_steps;
+        *counted = counted.saturating_add(steps);
+        match *counted > MOST_OWN_STEPS {
+            true => Err(Halt::InOrder),
+            false => Ok(()),
+        }
+    }
+
     /// Finds the value of a key that the overlay does not hold, with the transaction's own updates. If `noted`, notes
     /// the read; otherwise a likely value is enough.
     pub(super) fn find(&mut self, trie: TrieId<'_>, key: &[u8], noted: bool) -> Result<At, Halt> {
@@ -51,7 +68,10 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
             below.find_of(asker, id, !noted)?;
             if noted {
                 let (shared, of_parent) = (below.shared(), below.of_parent());
-                record.push_value(id, below.value(), shared, of_parent)?;
+                let is_known = known.is_some_and(|read| record.known_value(read) == below.value());
+                if !is_known {
+                    record.push_value(id, below.value(), shared, of_parent)?;
+                }
             }
         }
         if noted && known.is_none() && record.reads.len() > reads {
@@ -62,6 +82,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
                 // At the turn, the block would compare the value after it has applied the updates before the ask.
                 return Err(Halt::InOrder);
             }
+            self.count_own_steps(self.scratch.pending.len())?;
             at = self.fold_pending(id, at);
         }
         Ok(at)
@@ -111,6 +132,7 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
         trie: TrieId<'_>,
         after: &[u8],
     ) -> Result<Option<(Vec<u8>, bool)>, Halt> {
+        self.count_own_steps(self.scratch.updated_count())?;
         let keys = &self.common.store.keys;
         let number = keys.trie_number(trie);
         let changed = self.scratch.overlay.next_after(trie, after);
@@ -181,7 +203,11 @@ impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {
             match own {
                 None => return Ok(None),
                 Some((key, true)) => return Ok(Some(key)),
-                Some((key, false)) => after = key,
+                // Each notes a question, and takes memory.
+                Some((key, false)) => {
+                    self.count_own_steps(STEPS_OF_QUESTION)?;
+                    after = key;
+                }
             }
         }
     }

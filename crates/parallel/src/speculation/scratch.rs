@@ -27,6 +27,8 @@ pub(crate) struct Scratch<'k, P> {
     /// Memory for the next record.
     pub(crate) spare: Option<Box<Record>>,
     pub(super) first_reads: FirstReads,
+    /// Steps through the transaction's own changes.
+    pub(super) own_steps: usize,
     pub(crate) below: Below<P>,
     pub(super) builder: WriteSetBuilder,
     /// Keys to which the transaction wrote large values that it had not read.
@@ -44,6 +46,8 @@ pub(super) struct Pending {
 
 /// Overlays with more memory than this are not kept, because emptying one costs a pass over it.
 const KEPT_BYTES: usize = 1 << 20;
+/// Tables of more keys than this are not kept, for the same reason.
+pub(super) const KEPT_KEYS: usize = 1 << 14;
 
 impl<'k, P> Scratch<'k, P> {
     pub(crate) fn new(keys: &'k Keys, below: Below<P>) -> Self {
@@ -57,6 +61,7 @@ impl<'k, P> Scratch<'k, P> {
             record: Box::default(),
             spare: None,
             first_reads: FirstReads::default(),
+            own_steps: 0,
             below,
             builder: WriteSetBuilder::default(),
             large: Vec::new(),
@@ -100,6 +105,11 @@ impl<'k, P> Scratch<'k, P> {
             .is_some()
     }
 
+    /// How many keys there are updates of.
+    pub(super) fn updated_count(&self) -> usize {
+        self.updated.len()
+    }
+
     /// The keys of which there are updates, each once, in no special order.
     pub(super) fn updated_keys(&self) -> impl Iterator<Item = KeyId> + '_ {
         self.updated.iter().map(|(key, _)| *key)
@@ -112,8 +122,13 @@ impl<'k, P> Scratch<'k, P> {
         } else {
             self.overlay.reset();
         }
+        self.own_steps = 0;
         self.pending.clear();
-        self.updated.clear();
+        if self.updated.capacity() > KEPT_KEYS {
+            self.updated = HashTable::new();
+        } else {
+            self.updated.clear();
+        }
         self.operands.clear();
         self.open.clear();
         self.builder.clear();

@@ -16,8 +16,8 @@ use std::mem::take;
 /// so a transaction that asks again and again is left to its turn.
 const MOST_STEPS: usize = 4096;
 
-/// The most entries in the writes of all questions for the size but the last. Each question holds all writes before it,
-/// so a transaction that asks again and again is left to its turn.
+/// The most [steps](crate::store::WriteSet::steps) in the writes of all questions for the size but the last. Each question
+/// holds all writes before it, so a transaction that asks again and again is left to its turn.
 const MOST_ASKED: usize = 4096;
 
 impl<P: NodeSource, E: Executor> Speculation<'_, '_, P, E> {

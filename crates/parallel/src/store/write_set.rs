@@ -108,6 +108,13 @@ impl WriteSet {
         &self.entries
     }
 
+    /// How much it has: entries, updates, and pieces of 256 bytes of values that it does not share.
+    pub(crate) fn steps(&self) -> usize {
+        let More { updates, large } = self.more();
+        let large = large.iter().map(Bytes::len).sum::<usize>();
+        self.entries.len() + updates.len() + (self.bytes.len().saturating_add(large)) / LARGE_BYTES
+    }
+
     /// Returns the updates `first..first + count`.
     pub(crate) fn updates(&self, first: u32, count: u32) -> &[Update] {
         let first = first as usize;
