@@ -244,7 +244,7 @@ pub trait StateHistory: NodeSource {
     /// and their other branches.
     ///
     /// # Errors
-    /// If `base` is not kept, or the database is damaged or failed. After an error the store is
+    /// If `base` is not kept, the database is damaged or failed, or the disk is nearly full. After an error the store is
     /// unchanged.
     ///
     /// # Cost
@@ -256,8 +256,8 @@ pub trait StateHistory: NodeSource {
     /// states. Discard a block that was abandoned.
     ///
     /// # Errors
-    /// If `state` is the base or not kept, or the database is damaged or failed. After an error the
-    /// store is unchanged.
+    /// If `state` is the base or not kept, the database is damaged or failed, or the disk is nearly full. After an error
+    /// the store is unchanged.
     ///
     /// # Cost
     /// Proportional to the changes of the blocks that are dropped, however many states stay.

@@ -143,12 +143,23 @@ impl<S: NodeSource + Sync> NodeSource for ParallelReads<S> {
         if left.is_empty() {
             return;
         }
-        let answers: Vec<_> = self.pool.install(|| {
-            let reads = left.par_iter().with_max_len(1);
+        // A thread of another pool would execute tasks of that pool while it waits, in the middle of this call: a task that
+        // waits for a lock which the caller holds would never end.
+        let is_foreign =
+            rayon::current_thread_index().is_some() && self.pool.current_thread_index().is_none();
+        let answers: Vec<_> = if is_foreign {
+            let reads = left.iter();
             reads
                 .map(|(_, request)| read(&self.source, request))
                 .collect()
-        });
+        } else {
+            self.pool.install(|| {
+                let reads = left.par_iter().with_max_len(1);
+                reads
+                    .map(|(_, request)| read(&self.source, request))
+                    .collect()
+            })
+        };
         for ((index, _), answer) in left.into_iter().zip(answers) {
             batch.answer(index, answer);
         }

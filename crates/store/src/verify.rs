@@ -93,8 +93,8 @@ pub enum Problem {
         /// Change in the journal.
         found: i128,
     },
-    /// The journal of a state is missing or damaged. Neither the state nor a descendant can be pruned to, neither the
-    /// state nor an ancestor can be discarded, and the store can't be backed up.
+    /// The journal of a state is missing or damaged. The store can't prune to the state or a descendant, nor to any state
+    /// that would drop this one; neither the state nor an ancestor can be discarded, and the store can't be backed up.
     #[error("state {state}: expected its journal, found {}", record_text(*.found))]
     DamagedJournal {
         /// The state.

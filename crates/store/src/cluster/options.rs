@@ -76,10 +76,11 @@ impl ClusterOptions {
     }
 
     /// How often a command is tried again after a lost connection, a time-out, or an answer that
-    /// the cluster is down or the slot moved. Default: 8.
+    /// the cluster is down or the slot moved; at most 50 times. Default: 8.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
-        self.retries = retries;
+        // The client computes 2^retries.
+        self.retries = retries.min(50);
         self
     }
 
