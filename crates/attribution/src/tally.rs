@@ -315,7 +315,10 @@ fn depths(attribution: &Attribution) -> Vec<usize> {
             let (other_trie, other_path, _) = place(&entries[other]);
             other_trie == trie && path.starts_with(other_path)
         });
-        depths[at] = above.len();
+        // The null node is a whole trie.
+        if entries[at].kind() != EntryKind::Null {
+            depths[at] = above.len();
+        }
         if entries[at].kind() == EntryKind::Node {
             above.push(at);
         }

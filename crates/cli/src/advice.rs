@@ -243,9 +243,11 @@ impl CliError {
             #[cfg(feature = "wasm")]
             Self::Replay(ReplayError::NoSizes { .. } | ReplayError::NoEstimates) => SIZES,
             #[cfg(feature = "wasm")]
+            Self::Replay(error) if lacks_node(error) => RECORDING,
+            #[cfg(feature = "wasm")]
             Self::Replay(_) => {
-                "check that the file's state is the one before its first block and that \
-                 `state_version` is the chain's, or try sp-state-machine alone with `--peer`"
+                "in a file of blocks, check that its state is the one before its first block and that `state_version` \
+                 is the chain's; `povmeter replay --peer` tells whether sp-state-machine alone executes the block"
             }
             #[cfg(feature = "wasm")]
             Self::Chain(error) => of_chain(error),
@@ -322,6 +324,10 @@ fn of_chain(error: &ChainError) -> &'static str {
     }
 }
 
+#[cfg(feature = "wasm")]
+const RECORDING: &str =
+    "a recording holds only the nodes that its own block reads: use `--url` and a node, which has all of the state";
+
 /// Whether a recording lacks a node.
 #[cfg(feature = "wasm")]
 fn lacks_node(error: &(dyn Error + 'static)) -> bool {
@@ -331,9 +337,7 @@ fn lacks_node(error: &(dyn Error + 'static)) -> bool {
 #[cfg(feature = "wasm")]
 fn of_dry_run(error: &DryRunError) -> Option<&'static str> {
     Some(match error {
-        _ if lacks_node(error) => {
-            "a recording holds only the nodes that its own block reads: use `--url` and a node, which has all of the state"
-        }
+        _ if lacks_node(error) => RECORDING,
         DryRunError::Runtime { part, .. } if *part == DryRunError::NEW_CODE => RUNTIME,
         DryRunError::Runtime { .. } => {
             "check that the extrinsic was made for this runtime; one that it can't decode can make it fail"

@@ -188,8 +188,7 @@ mod with_wasm {
         fn of_chain(node: RemoteNode, block: Option<BlockId>) -> Result<Self, CliError> {
             let id = block.unwrap_or(BlockId::Finalized);
             let (header, state) = progress::during(format!("fetching block {id}"), || {
-                let hash = node.block_hash(&id)?;
-                let (header, _) = node.header(&hash)?;
+                let (hash, header) = node.head(&id)?;
                 Ok::<_, CliError>((header, node.state_after(&hash)?))
             })?;
             let header = RealBlock::from_header(&header, Vec::new());

@@ -2,8 +2,9 @@
 
 use std::{borrow::Cow, fmt::Write};
 
-/// Escapes control characters, line breaks included, and characters that change the direction of writing, as
-/// in `\u{1b}`. So a name from a file can neither steer a terminal nor pretend to be another line.
+/// Escapes control characters, line breaks included, characters that change the direction of writing, and those that no
+/// XML may have, as in `\u{1b}`. So a name from a file can neither steer a terminal nor pretend to be another line, nor
+/// break a picture.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return text.into();
@@ -28,6 +29,8 @@ fn is_unsafe(character: char) -> bool {
     character.is_control()
         // Line and paragraph separators, and embeddings, overrides and isolates of the direction.
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        // Marks of the direction, and what is no character.
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{fffe}' | '\u{ffff}')
 }
 
 #[cfg(test)]
@@ -43,6 +46,7 @@ mod tests {
             ("a\nok     forged", "a\\nok     forged"),
             ("\r\t\u{7}\u{9b}", "\\r\\t\\u{7}\\u{9b}"),
             ("\u{202e}txt\u{2066}", "\\u{202e}txt\\u{2066}"),
+            ("\u{200f}a\u{ffff}", "\\u{200f}a\\u{ffff}"),
         ] {
             assert_eq!(one_line(text), expected);
         }

@@ -357,7 +357,11 @@ mod with_wasm {
         let (name, before) = (file.name.clone(), index.checked_sub(1));
         let parent = before.map(|before| file.blocks[before].header.encode());
         let options = ReplayOptions {
-            mode: ReplayMode::Peer,
+            // sp-state-machine makes no estimates.
+            mode: match sizes {
+                ReplaySizes::Estimate => ReplayMode::Ours,
+                ReplaySizes::Reads | ReplaySizes::Record(_) => ReplayMode::Peer,
+            },
             ..ReplayOptions::default()
         };
         let mut replay = Replay::new(file, &state, options)?.with_sizes(sizes.clone());

@@ -162,9 +162,10 @@ mod with_wasm {
         let page = args.report.open_beside(&REPLAY_CHARTS, files)?;
         // A comparison with sp-state-machine is about results, not about bytes.
         let attributing = args.attribution.prepare(!args.peer && !args.lockstep)?;
-        let record = args.write_sizes.as_deref().map(|path| {
-            OutputFile::open(WRITE_SIZES, path, |head| head.contains(SizeRecord::MARK))
-        });
+        let record = args
+            .write_sizes
+            .as_deref()
+            .map(|path| OutputFile::open(WRITE_SIZES, path, SizeRecord::is_beginning));
         let record = record.transpose()?;
         let origin = match (&args.file, args.remote.node()?) {
             (Some(path), _) => {
@@ -304,6 +305,10 @@ mod with_wasm {
         let finished = finish(&report, json, report.failed(), || {
             // Each is written even if another can't be.
             let page = report::write(page, || report.page(growths));
+            // These don't say that blocks are missing, and an earlier file may have them all.
+            if ended.is_err() {
+                return page;
+            }
             let sizes = record_file.map_or(Ok(()), |file| {
                 file.write(record.to_json()?.as_bytes())?;
                 Ok(())

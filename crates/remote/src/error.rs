@@ -157,7 +157,7 @@ pub enum RemoteError {
         found: u64,
     },
     /// A proof does not hold the node that it must hold.
-    #[error("expected the node {hash} {place} in a proof of {nodes} nodes, found none with this hash: the node's answer is wrong, or the chain has another hasher")]
+    #[error("expected the node {hash} {place} in a proof, found none with this hash among the {nodes} nodes loaded so far: the node's answer is wrong, or the chain has another hasher")]
     NodeHash {
         /// Hash of the node.
         hash: NodeHash,

@@ -239,18 +239,31 @@ impl RemoteNode {
         Ok((encoded, parts))
     }
 
-    /// A block with its header, its parent's header and its extrinsics.
+    /// The hash of a block, and its encoded header, which has the number that was asked for.
     ///
     /// # Errors
-    /// Those of [`Self::block_hash`] and [`Self::header`]; [`RemoteError::ExtrinsicsRoot`] if the extrinsics are not
-    /// those of the header; [`RemoteError::Number`] if the header has another number;
-    /// [`RemoteError::GenesisBlock`] for the genesis block, which has no parent.
-    pub fn block(&self, id: &BlockId) -> Result<RemoteBlock, RemoteError> {
+    /// Those of [`Self::block_hash`] and [`Self::header`]; [`RemoteError::Number`] if the header has another number.
+    pub fn head(&self, id: &BlockId) -> Result<([u8; 32], Vec<u8>), RemoteError> {
+        let (hash, header, _) = self.head_in_parts(id)?;
+        Ok((hash, header))
+    }
+
+    fn head_in_parts(&self, id: &BlockId) -> Result<([u8; 32], Vec<u8>, HeaderParts), RemoteError> {
         let hash = self.block_hash(id)?;
         let (header, parts) = self.header(&hash)?;
         if let BlockId::Number(expected) = *id {
             expect_number(expected, parts.number)?;
         }
+        Ok((hash, header, parts))
+    }
+
+    /// A block with its header, its parent's header and its extrinsics.
+    ///
+    /// # Errors
+    /// Those of [`Self::head`]; [`RemoteError::ExtrinsicsRoot`] if the extrinsics are not those of the header;
+    /// [`RemoteError::GenesisBlock`] for the genesis block, which has no parent.
+    pub fn block(&self, id: &BlockId) -> Result<RemoteBlock, RemoteError> {
+        let (hash, header, parts) = self.head_in_parts(id)?;
         if parts.number == 0 {
             return Err(RemoteError::GenesisBlock);
         }

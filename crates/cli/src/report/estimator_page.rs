@@ -26,9 +26,9 @@ impl EstimatorReport {
         page.facts.push(Fact {
             bad: under > 0,
             ..Fact::new(
-                "estimates too low",
+                "blocks with an estimate too low",
                 count(under),
-                format!("of {}", count(self.checks.boundaries)),
+                format!("{} estimates in all others", count(self.checks.boundaries)),
             )
         });
         let over = format!("{} %", decimal(self.checks.over_bytes_percent, 3));
@@ -262,7 +262,7 @@ mod tests {
         for part in [
             "6.00×",
             ">10,000 accounts<",
-            "of 12,345",
+            "12,345 estimates in all others",
             "class=\"bad\">FAILED<",
             "delete_heavy",
         ] {

@@ -103,8 +103,12 @@ pub enum SizeRecordError {
 }
 
 impl SizeRecord {
-    /// The text that every such file holds near its beginning.
-    pub const MARK: &'static str = "\"proof-sizes\"";
+    /// Whether a file that begins with `head` is such a record.
+    pub fn is_beginning(head: &str) -> bool {
+        let mut found = head.chars().filter(|letter| !letter.is_whitespace());
+        let expected = format!("{{\"what\":\"{WHAT}\"");
+        expected.chars().all(|letter| found.next() == Some(letter))
+    }
 
     /// Reads the record in the file at `path`.
     ///
@@ -187,6 +191,7 @@ mod tests {
         record.add(11, hash(1), vec![3, u64::MAX]);
         record.add(2, hash(9), vec![]);
         let json = record.to_json().unwrap();
+        assert!(SizeRecord::is_beginning(&json[..40]));
         assert_eq!(SizeRecord::from_json(json.as_bytes()).unwrap(), record);
         let (first, second) = (
             json.find("\"number\": 2").unwrap(),
@@ -195,6 +200,18 @@ mod tests {
         assert!(first < second, "{json}");
         assert_eq!(record.sizes(hash(1)), Some(&[3, u64::MAX][..]));
         assert_eq!(record.sizes(hash(2)), None);
+    }
+
+    #[test]
+    fn what_makes_records_is_none() {
+        for other in [
+            "print({'what': \"proof-sizes\"})",
+            "{\"name\":\"proof-sizes\"}",
+            "{\"what\":\"block\"}",
+            "{",
+        ] {
+            assert!(!SizeRecord::is_beginning(other), "{other}");
+        }
     }
 
     #[test]
