@@ -124,10 +124,13 @@ fn kind(contender: &Contender, is_full: bool) -> RowKind {
     }
 }
 
+/// How accounts are drawn, the share of blocks that write, and the percentage of the state that a cache may hold.
+type Load = (Access, u8, u16);
+
 struct Bench<'a> {
     live_bytes: &'a dyn Fn() -> i64,
-    /// The limit for each byte of memory, by contender and share of the state.
-    scales: HashMap<(&'static str, &'static str, u16), f64>,
+    /// The limit for each byte of memory, by contender and load.
+    scales: HashMap<(&'static str, &'static str, Load), f64>,
 }
 
 /// Number of replays that find the limit of a cache.
@@ -149,12 +152,12 @@ impl Bench<'_> {
         trace: &Trace,
         updates: &[RootUpdate],
         target: usize,
-        percent: u16,
+        load: Load,
     ) -> usize {
         if contender.is_ours() {
             return target;
         }
-        let key = (contender.name, contender.keying.name(), percent);
+        let key = (contender.name, contender.keying.name(), load);
         // Bytes are far below 2^52.
         #[allow(clippy::cast_possible_truncation)]
         let scaled = |scale: f64| (target as f64 * scale) as usize;
@@ -183,9 +186,10 @@ impl Bench<'_> {
         trace: &Trace,
         updates: &[RootUpdate],
         target: usize,
-        (access, write_share, bytes_percent): (Access, u8, u16),
+        load: Load,
     ) -> (CacheRow, bool) {
-        let limit = self.limit(contender, trace, updates, target, bytes_percent);
+        let (access, write_share, bytes_percent) = load;
+        let limit = self.limit(contender, trace, updates, target, load);
         let ((policy, hits), memory_bytes) = self.measured(|| {
             let policy: Box<dyn Policy> = contender.make(limit);
             let hits = replay(&*policy, trace, updates);

@@ -40,7 +40,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpeedCase {
-    /// Keys whose values were read before. trie-db opens a new trie, so it cannot reuse the reads.
+    /// Keys whose values were read before. trie-db opens a new trie, so it cannot reuse the reads, but its recorder has
+    /// the nodes.
     Loaded,
     /// Keys that were not read before.
     Cold,

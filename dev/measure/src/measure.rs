@@ -159,7 +159,7 @@ impl<F: Fn() -> u64> Lane<'_, F> {
                     self.ours(*case, &changes, samples)?;
                 }
                 if *case != SpeedCase::Rollback {
-                    self.peers(changes.clone(), samples)?;
+                    self.peers(*case, changes.clone(), samples)?;
                 }
                 if round % 2 == 1 {
                     self.ours(*case, &changes, samples)?;
@@ -185,10 +185,21 @@ impl<F: Fn() -> u64> Lane<'_, F> {
             .collect()
     }
 
-    fn peers(&self, mut changes: Vec<Change>, samples: &mut Samples) -> Result<(), SpeedError> {
+    fn peers(
+        &self,
+        case: SpeedCase,
+        mut changes: Vec<Change>,
+        samples: &mut Samples,
+    ) -> Result<(), SpeedError> {
         changes.sort();
         let mut spent = Spent::default();
         let mut trie = self.peer_trie();
+        // Its recorder has what ours has.
+        match case {
+            SpeedCase::Loaded => trie.read(&changes)?,
+            SpeedCase::Counted => trie.estimate(&changes)?,
+            _ => {}
+        }
         spent.during(|| trie.estimate(&changes))?;
         samples.peer.push(per(spent, changes.len()));
         Ok(())
@@ -321,6 +332,9 @@ fn peers_batch(
     batch: &[Vec<Change>],
     samples: &mut Samples,
 ) -> Result<(), SpeedError> {
+    for changes in batch {
+        trie.read(changes)?;
+    }
     let mut spent = Spent::default();
     spent.during(|| {
         let mut boundaries = batch.iter();

@@ -13,6 +13,15 @@ impl PeerTrie {
         Self(Ephemeral::new(parent, version, notes, Writes::Get, None))
     }
 
+    /// Reads the keys of `changes`, so that the recorder has their nodes.
+    pub(super) fn read(&mut self, changes: &Changes) -> Result<(), HostError> {
+        // A trie reads a key that is written, as it is asked to here.
+        let reads = changes
+            .iter()
+            .map(|(key, _)| (key.clone(), Some(Vec::new())));
+        self.0.top(&reads.collect())
+    }
+
     /// Estimates at one boundary.
     pub(super) fn estimate(&mut self, changes: &Changes) -> Result<(), HostError> {
         self.0.top(changes)

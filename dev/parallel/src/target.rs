@@ -99,7 +99,7 @@ impl Report {
             add(name, workload, one_worker(Mode::Adaptive), most, 3.0);
             let name = "time of one worker that executes each ahead, of sequential, 0 us";
             add(name, workload, one_worker(Mode::EachAhead), most, 3.0);
-            let name = "time of 10 workers, of one, 0 us";
+            let name = "time of 10 workers, of one that executes each ahead, 0 us";
             add(name, workload, self.ten_workers(workload), most, 1.7);
         }
         let name = "times as fast as sequential, 2 workers, 10 us";

@@ -17,6 +17,7 @@ use povmeter_dev_runtime::{
 use povmeter_parallel::{Parallel, Strategy};
 use povmeter_store::MemoryStore;
 use povmeter_substrate::{SizeSource, StorageRules};
+use rand::{rngs::SmallRng, seq::SliceRandom, SeedableRng};
 use std::{error::Error, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// A way to execute the block, with its measurements.
@@ -88,9 +89,14 @@ fn measure<A: Accounting>(
         ways.retain(|way| only.split(';').any(|name| way.name == name));
     }
     let pool = Arc::<BlockPool>::default();
+    // Each round has an order of its own, because a block finds memory and caches as the one before it left them.
+    let mut order: Vec<usize> = (0..ways.len()).collect();
+    let mut rng = SmallRng::seed_from_u64(0);
     for _ in 0..rounds {
         let mut expected = None;
-        for way in &mut ways {
+        order.shuffle(&mut rng);
+        for &index in &order {
+            let way = &mut ways[index];
             let pool = Arc::clone(&pool);
             let block =
                 execute_plan::<_, A>(runtime, &store, plan, sizes.clone(), way.execution, pool)?;

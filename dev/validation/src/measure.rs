@@ -219,16 +219,24 @@ impl Sides {
         let (mut stock, mut ours, mut root) = (Vec::new(), Vec::new(), Vec::new());
         let (mut stock_pages, mut ours_pages) = (0, 0);
         for round in 0..=rounds {
-            // Each is the first one as often, in case that what comes first is faster or slower.
-            let (by_stock, by_ours);
-            if round % 2 == 0 {
-                by_stock = accepted(case, self.stock.validate(&arguments)?)?;
-                by_ours = accepted(case, self.reads.validate(&arguments)?)?;
-            } else {
-                by_ours = accepted(case, self.reads.validate(&arguments)?)?;
-                by_stock = accepted(case, self.stock.validate(&arguments)?)?;
+            // In turns, because a validation finds the processor's caches as the one before it left them.
+            let (mut by_stock, mut by_ours, mut by_root) = (None, None, None);
+            for turn in 0..3 {
+                match (round + turn * (1 + round / 3 % 2)) % 3 {
+                    0 => by_stock = Some(self.stock.validate(&arguments)?),
+                    1 => by_ours = Some(self.reads.validate(&arguments)?),
+                    _ => by_root = Some(self.estimate.validate(&rooted)?),
+                }
             }
-            let by_root = accepted(case, self.estimate.validate(&rooted)?)?;
+            let (Some(by_stock), Some(by_ours), Some(by_root)) = (by_stock, by_ours, by_root)
+            else {
+                continue;
+            };
+            let [by_stock, by_ours, by_root] = [
+                accepted(case, by_stock)?,
+                accepted(case, by_ours)?,
+                accepted(case, by_root)?,
+            ];
             report.same_results &= by_stock.result == by_ours.result;
             (stock_pages, ours_pages) = (by_stock.pages, by_ours.pages);
             // The first round warms up.
