@@ -242,6 +242,8 @@ impl RandomPovs {
                         // Nothing is cleared where the roots of child tries may lie.
                         (0, Some(0)) => b":child_storage:other".to_vec(),
                         (1, Some(0)) => b":child_sto".to_vec(),
+                        // A whole child trie.
+                        _ if trie.is_some() && self.dice.random_bool(0.2) => Vec::new(),
                         // At least one byte, so that the accounts of the top trie stay.
                         _ => vec![first],
                     };
