@@ -36,7 +36,9 @@
 //!   without this value, which the stock function accepts and this one refuses. A runtime that may remove such keys needs
 //!   collators on povmeter.
 //! - A block that the stock function refuses is refused: the blob panics, with the reason in the message.
-//!   The exceptions above count here, too: at the removal of such a key the stock function may also panic.
+//!   The exceptions above count here, too: at the removal of such a key the stock function may also panic. And a read that
+//!   begins inside a value returns the length of the rest, as it does in nodes; in the stock function, it returns the
+//!   length of the whole value, so that a block in which this length matters is refused.
 //! - A proof that lacks a node that the storage root needs is refused. The stock function uses the old root
 //!   then, and compares it with the root in the header. A proof that lacks a node that clearing a prefix needs is
 //!   refused, too. The stock function clears the keys that it can read, so a collator can choose what it clears.

@@ -99,8 +99,8 @@ impl Session {
         must(self.block.get(trie, key))
     }
 
-    /// Copies the value at `key`, from byte `offset` on, into `out`, as far as it fits. Returns the
-    /// length of the value.
+    /// Copies the value at `key`, from byte `offset` on, into `out`, as far as it fits. Returns the length of the value
+    /// from there on, as the host function of nodes does. The stock function returns the length of the whole value.
     pub(crate) fn read(
         &mut self,
         trie: TrieId<'_>,
@@ -112,7 +112,7 @@ impl Session {
         let rest = value.get(offset as usize..).unwrap_or_default();
         let copied = rest.len().min(out.len());
         out[..copied].copy_from_slice(&rest[..copied]);
-        Some(u32::try_from(value.len()).unwrap_or(u32::MAX))
+        Some(u32::try_from(rest.len()).unwrap_or(u32::MAX))
     }
 
     pub(crate) fn exists(&mut self, trie: TrieId<'_>, key: &[u8]) -> bool {

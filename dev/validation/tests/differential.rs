@@ -212,3 +212,26 @@ fn a_later_block_counts_what_an_earlier_root_did_without() {
     let (both, mut tally) = (Both::new(), Tally::default());
     assert!(both.accept(&candidate.pov.arguments(), "two blocks", &mut tally));
 }
+
+/// The author gets the length of the rest of the value from its node, and stock validators count the whole value.
+#[test]
+fn a_read_from_an_offset_is_that_of_nodes() {
+    for trie in [None, Some(b"child".to_vec())] {
+        let (mut collator, _) = pair();
+        // The runtime of the blobs reads from an offset under such keys.
+        let key = b"offset of 3".to_vec();
+        let draft = Draft {
+            steps: vec![
+                Step::Set(trie.clone(), key.clone(), vec![7; 40]),
+                Step::Get(trie, key),
+            ],
+            ..Draft::default()
+        };
+        let relay = RelayState::default();
+        let candidate = collator.author(&[draft], &relay, &SizeSource::Reads);
+        let arguments = candidate.unwrap().pov.arguments();
+        let both = Both::new();
+        assert!(both.ours.validate(&arguments).unwrap().result.is_ok());
+        assert!(both.stock.validate(&arguments).unwrap().result.is_err());
+    }
+}
