@@ -25,20 +25,20 @@
 //!
 //! # Guarantees
 //! - A block that the stock function accepts is accepted with the same `ValidationResult`, byte for byte,
-//!   if the rule for sizes is the same. There are four exceptions, of which no pallet of FRAME meets the first three. An
-//!   append
-//!   to a key that begins with `:child_storage:`, as those of the roots of child tries do, is ignored, as other
-//!   writes there are; the stock function executes it. After `storage_root`, with nothing but appends in
-//!   between, `child_storage_root` returns and writes a changed child's new root; the stock function returns
-//!   what a read of its key finds. And `storage_root` after an append includes the append; the stock function
-//!   returns the root before it, if it has computed one. And a bug of trie-db can make the stock function remove a value
-//!   with an absent key that is the beginning of other keys: a collator with sp-state-machine authors a block with the root
-//!   without this value, which the stock function accepts and this one refuses. A runtime that may remove such keys needs
-//!   collators on povmeter.
+//!   if the rule for sizes is the same. There are five exceptions, of which no pallet of FRAME meets the first three:
+//!   - An append to a key that begins with `:child_storage:`, as those of the roots of child tries do, is ignored, as other
+//!     writes there are; the stock function executes it.
+//!   - After `storage_root`, with nothing but appends in between, `child_storage_root` returns and writes a changed child's
+//!     new root; the stock function returns what a read of its key finds.
+//!   - `storage_root` after an append includes the append; the stock function returns the root before it, if it has computed
+//!     one.
+//!   - A read that begins inside a value returns the length of the rest, as it does in nodes; in the stock function it
+//!     returns the length of the whole value, so that it refuses what nodes author if this length matters.
+//!   - With an absent key that is the beginning of other keys, a bug of trie-db can remove a value: a collator with
+//!     sp-state-machine authors a block with the root without this value, which the stock function accepts and this one
+//!     refuses. A runtime that may remove such keys needs collators on povmeter.
 //! - A block that the stock function refuses is refused: the blob panics, with the reason in the message.
-//!   The exceptions above count here, too: at the removal of such a key the stock function may also panic. And a read that
-//!   begins inside a value returns the length of the rest, as it does in nodes; in the stock function, it returns the
-//!   length of the whole value, so that a block in which this length matters is refused.
+//!   The exceptions above count here, too: at the removal of such a key the stock function may also panic.
 //! - A proof that lacks a node that the storage root needs is refused. The stock function uses the old root
 //!   then, and compares it with the root in the header. A proof that lacks a node that clearing a prefix needs is
 //!   refused, too. The stock function clears the keys that it can read, so a collator can choose what it clears.
