@@ -9,7 +9,7 @@ use crate::{
 };
 use povmeter::Root;
 use povmeter_dev_runtime::{commit_parent, Peer, Plan, SharedNodes};
-use povmeter_store::{FolderContent, MemoryStore, OpenError, Verified};
+use povmeter_store::{MemoryStore, OpenError, Verified};
 use std::path::Path;
 
 /// The nodes of the parent state of a plan.
@@ -89,7 +89,9 @@ fn peer_over(nodes: &SharedNodes, plan: &Plan) -> Peer {
 fn opened(plan: &Plan, engine: Engine, path: &Path) -> Result<Box<dyn DiskStore>, CliError> {
     let expected = Root::from(plan.parent().state_root.0);
     let mut store = match engine.store(path, CliError::Open) {
-        Err(CliError::Open(error)) if is_free(&error) => engine.make(path, plan)?,
+        Err(CliError::Open(OpenError::NotAStore { found, .. })) if found.is_free() => {
+            engine.make(path, plan)?
+        }
         opened => opened?,
     };
     // A store that somebody else made, and did not fill.
@@ -105,15 +107,4 @@ fn opened(plan: &Plan, engine: Engine, path: &Path) -> Result<Box<dyn DiskStore>
         });
     }
     Ok(store)
-}
-
-/// Whether a store can be made at the path at which none was found.
-fn is_free(error: &OpenError) -> bool {
-    let OpenError::NotAStore { found, .. } = error else {
-        return false;
-    };
-    matches!(
-        found,
-        FolderContent::Absent | FolderContent::Empty | FolderContent::Unfinished
-    )
 }

@@ -2,7 +2,7 @@
 
 use crate::backup::{copy, BackupError};
 use crate::engine::{first_write, Engine};
-use crate::folder::{inspect, is_free, not_a_store, occupied, FolderEngine, Found};
+use crate::folder::{inspect, not_a_store, occupied, FolderEngine, Found};
 use crate::history::KeptStates;
 use crate::making::{begin, lock_earlier};
 use crate::open_error::{FillError, FolderContent, OpenError};
@@ -72,7 +72,7 @@ pub(crate) fn create_filled<S: DiskStore, E>(
 fn expect_free<S: DiskStore>(path: &Path) -> Result<(), OpenError> {
     match inspect::<S::Files>(path)? {
         Ok(_) => Err(occupied(path, FolderContent::Store)),
-        Err(found) if is_free(&found) => Ok(()),
+        Err(found) if found.is_free() => Ok(()),
         Err(found) => Err(occupied(path, found)),
     }
 }
@@ -80,7 +80,7 @@ fn expect_free<S: DiskStore>(path: &Path) -> Result<(), OpenError> {
 pub(crate) fn open_or_create<S: DiskStore>(path: &Path) -> Result<S, OpenError> {
     match inspect::<S::Files>(path)? {
         Ok(found) => S::open_found(path, found),
-        Err(found) if is_free(&found) => match create_free(path, |_| Ok(())) {
+        Err(found) if found.is_free() => match create_free(path, |_| Ok(())) {
             // Another process has made the store meanwhile.
             Err(OpenError::Occupied {
                 found: FolderContent::Store,

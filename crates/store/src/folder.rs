@@ -190,14 +190,6 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>, OpenError> {
     Ok(names)
 }
 
-/// Whether a store can be made at a path with this content.
-pub(crate) fn is_free(found: &FolderContent) -> bool {
-    matches!(
-        found,
-        FolderContent::Absent | FolderContent::Empty | FolderContent::Unfinished
-    )
-}
-
 /// The error of opening a path that holds something else.
 pub(crate) fn not_a_store(path: &Path, found: FolderContent) -> OpenError {
     OpenError::NotAStore {

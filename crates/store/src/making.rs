@@ -5,8 +5,8 @@
 
 use crate::file_list::{FILE_LIST, NEW_FILE_LIST};
 use crate::folder::{
-    available, inspect, is_free, lock, lock_named, marker_text, names, occupied, open_to_lock,
-    sync_folder, FolderEngine, Found, COMPLETE_MARKER, DISK_RESERVE, FORMAT, MARKER, NEW_MARKER,
+    available, inspect, lock, lock_named, marker_text, names, occupied, open_to_lock, sync_folder,
+    FolderEngine, Found, COMPLETE_MARKER, DISK_RESERVE, FORMAT, MARKER, NEW_MARKER,
 };
 use crate::open_error::{FolderContent, OpenError};
 use std::fs::{self, File};
@@ -102,7 +102,7 @@ fn confirm_free<E: FolderEngine>(
         locked => locked,
     };
     match inspect::<E>(path)? {
-        Err(found) if is_free(&found) => Ok(earlier),
+        Err(found) if found.is_free() => Ok(earlier),
         found => Err(occupied(path, found.err().unwrap_or(FolderContent::Store))),
     }
 }

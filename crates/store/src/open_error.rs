@@ -43,6 +43,13 @@ pub enum FolderContent {
     Store,
 }
 
+impl FolderContent {
+    /// Whether a store can be made at the path.
+    pub fn is_free(&self) -> bool {
+        matches!(self, Self::Absent | Self::Empty | Self::Unfinished)
+    }
+}
+
 impl fmt::Display for FolderContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
