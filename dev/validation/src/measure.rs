@@ -2,12 +2,13 @@
 
 use crate::{
     random::RandomError, Act, Candidate, Collator, CollatorError, Draft, RelayState, Step,
-    Validation, ValidationReport, ValidationRow, Validator, ValidatorError,
+    ValidationReport, ValidationRow, Validator, ValidatorError,
 };
 use povmeter_dev_runtime::{
     runtime::SystemCall, wasm::parachain, CallKind, Entries, Plan, PlanOptions,
 };
 use povmeter_substrate::SizeSource;
+use rand::{rngs::SmallRng, seq::SliceRandom, SeedableRng};
 use std::collections::BTreeMap;
 
 /// Why nothing was measured.
@@ -216,47 +217,37 @@ impl Sides {
         let with_root = case.candidate(&SizeSource::Estimate)?;
         let pov_bytes = candidate.pov.block_data().len();
         let (arguments, rooted) = (candidate.pov.arguments(), with_root.pov.arguments());
-        let (mut stock, mut ours, mut root) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut stock_pages, mut ours_pages) = (0, 0);
+        let blobs = [
+            (&self.stock, &arguments),
+            (&self.reads, &arguments),
+            (&self.estimate, &rooted),
+        ];
+        let (mut times, mut pages) = ([const { Vec::new() }; 3], [0; 3]);
+        let (mut order, mut rng) = ([0, 1, 2], SmallRng::seed_from_u64(0));
         for round in 0..=rounds {
-            // In turns, because a validation finds the processor's caches as the one before it left them.
-            let (mut by_stock, mut by_ours, mut by_root) = (None, None, None);
-            for turn in 0..3 {
-                match (round + turn * (1 + round / 3 % 2)) % 3 {
-                    0 => by_stock = Some(self.stock.validate(&arguments)?),
-                    1 => by_ours = Some(self.reads.validate(&arguments)?),
-                    _ => by_root = Some(self.estimate.validate(&rooted)?),
+            let mut results = [const { Vec::new() }; 3];
+            // A validation finds the processor's caches as the one before it left them.
+            order.shuffle(&mut rng);
+            for side in order {
+                let (validator, arguments) = blobs[side];
+                let validation = validator.validate(arguments)?;
+                (pages[side], results[side]) =
+                    (validation.pages, accepted(case, validation.result)?);
+                // The first round warms up.
+                if round > 0 {
+                    times[side].push(validation.time.as_secs_f64() * 1_000.0);
                 }
             }
-            let (Some(by_stock), Some(by_ours), Some(by_root)) = (by_stock, by_ours, by_root)
-            else {
-                continue;
-            };
-            let [by_stock, by_ours, by_root] = [
-                accepted(case, by_stock)?,
-                accepted(case, by_ours)?,
-                accepted(case, by_root)?,
-            ];
-            report.same_results &= by_stock.result == by_ours.result;
-            (stock_pages, ours_pages) = (by_stock.pages, by_ours.pages);
-            // The first round warms up.
-            if round > 0 {
-                for (times, validation) in [
-                    (&mut stock, by_stock),
-                    (&mut ours, by_ours),
-                    (&mut root, by_root),
-                ] {
-                    times.push(validation.time.as_secs_f64() * 1_000.0);
-                }
-            }
+            report.same_results &= results[0] == results[1];
         }
         // Other sizes do not always lead to another block.
         let heads = [&candidate, &with_root].map(|candidate| candidate.pov.blocks.last());
         if heads[0].map(|block| &block.0) != heads[1].map(|block| &block.0) {
             report.roles &= self.stock.validate(&rooted)?.result.is_err();
         }
-        let (stock_ms, stock_range_ms) = median(stock);
-        let (ours_ms, ours_range_ms) = median(ours);
+        let [stock_pages, ours_pages, _] = pages;
+        let [(stock_ms, stock_range_ms), (ours_ms, ours_range_ms), (with_root_ms, _)] =
+            times.map(median);
         report.rows.push(ValidationRow {
             case: case.name.to_owned(),
             accounts: case.accounts,
@@ -267,7 +258,7 @@ impl Sides {
             ours_ms,
             ours_range_ms,
             ratio: ours_ms / stock_ms,
-            with_root_ms: median(root).0,
+            with_root_ms,
             stock_pages,
             ours_pages,
         });
@@ -275,14 +266,11 @@ impl Sides {
     }
 }
 
-fn accepted(case: &Case, validation: Validation) -> Result<Validation, MeasureError> {
-    match &validation.result {
-        Ok(_) => Ok(validation),
-        Err(reason) => Err(MeasureError::Refused {
-            case: case.name.to_owned(),
-            reason: reason.clone(),
-        }),
-    }
+fn accepted(case: &Case, result: Result<Vec<u8>, String>) -> Result<Vec<u8>, MeasureError> {
+    result.map_err(|reason| MeasureError::Refused {
+        case: case.name.to_owned(),
+        reason,
+    })
 }
 
 /// The median, the least and the most of `times`.
