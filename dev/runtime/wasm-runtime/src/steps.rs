@@ -20,7 +20,7 @@ const ENGINE: ConsensusEngineId = *b"STEP";
 /// The key of a hash of all answers to steps, so that a block tells which answers its runtime got.
 const ANSWERS: &[u8] = b"answers to steps";
 
-/// The beginning of keys from which a part of the value is read.
+/// The beginning of keys whose values are read from byte 3 on, too.
 const OFFSET: &[u8] = b"offset";
 
 /// Runs the steps of the block's digest.
@@ -82,7 +82,7 @@ impl Answers {
         }
     }
 
-    /// Reads a value, and its first bytes; for keys that begin with [`OFFSET`] those from the third one on.
+    /// Reads a value, and its first bytes; for keys that begin with [`OFFSET`] those from byte 3 on.
     fn get(&mut self, trie: Trie, key: &[u8]) {
         use sp_io::{default_child_storage as child, storage as top};
         let mut part = [0; 8];
