@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 /// The calling thread starts to read. As soon as one of its reads takes longer than a limit, the
 /// threads of this wrapper's pool read the other nodes. So nodes in memory cost nothing more, and a
 /// slow batch costs one slow read and then the time of the slowest thread. [`NodeSource::node`] never
-/// uses the pool.
+/// uses the pool, and a call on a thread of another pool of rayon reads alone: while that thread waited, it would execute
+/// other tasks of its pool in the middle of the call.
 ///
 /// The answers are those of the source below, request by request. A panic while a batch is read becomes
 /// the error of its request.

@@ -184,3 +184,17 @@ fn a_slow_source_is_read_on_many() {
     assert!(threads.len() > 2, "{}", threads.len());
     assert!(threads.contains(&thread::current().id()), "the first node");
 }
+
+/// While a thread of a pool waits for another pool, it executes tasks of its own pool: here, it would do so in the middle
+/// of a read.
+#[test]
+fn a_thread_of_another_pool_reads_alone() {
+    let source = SlowSource::new(nodes(6, |_| Kind::Present), Duration::from_millis(1));
+    let other = rayon::ThreadPoolBuilder::new().num_threads(1);
+    let other = other.build().unwrap();
+    let source = other.install(|| ask(source, 2, Duration::ZERO));
+    // One has an answer from above.
+    assert_eq!(source.calls.load(Ordering::Relaxed), 5);
+    let reader = other.install(|| thread::current().id());
+    assert_eq!(*source.threads.lock().unwrap(), HashSet::from([reader]));
+}
